@@ -21,13 +21,16 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
+use extender_policy_api::v1alpha1::Purpose;
 use http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Code;
 
 use self::{
     connect::unreachable,
     containment::contained,
     grpc::{Limits, RpcError},
+    info::BindPlan,
     session::{Session, SessionHandle},
 };
 use crate::{
@@ -37,7 +40,7 @@ use crate::{
         bind::{self, BindQuestion, Bound},
         nodes::NodeForm,
         preempt::{self, PreemptQuestion},
-        question::Question,
+        question::{CallFields, Question},
     },
     observe::{Metrics, RateLimitedLog},
     record::Rpcs,
@@ -182,15 +185,16 @@ impl Backend {
     /// Calls Bind. The attempt records the RPC.
     pub async fn bind(
         &self,
-        session: &Session,
+        (session, plan): (&Session, &BindPlan),
         question: BindQuestion<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
-        let fields = bind::fields(question, &session.info.pod);
+        let call = CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id };
+        let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
             path: &session.connection.paths.bind,
-            pieces: session.connection.head.around(question.call, fields, most)?,
+            pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
             largest_answer: bind::LARGEST_ANSWER,
@@ -202,7 +206,7 @@ impl Backend {
     fn compare_revision<T>(&self, session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake determines which.
-            session.cache.mark_mixed_revisions();
+            session.cache.mark_outdated();
             if !answered.revision.is_empty() {
                 self.session.recheck.notify_one();
             }
@@ -259,10 +263,12 @@ impl Backend {
         let answer = contained(&self.metrics, call).await;
         connection.circuit.ended(&answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
+        let status = answer.as_ref().err().and_then(|error| error.status);
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
-        if failure == Some(FailureKind::Reset) {
-            // The connection may be ending; a handshake now detects that sooner than the next regular one.
+        if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) {
+            // The connection may be ending, or the verb has another declaration now; a handshake now detects that
+            // sooner than the next regular one.
             self.session.recheck.notify_one();
         }
         rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);

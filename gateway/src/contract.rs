@@ -1,9 +1,10 @@
 //! The policy API: requests assembled from encoded parts, and responses parsed within limits. Nothing here depends on
-//! a connection, a table or a decision. [`pod`] and [`row`] encode views, [`nodes`] and [`question`] assemble requests,
-//! and [`answer`], [`preempt`] and [`bind`] check responses.
+//! a connection, a table or a decision. [`pod`], [`facts`] and [`row`] encode views, [`nodes`] and [`question`] assemble
+//! requests, and [`answer`], [`preempt`] and [`bind`] check responses.
 
 pub mod answer;
 pub mod bind;
+pub mod facts;
 pub mod nodes;
 pub mod pod;
 pub mod preempt;

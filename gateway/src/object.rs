@@ -8,7 +8,6 @@
 
 mod affinity;
 mod amounts;
-pub mod annotations;
 mod json;
 pub mod limits;
 mod meta;
@@ -17,6 +16,7 @@ pub mod pod;
 pub mod quantity;
 mod requests;
 mod spec;
+pub mod view;
 
 use serde::Deserialize;
 

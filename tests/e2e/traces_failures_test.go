@@ -27,13 +27,18 @@ func (s *scenario) faulty(protocol collector.Protocol, traces product.Traces) fa
 	f := faulty{collected: s.collect(protocol), ignored: refusing("tenant-quota").ignorable(), needed: refusing("rack-drain")}
 	policies := []policy{f.ignored, f.needed, scoring("zone-preference", 1)}
 	f.backends = startBackends(s, policies)
-	config := product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, f.backends))
+	entries := backendEntries(policies, f.backends)
+	for i := range entries {
+		// A backend that reads nothing of pods would not be asked about the next one.
+		entries[i].PureAnswers = "AskedEachTime"
+	}
+	config := product.NewConfig(shared.Cluster, s.mode, entries)
 	config.Traces = &traces
 	s.scheduler(entriesOf(controlplane.ExtenderEntry(serveGateway(s, config).Address, s.mode)), controlplane.DefaultScores)
 	return f
 }
 
-// bindsPod creates a pod like no other and waits until it has a node.
+// bindsPod creates a pod and waits until it has a node.
 func (f faulty) bindsPod(app string) *corev1.Pod {
 	f.Helper()
 	pod := plainPod(app)
@@ -42,7 +47,7 @@ func (f faulty) bindsPod(app string) *corev1.Pod {
 	return pod
 }
 
-// refusesPod creates a pod like no other and waits until kube-scheduler reports that the call failed.
+// refusesPod creates a pod and waits until kube-scheduler reports that the call failed.
 func (f faulty) refusesPod(app string) *corev1.Pod {
 	f.Helper()
 	pod := plainPod(app)

@@ -9,7 +9,7 @@ mod cluster;
 
 use std::collections::BTreeMap;
 
-use extender_policy_sdk::{Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy};
+use extender_policy_sdk::{Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Reads};
 use kube::Client;
 
 use self::{args::Annotations, cluster::Cluster};
@@ -51,8 +51,9 @@ impl LabelBinder {
 type Pairs = BTreeMap<String, String>;
 
 impl Policy for LabelBinder {
+    /// The Binding needs nothing of the pod but its names, and the labels of the node come from the apiserver.
     fn info(&self) -> Info {
-        Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds()
+        Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds_reading(&Reads::new())
     }
 
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {

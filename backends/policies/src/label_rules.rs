@@ -1,8 +1,9 @@
 //! Refuses and scores nodes by their labels, and protects pods from eviction, from a file of rules.
-//! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] evaluates them, [`reload`] follows the
-//! file while running.
+//! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] evaluates them, [`reads`] declares what they
+//! read, [`reload`] follows the file while running.
 
 pub mod file;
+mod reads;
 pub mod reload;
 pub mod rule;
 
@@ -50,11 +51,13 @@ impl Policy for LabelRules {
         // Scores that are all 0 have no range to normalize over.
         let normalization = if preferences.is_empty() { Normalization::None } else { *normalization };
         let scale = Scale::between(rule::bounds(preferences)).normalize(normalization);
+        let placement = Verb::per_node().pure().reads(&reads::of_placement(&self.rules));
+        let eviction = Verb::per_node().view(View::Name).reads(&reads::of_eviction(&self.rules));
         Info::new(&self.name, version)
             .revision(format!("{version}+{content_hash:016x}"))
-            .filters(Verb::per_node().pure())
-            .scores(Verb::per_node().pure(), scale)
-            .preempts(Verb::per_node().view(View::Name))
+            .filters(placement.clone())
+            .scores(placement, scale)
+            .preempts(eviction)
     }
 
     /// Finds the rules for the pod once, not for each node.

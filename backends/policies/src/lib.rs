@@ -1,6 +1,8 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
 //! [`program`] is what the binaries share.
 
+#[cfg(test)]
+mod arbitrary;
 pub mod label_binder;
 pub mod label_rules;
 pub mod node_affinity;

@@ -10,8 +10,8 @@ mod required;
 mod term;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Info, Node, NodeAffinity as Affinity, Nodes, Normalization, Pod, Policy, Scale, Verb,
-    Verdict,
+    Args, ArgsError, Info, Node, NodeAffinity as Affinity, Nodes, Normalization, Pod, PodPart, Policy, Reads,
+    Scale, Verb, Verdict,
 };
 
 use self::{preferred::Preferred, required::Required};
@@ -40,11 +40,16 @@ impl NodeAffinity {
 }
 
 impl Policy for NodeAffinity {
-    /// Sums of weights have no upper bound: they are scaled to the best of the call.
+    /// Sums of weights have no upper bound: they are scaled to the best of the call. A pod can name any label of a
+    /// node. Both verbs declare the same, so that scores come with the verdicts.
     fn info(&self) -> Info {
+        let mut reads = Reads::new();
+        reads.pod(PodPart::NodeSelector).pod(PodPart::NodeAffinity);
+        reads.node_labels("");
+        let verb = Verb::per_node().pure().reads(&reads);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
-            .filters(Verb::per_node().pure())
-            .scores(Verb::per_node().pure(), Scale::unbounded().normalize(Normalization::Max))
+            .filters(verb.clone())
+            .scores(verb, Scale::unbounded().normalize(Normalization::Max))
     }
 
     /// Reads the pod's terms once, not for each node.

@@ -13,7 +13,8 @@ mod shape;
 use std::collections::BTreeMap;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Info, Nodes, Normalization, Pod, Policy, Resources, Scale, Verb, Verdict,
+    Args, ArgsError, Info, NodePart, Nodes, Normalization, Pod, PodPart, Policy, Reads, Resources, Scale,
+    Verb, Verdict,
 };
 
 use self::{allocation::Strategy, fit::Ignored};
@@ -42,11 +43,13 @@ impl NodeResources {
 }
 
 impl Policy for NodeResources {
+    /// Both verbs declare the same, so that scores come with the verdicts.
     fn info(&self) -> Info {
+        let mut reads = Reads::new();
+        reads.pod(PodPart::Requests).pod(PodPart::NonzeroRequests).node(NodePart::Allocatable);
+        let verb = Verb::per_node().pure().usage().reads(&reads);
         let scale = Scale::between(0..=allocation::MAX_SCORE).normalize(Normalization::Range);
-        Info::new(&self.name, env!("CARGO_PKG_VERSION"))
-            .filters(Verb::per_node().pure().usage())
-            .scores(Verb::per_node().pure().usage(), scale)
+        Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb.clone()).scores(verb, scale)
     }
 
     /// Computes the pod's needs once, not for each node.

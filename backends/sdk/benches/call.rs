@@ -1,16 +1,18 @@
 //! The cost of a Filter call about 500 nodes for a backend: one label is looked up on each, with the rows in the
-//! call and with the ids of a table in it; and the cost of filling a table. The client sends bytes that were
-//! encoded before, over a real socket, one call at a time.
+//! call and with the ids of a table in it; and the cost of filling a table. Both for a policy that is sent everything
+//! and for one that declares the label. The client sends bytes that were encoded before, over a real socket, one
+//! call at a time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run stops")]
 
 use std::time::{Duration, Instant};
 
 use extender_policy_api::v1alpha1::{
-    Call, FilterRequest, NodeFacts, NodeRef, NodeRow, NodeRows, NodeView, Nodes, Pod as PodMessage, PodFacts,
-    Purpose, Resources, SyncNodesRequest, TableEntry, TableView, Taint, nodes::Form,
+    Call, FilterRequest, GetInfoRequest, NodeFacts, NodeReads, NodeRef, NodeRow, NodeRows, NodeView, Nodes,
+    Pod as PodMessage, PodFacts, Purpose, Reads as ReadsMessage, Resources, SyncNodesRequest, TableEntry,
+    TableView, Taint, nodes::Form, policy_service_client::PolicyServiceClient,
 };
-use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict};
+use extender_policy_sdk::{Bound, Info, Node, NodeKey, Options, Pod, Policy, Reads, Verb, Verdict};
 use prost::{
     Message as _,
     bytes::{Buf as _, BufMut as _, Bytes},
@@ -47,29 +49,65 @@ impl Policy for NoArm {
     }
 }
 
+/// The same, with a declaration.
+struct Reading {
+    reads: Reads,
+    arch: NodeKey,
+}
+
+impl Reading {
+    fn new() -> Self {
+        let mut reads = Reads::new();
+        let arch = reads.node_label("kubernetes.io/arch");
+        Self { reads, arch }
+    }
+}
+
+impl Policy for Reading {
+    fn info(&self) -> Info {
+        Info::new("reading", "1").filters(Verb::per_node().pure().reads(&self.reads))
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        match node.get(&self.arch) {
+            Some("arm64") => Verdict::reject("arm64"),
+            _ => Verdict::Accept,
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let bound = Bound::new(NoArm, Options::default()).await.unwrap();
+    measure("everything", NoArm, row).await;
+    measure("one label", Reading::new(), value).await;
+}
+
+async fn measure(sent: &str, policy: impl Policy, row: fn(u32) -> NodeRow) {
+    let bound = Bound::new(policy, Options::default()).await.unwrap();
     let uri = format!("http://{}", bound.address());
     tokio::spawn(bound.until(std::future::pending()));
-    let mut client = Grpc::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
+    let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
+    let reads = info.into_inner().verbs.remove(0).reads;
+    let rows = reads.as_ref().and_then(|reads| reads.node.as_ref());
+    let mut client = Grpc::new(channel);
     let mut fillings = Vec::new();
     for name in 1..TABLE {
-        fillings.push(filled(&mut client, name).await.1);
+        fillings.push(filled(&mut client, name, rows, row).await.1);
     }
-    let (_table, last) = filled(&mut client, TABLE).await;
+    let (_table, last) = filled(&mut client, TABLE, rows, row).await;
     fillings.push(last);
-    print("a table of 5,000 rows filled", &mut fillings);
+    print(&format!("{sent}: a table of 5,000 rows filled"), &mut fillings);
     let inline = Form::Rows(NodeRows { rows: (1..=NODES).map(row).collect() });
     let ids =
         Form::Table(NodeRef { table: TABLE, at_least: 1, ids: (1..=NODES).collect(), rows: Vec::new() });
     for (what, form) in [("inline", inline), ("by ids", ids)] {
-        let request = Bytes::from(request(form).encode_to_vec());
+        let request = Bytes::from(request(form, reads.as_ref()).encode_to_vec());
         let mut times = Vec::new();
         for _ in 0..WARMING_UP + CALLS {
             times.push(call(&mut client, request.clone()).await);
         }
-        print(&format!("500 nodes {what}, {} bytes", request.len()), &mut times[WARMING_UP..]);
+        print(&format!("{sent}: 500 nodes {what}, {} bytes", request.len()), &mut times[WARMING_UP..]);
     }
 }
 
@@ -92,9 +130,15 @@ async fn call(client: &mut Grpc<Channel>, request: Bytes) -> Duration {
 }
 
 /// From the first byte to the acknowledgement. The table stays as long as the stream.
-async fn filled(client: &mut Grpc<Channel>, table: u64) -> (Streaming<Bytes>, Duration) {
+async fn filled(
+    client: &mut Grpc<Channel>,
+    table: u64,
+    reads: Option<&NodeReads>,
+    row: fn(u32) -> NodeRow,
+) -> (Streaming<Bytes>, Duration) {
     let entry = |id| TableEntry { id, row: Some(row(id)) };
-    let view = Some(TableView { node_view: NodeView::Facts.into(), ..TableView::default() });
+    let (node_view, reads) = (NodeView::Facts.into(), reads.cloned());
+    let view = Some(TableView { node_view, reads, ..TableView::default() });
     let upserts = (1..=ROWS).map(entry).collect();
     let message = SyncNodesRequest { table, version: 1, view, upserts, ..SyncNodesRequest::default() };
     let message = Bytes::from(message.encode_to_vec());
@@ -144,8 +188,9 @@ impl Decoder for Raw {
     }
 }
 
-fn request(form: Form) -> FilterRequest {
-    let call = Call { purpose: Purpose::Decide.into(), ..Call::default() };
+fn request(form: Form, reads: Option<&ReadsMessage>) -> FilterRequest {
+    let reads = reads.map_or(0, |reads| reads.id);
+    let call = Call { purpose: Purpose::Decide.into(), reads, ..Call::default() };
     let pod = PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() };
     FilterRequest {
         call: Some(call),
@@ -153,6 +198,14 @@ fn request(form: Form) -> FilterRequest {
         nodes: Some(Nodes { count: NODES, form: Some(form) }),
         want_scores: false,
     }
+}
+
+/// The same node for the policy with a declaration.
+fn value(position: u32) -> NodeRow {
+    let NodeRow { name, facts, .. } = row(position);
+    let arch = facts.unwrap_or_default().labels.remove("kubernetes.io/arch");
+    let facts = NodeFacts { label_values: arch.into_iter().collect(), ..NodeFacts::default() };
+    NodeRow { name, facts: Some(facts), ..NodeRow::default() }
 }
 
 /// A node of a cloud: 12 labels, 3 taints, 5 conditions, capacity and allocatable.

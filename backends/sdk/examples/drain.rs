@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Verb, Verdict, run};
+use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Reads, Verb, Verdict, run};
 
 /// In the gateway's configuration: `args: {label: acme.io/draining}`.
 #[derive(serde::Deserialize)]
@@ -14,7 +14,9 @@ struct Drain {
 
 impl Policy for Drain {
     fn info(&self) -> Info {
-        Info::new("drain", env!("CARGO_PKG_VERSION")).filters(Verb::per_node().pure())
+        let mut reads = Reads::new();
+        reads.node_label(self.label.as_str());
+        Info::new("drain", env!("CARGO_PKG_VERSION")).filters(Verb::per_node().pure().reads(&reads))
     }
 
     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {

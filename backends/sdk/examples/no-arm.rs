@@ -2,27 +2,35 @@
 
 use std::process::ExitCode;
 
-use extender_policy_sdk::{Info, Node, Pod, Policy, Scale, Verb, Verdict, run};
+use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, run};
+
+const ARCH: &str = "kubernetes.io/arch";
+const TEAM: &str = "acme.io/team";
 
 struct NoArm;
 
 impl Policy for NoArm {
     fn info(&self) -> Info {
+        let mut reads = Reads::new();
+        reads.node_label(ARCH);
+        reads.node_label(TEAM);
+        reads.pod_label(TEAM);
+        let verb = Verb::per_node().pure().reads(&reads);
         Info::new("no-arm", env!("CARGO_PKG_VERSION"))
-            .filters(Verb::per_node().pure())
-            .scores(Verb::per_node().pure(), Scale::between(0..=10))
+            .filters(verb.clone())
+            .scores(verb, Scale::between(0..=10))
     }
 
     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
-        match node.label("kubernetes.io/arch") {
+        match node.label(ARCH) {
             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
             _ => Verdict::Accept,
         }
     }
 
     fn score(&self, pod: &Pod, node: &Node) -> i32 {
-        let team = pod.label("acme.io/team");
-        if team.is_some() && node.label("acme.io/team") == team { 10 } else { 0 }
+        let team = pod.label(TEAM);
+        if team.is_some() && node.label(TEAM) == team { 10 } else { 0 }
     }
 }
 

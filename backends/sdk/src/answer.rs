@@ -23,7 +23,8 @@ use crate::{
     Backend, Candidate, Verdict,
     backend::Prepared,
     error::CallError,
-    info::declaration::{Declaration, Terms},
+    info::declaration::{Declaration, OfVerb, Terms},
+    reads::access::Access,
     request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     trace,
@@ -39,12 +40,8 @@ pub(crate) fn info(
 }
 
 /// Whether the policy that these args choose declares a verb.
-pub(crate) fn served(
-    backend: &Backend,
-    args: &[u8],
-    declares: fn(&Declaration) -> bool,
-) -> Result<bool, CallError> {
-    guarded(|| Ok(declares(&backend.policy_for(args)?.declaration)))
+pub(crate) fn served(backend: &Backend, args: &[u8], verb: OfVerb) -> Result<bool, CallError> {
+    guarded(|| Ok(verb(&backend.policy_for(args)?.declaration).is_some()))
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
@@ -55,10 +52,10 @@ pub(crate) fn filter(
 ) -> Result<api::FilterResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend)?;
-        let terms = prepared.declaration.filter.ok_or(CallError::NotServed("Filter"))?;
+        let prepared = asked.policy(backend, Declaration::filter)?;
+        let terms = prepared.declaration.filter().ok_or(CallError::NotServed("Filter"))?;
         let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, &held)? {
+        let question = match Question::read(asked, terms, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::FilterResponse {
@@ -68,7 +65,7 @@ pub(crate) fn filter(
             }
         };
         let verdicts = verdicts(&prepared, &question)?;
-        let early = prepared.declaration.score.is_some_and(Terms::may_come_with_filter);
+        let early = prepared.declaration.score().is_some_and(|score| score.may_come_with(terms));
         let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
         let rejections = rejections(&verdicts);
         let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
@@ -85,10 +82,10 @@ pub(crate) fn score(
 ) -> Result<api::ScoreResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend)?;
-        let terms = prepared.declaration.score.ok_or(CallError::NotServed("Score"))?;
+        let prepared = asked.policy(backend, Declaration::score)?;
+        let terms = prepared.declaration.score().ok_or(CallError::NotServed("Score"))?;
         let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, &held)? {
+        let question = match Question::read(asked, terms, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
@@ -107,22 +104,23 @@ pub(crate) fn preempt(
 ) -> Result<api::PreemptResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend)?;
-        let terms = prepared.declaration.preempt.ok_or(CallError::NotServed("Preempt"))?;
+        let prepared = asked.policy(backend, Declaration::preempt)?;
+        let terms = prepared.declaration.preempt().ok_or(CallError::NotServed("Preempt"))?;
         let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, &held)? {
+        let question = match Question::read(asked, terms, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });
             }
         };
-        let kept = evictions(&prepared, &question, &request.candidates)?;
+        let kept = evictions(&prepared, terms, &question, &request.candidates)?;
         Ok(api::PreemptResponse { result: Some(done(&prepared, &question)), kept })
     })
 }
 
 fn evictions(
     prepared: &Prepared,
+    terms: &Terms,
     question: &Question<'_>,
     candidates: &[api::Candidate],
 ) -> Result<Vec<api::KeptCandidate>, CallError> {
@@ -132,9 +130,13 @@ fn evictions(
     if let Some(at) = candidates.iter().position(|candidate| candidate.victims.is_empty()) {
         return Err(CallError::NoVictims(at));
     }
+    let pod = terms.reads().map(|reads| &reads.pod);
+    if let Some(pod) = pod {
+        evictions::check_victims(candidates, pod)?;
+    }
     prepared.policy.ready()?;
-    let nodes = question.nodes();
-    let candidates = nodes.iter().zip(candidates).map(|(node, candidate)| Candidate::new(node, candidate));
+    let nodes = question.nodes().iter().zip(candidates);
+    let candidates = nodes.map(|(node, candidate)| Candidate::new(node, candidate, Access::to(pod)));
     let candidates: Vec<_> = candidates.collect();
     let evictions = prepared.policy.preempt_all(&question.pod, &candidates);
     evictions::kept(&candidates, counted("preempt_all", evictions, question)?)
@@ -177,10 +179,10 @@ fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {
 }
 
 /// The policy for a call, which its trace names.
-fn policy_for(backend: &Backend, call: &api::Call) -> Result<Arc<Prepared>, CallError> {
+fn policy_for(backend: &Backend, call: &api::Call, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
     trace::attribute("extender.call.id", &*call.id);
     trace::attribute("extender.backend.name", &*call.backend);
-    let prepared = backend.policy_for(&call.args)?;
+    let prepared = backend.policy_reading(call, verb)?;
     let info = &prepared.declaration.response;
     trace::attribute("extender.policy.name", &*info.name);
     trace::attribute("extender.policy.revision", &*info.revision);

@@ -2,16 +2,21 @@
 //! the operator's args.
 
 mod recent;
+mod versions;
 
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arc_swap::ArcSwap;
+use extender_policy_api::v1alpha1 as api;
 
-use self::recent::Recent;
-use crate::{Args, ArgsError, DeclarationError, Policy, error::CallError, info::declaration::Declaration};
+use self::{recent::Recent, versions::Versions};
+use crate::{
+    Args, ArgsError, DeclarationError, Info, Policy,
+    error::CallError,
+    info::declaration::{Declaration, OfVerb, Terms},
+};
 
 /// What [`serve`](crate::serve) serves. A policy converts into a backend, so `serve(MyPolicy, …)` is enough for
 /// most. Clones are the same backend.
@@ -22,7 +27,7 @@ pub struct Backend {
 
 enum Source {
     Fixed(Result<Arc<Prepared>, DeclarationError>),
-    Replaced(Arc<ArcSwap<Prepared>>),
+    Replaced(Arc<Versions>),
     Configured { build: Box<Build>, recent: Mutex<Recent> },
 }
 
@@ -36,7 +41,11 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     fn new(policy: Box<dyn Policy>) -> Result<Arc<Self>, DeclarationError> {
-        let declaration = Declaration::new(policy.info())?;
+        Self::declaring(policy.info(), policy)
+    }
+
+    fn declaring(info: Info, policy: Box<dyn Policy>) -> Result<Arc<Self>, DeclarationError> {
+        let declaration = Declaration::new(info)?;
         Ok(Arc::new(Self { policy, declaration }))
     }
 }
@@ -81,9 +90,18 @@ impl Backend {
     }
 
     /// A policy that takes no args and is replaced while running, such as one made from a rule file.
+    ///
+    /// If the new policy declares other [`Reads`](crate::Reads), the old one still answers the calls that were made
+    /// for it, until the gateway has repeated the handshake; so do the 16 latest of several old ones.
     pub fn replaceable<P: Policy>(policy: P) -> Result<(Self, Replace), DeclarationError> {
-        let current = Arc::new(ArcSwap::new(Prepared::new(Box::new(policy))?));
-        Ok((Source::Replaced(Arc::clone(&current)).into(), Replace { current }))
+        let versions = Arc::new(Versions::new(Prepared::new(Box::new(policy))?));
+        Ok((Source::Replaced(Arc::clone(&versions)).into(), Replace { versions }))
+    }
+
+    /// A policy that is sent everything, whatever it declares to read.
+    pub(crate) fn reading_everything(policy: impl Policy) -> Self {
+        let policy = Box::new(policy);
+        Source::Fixed(Prepared::declaring(policy.info().reading_everything(), policy)).into()
     }
 
     /// What is wrong with the policy's declaration, if that is known before args come.
@@ -103,7 +121,7 @@ impl Backend {
         };
         match &*self.source {
             Source::Fixed(prepared) => prepared.as_ref().ok().map(|prepared| named(prepared)),
-            Source::Replaced(current) => Some(named(&current.load())),
+            Source::Replaced(versions) => Some(named(&versions.latest())),
             Source::Configured { .. } => None,
         }
     }
@@ -115,12 +133,28 @@ impl Backend {
                 Args::new(args)?.refuse_any()?;
                 Ok(prepared.clone()?)
             }
-            Source::Replaced(current) => {
+            Source::Replaced(versions) => {
                 Args::new(args)?.refuse_any()?;
-                Ok(current.load_full())
+                Ok(versions.latest())
             }
             Source::Configured { build, recent } => configured(build, recent, args),
         }
+    }
+
+    /// The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were
+    /// encoded with, an earlier one that does. Whether the verb is declared is left to the caller.
+    pub(crate) fn policy_reading(&self, call: &api::Call, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+        let latest = self.policy_for(&call.args)?;
+        let id = |prepared: &Prepared| verb(&prepared.declaration).map(Terms::reads_id);
+        let declared = match id(&latest) {
+            Some(declared) if declared != call.reads => declared,
+            _ => return Ok(latest),
+        };
+        let earlier = match &*self.source {
+            Source::Replaced(versions) => versions.find(|version| id(version) == Some(call.reads)),
+            Source::Fixed(_) | Source::Configured { .. } => None,
+        };
+        earlier.ok_or(CallError::Reads { sent: call.reads, declared })
     }
 }
 
@@ -144,13 +178,13 @@ impl fmt::Debug for Backend {
 /// Replaces the policy of [`Backend::replaceable`]. Calls under way finish with the old one.
 #[derive(Clone)]
 pub struct Replace {
-    current: Arc<ArcSwap<Prepared>>,
+    versions: Arc<Versions>,
 }
 
 impl Replace {
     /// From now on this policy answers. With a mistake in its declaration the old one stays.
     pub fn with<P: Policy>(&self, policy: P) -> Result<(), DeclarationError> {
-        self.current.store(Prepared::new(Box::new(policy))?);
+        self.versions.add(&Prepared::new(Box::new(policy))?);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use extender_policy_api::v1alpha1 as api;
 
-use crate::Pod;
+use crate::{Pod, reads::access::Access};
 
 /// A future on the heap, so that [`Policy`](crate::Policy) can be a trait object: `Box::pin(async move { … })`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -19,13 +19,13 @@ pub struct BindAsk<'a> {
 
 impl<'a> BindAsk<'a> {
     /// A view of a request of the contract; the error names the field that is missing.
-    pub(crate) fn new(request: &'a api::BindRequest) -> Result<Self, &'static str> {
+    pub(crate) fn new(request: &'a api::BindRequest, access: Access<'a>) -> Result<Self, &'static str> {
         let api::BindRequest { call: _, namespace, name, uid, node, pod } = request;
         let required = [("namespace", namespace), ("name", name), ("uid", uid), ("node", node)];
         if let Some((missing, _)) = required.into_iter().find(|(_, given)| given.is_empty()) {
             return Err(missing);
         }
-        let pod = pod.as_ref().map(|pod| Pod::new(pod).ok_or("pod.facts")).transpose()?;
+        let pod = pod.as_ref().map(|pod| Pod::with_access(pod, access).ok_or("pod.facts")).transpose()?;
         Ok(Self { request, pod })
     }
 

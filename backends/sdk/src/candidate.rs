@@ -2,18 +2,20 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use crate::{Node, Pod};
+use crate::{Node, Pod, reads::access::Access};
 
 /// The evictions that would make room for the pod on one node.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     node: Node<'a>,
-    candidate: &'a api::Candidate,
+    evictions: &'a api::Candidate,
+    /// To the pods of the victims.
+    access: Access<'a>,
 }
 
 impl<'a> Candidate<'a> {
-    pub(crate) fn new(node: Node<'a>, candidate: &'a api::Candidate) -> Self {
-        Self { node, candidate }
+    pub(crate) fn new(node: Node<'a>, evictions: &'a api::Candidate, access: Access<'a>) -> Self {
+        Self { node, evictions, access }
     }
 
     /// The node.
@@ -23,12 +25,13 @@ impl<'a> Candidate<'a> {
 
     /// The pods that would be evicted, in kube-scheduler's order: the most important pod first. At least one.
     pub fn victims(&self) -> impl ExactSizeIterator<Item = Victim<'a>> + use<'a> {
-        self.candidate.victims.iter().map(|victim| Victim { victim })
+        let access = self.access;
+        self.evictions.victims.iter().map(move |victim| Victim { victim, access })
     }
 
     /// How many of the evictions would violate a `PodDisruptionBudget`.
     pub fn pdb_violations(&self) -> u32 {
-        self.candidate.pdb_violations
+        self.evictions.pdb_violations
     }
 }
 
@@ -36,6 +39,7 @@ impl<'a> Candidate<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Victim<'a> {
     victim: &'a api::Victim,
+    access: Access<'a>,
 }
 
 impl<'a> Victim<'a> {
@@ -47,7 +51,7 @@ impl<'a> Victim<'a> {
     /// The pod; `None` if only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`, and
     /// the gateway watches no pods, or has not seen this one yet.
     pub fn pod(&self) -> Option<Pod<'a>> {
-        self.victim.pod.as_deref().and_then(Pod::new)
+        self.victim.pod.as_deref().and_then(|pod| Pod::with_access(pod, self.access))
     }
 }
 

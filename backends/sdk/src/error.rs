@@ -5,7 +5,10 @@ use std::any::Any;
 use prost::DecodeError;
 use tonic::{Code, Status};
 
-use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, size::Refused};
+use crate::{
+    ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, reads::values::Mismatch,
+    size::Refused,
+};
 
 /// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a
 /// client that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
@@ -32,6 +35,16 @@ pub(crate) enum CallError {
         "nodes.{form}.rows[{position}].{field} is missing; the node view that this policy declares has it"
     )]
     Row { form: &'static str, position: usize, field: &'static str },
+    #[error("nodes.{form}.rows[{position}].facts.{source}")]
+    RowValues { form: &'static str, position: usize, source: Mismatch },
+    #[error("pod.facts.{0}")]
+    PodValues(Mismatch),
+    #[error("candidates[{candidate}].victims[{victim}].pod.facts.{source}")]
+    VictimValues { candidate: usize, victim: usize, source: Mismatch },
+    #[error(
+        "call.reads is {sent}, and this policy now declares reads with the id {declared}; repeat the handshake"
+    )]
+    Reads { sent: u32, declared: u32 },
     #[error("nodes.{form}.rows[{position}] is not a NodeRow: {source}")]
     Broken { form: &'static str, position: usize, source: Unreadable },
     #[error("nodes.table is a table of View::{holds:?}, and this policy declares View::{wanted:?}")]
@@ -81,12 +94,15 @@ impl CallError {
             | Self::Count { .. }
             | Self::Zeros { .. }
             | Self::Row { .. }
+            | Self::RowValues { .. }
+            | Self::PodValues(_)
+            | Self::VictimValues { .. }
             | Self::Broken { .. }
             | Self::View { .. }
             | Self::Candidates { .. }
             | Self::NoVictims(_)
             | Self::Args(_) => Code::InvalidArgument,
-            Self::OnlyDecides => Code::FailedPrecondition,
+            Self::OnlyDecides | Self::Reads { .. } => Code::FailedPrecondition,
             Self::NotServed(_) => Code::Unimplemented,
             Self::NotReady(_) | Self::NotBound(_) => Code::Unavailable,
             Self::WrongCount { .. }

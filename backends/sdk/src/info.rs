@@ -3,7 +3,9 @@
 
 pub(crate) mod declaration;
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
+
+use crate::Reads;
 
 /// What a policy is, and which data it needs.
 ///
@@ -23,7 +25,7 @@ pub struct Info {
     revision: Option<String>,
     filter: Option<Verb>,
     score: Option<(Verb, Scale)>,
-    binds: bool,
+    bind: Option<Verb>,
     preempt: Option<Verb>,
     annotations: Vec<String>,
     raw_pod: bool,
@@ -48,7 +50,7 @@ impl Info {
             revision: None,
             filter: None,
             score: None,
-            binds: false,
+            bind: None,
             preempt: None,
             annotations: Vec::new(),
             raw_pod: false,
@@ -88,11 +90,17 @@ impl Info {
 
     /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind).
     pub fn binds(self) -> Self {
-        Self { binds: true, ..self }
+        Self { bind: Some(Verb::bind()), ..self }
+    }
+
+    /// The policy binds pods and reads this of them, besides namespace, name, UID and node, which
+    /// [`BindAsk`](crate::BindAsk) has in any case. Nothing is read of nodes.
+    pub fn binds_reading(self, reads: &Reads) -> Self {
+        Self { bind: Some(Verb::bind().reads(reads)), ..self }
     }
 
     /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
-    /// given several times. Default: none are sent.
+    /// given several times. Default: none are sent. For verbs without [`Verb::reads`].
     pub fn annotations(mut self, prefix: impl Into<String>) -> Self {
         self.annotations.push(prefix.into());
         self
@@ -102,11 +110,21 @@ impl Info {
     pub fn raw_pod(self) -> Self {
         Self { raw_pod: true, ..self }
     }
+
+    /// The same without declarations of what is read: everything is sent.
+    pub(crate) fn reading_everything(mut self) -> Self {
+        let score = self.score.as_mut().map(|(verb, _)| verb);
+        let verbs = [self.filter.as_mut(), score, self.preempt.as_mut(), self.bind.as_mut()];
+        for verb in verbs.into_iter().flatten() {
+            verb.reads = None;
+        }
+        self
+    }
 }
 
 /// How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again
 /// for each call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct Verb {
     view: View,
@@ -114,6 +132,7 @@ pub struct Verb {
     effects: Effects,
     memory: Memory,
     usage: Usage,
+    reads: Option<Arc<Reads>>,
 }
 
 impl Verb {
@@ -125,6 +144,7 @@ impl Verb {
             effects: Effects::None,
             memory: Memory::AskAgain,
             usage: Usage::Unwanted,
+            reads: None,
         }
     }
 
@@ -132,6 +152,10 @@ impl Verb {
     /// before it, with the nodes that they left. Costs a separate round for each pod.
     pub fn whole_set() -> Self {
         Self { scope: Scope::WholeSet, ..Self::per_node() }
+    }
+
+    fn bind() -> Self {
+        Self::per_node().view(View::Name)
     }
 
     /// What to send about each node. Default: [`View::Facts`].
@@ -152,6 +176,13 @@ impl Verb {
     /// node is then cached until a pod is added to the node or removed from it.
     pub fn usage(self) -> Self {
         Self { usage: Usage::Wanted, ..self }
+    }
+
+    /// What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent
+    /// but annotations, for which [`Info::annotations`] asks. Scores come in one round with the verdicts only if both
+    /// verbs read the same.
+    pub fn reads(self, reads: &Reads) -> Self {
+        Self { reads: Some(Arc::new(reads.clone())), ..self }
     }
 
     /// A call changes something outside (a reservation, a quota): the policy is called in turn, only with the nodes

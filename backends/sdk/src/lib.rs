@@ -7,17 +7,21 @@
 //! positions, counts, revisions, args, limits, draining. A policy needs no gRPC and no Kubernetes client.
 //!
 //! ```
-//! use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
+//! use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict};
+//!
+//! const ARCH: &str = "kubernetes.io/arch";
 //!
 //! struct NoArm;
 //!
 //! impl Policy for NoArm {
 //!     fn info(&self) -> Info {
-//!         Info::new("no-arm", env!("CARGO_PKG_VERSION")).filters(Verb::per_node().pure())
+//!         let mut reads = Reads::new();
+//!         reads.node_label(ARCH);
+//!         Info::new("no-arm", env!("CARGO_PKG_VERSION")).filters(Verb::per_node().pure().reads(&reads))
 //!     }
 //!
 //!     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
-//!         match node.label("kubernetes.io/arch") {
+//!         match node.label(ARCH) {
 //!             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
 //!             _ => Verdict::Accept,
 //!         }
@@ -26,6 +30,7 @@
 //! ```
 //!
 //! - [`Info`] declares a policy, in one place: verbs, the view of a node that it needs, its [`Scale`].
+//! - [`Reads`] declares what a verb reads of pods and nodes; nothing else is sent.
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
@@ -54,6 +59,7 @@ mod info;
 mod node;
 mod pod;
 mod policy;
+mod reads;
 mod request;
 mod run;
 mod serve;
@@ -81,6 +87,7 @@ pub use self::{
     node::{Node, Nodes},
     pod::Pod,
     policy::Policy,
+    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, Reads},
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, serve},
     telemetry::{Telemetry, TelemetryError},

@@ -1,10 +1,11 @@
 //! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node of it,
-//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`labels`] the labels of a stored row.
+//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`labels`] and [`values`] those of a stored row.
 
 mod facts;
 mod labels;
 pub(crate) mod row;
 mod shape;
+mod values;
 
 use std::fmt;
 
@@ -14,21 +15,27 @@ use self::{
     facts::{Facts, Map, Whole},
     row::Row,
 };
+use crate::{
+    NodeKey, NodePart, NodePrefix,
+    reads::{self, access::Access, keys::Place},
+};
 
 /// The nodes of one call, in the order of the request.
 #[derive(Clone, Copy)]
 pub struct Nodes<'a> {
     rows: &'a [&'a Row<'a>],
+    access: Access<'a>,
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn new(rows: &'a [&'a Row<'a>]) -> Self {
-        Self { rows }
+    pub(crate) fn new(rows: &'a [&'a Row<'a>], access: Access<'a>) -> Self {
+        Self { rows, access }
     }
 
     /// Each node in turn.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Node<'a>> + use<'a> {
-        self.rows.iter().map(|row| Node { row })
+        let access = self.access;
+        self.rows.iter().map(move |row| Node { row, access })
     }
 
     /// How many there are; never 0 in a call.
@@ -53,9 +60,15 @@ impl fmt::Debug for Nodes<'_> {
 ///
 /// Fields are read from the encoded request, or from the table of nodes, where labels are stored for lookup: no
 /// memory is allocated for a label. Only taints, amounts and usage are decoded, once, at their first use.
+///
+/// # Panics
+///
+/// In a verb with [`Verb::reads`](crate::Verb::reads), all methods that read something else than what is declared, as
+/// [`Reads`](crate::Reads) explains.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: &'a Row<'a>,
+    access: Access<'a>,
 }
 
 impl<'a> Node<'a> {
@@ -64,43 +77,77 @@ impl<'a> Node<'a> {
         self.row.name()
     }
 
-    /// The value of a label; `None` when the node does not have it.
-    pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.row.label(key)
+    /// The value of a declared label or annotation; `None` when the node does not have it.
+    #[track_caller]
+    pub fn get(&self, key: &NodeKey) -> Option<&'a str> {
+        let NodeKey(key) = key;
+        self.value(key.map, &key.text, self.access.key(key))
     }
 
-    /// All labels, by key.
+    /// The labels or annotations with a declared prefix, by key.
+    #[track_caller]
+    pub fn entries<'p>(
+        &self,
+        prefix: &'p NodePrefix,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'p> {
+        let NodePrefix(prefix) = prefix;
+        self.access.prefix(prefix);
+        let entries = self.facts().into_iter().flat_map(|facts| facts.entries(prefix.map.into()));
+        entries.filter(|(key, _)| key.starts_with(&*prefix.text))
+    }
+
+    /// The value of a label; `None` when the node does not have it.
+    #[track_caller]
+    pub fn label(&self, key: &str) -> Option<&'a str> {
+        self.value(reads::Map::Labels, key, self.access.text(reads::Map::Labels, key))
+    }
+
+    /// All labels, by key. A declaration has the prefix "" for them.
+    #[track_caller]
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.access.entries(reads::Map::Labels, "");
         self.facts().into_iter().flat_map(|facts| facts.entries(Map::Labels))
     }
 
-    /// The value of an annotation, if [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
+    /// [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    #[track_caller]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.facts()?.at(Map::Annotations, key)
+        self.value(reads::Map::Annotations, key, self.access.text(reads::Map::Annotations, key))
     }
 
     /// spec.taints, in order.
+    #[track_caller]
     pub fn taints(&self) -> &'a [Taint] {
+        self.access.part(NodePart::Taints);
         self.whole().map_or(&[], |whole| &whole.taints)
     }
 
     /// spec.unschedulable: whether the node is cordoned.
+    #[track_caller]
     pub fn is_unschedulable(&self) -> bool {
+        self.access.part(NodePart::Unschedulable);
         self.facts().is_some_and(Facts::is_unschedulable)
     }
 
     /// The status of a condition: "True", "False" or "Unknown"; `None` when it is not reported.
+    #[track_caller]
     pub fn condition(&self, kind: &str) -> Option<&'a str> {
+        self.access.part(NodePart::Conditions);
         self.facts()?.at(Map::Conditions, kind)
     }
 
     /// status.capacity; `None` while it is not reported.
+    #[track_caller]
     pub fn capacity(&self) -> Option<&'a Resources> {
+        self.access.part(NodePart::Capacity);
         self.whole()?.capacity.as_ref()
     }
 
     /// status.allocatable, the total that pods may request; `None` while it is not reported.
+    #[track_caller]
     pub fn allocatable(&self) -> Option<&'a Resources> {
+        self.access.part(NodePart::Allocatable);
         self.whole()?.allocatable.as_ref()
     }
 
@@ -115,6 +162,14 @@ impl<'a> Node<'a> {
     /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
     pub fn raw_json(&self) -> Option<&'a [u8]> {
         Some(self.row.raw_json()).filter(|raw| !raw.is_empty())
+    }
+
+    fn value(self, map: reads::Map, key: &str, place: Place) -> Option<&'a str> {
+        match (place, map) {
+            (Place::Value(position), _) => self.row.value(map, position),
+            (Place::Entry, reads::Map::Labels) => self.row.label(key),
+            (Place::Entry, reads::Map::Annotations) => self.facts()?.at(Map::Annotations, key),
+        }
     }
 
     fn facts(self) -> Option<Facts<'a>> {

@@ -7,6 +7,17 @@ use extender_policy_api::v1alpha1::{
     NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
 };
 
+use crate::{
+    PodKey, PodPart, PodPrefix,
+    reads::{
+        Map,
+        access::Access,
+        keys::Place,
+        layout::Fields,
+        values::{self, Mismatch},
+    },
+};
+
 /// The requests of a pod without requests.
 static NOTHING: Resources =
     Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
@@ -15,121 +26,220 @@ static NOTHING: Resources =
 static NOTHING_BY_DEFAULT: NonZero = NonZero { milli_cpu: 0, memory: 0 };
 
 /// The pod to be placed, or one that would be evicted.
+///
+/// # Panics
+///
+/// In a verb with [`Verb::reads`](crate::Verb::reads), all methods that read something else than what is declared, as
+/// [`Reads`](crate::Reads) explains.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
-    pod: &'a api::Pod,
+    message: &'a api::Pod,
     facts: &'a api::PodFacts,
+    access: Access<'a>,
+}
+
+/// Checks that a pod has a value for each declared key. One without facts has none.
+pub(crate) fn check(pod: &api::Pod, fields: &Fields) -> Result<(), Mismatch> {
+    let Some(facts) = &pod.facts else { return Ok(()) };
+    let counts = fields.counts();
+    values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
+    values::check_annotations(facts.annotation_values.len(), facts.absent_annotations.iter().copied(), counts)
 }
 
 impl<'a> Pod<'a> {
-    /// A view of a pod of the contract; `None` when it has no facts, which every request must hold.
+    /// A view of a pod of the contract with everything in it; `None` when it has no facts, which every request must
+    /// hold.
     pub fn new(pod: &'a api::Pod) -> Option<Self> {
-        pod.facts.as_ref().map(|facts| Self { pod, facts })
+        Self::with_access(pod, Access::EVERYTHING)
+    }
+
+    /// A view of what may be read of a [checked](check) pod.
+    pub(crate) fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
+        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access })
+    }
+
+    /// The value of a declared label or annotation; `None` when the pod does not have it.
+    #[track_caller]
+    pub fn get(&self, key: &PodKey) -> Option<&'a str> {
+        let PodKey(key) = key;
+        self.value(key.map, &key.text, self.access.key(key))
+    }
+
+    /// The labels or annotations with a declared prefix, by key.
+    #[track_caller]
+    pub fn entries<'p>(
+        &self,
+        prefix: &'p PodPrefix,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'p> {
+        let PodPrefix(prefix) = prefix;
+        self.access.prefix(prefix);
+        let entries = self.map(prefix.map).iter().map(|(key, value)| (&**key, &**value));
+        entries.filter(|(key, _)| key.starts_with(&*prefix.text))
     }
 
     /// metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it.
+    #[track_caller]
     pub fn name(&self) -> Option<&'a str> {
-        given(&self.pod.identity.as_ref()?.name)
+        self.access.part(PodPart::Identity);
+        given(&self.message.identity.as_ref()?.name)
     }
 
     /// metadata.uid; `None` under the same conditions as [`name`](Self::name).
+    #[track_caller]
     pub fn uid(&self) -> Option<&'a str> {
-        given(&self.pod.identity.as_ref()?.uid)
+        self.access.part(PodPart::Identity);
+        given(&self.message.identity.as_ref()?.uid)
     }
 
     /// metadata.namespace.
+    #[track_caller]
     pub fn namespace(&self) -> &'a str {
+        self.access.part(PodPart::Namespace);
         &self.facts.namespace
     }
 
     /// The value of a label; `None` when the pod does not have it.
+    #[track_caller]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.facts.labels.get(key).map(String::as_str)
+        self.value(Map::Labels, key, self.access.text(Map::Labels, key))
     }
 
-    /// All labels, by key.
+    /// All labels, by key. A declaration has the prefix "" for them.
+    #[track_caller]
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.access.entries(Map::Labels, "");
         self.facts.labels.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// The value of an annotation, if [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
+    /// [`Info::annotations`](crate::Info::annotations) asks for its prefix.
+    #[track_caller]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.facts.annotations.get(key).map(String::as_str)
+        self.value(Map::Annotations, key, self.access.text(Map::Annotations, key))
     }
 
     /// The owner that is the controller, such as a `ReplicaSet`; `None` for a pod without one.
+    #[track_caller]
     pub fn owner(&self) -> Option<&'a OwnerReference> {
+        self.access.part(PodPart::Owner);
         self.facts.owner.as_ref()
     }
 
     /// spec.priority; 0 if not set, as in kube-scheduler.
+    #[track_caller]
     pub fn priority(&self) -> i32 {
+        self.access.part(PodPart::Priority);
         self.facts.priority
     }
 
     /// spec.priorityClassName; `None` if not set.
+    #[track_caller]
     pub fn priority_class(&self) -> Option<&'a str> {
+        self.access.part(PodPart::PriorityClass);
         given(&self.facts.priority_class_name)
     }
 
     /// What the pod needs from a node, as kube-scheduler counts it, in its units: thousandths of a CPU,
     /// bytes, whole values.
+    #[track_caller]
     pub fn requests(&self) -> &'a Resources {
+        self.access.part(PodPart::Requests);
         self.facts.requests.as_ref().unwrap_or(&NOTHING)
     }
 
     /// CPU and memory as kube-scheduler's scores count them: [`requests`](Self::requests), but a container that
     /// requests none counts with 100 thousandths of a CPU, and 200 MiB.
+    #[track_caller]
     pub fn nonzero_requests(&self) -> &'a NonZero {
+        self.access.part(PodPart::NonzeroRequests);
         self.facts.nonzero_requests.as_ref().unwrap_or(&NOTHING_BY_DEFAULT)
     }
 
     /// spec.tolerations, in order.
+    #[track_caller]
     pub fn tolerations(&self) -> &'a [Toleration] {
+        self.access.part(PodPart::Tolerations);
         &self.facts.tolerations
     }
 
     /// Whether one of the pod's tolerations tolerates the taint. Mirrors `ToleratesTaint` of k8s.io/api/core/v1;
     /// operators other than "Exists" and "Equal" tolerate nothing.
+    #[track_caller]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations().iter().any(|toleration| bears(toleration, taint))
     }
 
     /// The value of an entry of spec.nodeSelector.
+    #[track_caller]
     pub fn node_selector(&self, key: &str) -> Option<&'a str> {
+        self.access.part(PodPart::NodeSelector);
         self.facts.node_selector.get(key).map(String::as_str)
     }
 
     /// All entries of spec.nodeSelector, by key.
+    #[track_caller]
     pub fn node_selectors(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.access.part(PodPart::NodeSelector);
         self.facts.node_selector.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// spec.affinity.nodeAffinity, as written in the pod; `None` if the pod has none.
+    #[track_caller]
     pub fn node_affinity(&self) -> Option<&'a NodeAffinity> {
+        self.access.part(PodPart::NodeAffinity);
         self.facts.node_affinity.as_ref()
     }
 
     /// spec.volumes, in order, without the service account's volume.
+    #[track_caller]
     pub fn volumes(&self) -> &'a [Volume] {
+        self.access.part(PodPart::Volumes);
         &self.facts.volumes
     }
 
     /// Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure verbs do
-    /// not receive).
+    /// not receive). A declaration has [`PodPart::Volumes`] and [`PodPart::Identity`] for them; a pure verb with a
+    /// declaration reads [`volumes`](Self::volumes).
+    #[track_caller]
     pub fn claims(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let derived = self.pod.identity.iter().flat_map(|identity| &identity.claims);
+        self.access.part(PodPart::Volumes);
+        self.access.part(PodPart::Identity);
+        let derived = self.message.identity.iter().flat_map(|identity| &identity.claims);
         self.facts.volumes.iter().filter_map(|volume| given(&volume.claim)).chain(derived.map(String::as_str))
     }
 
     /// spec.schedulerName; `None` if not set.
+    #[track_caller]
     pub fn scheduler_name(&self) -> Option<&'a str> {
+        self.access.part(PodPart::SchedulerName);
         given(&self.facts.scheduler_name)
     }
 
     /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.
     pub fn raw_json(&self) -> Option<&'a [u8]> {
-        Some(&*self.pod.raw_json).filter(|raw| !raw.is_empty())
+        Some(&*self.message.raw_json).filter(|raw| !raw.is_empty())
+    }
+
+    fn map(self, map: Map) -> &'a BTreeMap<String, String> {
+        match map {
+            Map::Labels => &self.facts.labels,
+            Map::Annotations => &self.facts.annotations,
+        }
+    }
+
+    fn value(self, map: Map, key: &str, place: Place) -> Option<&'a str> {
+        let position = match place {
+            Place::Entry => return self.map(map).get(key).map(String::as_str),
+            Place::Value(position) => position,
+        };
+        let (values, absent) = match map {
+            Map::Labels => (&self.facts.label_values, &self.facts.absent_labels),
+            Map::Annotations => (&self.facts.annotation_values, &self.facts.absent_annotations),
+        };
+        let value = values[position].as_str();
+        let is_absent =
+            || u32::try_from(position).is_ok_and(|position| absent.binary_search(&position).is_ok());
+        if value.is_empty() && is_absent() { None } else { Some(value) }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     codec::{Admission, AdmitAll, Incoming, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
-    info::declaration::Declaration,
+    info::declaration::{Declaration, OfVerb},
     request,
     table::Tables,
     telemetry::Tracer,
@@ -43,17 +43,17 @@ impl Service {
     fn answered(&self, http: http::Request<Body>) -> Answered {
         match method(http.uri().path()) {
             "GetInfo" => self.unary(http, AdmitAll, answer::info),
-            "Filter" => self.unary(http, self.served("Filter", |of| of.filter.is_some()), answer::filter),
-            "Score" => self.unary(http, self.served("Score", |of| of.score.is_some()), answer::score),
-            "Preempt" => self.unary(http, self.served("Preempt", |of| of.preempt.is_some()), answer::preempt),
+            "Filter" => self.unary(http, self.served("Filter", Declaration::filter), answer::filter),
+            "Score" => self.unary(http, self.served("Score", Declaration::score), answer::score),
+            "Preempt" => self.unary(http, self.served("Preempt", Declaration::preempt), answer::preempt),
             "Bind" => self.bind(http),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
 
     /// Refuses calls of a verb that the policy does not declare.
-    fn served(&self, verb: &'static str, declares: fn(&Declaration) -> bool) -> Served {
-        Served { backend: self.backend.clone(), verb, declares }
+    fn served(&self, name: &'static str, verb: OfVerb) -> Served {
+        Served { backend: self.backend.clone(), name, verb }
     }
 
     fn unary<Q, A>(
@@ -73,7 +73,7 @@ impl Service {
 
     fn bind(&self, http: http::Request<Body>) -> Answered {
         let (backend, arrival) = (self.backend.clone(), Arrival::default());
-        let admission = self.served("Bind", |of| of.binds);
+        let admission = self.served("Bind", Declaration::bind);
         let exchanged = exchange(http, admission, Bind { backend, arrival: arrival.clone() });
         Box::pin(async move { Ok(timely(exchanged, Some(arrival)).await) })
     }
@@ -130,14 +130,14 @@ pub(crate) fn refused(status: impl Into<Status>) -> Answered {
 #[derive(Clone)]
 struct Served {
     backend: Backend,
-    verb: &'static str,
-    declares: fn(&Declaration) -> bool,
+    name: &'static str,
+    verb: OfVerb,
 }
 
 impl Admission for Served {
     fn admit(&self, message: &[u8]) -> Result<(), CallError> {
-        let served = answer::served(&self.backend, request::args(message), self.declares)?;
-        served.then_some(()).ok_or(CallError::NotServed(self.verb))
+        let served = answer::served(&self.backend, request::args(message), self.verb)?;
+        served.then_some(()).ok_or(CallError::NotServed(self.name))
     }
 }
 
@@ -204,8 +204,7 @@ mod tests {
             let request = api::PreemptRequest { call: Some(call), ..api::PreemptRequest::default() };
             // The field after the call is not a message.
             let message = [&*request.encode_to_vec(), &[0x22, 5, 1]].concat();
-            let served =
-                Served { backend: backend.clone(), verb: "Preempt", declares: |of| of.preempt.is_some() };
+            let served = Served { backend: backend.clone(), name: "Preempt", verb: Declaration::preempt };
             served.admit(&message)
         };
         for backend in [Filters.into(), configured.clone()] {

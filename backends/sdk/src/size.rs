@@ -34,6 +34,9 @@ const MAP_ENTRY: usize = 4 * size_of::<String>();
 /// A row that is read, and the policy's answer about it.
 const READ_ROW: usize = 512;
 
+/// A row of the table that is found, and the policy's answer about it.
+const FOUND_ROW: usize = 128;
+
 /// The parts of a message that are counted.
 pub(crate) type Shape = &'static [Part];
 
@@ -94,10 +97,14 @@ pub(crate) const GET_INFO: Shape = &[plain(2, listed::<String>())];
 
 /// `SyncNodesRequest`.
 pub(crate) const SYNC_NODES: Shape = &[
-    message(3, &[plain(2, listed::<String>())]),
+    message(3, &[plain(2, listed::<String>()), message(4, NODE_READS)]),
     elements(4, listed::<TableEntry>() + READ_ROW, "upserts", &[]),
     numbers(5, listed::<u32>()),
 ];
+
+const NODE_READS: Shape = &[numbers(1, listed::<i32>()), message(2, MAP_READS), message(3, MAP_READS)];
+
+const MAP_READS: Shape = &[plain(1, listed::<String>()), plain(2, listed::<String>())];
 
 /// `NodeRow`, where it is decoded as a whole.
 pub(crate) const NODE_ROW: Shape = &[
@@ -110,6 +117,10 @@ pub(crate) const NODE_ROW: Shape = &[
             plain(5, MAP_ENTRY),
             message(6, RESOURCES),
             message(7, RESOURCES),
+            plain(8, listed::<String>()),
+            plain(9, listed::<String>()),
+            numbers(10, listed::<u32>()),
+            numbers(11, listed::<u32>()),
         ],
     ),
     message(4, &[message(1, RESOURCES)]),
@@ -122,7 +133,7 @@ const NODES: Shape = &[
     message(
         3,
         &[
-            numbers(3, listed::<u32>() + READ_ROW),
+            numbers(3, listed::<u32>() + FOUND_ROW),
             elements(4, listed::<Bytes>() + READ_ROW, "nodes.table.rows", &[]),
         ],
     ),
@@ -143,6 +154,10 @@ const POD: Shape = &[
             plain(9, MAP_ENTRY),
             plain(10, listed::<api::Volume>()),
             message(12, NODE_AFFINITY),
+            plain(14, listed::<String>()),
+            plain(15, listed::<String>()),
+            numbers(16, listed::<u32>()),
+            numbers(17, listed::<u32>()),
         ],
     ),
 ];

@@ -21,8 +21,11 @@ use foldhash::fast::RandomState;
 use tokio::sync::watch;
 
 pub(crate) use self::stream::TableService;
-use self::{mistake::Mistake, rows::Table, space::Budget};
-use crate::View;
+use self::{
+    mistake::Mistake,
+    rows::{Holds, Table},
+    space::Budget,
+};
 
 /// More tables than this are rejected: enough for 16 gateways with four views each.
 const MAX_TABLES: usize = 64;
@@ -74,7 +77,7 @@ impl Tables {
     }
 
     /// A new table without rows, for a stream.
-    fn open(&self, name: u64, view: View) -> Result<Open, Mistake> {
+    fn open(&self, name: u64, holds: Holds) -> Result<Open, Mistake> {
         let mut by_name = self.shared.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if by_name.contains_key(&name) {
             return Err(Mistake::Taken(name));
@@ -82,7 +85,7 @@ impl Tables {
         if by_name.len() >= self.shared.max_tables {
             return Err(Mistake::TooManyTables(self.shared.max_tables));
         }
-        let table = Arc::new(Table::new(view));
+        let table = Arc::new(Table::new(holds));
         by_name.insert(name, Arc::clone(&table));
         Ok(Open { tables: self.clone(), name, table })
     }

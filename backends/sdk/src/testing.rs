@@ -20,14 +20,20 @@
 //! let refused = testing::filter(NoArm, &TestPod::new("shop"), &nodes);
 //! assert_eq!(refused.unwrap(), [("new".to_owned(), "arm64 nodes are not in use yet".to_owned())]);
 //! ```
+//!
+//! A verb with [`Verb::reads`](crate::Verb::reads) gets what the gateway would send for its declaration, so a test
+//! fails if the policy reads anything else. [`everything`] is the same policy with nothing left out: if both give the
+//! same answers about random pods and nodes, the declaration is complete.
 
 use extender_policy_api::v1alpha1 as api;
 pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
-    Backend, Bind, answer,
+    Backend, Bind, Policy, answer,
     error::CallError,
+    info::declaration::{Declaration, OfVerb, Terms},
+    reads::layout::Fields,
     request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
     table::Tables,
 };
@@ -61,13 +67,24 @@ impl TestNode {
         self.row.facts.get_or_insert_default().labels.insert(key.into(), value.into());
         self
     }
+
+    /// What the gateway sends of it to a verb.
+    fn sent(&self, terms: &Terms) -> api::NodeRow {
+        let mut row = self.row.clone();
+        if let Some(reads) = terms.reads() {
+            row.usage = row.usage.filter(|_| terms.wants_usage());
+            let facts = row.facts.filter(|_| terms.view().has_facts());
+            row.facts = facts.map(|facts| reads.node.node_facts(facts));
+        }
+        row
+    }
 }
 
 /// A pod to test a policy with.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestPod {
-    facts: PodFacts,
+    pod: api::Pod,
 }
 
 impl TestPod {
@@ -78,21 +95,25 @@ impl TestPod {
 
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.facts.labels.insert(key.into(), value.into());
+        self.facts().labels.insert(key.into(), value.into());
         self
     }
 
     /// With an affinity to nodes.
     pub fn node_affinity(mut self, affinity: api::NodeAffinity) -> Self {
-        self.facts.node_affinity = Some(affinity);
+        self.facts().node_affinity = Some(affinity);
         self
+    }
+
+    fn facts(&mut self) -> &mut PodFacts {
+        self.pod.facts.get_or_insert_default()
     }
 }
 
 impl From<PodFacts> for TestPod {
     /// A pod with these facts.
     fn from(facts: PodFacts) -> Self {
-        Self { facts }
+        Self { pod: api::Pod { facts: Some(facts), ..api::Pod::default() } }
     }
 }
 
@@ -112,7 +133,7 @@ impl TestCandidate {
 
     /// With a victim, after the others.
     pub fn victim(self, uid: impl Into<String>, pod: TestPod) -> Self {
-        self.with(uid, Some(api::Pod { facts: Some(pod.facts), ..api::Pod::default() }))
+        self.with(uid, Some(pod.pod))
     }
 
     /// With a victim of which only the UID is known.
@@ -129,6 +150,16 @@ impl TestCandidate {
     fn uids(&self, positions: &[u32]) -> Vec<String> {
         let victims = (0_u32..).zip(&self.candidate.victims);
         victims.filter(|(at, _)| positions.contains(at)).map(|(_, victim)| victim.uid.clone()).collect()
+    }
+
+    /// What the gateway sends of it besides the node.
+    fn sent(&self, fields: Option<&Fields>) -> api::Candidate {
+        let mut candidate = self.candidate.clone();
+        let pods = candidate.victims.iter_mut().filter_map(|victim| victim.pod.as_mut());
+        if let Some(fields) = fields {
+            pods.for_each(|pod| **pod = fields.pod(pod));
+        }
+        candidate
     }
 
     fn with(mut self, uid: impl Into<String>, pod: Option<api::Pod>) -> Self {
@@ -157,6 +188,32 @@ pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswe
     Ok(answer::info(&backend.into(), &Tables::default(), &api::GetInfoRequest::default())?)
 }
 
+/// The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all of
+/// them.
+///
+/// ```
+/// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
+/// # use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict};
+/// # struct Racks;
+/// # impl Policy for Racks {
+/// #     fn info(&self) -> Info {
+/// #         let mut reads = Reads::new();
+/// #         reads.node_label("rack");
+/// #         Info::new("racks", "1").filters(Verb::per_node().pure().reads(&reads))
+/// #     }
+/// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
+/// #         node.label("rack").map_or(Verdict::Accept, |_| Verdict::reject("node is in a rack"))
+/// #     }
+/// # }
+/// let (pod, nodes) = (TestPod::new("shop"), [TestNode::new("a").label("rack", "r1").label("zone", "z1")]);
+/// let refused = testing::filter(Racks, &pod, &nodes);
+/// assert!(refused.is_ok());
+/// assert_eq!(refused, testing::filter(testing::everything(Racks), &pod, &nodes));
+/// ```
+pub fn everything(policy: impl Policy) -> Backend {
+    Backend::reading_everything(policy)
+}
+
 /// The refused nodes in the order given, each with its reason.
 ///
 /// # Errors
@@ -167,9 +224,10 @@ pub fn filter(
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, String)>, NoAnswer> {
-    let (call, pod, nodes_asked) = asked(pod, nodes);
+    let backend = backend.into();
+    let Asked { call, pod, nodes: nodes_asked } = Asked::new(&backend, Declaration::filter, pod, nodes)?;
     let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
-    let rejections = answer::filter(&backend.into(), &Tables::default(), &request)?.rejections;
+    let rejections = answer::filter(&backend, &Tables::default(), &request)?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
     let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
     Ok(refused.map(|(node, reason)| (node.row.name.clone(), reason.clone())).collect())
@@ -181,9 +239,9 @@ pub fn filter(
 ///
 /// As for [`filter`].
 pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
-    let (call, pod, nodes) = asked(pod, nodes);
-    let scores =
-        answer::score(&backend.into(), &Tables::default(), &ScoreRequest { call, pod, nodes })?.scores;
+    let backend = backend.into();
+    let Asked { call, pod, nodes } = Asked::new(&backend, Declaration::score, pod, nodes)?;
+    let scores = answer::score(&backend, &Tables::default(), &ScoreRequest { call, pod, nodes })?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
 }
 
@@ -193,11 +251,12 @@ pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> 
 ///
 /// As for [`filter`], or the policy failed to bind.
 pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Result<Bind, NoAnswer> {
-    let (call, pod, _) = asked(pod, &[]);
-    let namespace = pod.iter().flat_map(|pod| &pod.facts).map(|facts| facts.namespace.clone()).collect();
+    let backend = backend.into();
+    let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
+    let Asked { call, pod, .. } = Asked::new(&backend, Declaration::bind, pod, &[])?;
     let (name, uid, node) = ("pod".to_owned(), "uid".to_owned(), node.to_owned());
     let request = api::BindRequest { call, namespace, name, uid, node, pod };
-    let api::BindResponse { outcome, message } = answer::bind(&backend.into(), &request).await?;
+    let api::BindResponse { outcome, message } = answer::bind(&backend, &request).await?;
     let bound = outcome == i32::from(api::BindOutcome::Bound);
     Ok(if bound { Bind::Bound } else { Bind::Declined(message) })
 }
@@ -213,24 +272,44 @@ pub fn preempt(
     candidates: &[TestCandidate],
 ) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
-    let (call, pod, nodes) = asked(pod, &nodes);
-    let messages = candidates.iter().map(|candidate| candidate.candidate.clone()).collect();
+    let backend = backend.into();
+    let terms = terms(&backend, Declaration::preempt)?;
+    let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
+    let messages = candidates.iter().map(|candidate| candidate.sent(fields)).collect();
+    let Asked { call, pod, nodes } = Asked::new(&backend, Declaration::preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
-    let kept = answer::preempt(&backend.into(), &Tables::default(), &request)?.kept;
+    let kept = answer::preempt(&backend, &Tables::default(), &request)?.kept;
     let stays = |position| kept.iter().find(|kept| kept.position == position).map(|kept| &kept.victims);
     let stay = (0..).zip(candidates).filter_map(|(position, candidate)| Some((candidate, stays(position)?)));
     Ok(stay.map(|(candidate, victims)| (candidate.node.row.name.clone(), candidate.uids(victims))).collect())
 }
 
-type Parts = (Option<api::Call>, Option<api::Pod>, Option<Nodes>);
-
 /// The common fields of all verbs, for a decision.
-fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
-    let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
-    let pod = api::Pod { facts: Some(pod.facts.clone()), ..api::Pod::default() };
-    let rows = nodes.iter().map(|node| node.row.encode_to_vec().into()).collect();
-    // More than four billion nodes do not fit into memory either.
-    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    let nodes = Nodes { count, form: Some(Form::Rows(NodeRows { rows })) };
-    (Some(call), Some(pod), Some(nodes))
+struct Asked {
+    call: Option<api::Call>,
+    pod: Option<api::Pod>,
+    nodes: Option<Nodes>,
+}
+
+impl Asked {
+    /// As the gateway sends them for the declaration of the verb.
+    fn new(backend: &Backend, verb: OfVerb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, NoAnswer> {
+        // A verb that is not declared is not answered, whatever it is sent.
+        let terms = terms(backend, verb)?;
+        let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
+        let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
+        let row = |node: &TestNode| terms.as_ref().map_or_else(|| node.row.clone(), |terms| node.sent(terms));
+        let rows = nodes.iter().map(|node| row(node).encode_to_vec().into()).collect();
+        // More than four billion nodes do not fit into memory either.
+        let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        Ok(Self {
+            call: Some(api::Call { purpose, reads, ..api::Call::default() }),
+            pod: Some(fields.map_or_else(|| pod.pod.clone(), |fields| fields.pod(&pod.pod))),
+            nodes: Some(Nodes { count, form: Some(Form::Rows(NodeRows { rows })) }),
+        })
+    }
+}
+
+fn terms(backend: &Backend, verb: OfVerb) -> Result<Option<Terms>, NoAnswer> {
+    Ok(verb(&backend.policy_for(&[])?.declaration).cloned())
 }

@@ -34,6 +34,18 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// The numbers of a packed field; none after [`Unusual`].
+    pub(crate) fn packed(field: &'a [u8]) -> impl Iterator<Item = Result<u64, Unusual>> + use<'a> {
+        let mut numbers = Self::of(field);
+        std::iter::from_fn(move || {
+            let number = (!numbers.is_over()).then(|| numbers.number())?;
+            if number.is_err() {
+                numbers.rest = &[];
+            }
+            Some(number)
+        })
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty()

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, Status, TableStatus,
-        TimedMessage, VerbStatus,
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, ReadsStatus, Status,
+        TableStatus, TimedMessage, VerbStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -233,6 +233,7 @@ fn backend(
             version: info.version.clone(),
             revision: info.revision.clone(),
             holds_nodes: info.keeps_tables,
+            changes_too_often: session.as_ref().is_some_and(|session| session.is_outdated()),
         }),
         verbs: settings.verbs().map(|verb| backend_verb(settings, verb, info, observer)).collect(),
     }
@@ -249,6 +250,9 @@ fn backend_verb(
     BackendVerb {
         verb: verb.backend_name().to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        reads: info
+            .and_then(|info| info.reads_in_words(verb))
+            .map(|(pods, nodes)| ReadsStatus { pods, nodes }),
         calls: metrics.calls(),
         failures: metrics.failures(),
         failed_lately: recent.map_or(0, |recent| recent.failed),

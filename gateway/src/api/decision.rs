@@ -140,6 +140,10 @@ pub struct BackendPart {
     pub asked: u32,
     /// The number of nodes whose answer was cached, or prefetched with the answer to filter.
     pub known: u32,
+    /// What it reads of pods, such as `namespace, label tier`, or `nothing`; only where it declares this and cached
+    /// answers were used: they are those of pods that are equal in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_of_pods: Option<String>,
     /// The number of nodes that it rejected, whether that counted or not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected: u32,

@@ -139,6 +139,9 @@ pub struct Handshake {
     pub revision: String,
     /// Whether it keeps the node table, so that calls name nodes by id.
     pub holds_nodes: bool,
+    /// Whether its latest handshake requests something else and is not used yet, because it changes too often.
+    #[serde(default)]
+    pub changes_too_often: bool,
 }
 
 /// The calls to a backend for one verb.
@@ -150,6 +153,9 @@ pub struct BackendVerb {
     /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
+    /// What it is sent of pods and nodes, according to its handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadsStatus>,
     /// Calls since the start.
     pub calls: u64,
     /// Failed calls since the start.
@@ -170,6 +176,16 @@ pub struct BackendVerb {
     /// The text of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<TimedMessage>,
+}
+
+/// What a verb of a backend is sent, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadsStatus {
+    /// Of pods: `everything`, `nothing`, or what is declared, such as `requests, label team`.
+    pub pods: String,
+    /// Of nodes, the same; `name` if it is sent no facts.
+    pub nodes: String,
 }
 
 /// The state of the node or pod table.

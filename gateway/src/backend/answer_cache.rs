@@ -34,8 +34,8 @@ pub struct AnswerCache {
     pub verdicts: Option<VerdictCache>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<VerbCache<i32>>,
-    /// Whether an answer had another revision than the handshake. The next handshake starts another cache.
-    mixed_revisions: AtomicBool,
+    /// Whether the backend has changed since the handshake. The next one that is used starts another cache.
+    outdated: AtomicBool,
     /// Whether the backend is not as pure as it declares, until its next revision. Scores that came with filter
     /// answers are still used then, but not combined with those of another revision.
     impure: AtomicBool,
@@ -57,24 +57,25 @@ impl AnswerCache {
         Self {
             verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
             scores: verbs.score.then(|| VerbCache::new(MOST_BYTES, check_every)),
-            mixed_revisions: AtomicBool::new(false),
+            outdated: AtomicBool::new(false),
             impure: AtomicBool::new(false),
         }
     }
 
     /// Whether answers may be used and stored.
     pub fn is_trusted(&self) -> bool {
-        !self.has_mixed_revisions() && !self.is_impure()
+        !self.is_outdated() && !self.is_impure()
     }
 
-    /// Records that an answer had another revision than the handshake: nothing is cached until the next handshake.
-    pub fn mark_mixed_revisions(&self) {
-        self.mixed_revisions.store(true, Ordering::Relaxed);
+    /// Records that the backend has changed since the handshake: an answer had another revision, or a later handshake
+    /// is not used yet. Nothing is cached until the next one that is used.
+    pub fn mark_outdated(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an answer had another revision than the handshake.
-    pub fn has_mixed_revisions(&self) -> bool {
-        self.mixed_revisions.load(Ordering::Relaxed)
+    /// Whether the backend has changed since the handshake.
+    pub fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
     }
 
     /// Whether the backend is not as pure as it declares.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config::{self, BackendName, Mode},
-    contract::protobuf::{decoded, fields, malformed, put_prefix},
+    contract::protobuf::{count_packed, decoded, fields, malformed, put_prefix},
     observe::Metrics,
 };
 
@@ -38,12 +38,12 @@ struct FieldLimit {
     name: &'static str,
     /// The most occurrences; `None` where the last one counts.
     most: Option<usize>,
-    /// The most bytes of one occurrence.
-    longest: usize,
+    /// The most bytes of one occurrence, if limited.
+    longest: Option<usize>,
 }
 
 const fn text(field: u32, name: &'static str) -> FieldLimit {
-    FieldLimit { field, name, most: None, longest: 256 }
+    FieldLimit { field, name, most: None, longest: Some(256) }
 }
 
 const LIMITS: [FieldLimit; 8] = [
@@ -53,10 +53,14 @@ const LIMITS: [FieldLimit; 8] = [
     text(4, "api_version"),
     FieldLimit { most: Some(32), ..text(5, "requires") },
     FieldLimit { most: Some(32), ..text(6, "services") },
-    FieldLimit { most: Some(32), ..text(7, "verbs") },
-    // No annotation key is longer: 253 bytes, a slash and 63 bytes.
-    FieldLimit { most: Some(64), longest: 317, ..text(9, "annotation_prefixes") },
+    FieldLimit { field: VERBS, name: "verbs", most: Some(32), longest: None },
+    FieldLimit { most: Some(64), longest: Some(LONGEST_KEY), ..text(9, "annotation_prefixes") },
 ];
+
+/// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.
+const VERBS: u32 = 7;
+/// No key of a label or annotation is longer: 253 bytes, a slash and 63 bytes.
+const LONGEST_KEY: usize = 317;
 
 /// Performs the handshake with these settings.
 ///
@@ -94,16 +98,74 @@ fn check_size(message: &[u8]) -> Result<(), BackendFailure> {
         let Some(place) = LIMITS.iter().position(|limit| limit.field == number) else { continue };
         counts[place] += 1;
         let FieldLimit { name, longest, .. } = LIMITS[place];
-        if let Some(len) = content.map(<[u8]>::len).filter(|len| *len > longest) {
-            return Err(malformed(format!("{name} has {len} bytes, at most {longest} are accepted")));
+        let Some(content) = content else { continue };
+        match longest {
+            Some(longest) => check_length(name, content.len(), longest)?,
+            None => DeclaredSize::default().add(content, Level::Verb)?,
         }
     }
-    for (FieldLimit { name, most, .. }, count) in LIMITS.iter().zip(counts) {
-        if let Some(most) = most.filter(|most| count > *most) {
-            return Err(malformed(format!("there are {count} {name}, at most {most} are accepted")));
-        }
+    let mut counted = LIMITS.iter().zip(counts);
+    counted.try_for_each(|(FieldLimit { name, most, .. }, count)| check_count(name, count, *most))
+}
+
+fn check_length(name: &str, len: usize, longest: usize) -> Result<(), BackendFailure> {
+    if len <= longest {
+        return Ok(());
     }
-    Ok(())
+    Err(malformed(format!("{name} has {len} bytes, at most {longest} are accepted")))
+}
+
+fn check_count(name: &str, count: usize, most: Option<usize>) -> Result<(), BackendFailure> {
+    match most {
+        Some(most) if count > most => {
+            Err(malformed(format!("there are {count} {name}, at most {most} are accepted")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The size of what a verb declares that it reads.
+#[derive(Debug, Default)]
+struct DeclaredSize {
+    parts: usize,
+    keys: usize,
+}
+
+/// The messages that a declaration consists of.
+#[derive(Debug, Clone, Copy)]
+enum Level {
+    /// `VerbInfo`.
+    Verb,
+    /// `Reads`.
+    Reads,
+    /// `PodReads` or `NodeReads`.
+    Object,
+    /// `MapReads`.
+    Map,
+}
+
+impl DeclaredSize {
+    const MOST_PARTS: usize = 64;
+    const MOST_KEYS: usize = 1000;
+
+    fn add(&mut self, message: &[u8], level: Level) -> Result<(), BackendFailure> {
+        for field in fields(message) {
+            match (level, field?) {
+                (Level::Verb, (11, Some(reads))) => self.add(reads, Level::Reads)?,
+                (Level::Reads, (2 | 3, Some(object))) => self.add(object, Level::Object)?,
+                (Level::Object, (1, parts)) => self.parts += parts.map_or(1, count_packed),
+                (Level::Object, (2 | 3, Some(map))) => self.add(map, Level::Map)?,
+                (Level::Map, (field @ (1 | 2), Some(key))) => {
+                    self.keys += 1;
+                    let name = if field == 1 { "a key in reads" } else { "a prefix in reads" };
+                    check_length(name, key.len(), LONGEST_KEY)?;
+                }
+                _ => {}
+            }
+        }
+        check_count("parts in reads", self.parts, Some(Self::MOST_PARTS))?;
+        check_count("keys and prefixes in reads", self.keys, Some(Self::MOST_KEYS))
+    }
 }
 
 /// A backend that rejects its settings.
@@ -155,10 +217,11 @@ async fn preflight(settings: &config::BackendSettings) -> Result<(), RpcError> {
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1::{GetInfoResponse, VerbInfo};
+    use extender_policy_api::v1alpha1::{GetInfoResponse, MapReads, NodeReads, PodReads, Reads, VerbInfo};
     use prost::Message;
 
     use super::*;
+    use crate::contract::protobuf::put_bytes;
 
     fn checked(info: &GetInfoResponse) -> Result<(), String> {
         check_size(&info.encode_to_vec()).map_err(|failure| failure.detail)
@@ -192,6 +255,41 @@ mod tests {
         assert_eq!(checked(&revision), Err("revision has 257 bytes, at most 256 are accepted".into()));
         let verbs = GetInfoResponse { verbs: vec![VerbInfo::default(); 33], ..full };
         assert_eq!(checked(&verbs), Err("there are 33 verbs, at most 32 are accepted".into()));
+    }
+
+    #[test]
+    fn a_declaration_of_more_than_a_verb_can_read_is_refused_before_it_is_decoded() {
+        let keys = |count: usize, len: usize| MapReads {
+            keys: vec!["x".repeat(len); count],
+            prefixes: vec!["x".repeat(len); count],
+        };
+        let declaring = |parts: usize, keys: MapReads| {
+            let pod = PodReads { parts: vec![1; parts], labels: Some(keys.clone()), annotations: None };
+            let node = NodeReads { parts: vec![1; parts], labels: None, annotations: Some(keys) };
+            let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
+            let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
+            GetInfoResponse { verbs: vec![verb; 2], ..GetInfoResponse::default() }
+        };
+        assert_eq!(checked(&declaring(32, keys(250, 317))), Ok(()), "for each verb");
+        let more = checked(&declaring(32, keys(251, 1)));
+        assert_eq!(more, Err("there are 1004 keys and prefixes in reads, at most 1000 are accepted".into()));
+        let longer = checked(&declaring(1, keys(1, 318)));
+        assert_eq!(longer, Err("a key in reads has 318 bytes, at most 317 are accepted".into()));
+        let parts = checked(&declaring(33, keys(0, 0)));
+        assert_eq!(parts, Err("there are 66 parts in reads, at most 64 are accepted".into()));
+        // A message that occurs several times is one message.
+        let nested = |content: &[u8], field| {
+            let mut message = Vec::new();
+            put_bytes(field, content, &mut message);
+            message
+        };
+        let [parts, empty_key] = [[8, 1], [10, 0]];
+        for content in [nested(&parts, 2), nested(&nested(&empty_key, 2), 2)] {
+            let reads = nested(&content.repeat(100_000), 11);
+            let message = nested(&reads, VERBS);
+            let cost = measure(|| assert!(check_size(&message).is_err()));
+            assert!(cost.bytes_max < 1024, "{cost:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A backend's handshake, checked against the configuration.
 
 mod reader;
+mod reads;
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use extender_gateway_core::{
     filter::Turn,
     score::{Normalization, Range},
 };
-use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
+pub use extender_policy_api::v1alpha1::node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE;
+use extender_policy_api::v1alpha1::{GetInfoResponse, Scope};
 
 use self::reader::{Reader, unsuitable};
 use super::answer_cache::CachedVerbs;
@@ -25,9 +27,6 @@ use crate::{
 /// The supported package of the policy API.
 pub const API_VERSION: &str = "extender.policy.v1alpha1";
 
-/// The full name of the service of node tables, as in handshakes.
-pub const NODE_TABLE_SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
-
 /// The default for the largest accepted request: gRPC's usual limit.
 const USUAL_REQUEST_BYTES: usize = 4 << 20;
 
@@ -40,8 +39,6 @@ pub struct Info {
     pub version: String,
     /// Its revision; empty when unknown.
     pub revision: String,
-    /// Its view of pods.
-    pub pod: PodView,
     /// The largest request message that it accepts, in bytes.
     pub most_request_bytes: usize,
     /// Its filter plan.
@@ -50,8 +47,8 @@ pub struct Info {
     pub score: Result<ScorePlan, BackendFailure>,
     /// Its preempt plan.
     pub preempt: Result<VerbPlan, BackendFailure>,
-    /// Whether it binds.
-    pub bind: Result<(), BackendFailure>,
+    /// Its bind plan.
+    pub bind: Result<BindPlan, BackendFailure>,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
 }
@@ -74,10 +71,23 @@ pub struct VerbPlan {
     pub nodes: NodesView,
     /// Its view of the pod.
     pub pod: PodView,
+    /// The id of the declaration that these views are from; 0 without one.
+    pub reads_id: u32,
+    /// What it reads of pods, in words; `None` without a declaration.
+    pub reads_of_pods: Option<Arc<str>>,
     /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
     /// Whether the answer for a node depends only on the views of pod and node.
     pub pure: bool,
+}
+
+/// How a backend binds.
+#[derive(Debug, Clone)]
+pub struct BindPlan {
+    /// Its view of the pod.
+    pub pod: PodView,
+    /// The id of the declaration that the view is from; 0 without one.
+    pub reads_id: u32,
 }
 
 /// How a backend filters.
@@ -162,8 +172,7 @@ impl Info {
             filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
             score,
             preempt: preempt.and_then(|_| reader.preempt()),
-            bind: reader.verb(Verb::Bind, "bind").map(drop),
-            pod: reader.pod(),
+            bind: reader.bind(),
             keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -183,6 +192,19 @@ impl Info {
             extender_gateway_core::Verb::Preempt => self.preempt.as_ref().err(),
             extender_gateway_core::Verb::Bind => self.bind.as_ref().err(),
         }
+    }
+
+    /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.
+    pub fn reads_in_words(&self, verb: extender_gateway_core::Verb) -> Option<(String, String)> {
+        let plan = match verb {
+            extender_gateway_core::Verb::Filter => &self.filter.as_ref().ok()?.common,
+            extender_gateway_core::Verb::Prioritize => &self.score.as_ref().ok()?.common,
+            extender_gateway_core::Verb::Preempt => self.preempt.as_ref().ok()?,
+            extender_gateway_core::Verb::Bind => {
+                return Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned()));
+            }
+        };
+        Some((plan.pod.words(), plan.nodes.rows.words()))
     }
 
     /// The views with facts about nodes for filter and score.

@@ -7,7 +7,7 @@ mod run;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -39,6 +39,16 @@ pub struct Session {
     pub cache: AnswerCache,
     /// The nodes that it holds.
     pub tables: RemoteTables,
+    /// Whether a later handshake requests something else and is not used yet.
+    outdated: AtomicBool,
+}
+
+impl Session {
+    /// Whether a later handshake requests something else and is not used yet, because the backend changes too often
+    /// what it requests.
+    pub fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
+    }
 }
 
 /// A connection to a backend.

@@ -27,7 +27,7 @@ use tokio::{
 use self::{
     absent::Absent,
     entry::{NodeEntry, NodeNames},
-    lookups::LatestLookups,
+    lookups::{JoinedNames, LatestLookups},
     writer::TableWriter,
 };
 pub use self::{
@@ -92,7 +92,8 @@ impl NodeTable {
         for names in names.chunks(FILLED_AT_ONCE) {
             {
                 let mut writer = self.lock_writer();
-                let filled: Vec<_> = names.iter().filter_map(|name| writer.fill(name, view)).collect();
+                let filled = writer.fill(names, view);
+                writer.pack(&filled, view);
                 self.publish(&writer, &filled);
             }
             yield_now().await;
@@ -253,9 +254,17 @@ impl NodeTable {
         if let Some(rows) = latest.find(names.clone(), (view, version)) {
             return Found { rows, unknown: Vec::new(), deleted: Vec::new(), version };
         }
+        if let Some(known) = latest.in_another_view(names.clone(), version)
+            && let Some(found) = self.read().rows_at(known.slots(), (view, version))
+        {
+            if found.unknown.is_empty() {
+                latest.store(known.names, (view, version), &found.rows);
+            }
+            return found;
+        }
         let found = self.read().rows(names.clone(), view);
         if found.unknown.is_empty() {
-            latest.store(names, (view, found.version), &found.rows);
+            latest.store(Arc::new(JoinedNames::new(names)), (view, found.version), &found.rows);
         }
         found
     }

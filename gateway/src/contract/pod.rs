@@ -1,24 +1,34 @@
 //! A pod in a backend's view.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::Pod;
 use prost::Message;
 
 use super::protobuf::field_len;
-use crate::object::{annotations::AnnotationPrefixes, pod::ObjectPod};
+use crate::object::{pod::ObjectPod, view::PodFactsView};
 
 /// The field of `Pod` in requests.
 const POD: u32 = 2;
 
 /// A backend's view of pods. Equal views share their encoding.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodView {
-    /// The annotations in the facts.
-    pub annotations: AnnotationPrefixes,
+    /// The facts.
+    pub facts: Arc<PodFactsView>,
+    /// Whether it contains the fields that distinguish the pod from its siblings.
+    pub identity: bool,
     /// Whether it contains the object's JSON.
     pub raw: bool,
-    /// Whether it lacks the fields that distinguish the pod from its siblings, as for pure verbs.
-    pub without_identity: bool,
+}
+
+impl PodView {
+    /// What the view contains in words.
+    pub fn words(&self) -> String {
+        let json = if self.raw { ", JSON" } else { "" };
+        format!("{}{json}", self.facts.words())
+    }
 }
 
 /// A pod as a field of a request. `json` is what `pod` was parsed from.
@@ -32,8 +42,15 @@ pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
 /// A pod as a message. `json` is what `pod` was parsed from.
 pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
     Pod {
-        identity: (!view.without_identity).then(|| pod.identity()),
-        facts: Some(pod.facts(&view.annotations)),
+        identity: view.identity.then(|| pod.identity()),
+        facts: Some(pod.facts(&view.facts)),
         raw_json: if view.raw { json.clone() } else { Bytes::new() },
+    }
+}
+
+#[cfg(test)]
+impl Default for PodView {
+    fn default() -> Self {
+        Self { facts: Arc::default(), identity: true, raw: false }
     }
 }

@@ -2,13 +2,13 @@
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
-use extender_policy_api::v1alpha1::{Candidate, PreemptResponse, Purpose};
+use extender_policy_api::v1alpha1::{Candidate, PreemptResponse};
 
 use crate::contract::{
     answer::{Answered, LONGEST_REASON, evaluated},
     nodes::NodesField,
     protobuf::{count_numbers, decoded, fields, malformed},
-    question::RequestHead,
+    question::{CallFields, RequestHead},
 };
 
 /// The field that only `PreemptRequest` has.
@@ -17,10 +17,8 @@ const CANDIDATES: u32 = 4;
 /// A request to a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct PreemptQuestion<'q> {
-    /// `Call.id`.
-    pub call: &'q str,
-    /// The purpose of the call.
-    pub purpose: Purpose,
+    /// The beginning.
+    pub call: CallFields<'q>,
     /// The pod that needs room, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
@@ -39,7 +37,7 @@ impl PreemptQuestion<'_> {
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.bytes.clone();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
-        let mut first = head.begin(self.call, self.purpose, rest, most)?;
+        let mut first = head.begin(self.call, rest, most)?;
         first.put_slice(self.pod);
         Ok([first.into(), nodes, candidates.into()])
     }
@@ -100,7 +98,7 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, Victim};
+    use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, Purpose, Victim};
     use prost::Message;
 
     use crate::contract::{
@@ -122,8 +120,7 @@ mod tests {
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
         let question = PreemptQuestion {
-            call: "c-1",
-            purpose: Purpose::Shadow,
+            call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads_id: 0 },
             pod: &pod,
             nodes: &nodes,
             candidates: &candidates,

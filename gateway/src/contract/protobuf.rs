@@ -122,7 +122,7 @@ pub(super) fn count_numbers(message: &[u8], field: u32, most: usize) -> Result<u
 
 /// The number of packed varints. The last byte of each has its highest bit clear; eight bytes are checked at a time,
 /// because an answer may have thousands of scores.
-fn count_packed(packed: &[u8]) -> usize {
+pub(crate) fn count_packed(packed: &[u8]) -> usize {
     let ends = |bytes: &[u8; 8]| (!u64::from_ne_bytes(*bytes) & 0x8080_8080_8080_8080).count_ones() as usize;
     let (eights, rest) = packed.as_chunks();
     eights.iter().map(ends).sum::<usize>() + rest.iter().filter(|byte| **byte < 0x80).count()

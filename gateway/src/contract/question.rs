@@ -7,6 +7,7 @@
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::Purpose;
+use prost::encoding::encoded_len_varint;
 
 use super::{
     nodes::NodesField,
@@ -23,14 +24,24 @@ const PURPOSE: u32 = 2;
 const GATEWAY: u32 = 3;
 const BACKEND: u32 = 4;
 const ARGS: u32 = 5;
+const READS: u32 = 6;
+
+/// The fields of `Call` that differ between requests to a backend.
+#[derive(Debug, Clone, Copy)]
+pub struct CallFields<'q> {
+    /// `Call.id`.
+    pub id: &'q str,
+    /// The purpose of the call.
+    pub purpose: Purpose,
+    /// `Call.reads`: the declaration with which pod and nodes are encoded.
+    pub reads_id: u32,
+}
 
 /// A request to a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'q> {
-    /// `Call.id`.
-    pub call: &'q str,
-    /// The purpose of the call.
-    pub purpose: Purpose,
+    /// The beginning.
+    pub call: CallFields<'q>,
     /// The pod, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
@@ -77,14 +88,14 @@ impl RequestHead {
     /// # Errors
     /// [`FailureKind::Oversize`] if the message has more than `most` bytes, the backend's limit.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        let Question { call, purpose, pod, nodes, scores } = question;
+        let Question { call, pod, nodes, scores } = question;
         let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
         let (joined, apart) = match nodes.bytes.len() {
             ..=WORTH_A_COPY => (&nodes.bytes, Bytes::new()),
             _ => (&Bytes::new(), nodes.bytes.clone()),
         };
         let written = pod.len() + wanted + joined.len();
-        let mut head = self.begin(call, purpose, [written, apart.len()], most)?;
+        let mut head = self.begin(call, [written, apart.len()], most)?;
         head.put_slice(pod);
         if scores == ScoresWanted::Wanted {
             put_number(WANT_SCORES, 1, &mut head);
@@ -94,8 +105,13 @@ impl RequestHead {
     }
 
     /// The pieces of a request without nodes, with encoded `fields`; like [`Self::pieces`].
-    pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        Ok([self.begin(call, Purpose::Decide, [0, fields.len()], most)?.into(), fields])
+    pub fn around(
+        &self,
+        call: CallFields<'_>,
+        fields: Bytes,
+        most: usize,
+    ) -> Result<[Bytes; 2], BackendFailure> {
+        Ok([self.begin(call, [0, fields.len()], most)?.into(), fields])
     }
 
     /// The gRPC prefix and the `Call` of a request, with room for the bytes that follow in the same piece. `rest` is
@@ -105,13 +121,14 @@ impl RequestHead {
     /// As for [`Self::pieces`].
     pub(super) fn begin(
         &self,
-        call: &str,
-        purpose: Purpose,
+        call: CallFields<'_>,
         rest: [usize; 2],
         most: usize,
     ) -> Result<Vec<u8>, BackendFailure> {
         let [written, further] = rest;
-        let inner = field_len(call.len()) + 2 + self.0.len();
+        let CallFields { id, purpose, reads_id } = call;
+        let reads_len = if reads_id == 0 { 0 } else { 1 + encoded_len_varint(u64::from(reads_id)) };
+        let inner = field_len(id.len()) + 2 + reads_len + self.0.len();
         let len = field_len(inner) + written + further;
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
@@ -120,8 +137,11 @@ impl RequestHead {
         let mut head = Vec::with_capacity(PREFIX + field_len(inner) + written);
         put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
-        put_bytes(ID, call.as_bytes(), &mut head);
+        put_bytes(ID, id.as_bytes(), &mut head);
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
+        if reads_id != 0 {
+            put_number(READS, u64::from(reads_id), &mut head);
+        }
         head.put_slice(&self.0);
         Ok(head)
     }
@@ -169,8 +189,7 @@ mod tests {
             for (nodes, expected) in [(&whole, &all[..]), (&last, &all[count - 1..])] {
                 let head = RequestHead::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
                 let question = Question {
-                    call: "c-1",
-                    purpose: Purpose::Decide,
+                    call: CallFields { id: "c-1", purpose: Purpose::Decide, reads_id: 1 << 31 },
                     pod: &pod,
                     nodes,
                     scores: ScoresWanted::Unwanted,
@@ -181,7 +200,7 @@ mod tests {
                 let score = ScoreRequest::decode(&framed[5..]).unwrap();
                 assert_eq!((&filter.call, &filter.pod), (&score.call, &score.pod));
                 let call = filter.call.unwrap();
-                assert_eq!((call.id.as_str(), call.purpose), ("c-1", Purpose::Decide as i32));
+                assert_eq!((call.id.as_str(), call.purpose(), call.reads), ("c-1", Purpose::Decide, 1 << 31));
                 assert_eq!(
                     (call.gateway.as_str(), call.backend.as_str(), &call.args[..]),
                     ("gateway-0", "racks", &b"{}"[..])
@@ -216,8 +235,7 @@ mod tests {
     fn a_request_that_the_backend_would_refuse_is_not_sent() {
         let nodes = rows(&["a".into()]);
         let question = Question {
-            call: "c",
-            purpose: Purpose::Decide,
+            call: CallFields { id: "c", purpose: Purpose::Decide, reads_id: 0 },
             pod: &Bytes::new(),
             nodes: &nodes,
             scores: ScoresWanted::Unwanted,

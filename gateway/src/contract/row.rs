@@ -4,14 +4,14 @@
 //! messages form one message, so concatenated entries are the body of a `NodeRows`. An entry is encoded once and
 //! then copied into every request that needs it.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, NodeView, TableView};
+use extender_policy_api::v1alpha1::{NodeUsage, NodeView, TableView};
 use prost::encoding::message;
 
 use super::protobuf::{field_len, put_bytes, put_head};
-use crate::object::annotations::AnnotationPrefixes;
-#[cfg(test)]
-use crate::object::node::ObjectNode;
+use crate::object::view::NodeFactsView;
 
 /// `NodeRows.rows`, and the fields of `NodeRow`.
 const ROWS: u32 = 1;
@@ -31,29 +31,29 @@ pub enum RowView {
     FactsAndRaw(RowFields),
 }
 
-/// The optional parts of the facts.
+/// What a row contains besides the name and the object's JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RowFields {
-    /// The annotations among the facts.
-    pub annotations: AnnotationPrefixes,
+    /// The facts.
+    pub facts: Arc<NodeFactsView>,
     /// Whether usage is included, the requests of the pods on the node.
     pub usage: bool,
 }
 
-impl From<AnnotationPrefixes> for RowFields {
-    fn from(annotations: AnnotationPrefixes) -> Self {
-        Self { annotations, usage: false }
+impl<F: Into<NodeFactsView>> From<F> for RowFields {
+    fn from(facts: F) -> Self {
+        Self { facts: Arc::new(facts.into()), usage: false }
     }
 }
 
 impl RowView {
     /// The view in a handshake; `None` if it asks for nothing.
-    pub fn new(view: NodeView, wanted: RowFields) -> Option<Self> {
+    pub fn new(view: NodeView, fields: RowFields) -> Option<Self> {
         match view {
             NodeView::Unspecified => None,
             NodeView::Name => Some(Self::Name),
-            NodeView::Facts => Some(Self::Facts(wanted)),
-            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(wanted)),
+            NodeView::Facts => Some(Self::Facts(fields)),
+            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(fields)),
         }
     }
 
@@ -64,10 +64,20 @@ impl RowView {
             Self::Facts(_) => NodeView::Facts,
             Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
         };
-        let annotations = self.annotations();
+        let reads = self.facts().and_then(NodeFactsView::reads);
+        // With a declaration, it has the annotations, too.
+        let annotations = self.facts().filter(|_| reads.is_none()).map(|facts| &facts.annotations.prefixes);
         let annotation_prefixes =
             annotations.map_or_else(Vec::new, |wanted| wanted.iter().map(str::to_owned).collect());
-        TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage() }
+        TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage(), reads }
+    }
+
+    /// What the rows contain in words.
+    pub fn words(&self) -> String {
+        let Some(facts) = self.facts() else { return "name".to_owned() };
+        let usage = if self.wants_usage() { ", usage" } else { "" };
+        let json = if self.wants_raw() { ", JSON" } else { "" };
+        format!("{}{usage}{json}", facts.words())
     }
 
     /// Whether rows contain the object's JSON.
@@ -75,20 +85,20 @@ impl RowView {
         matches!(self, Self::FactsAndRaw(_))
     }
 
-    /// The annotations in the facts; `None` without facts.
-    pub fn annotations(&self) -> Option<&AnnotationPrefixes> {
-        self.wanted().map(|wanted| &wanted.annotations)
+    /// The facts in the rows; `None` if there are only names.
+    pub fn facts(&self) -> Option<&NodeFactsView> {
+        self.fields().map(|fields| &*fields.facts)
     }
 
     /// Whether rows include the requests of the pods on the node.
     pub fn wants_usage(&self) -> bool {
-        self.wanted().is_some_and(|wanted| wanted.usage)
+        self.fields().is_some_and(|fields| fields.usage)
     }
 
-    fn wanted(&self) -> Option<&RowFields> {
+    fn fields(&self) -> Option<&RowFields> {
         match self {
             Self::Name => None,
-            Self::Facts(wanted) | Self::FactsAndRaw(wanted) => Some(wanted),
+            Self::Facts(fields) | Self::FactsAndRaw(fields) => Some(fields),
         }
     }
 }
@@ -107,19 +117,12 @@ pub(crate) fn put_row(field: u8, entry: &[u8], out: &mut impl BufMut) {
     out.put_slice(&entry[1..]);
 }
 
-/// Appends the entry of a node in this view without usage. `raw` is the JSON that `node` was parsed from.
-#[cfg(test)]
-pub(crate) fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
-    let facts = view.annotations().map(|annotations| node.facts(annotations));
-    let raw = view.wants_raw().then_some(raw);
-    RowMessage { name: node.name(), facts: facts.as_ref(), raw, usage: None }.encode(out);
-}
-
 /// The parts of a row.
 #[derive(Default)]
 pub(crate) struct RowMessage<'r> {
     pub(crate) name: &'r str,
-    pub(crate) facts: Option<&'r NodeFacts>,
+    /// The encoded facts.
+    pub(crate) facts: Option<&'r [u8]>,
     pub(crate) raw: Option<&'r [u8]>,
     pub(crate) usage: Option<&'r NodeUsage>,
 }
@@ -130,7 +133,7 @@ impl RowMessage<'_> {
         put_head(ROWS, self.message_len(), out);
         put_bytes(NAME, self.name.as_bytes(), out);
         if let Some(facts) = self.facts {
-            message::encode(FACTS, facts, out);
+            put_bytes(FACTS, facts, out);
         }
         if let Some(raw) = self.raw {
             put_bytes(RAW_JSON, raw, out);
@@ -147,7 +150,7 @@ impl RowMessage<'_> {
 
     fn message_len(&self) -> usize {
         field_len(self.name.len())
-            + self.facts.map_or(0, |facts| message::encoded_len(FACTS, facts))
+            + self.facts.map_or(0, |facts| field_len(facts.len()))
             + self.raw.map_or(0, |raw| field_len(raw.len()))
             + self.behind_the_json()
     }

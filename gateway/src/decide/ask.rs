@@ -22,7 +22,7 @@ use crate::{
     contract::{
         answer::Reply,
         nodes::NodesField,
-        question::{Question, ScoresWanted},
+        question::{CallFields, Question, ScoresWanted},
     },
     record::{CacheSource, OpenAttempt},
 };
@@ -193,6 +193,10 @@ impl<'a> Ask<'a> {
         let known = rows.len() - missing.len();
         self.attempt.source = recalled.source;
         self.attempt.set_cached(known);
+        if known > 0 && recalled.source == CacheSource::AnswerCache {
+            let plan = Q::Plan::of(&self.ready.session.info).as_ref().ok();
+            self.attempt.reads_of_pods = plan.and_then(|plan| plan.common().reads_of_pods.clone());
+        }
         if missing.is_empty() {
             return Ok(Q::splice(self, recalled.answers, None));
         }
@@ -200,6 +204,7 @@ impl<'a> Ask<'a> {
         let fresh = self.ask_nodes::<Q>(&asked).await?;
         if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
             self.attempt.set_cached(0);
+            self.attempt.reads_of_pods = None;
             self.use_remaining_time();
             let fresh = self.ask_nodes::<Q>(rows).await?;
             return Ok(Q::accept(self, rows, fresh));
@@ -227,8 +232,9 @@ impl<'a> Ask<'a> {
     }
 
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
-        let (call, pod) = (&self.context.id, self.pod());
-        let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
+        let call =
+            CallFields { id: &self.context.id, purpose: Purpose::Decide, reads_id: self.ready.reads_id };
+        let question = Question { call, pod: self.pod(), nodes, scores: self.scores };
         let attempt = Attempt { timeout: self.timeout, rpcs: &mut self.attempt.rpcs };
         Q::send(self.backend, &self.ready.session, question, attempt).await
     }
@@ -304,6 +310,6 @@ impl<'a> Ask<'a> {
 fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
     match known {
         CacheSource::AnswerCache => cache.is_trusted(),
-        CacheSource::Filter => !cache.has_mixed_revisions(),
+        CacheSource::Filter => !cache.is_outdated(),
     }
 }

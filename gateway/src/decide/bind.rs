@@ -159,11 +159,11 @@ impl<'c> BindCall<'c> {
         attempt: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
         let session = backend.session()?;
-        session.info.bind.clone()?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
+        let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
-        backend.bind(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
+        backend.bind((&session, plan), question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
     }
 
     /// Waits for the Binding that a backend reports.

@@ -174,6 +174,8 @@ fn encoded<'r>(rows: impl Iterator<Item = &'r NodeRow>, bytes: usize) -> NodesFi
 /// How to call a backend in a call.
 pub(super) struct Ready {
     pub(super) session: Arc<Session>,
+    /// The id of the declaration that its views are from.
+    pub(super) reads_id: u32,
     /// The indexes of its views in the [`CallContext`].
     pod: usize,
     nodes: usize,
@@ -222,9 +224,9 @@ impl<'c> CallContext<'c> {
             Err(failure) => return Ok(Err(failure)),
         };
         let nodes = self.encode_nodes(&plan.nodes).await?;
-        let pod = self.encode_pod(&plan.pod);
+        let (pod, reads_id) = (self.encode_pod(&plan.pod), plan.reads_id);
         let nodes = self.without_oversize(nodes, &session);
-        Ok(Ok(Ready { session, pod, nodes }))
+        Ok(Ok(Ready { session, reads_id, pod, nodes }))
     }
 
     /// Switches to shadow requests: they wait for no node, and carry the rows of all nodes.

@@ -25,7 +25,7 @@ use crate::{
     backend::{Attempt, Backend},
     cluster::pods::PodTable,
     config::{AddedVictims, Mode, PreemptSettings},
-    contract::{pod::pod_field, preempt::PreemptQuestion},
+    contract::{preempt::PreemptQuestion, question::CallFields},
     object::pod::ObjectPod,
     record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,
@@ -130,10 +130,13 @@ impl Decider {
         let session = backend.session()?;
         let encoded = self.encode_victims(call, wait_until, &session, left).await?;
         let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
-        let pod = pod_field(call.pod, &session.info.pod, &call.request.pod());
         attempt.set_requested(encoded.candidates.len());
-        let (purpose, candidates) = (Purpose::Decide, &encoded.messages);
-        let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates };
+        let question = PreemptQuestion {
+            call: CallFields { id, purpose: Purpose::Decide, reads_id: encoded.reads_id },
+            pod: &encoded.pod,
+            nodes,
+            candidates: &encoded.messages,
+        };
         let deadline = call.began + self.settings.timeouts.decision;
         let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
         let attempt = Attempt { timeout, rpcs: &mut attempt.rpcs };
@@ -165,13 +168,14 @@ impl Decider {
             return Ok(None);
         }
         let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;
-        let EncodedVictims { candidates, nodes: Some(nodes), messages, .. } = encoded else {
+        let EncodedVictims { pod, reads_id, candidates, nodes: Some(nodes), messages, .. } = encoded else {
             return Ok(None);
         };
         let question = PreemptShadow { candidates, messages, settings: settings.clone() };
         Ok(Some(ShadowCall {
             backend: Arc::clone(backend),
-            pod: pod_field(call.pod, &session.info.pod, &call.request.pod()),
+            pod,
+            reads_id,
             session,
             nodes,
             timeout: settings.timeout,

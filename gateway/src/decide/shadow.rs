@@ -24,7 +24,7 @@ use crate::{
     contract::{
         nodes::NodesField,
         preempt::PreemptQuestion,
-        question::{Question, ScoresWanted},
+        question::{CallFields, Question, ScoresWanted},
     },
     record::{Agreement, CallRecord, Outcome, Rpcs},
 };
@@ -34,6 +34,8 @@ pub(super) struct ShadowCall {
     pub(super) backend: Arc<Backend>,
     pub(super) session: Arc<Session>,
     pub(super) pod: Bytes,
+    /// The id of the declaration that pod and nodes are encoded with.
+    pub(super) reads_id: u32,
     pub(super) nodes: NodesField,
     pub(super) timeout: Duration,
     pub(super) question: ShadowQuestion,
@@ -171,6 +173,7 @@ async fn prepare<P: Plan>(
     Ok(Some(ShadowCall {
         backend: Arc::clone(backend),
         pod: context.pod(&ready).clone(),
+        reads_id: ready.reads_id,
         session: ready.session,
         nodes: encoded.field(&encoded.rows(&Asked::Some(nodes.clone()))),
         timeout,
@@ -182,10 +185,10 @@ async fn prepare<P: Plan>(
 impl ShadowCall {
     /// Calls the backend and compares its answer with the decision.
     async fn ask(self, id: &str, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let Self { backend, session, pod, nodes, timeout, question, .. } = self;
+        let Self { backend, session, pod, reads_id, nodes, timeout, question, .. } = self;
         let attempt = Attempt { timeout, rpcs };
-        let (purpose, scores) = (Purpose::Shadow, ScoresWanted::Unwanted);
-        let request = Question { call: id, purpose, pod: &pod, nodes: &nodes, scores };
+        let call = CallFields { id, purpose: Purpose::Shadow, reads_id };
+        let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {
             ShadowQuestion::Filter { nodes } => {
                 let refusals = backend.filter(&session, request, attempt).await?.inline()?.refusals;
@@ -199,7 +202,7 @@ impl ShadowCall {
             }
             ShadowQuestion::Preempt(preempt) => {
                 let candidates = &preempt.messages;
-                let request = PreemptQuestion { call: id, purpose, pod: &pod, nodes: &nodes, candidates };
+                let request = PreemptQuestion { call, pod: &pod, nodes: &nodes, candidates };
                 preempt.compare(backend.preempt(&session, request, attempt).await)
             }
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::json;
-use crate::object::{annotations::AnnotationPrefixes, limits, node, pod};
+use crate::object::{limits, node, pod, view::PodFactsView};
 
 const POD: &str = r#"{"metadata":{"name":"p","namespace":"n","uid":"u","labels":{"a":"b"},"annotations":{"x/y":"z"},
     "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"o","controller":true}]},
@@ -23,14 +23,14 @@ proptest! {
     fn a_pod_is_refused_or_has_facts(text in json(&[POD])) {
         if let Ok(pod) = pod::parse(&text) {
             prop_assert_eq!(pod.identity().name, pod.name());
-            prop_assert_eq!(pod.facts(&AnnotationPrefixes::default()).namespace, pod.namespace());
+            prop_assert_eq!(pod.facts(&PodFactsView::default()).namespace, pod.namespace());
         }
     }
 
     #[test]
     fn a_node_is_refused_or_has_facts(text in json(&[NODE])) {
         if let Ok(node) = node::parse(&text) {
-            let _ = node.facts(&AnnotationPrefixes::default());
+            let _ = node.facts();
         }
     }
 }
@@ -71,8 +71,8 @@ proptest! {
         count in 0..2 * limits::MOST_ENTRIES,
     ) {
         let (pod_text, node_text) = (sized(of_a_pod, count), sized(of_a_node, count));
-        let pod = pod::offered(&pod_text).map(|pod| pod.facts(&AnnotationPrefixes::all()));
-        let node = node::offered(&node_text).map(|node| node.facts(&AnnotationPrefixes::all()));
+        let pod = pod::offered(&pod_text).map(|pod| pod.facts(&PodFactsView::complete()));
+        let node = node::offered(&node_text).map(|node| node.facts());
         for refused in [pod.err(), node.err()] {
             prop_assert_eq!(refused.is_some(), count > limits::MOST_ENTRIES);
             let text = refused.map_or_else(String::new, |error| error.to_string());

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::{
     ObjectError,
-    annotations::AnnotationPrefixes,
     json::{List, Map, Text, nullable},
     limits::LONGEST_NAME,
+    view::{MapView, SelectedEntries},
 };
 
 /// Mirrors `metav1.ObjectMeta`, the fields that are read.
@@ -40,9 +40,16 @@ pub(super) struct Owner<'a> {
 }
 
 impl<'a> Meta<'a> {
-    pub(super) fn annotations(&self, wanted: &AnnotationPrefixes) -> BTreeMap<String, String> {
-        let wanted = self.annotations.iter().filter(|(key, _)| wanted.want(key));
-        wanted.map(|(key, value)| (key.to_owned(), value.into())).collect()
+    pub(super) fn select_labels(&self, view: &MapView) -> SelectedEntries {
+        view.select(self.labels.iter().map(|(key, value)| (key, &**value)))
+    }
+
+    pub(super) fn select_annotations(&self, view: &MapView) -> SelectedEntries {
+        view.select(self.annotations.iter().map(|(key, value)| (key, &**value)))
+    }
+
+    pub(super) fn annotations(&self) -> BTreeMap<String, String> {
+        owned(&self.annotations)
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use super::{
     ObjectError,
     amounts::{Amounts, ResourceList},
-    annotations::AnnotationPrefixes,
     json::{List, Text, nullable, object},
     limits::{self, Origin},
     meta::{Meta, owned},
@@ -96,17 +95,18 @@ impl ObjectNode<'_> {
         &self.metadata.name
     }
 
-    /// The facts about the node, with the selected annotations.
-    pub fn facts(&self, wanted: &AnnotationPrefixes) -> NodeFacts {
+    /// The facts about the node, with all annotations.
+    pub fn facts(&self) -> NodeFacts {
         let Self { metadata, spec, status } = self;
         NodeFacts {
             labels: owned(&metadata.labels),
-            annotations: metadata.annotations(wanted),
+            annotations: metadata.annotations(),
             taints: spec.taints.iter().map(taint).collect(),
             unschedulable: spec.unschedulable,
             conditions: status.conditions.iter().map(condition).collect(),
             capacity: reported(&status.capacity),
             allocatable: reported(&status.allocatable),
+            ..NodeFacts::default()
         }
     }
 }

@@ -3,18 +3,20 @@
 use std::sync::OnceLock;
 
 use extender_gateway_core::interest::Subject;
-use extender_policy_api::v1alpha1::{self as api, OwnerReference, PodFacts, PodIdentity, Toleration};
+use extender_policy_api::v1alpha1::{
+    self as api, OwnerReference, PodFacts, PodIdentity, PodPart, Toleration,
+};
 use serde::Deserialize;
 
 use super::{
     ObjectError,
-    annotations::AnnotationPrefixes,
     json::object,
     limits::{self, MOST_ENTRIES, Origin},
     meta::{Meta, Owner, owned},
     read,
     requests::{PodStatus, Share},
     spec::{PodSpec, Tolerated, Volume},
+    view::PodFactsView,
 };
 
 /// The name prefix of the volume with the service account's token. The apiserver adds a random suffix for each pod.
@@ -130,25 +132,35 @@ impl ObjectPod<'_> {
         }
     }
 
-    /// The fields that the pod shares with its siblings, with the selected annotations.
-    pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
+    /// The fields of a view that the pod shares with its siblings.
+    pub fn facts(&self, view: &PodFactsView) -> PodFacts {
         let Self { metadata, spec, .. } = self;
-        let Share { requested, nonzero } = self.wanted.get_or_init(|| spec.wanted());
-        let volumes = spec.volumes.iter().filter(|volume| !volume.name.starts_with(TOKEN_VOLUME));
+        let wanted = || self.wanted.get_or_init(|| spec.wanted());
+        let volumes = || {
+            let volumes = spec.volumes.iter().filter(|volume| !volume.name.starts_with(TOKEN_VOLUME));
+            volumes.map(|volume| volume.fact(self.name())).collect()
+        };
+        let tolerations = || spec.tolerations.iter().map(toleration).collect();
+        let labels = metadata.select_labels(&view.labels);
+        let annotations = metadata.select_annotations(&view.annotations);
         PodFacts {
-            namespace: self.namespace().to_owned(),
-            labels: owned(&metadata.labels),
-            annotations: metadata.annotations(wanted),
-            owner: metadata.controller().map(owner),
-            priority: spec.priority,
-            priority_class_name: (&spec.priority_class_name).into(),
-            requests: Some(requested.clone()),
-            tolerations: spec.tolerations.iter().map(toleration).collect(),
-            node_selector: owned(&spec.node_selector),
-            volumes: volumes.map(|volume| volume.fact(self.name())).collect(),
-            scheduler_name: (&spec.scheduler_name).into(),
-            node_affinity: spec.affinity.to_nodes(),
-            nonzero_requests: Some(*nonzero),
+            namespace: view.part(PodPart::Namespace, || self.namespace().to_owned()),
+            labels: labels.entries,
+            annotations: annotations.entries,
+            owner: view.part(PodPart::Owner, || metadata.controller().map(owner)),
+            priority: view.part(PodPart::Priority, || spec.priority),
+            priority_class_name: view.part(PodPart::PriorityClassName, || (&spec.priority_class_name).into()),
+            requests: view.part(PodPart::Requests, || Some(wanted().requested.clone())),
+            tolerations: view.part(PodPart::Tolerations, tolerations),
+            node_selector: view.part(PodPart::NodeSelector, || owned(&spec.node_selector)),
+            volumes: view.part(PodPart::Volumes, volumes),
+            scheduler_name: view.part(PodPart::SchedulerName, || (&spec.scheduler_name).into()),
+            node_affinity: view.part(PodPart::NodeAffinity, || spec.affinity.to_nodes()),
+            nonzero_requests: view.part(PodPart::NonzeroRequests, || Some(wanted().nonzero)),
+            label_values: labels.values,
+            annotation_values: annotations.values,
+            absent_labels: labels.absent,
+            absent_annotations: annotations.absent,
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{annotations::AnnotationPrefixes, node, pod};
+use super::{node, pod, view::PodFactsView};
 
 /// A call from a real kube-scheduler.
 const CALL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/captures/filter-nodes.json"));
@@ -26,9 +26,8 @@ struct Nodes<'a> {
 #[test]
 fn reads_what_a_real_scheduler_sends() {
     let call: Call<'_> = serde_json::from_str(CALL).unwrap();
-    let all = AnnotationPrefixes::all();
     let pod = pod::parse(call.pod.get().as_bytes()).unwrap();
-    let facts = pod.facts(&all);
+    let facts = pod.facts(&PodFactsView::complete());
     let requests = facts.requests.unwrap();
     assert_eq!((pod.name(), pod.namespace(), pod.uid().len()), ("low-5", "cap-nodes", 36));
     assert_eq!(
@@ -38,7 +37,7 @@ fn reads_what_a_real_scheduler_sends() {
 
     for item in call.nodes.items {
         let node = node::parse(item.get().as_bytes()).unwrap();
-        let facts = node.facts(&all);
+        let facts = node.facts();
         assert_eq!(facts.labels["kubernetes.io/hostname"], node.name());
         assert_eq!(facts.annotations["node.acme.io/boot-report"], "kernel->6.1 & cgroup v2 <ok>");
         assert_eq!((facts.conditions.len(), &*facts.conditions["Ready"]), (4, "True"));

@@ -30,6 +30,8 @@ mod names {
     pub(super) const REJECTED: &str = "extender.nodes.rejected";
     /// The number of nodes with a cached or prefetched answer.
     pub(super) const KNOWN: &str = "extender.nodes.known";
+    /// What the backend reads of pods, if cached answers were used: they are those of pods that are equal in this.
+    pub(super) const READS_OF_PODS: &str = "extender.backend.reads_of_pods";
     /// The number of nodes that were sent to the backend.
     pub(super) const ASKED: &str = "extender.nodes.asked";
     /// How a request to a backend names the nodes.

@@ -30,6 +30,9 @@ pub struct BackendAttempt {
     pub cached: u32,
     /// The source of known answers.
     pub source: CacheSource,
+    /// What the verb reads of pods, in words, if that is declared and cached answers are used: they are those of pods
+    /// that are equal in this.
+    pub reads_of_pods: Option<Arc<str>>,
     /// The requests sent to it.
     pub rpcs: Rpcs,
     /// The failure, if any.
@@ -76,6 +79,7 @@ impl Recorder {
             requested: 0,
             cached: 0,
             source: CacheSource::AnswerCache,
+            reads_of_pods: None,
             rpcs: Rpcs { trace, ..Rpcs::default() },
             failure: None,
             canceled: false,

@@ -9,7 +9,7 @@ use std::sync::{
 use crate::support::{
     ClosedPort, Gateway,
     backend::{Act, Scripted, configured as backend, filtered, framed, info, result, scored},
-    by_name, eager,
+    by_name, eager, ended,
     http::Client,
     until,
 };
@@ -132,10 +132,10 @@ async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
     assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
     go.send(true).unwrap();
     let down = "extender-gateway: backend flaky failed filter: handshake failed: UNAVAILABLE: not serving";
-    while filter().await.error() != down {}
+    ended("it is not down", async { while filter().await.error() != down {} }).await;
     assert!(handshakes() >= before + 5);
     ready.store(true, Ordering::Relaxed);
-    while filter().await.json()["NodeNames"] != json!(["b"]) {}
+    ended("it stays down", async { while filter().await.json()["NodeNames"] != json!(["b"]) {} }).await;
 }
 
 #[tokio::test]
@@ -173,11 +173,13 @@ async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
         first.starts_with("extender-gateway: backend moody failed filter: the connection was"),
         "{first}"
     );
-    loop {
-        let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
-        if answer.error().is_empty() {
-            assert_eq!(answer.json()["NodeNames"], json!(["a"]));
-            return;
+    let answered = async {
+        loop {
+            let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
+            if answer.error().is_empty() {
+                return answer;
+            }
         }
-    }
+    };
+    assert_eq!(ended("the connection stays lost", answered).await.json()["NodeNames"], json!(["a"]));
 }

@@ -3,7 +3,7 @@
 use crate::support::{
     ClosedPort, apiserver,
     backend::{Act, Scripted},
-    by_name,
+    by_name, ended,
     secured::{HTTP_2, Secured, accepted, connect_h2, post},
     until,
 };
@@ -95,12 +95,15 @@ async fn a_panic_ends_one_call_and_not_the_connection() {
 
 /// Waits until the gateway announces that it accepts no more calls on a connection.
 async fn goaway(requests: &SendRequest<Bytes>) -> h2::Error {
-    loop {
-        if let Err(error) = requests.clone().ready().await {
-            return error;
+    let refused = async {
+        loop {
+            if let Err(error) = requests.clone().ready().await {
+                return error;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    ended("no GOAWAY", refused).await
 }
 
 #[tokio::test]

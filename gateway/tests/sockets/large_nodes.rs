@@ -15,7 +15,6 @@ use crate::support::{
     preempting::{self, answer, asked, call, kept, left},
     relay::Relay,
     sdk::{self, Running},
-    until,
     written::Written,
 };
 
@@ -137,7 +136,7 @@ async fn a_shadow_is_asked_about_the_other_nodes() {
     assert_eq!(answer["Nodes"]["items"].as_array().map(Vec::len), Some(50), "a shadow rejects nothing");
     let compared =
         r#"extender_gateway_backend_shadow_answers_total{backend="raw",verb="filter",outcome="disagrees"} 1"#;
-    until(compared, || gateway.metrics.text().contains(compared)).await;
+    gateway.until_counted("the shadow", compared).await;
     assert_eq!(shadow.asked("Filter")[0].len(), 49);
 }
 

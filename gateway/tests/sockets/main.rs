@@ -22,6 +22,7 @@ mod old_callers;
 mod one_round;
 mod preempt;
 mod probes;
+mod reads;
 mod reload;
 mod remembered;
 mod revisions;

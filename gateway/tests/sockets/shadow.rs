@@ -15,7 +15,7 @@ use serde_json::json;
 async fn counted(gateway: &Gateway, shadow: &str, verb: &str, outcome: &str) {
     let labels = format!("backend=\"{shadow}\",verb=\"{verb}\",outcome=\"{outcome}\"");
     let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 1");
-    until(&line, || gateway.metrics.text().contains(&line)).await;
+    gateway.until_counted("the shadow", &line).await;
 }
 
 #[tokio::test]
@@ -150,13 +150,9 @@ async fn a_shadow_that_does_not_answer_is_asked_sixteen_times_at_once() {
     }
     let labels = r#"backend="hanging",verb="filter",outcome="failed""#;
     let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 24\n");
-    let counted = async {
-        while hanging.asked("Filter").len() < 16 || !gateway.metrics.text().contains(&line) {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    let counted = tokio::time::timeout(std::time::Duration::from_secs(50), counted).await;
-    assert!(counted.is_ok() && hanging.asked("Filter").len() == 16, "{}", hanging.asked("Filter").len());
+    gateway.until_counted("the shadow", &line).await;
+    until("16 are asked", || hanging.asked("Filter").len() >= 16).await;
+    assert_eq!(hanging.asked("Filter").len(), 16);
     let failures = r#"backend="hanging",verb="filter",kind="circuit_open",policy="none"} 24"#;
     assert!(gateway.metrics.text().contains(failures), "{}", gateway.metrics.text());
 }

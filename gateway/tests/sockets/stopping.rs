@@ -3,7 +3,7 @@
 use crate::support::{
     Gateway,
     backend::Scripted,
-    by_name,
+    by_name, ended,
     http::Client,
     program::{Starting, signal},
 };
@@ -30,7 +30,10 @@ async fn gateway(backend: &Scripted) -> (Gateway, oneshot::Sender<()>) {
 
 /// Waits until responses ask to close the connection.
 async fn leaving(gateway: &Gateway) {
-    while gateway.post("/filter", by_name(&["b"])).await.header("connection") != Some("close") {}
+    let closing = async {
+        while gateway.post("/filter", by_name(&["b"])).await.header("connection") != Some("close") {}
+    };
+    ended("no response asks to close the connection", closing).await;
 }
 
 #[tokio::test]
@@ -58,7 +61,8 @@ async fn a_request_that_has_begun_is_finished() {
     let head = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
     client.write(head.as_bytes()).await;
     stop.send(()).unwrap();
-    while TcpStream::connect(gateway.address).await.is_ok() {}
+    let refused = async { while TcpStream::connect(gateway.address).await.is_ok() {} };
+    ended("connections are still accepted", refused).await;
     assert!(!gateway.served.is_finished(), "a call is under way");
     client.write(body.as_bytes()).await;
     assert_eq!(client.answer().await.json()["NodeNames"], json!(["b"]));

@@ -9,7 +9,7 @@ use crate::support::{
     function::{about, sibling},
     pass,
     relay::{Relay, Stream},
-    sdk::{Running, Seen, facts, pure},
+    sdk::{Running, Seen, declared, facts, pure},
     written::Written,
 };
 use extender_gateway::backend::info::NODE_TABLE_SERVICE;
@@ -36,6 +36,17 @@ async fn nodes_that_are_held_are_named_by_ids() {
     let said = seen.until_held(&all()).await;
     assert_eq!(seen.filter(&["c", "a"]).await, json!({"a": "draining"}));
     assert_eq!(seen.said().ids, [said.ids[2], said.ids[0]], "of a part of them");
+    assert_eq!((seen.misses(), seen.relay.opened()), (0, 1));
+}
+
+#[tokio::test]
+async fn nodes_are_named_by_ids_whatever_the_order_of_a_declaration() {
+    let backend = Running::start(declared).await;
+    let seen = holding(&backend).await;
+    for _ in 0..3 {
+        assert_eq!(seen.filter(&["a", "b", "c"]).await, json!({"a": "draining"}));
+        assert!(seen.said().rows.is_empty());
+    }
     assert_eq!((seen.misses(), seen.relay.opened()), (0, 1));
 }
 

@@ -9,6 +9,7 @@ use crate::support::{
     program::Program,
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, in_turn, node, raw},
+    until,
 };
 use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
 use prost::Message;
@@ -101,9 +102,7 @@ async fn a_backend_that_is_asked_later_is_told_the_node_of_its_own_call() {
         let seen = Arc::clone(&seen);
         async move { seen.refused(brings(7, &node("n1", "by its own call"))).await }
     });
-    while !first.messages("Filter").iter().any(is_about_pod_7) {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("the first is not asked", || first.messages("Filter").iter().any(is_about_pod_7)).await;
     // Another scheduler sees the node differently, and the backend holds that version.
     let others = brings(1, &node("n1", "by another call"));
     assert_eq!(seen.refused(others.clone()).await, json!({"n1": "by another call"}));
@@ -129,9 +128,7 @@ async fn a_backend_that_reads_its_question_late_answers_about_the_node_that_was_
         tokio::spawn(async move { seen.refused(body).await })
     };
     let call = post(brings(3, &node("n1", "by its own call")));
-    while seen.relay.said("Filter").len() == asked {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("it is not asked", || seen.relay.said("Filter").len() > asked).await;
     assert!(seen.said().rows.is_empty(), "the node is named by its id");
     let applied = seen.applied();
     let other = post(brings(2, &node("n1", "by another call")));

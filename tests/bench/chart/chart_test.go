@@ -111,6 +111,22 @@ func TestWhatObservingCostsTheGatewayAlone(t *testing.T) {
 	}
 }
 
+func TestALargeClusterIsShownWhereItWasMeasured(t *testing.T) {
+	var without, with bytes.Buffer
+	writeAlone(&without, results.Alone{Cases: []results.AloneCase{{Case: "filter"}}})
+	column := results.FleetColumn{Name: "pure, warm", P50: 9_123, P99: 14_500}
+	column.Memory.Resident, column.Memory.Peak = 155e6, 298.4e6
+	fleet := results.AloneFleet{Nodes: 15_000, Policies: 32, Columns: []results.FleetColumn{column}}
+	writeAlone(&with, results.Alone{Cases: []results.AloneCase{{Case: "filter"}}, Fleet: &fleet})
+	const title, row = "all of 15000 nodes, 32 policies", "| pure, warm | 9.12 | 14.50 | 155 (298) |\n"
+	if text := with.String(); !strings.Contains(text, title) || !strings.Contains(text, row) {
+		t.Error(text)
+	}
+	if strings.Contains(without.String(), "MB resident") {
+		t.Error(without.String())
+	}
+}
+
 func TestTheFiguresAreReplacedBetweenTheirMarkers(t *testing.T) {
 	page := "# Performance\n" + beginMarker + "old\n" + endMarker + "The end.\n"
 	for range 2 {

@@ -92,6 +92,19 @@ func writeAlone(out io.Writer, alone results.Alone) {
 	}
 	fmt.Fprintln(out)
 	writeAloneObserved(out, alone.Observability)
+	if alone.Fleet != nil {
+		writeFleet(out, *alone.Fleet)
+	}
+}
+
+// writeFleet writes the gateway's time and memory in a large cluster.
+func writeFleet(out io.Writer, fleet results.AloneFleet) {
+	fmt.Fprintf(out, "Filter calls that offer all of %d nodes, %d policies that read two labels.\n\n", fleet.Nodes, fleet.Policies)
+	fmt.Fprint(out, "| | ms, p50 | ms, p99 | MB resident (peak) |\n|---|---|---|---|\n")
+	for _, c := range fleet.Columns {
+		fmt.Fprintf(out, "| %s | %.2f | %.2f | %.0f (%.0f) |\n", c.Name, c.P50/1e3, c.P99/1e3, c.Memory.Resident/1e6, c.Memory.Peak/1e6)
+	}
+	fmt.Fprintln(out)
 }
 
 // writeAloneObserved writes the gateway's cost of observability.

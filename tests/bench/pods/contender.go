@@ -34,9 +34,9 @@ var kinds = []string{none, unbatched, echo, plain, naive, gateway}
 // contender is one way to run kube-scheduler.
 type contender struct {
 	kind string
-	// declared and table are only for the gateway's policies, shown for the gateway.
-	declared, table string
-	shown           observability
+	// declared, reads and table are only for the gateway's policies, shown for the gateway.
+	declared, reads, table string
+	shown                  observability
 	// other is the file of another build of the gateway; "" for the current one.
 	other string
 }
@@ -54,19 +54,31 @@ func besideOther(contenders []contender, file string) (list []contender) {
 	return list
 }
 
-// contendersOf has one contender of each kind, and of the gateway one for each declaration, table and
-// observability. Those that differ only in observability follow one another, because they are compared most
-// closely.
-func contendersOf(chosen, declared, tables []string, shown ...observability) (list []contender) {
+// gateways are the variants of the gateway that take part: all combinations. Empty lists are the defaults.
+type gateways struct {
+	declared, reads, tables []string
+	shown                   []observability
+}
+
+// contendersOf has one contender of each kind, and of the gateway one for each variant. Those that differ only in
+// observability follow one another, because they are compared most closely.
+func contendersOf(chosen []string, of gateways) (list []contender) {
 	for _, kind := range chosen {
-		if kind != gateway {
+		if kind == gateway {
+			list = append(list, of.contenders()...)
+		} else {
 			list = append(list, contender{kind: kind})
-			continue
 		}
-		for _, declaration := range declared {
-			for _, table := range tables {
-				for _, shown := range orDefault(shown) {
-					list = append(list, contender{kind: gateway, declared: declaration, table: table, shown: shown})
+	}
+	return list
+}
+
+func (g gateways) contenders() (list []contender) {
+	for _, declared := range or(g.declared, "pure") {
+		for _, reads := range or(g.reads, readsLabels) {
+			for _, table := range or(g.tables, "off") {
+				for _, shown := range orDefault(g.shown) {
+					list = append(list, contender{kind: gateway, declared: declared, reads: reads, table: table, shown: shown})
 				}
 			}
 		}
@@ -74,11 +86,29 @@ func contendersOf(chosen, declared, tables []string, shown ...observability) (li
 	return list
 }
 
+// or is the list, or one with this word if it is empty.
+func or(list []string, word string) []string {
+	if len(list) == 0 {
+		return []string{word}
+	}
+	return list
+}
+
+// What the gateway's policies declare that they read: the labels that they decide by, or nothing, so that they are
+// sent everything.
+const (
+	readsLabels = "labels"
+	readsAll    = "all"
+)
+
 func (c contender) name() string {
 	if c.kind != gateway {
 		return c.kind
 	}
 	name := c.kind + "-" + c.declared
+	if c.reads == readsAll {
+		name += "-reads-all"
+	}
 	if c.table == "on" {
 		name += "-table"
 	}
@@ -106,6 +136,9 @@ func (c contender) title(policies int) string {
 	default:
 		declared := map[string]string{"pure": "pure", "node": "per-node", "set": "whole-set"}[c.declared]
 		title := "gateway, " + counted(policies, declared+" policy")
+		if c.reads == readsAll {
+			title += " reading everything"
+		}
 		if c.table == "on" {
 			title += ", table"
 		}

@@ -154,7 +154,7 @@ func TestTimeLeftIsThatOfTheTurnsToCome(t *testing.T) {
 }
 
 func TestEveryOtherRoundGoesBackwards(t *testing.T) {
-	all := contendersOf([]string{"echo", "plain"}, nil, nil)
+	all := contendersOf([]string{"echo", "plain"}, gateways{})
 	for round, first := range []int{0, len(all) - 1, 0} {
 		turn := inTurn(all, round)
 		if len(turn) != len(all) || turn[0].name() != all[first].name() {
@@ -164,7 +164,7 @@ func TestEveryOtherRoundGoesBackwards(t *testing.T) {
 }
 
 func TestAnotherBuildPrecedesEachGateway(t *testing.T) {
-	list := besideOther(contendersOf([]string{echo, gateway}, []string{"pure", "node"}, []string{"off"}), "old")
+	list := besideOther(contendersOf([]string{echo, gateway}, gateways{declared: []string{"pure", "node"}}), "old")
 	var names []string
 	for _, c := range list {
 		names = append(names, c.name())

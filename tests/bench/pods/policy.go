@@ -93,6 +93,6 @@ func startBenchPolicy(ctx context.Context, dir string, p policy, c contender) (*
 	if err != nil {
 		return nil, err
 	}
-	args := append(p.arguments(), "--declare", c.declared, "--table", c.table, "--address", "127.0.0.1:0")
+	args := append(p.arguments(), "--declare", c.declared, "--reads", c.reads, "--table", c.table, "--address", "127.0.0.1:0")
 	return process.Serve(ctx, process.Program{Name: p.name, Dir: dir, Path: path, Args: args}, "listening on")
 }

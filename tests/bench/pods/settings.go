@@ -26,9 +26,9 @@ type settings struct {
 
 // dimensions are the lists whose product the situations are.
 type dimensions struct {
-	nodes, policies                                []int
-	modes, workloads, contenders, declared, tables []string
-	shown                                          []observability
+	nodes, policies              []int
+	modes, workloads, contenders []string
+	gateways                     gateways
 }
 
 // defaults are one situation, with all contenders.
@@ -36,8 +36,7 @@ func defaults() dimensions {
 	return dimensions{
 		nodes: []int{1000}, policies: []int{3},
 		modes: []string{"names"}, workloads: []string{fewDeployments},
-		contenders: kinds, declared: []string{"pure"}, tables: []string{"off"},
-		shown: []observability{asItComes},
+		contenders: kinds,
 	}
 }
 
@@ -55,8 +54,9 @@ func parse(args []string) (settings, error) {
 	flags.Func("mode", "`list` of what kube-scheduler sends: names, objects (default names)", words(&d.modes, "names", "objects"))
 	flags.Func("workload", "`list` of pods: few-deployments, all-different (default few-deployments)", words(&d.workloads, fewDeployments, allDifferent))
 	flags.Func("contenders", "`list` of "+strings.Join(kinds, ", ")+" (default all)", words(&d.contenders, kinds...))
-	flags.Func("declare", "`list` of how the gateway's policies declare themselves: pure, node, set (default pure)", words(&d.declared, "pure", "node", "set"))
-	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.tables, "on", "off"))
+	flags.Func("declare", "`list` of how the gateway's policies declare themselves: pure, node, set (default pure)", words(&d.gateways.declared, "pure", "node", "set"))
+	flags.Func("reads", "`list` of what the gateway's policies declare that they read: labels, all (default labels)", words(&d.gateways.reads, readsLabels, readsAll))
+	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.gateways.tables, "on", "off"))
 	flags.Func("observability", "`list` of what the gateway shows of its calls: "+strings.Join(observabilities, ", ")+" (default default)", d.observabilities)
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of all contenders")
 	flags.IntVar(&s.pods, "pods", 0, "pods of a round that count (default 300, with objects 30)")
@@ -115,7 +115,7 @@ func (d dimensions) product() (list []situation) {
 				for _, policies := range d.policies {
 					list = append(list, situation{
 						nodes: nodes, mode: modeNamed(mode), workload: workload, policies: policies,
-						contenders: contendersOf(d.contenders, d.declared, d.tables, d.shown...),
+						contenders: contendersOf(d.contenders, d.gateways),
 					})
 				}
 			}
@@ -150,9 +150,9 @@ func (d *dimensions) observabilities(text string) error {
 	if err := words(&list, observabilities...)(text); err != nil {
 		return err
 	}
-	d.shown = nil
+	d.gateways.shown = nil
 	for _, word := range list {
-		d.shown = append(d.shown, observability(word))
+		d.gateways.shown = append(d.gateways.shown, observability(word))
 	}
 	return nil
 }

@@ -56,19 +56,23 @@ var tables = []string{"off", "on"}
 func quick() []situation {
 	return []situation{{
 		nodes: 1000, mode: controlplane.Names, workload: fewDeployments, policies: 3,
-		contenders: contendersOf([]string{echo, plain, gateway}, []string{"pure", "node"}, tables),
+		contenders: contendersOf([]string{echo, plain, gateway}, gateways{declared: []string{"pure", "node"}, tables: tables}),
 	}}
 }
 
 // standard is what the documentation quotes.
 func standard() []situation {
 	names, objects := controlplane.Names, controlplane.FullObjects
-	three := []string{"pure", "node", "set"}
+	three, pure := gateways{declared: []string{"pure", "node", "set"}, tables: tables}, gateways{tables: tables}
+	// What a declaration saves: the same policies, sent everything.
+	everything := gateways{declared: []string{"pure", "node"}, reads: []string{readsLabels, readsAll}, tables: []string{"on"}}
 	return []situation{
-		{1000, names, fewDeployments, 3, contendersOf(kinds, three, tables)},
-		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, three, tables)},
-		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, []string{"pure"}, tables)},
-		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, naive, gateway}, []string{"pure"}, tables)},
+		{1000, names, fewDeployments, 3, contendersOf(kinds, three)},
+		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, three)},
+		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, pure)},
+		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, naive, gateway}, pure)},
+		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
+		{5000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
 		observed(),
 	}
 }
@@ -77,7 +81,7 @@ func standard() []situation {
 func observed() situation {
 	return situation{
 		1000, controlplane.Names, fewDeployments, 3,
-		contendersOf([]string{echo, gateway}, []string{"pure", "node"}, []string{"on"}, compared...),
+		contendersOf([]string{echo, gateway}, gateways{declared: []string{"pure", "node"}, tables: []string{"on"}, shown: compared}),
 	}
 }
 
@@ -90,7 +94,7 @@ func full() []situation {
 	all := dimensions{
 		nodes: []int{100, 1000, 5000}, policies: []int{1, 3, 8},
 		modes: []string{"names", "objects"}, workloads: []string{fewDeployments, allDifferent},
-		contenders: kinds, declared: []string{"pure", "node", "set"}, tables: tables,
+		contenders: kinds, gateways: gateways{declared: []string{"pure", "node", "set"}, reads: []string{readsLabels, readsAll}, tables: tables},
 	}
 	return append(all.product(), observed())
 }

@@ -12,6 +12,28 @@ type Alone struct {
 	Cases  []AloneCase `json:"cases"`
 	// Observability is the cost of observability.
 	Observability []AloneObserved `json:"observability"`
+	// Fleet is a large cluster with many policies, if it was measured.
+	Fleet *AloneFleet `json:"fleet"`
+}
+
+// AloneFleet is filter calls that offer all nodes of a large cluster to many policies.
+type AloneFleet struct {
+	Nodes    int           `json:"nodes"`
+	Policies int           `json:"policies"`
+	Columns  []FleetColumn `json:"columns"`
+}
+
+// FleetColumn is policies of one declaration.
+type FleetColumn struct {
+	Name string `json:"name"`
+	// P50 and P99 are of all calls, in microseconds.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	// Memory is the gateway's, in bytes.
+	Memory struct {
+		Resident float64 `json:"resident"`
+		Peak     float64 `json:"peak"`
+	} `json:"memory"`
 }
 
 // AloneObserved is one kind of call to gateways with different observability.

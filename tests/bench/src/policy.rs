@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use extender_policy_sdk::{Info, Node, Pod, Policy, Scale, Verb, Verdict};
+use extender_policy_sdk::{Info, Node, NodeKey, Pod, Policy, Reads, Scale, Verb, Verdict};
 
 #[cfg(test)]
 mod tests;
@@ -60,13 +60,24 @@ pub enum Table {
     Off,
 }
 
-/// The policy.
+/// What the policy declares that it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReadsDeclared {
+    /// The labels that it decides by, and nothing of pods.
+    Labels,
+    /// Nothing, so it is sent everything.
+    All,
+}
+
+/// The settings of a policy.
 #[derive(Debug, Clone)]
-pub struct LabelPolicy {
+pub struct Settings {
     /// Its name.
     pub name: String,
     /// Its declaration.
     pub declaration: Declaration,
+    /// What it declares that it reads.
+    pub reads: ReadsDeclared,
     /// Whether it holds the gateway's nodes.
     pub table: Table,
     /// Nodes with this label are refused.
@@ -75,29 +86,53 @@ pub struct LabelPolicy {
     pub prefer: Vec<Preference>,
 }
 
+/// The policy.
+#[derive(Debug)]
+pub struct LabelPolicy {
+    settings: Settings,
+    reads: Reads,
+    refuse: NodeKey,
+    /// Those of the preferences, in their order.
+    prefer: Vec<NodeKey>,
+}
+
+impl LabelPolicy {
+    /// The policy with these settings.
+    pub fn new(settings: Settings) -> Self {
+        let mut reads = Reads::new();
+        let refuse = reads.node_label(settings.refuse.key.as_str());
+        let prefer = settings.prefer.iter().map(|met| reads.node_label(met.label.key.as_str())).collect();
+        Self { settings, reads, refuse, prefer }
+    }
+}
+
 impl Policy for LabelPolicy {
     fn info(&self) -> Info {
-        let verb = self.declaration.verb();
-        let info =
-            Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb).scores(verb, Scale::unbounded());
-        match self.table {
+        let Settings { name, declaration, reads, table, .. } = &self.settings;
+        let verb = match reads {
+            ReadsDeclared::Labels => declaration.verb().reads(&self.reads),
+            ReadsDeclared::All => declaration.verb(),
+        };
+        let info = Info::new(name, env!("CARGO_PKG_VERSION"));
+        let info = info.filters(verb.clone()).scores(verb, Scale::unbounded());
+        match table {
             Table::On => info,
             Table::Off => info.without_node_table(),
         }
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
-        if self.refuse.is_on(*node) { Verdict::reject(self.refuse.to_string()) } else { Verdict::Accept }
+        let refuse = &self.settings.refuse;
+        if node.get(&self.refuse) == Some(&refuse.value) {
+            return Verdict::reject(refuse.to_string());
+        }
+        Verdict::Accept
     }
 
     fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
-        self.prefer.iter().filter(|preference| preference.label.is_on(*node)).map(|met| met.score).sum()
-    }
-}
-
-impl Label {
-    fn is_on(&self, node: Node<'_>) -> bool {
-        node.label(&self.key) == Some(&self.value)
+        let preferences = self.settings.prefer.iter().zip(&self.prefer);
+        let met = preferences.filter(|(preference, key)| node.get(key) == Some(&preference.label.value));
+        met.map(|(preference, _)| preference.score).sum()
     }
 }
 

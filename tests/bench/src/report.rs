@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    fleet::FleetReport,
     measure::Series,
     observed::Comparison,
     statistics::{Spread, percentile},
@@ -30,6 +31,8 @@ pub struct Report {
     pub observability_budget: f64,
     /// The cost of observability.
     pub observability: Vec<Comparison>,
+    /// A large cluster with many policies.
+    pub fleet: Option<FleetReport>,
 }
 
 /// The results of one case.

@@ -13,7 +13,11 @@ use extender_harness::{
     request::write_node_list,
 };
 
-use crate::{case::Form, contender::Failure, policy::Declaration};
+use crate::{
+    case::Form,
+    contender::Failure,
+    policy::{Declaration, ReadsDeclared},
+};
 
 /// How many nodes the gateway knows in names mode: kube-scheduler offers a part of them.
 const KNOWN_NODES: usize = 5_000;
@@ -94,6 +98,11 @@ impl Role {
             Self::Node => Declaration::Node,
             Self::Set => Declaration::Set,
         }
+    }
+
+    /// What the policies declare that they read. Cached answers of those that read nothing of pods serve all pods.
+    fn reads(self) -> ReadsDeclared {
+        if self == Self::Cold { ReadsDeclared::All } else { ReadsDeclared::Labels }
     }
 }
 
@@ -184,7 +193,7 @@ pub(crate) fn policies(role: Role) -> Result<[Policy; 3], Failure> {
 
 /// A gateway with these policies, whose configuration is in this file.
 pub(crate) fn gateway(
-    policies: &[Policy; 3],
+    policies: &[Policy],
     nodes: NodeSource,
     observability: Observability,
     file: &Path,
@@ -194,12 +203,15 @@ pub(crate) fn gateway(
     Gateway::start(&Configuration { address, nodes, backends, timeout: TIMEOUT, observability }, file)
 }
 
-fn policy(role: Role, number: usize) -> Result<Policy, Failure> {
+/// A policy of a role. Those whose numbers differ by a multiple of three make the same decisions.
+pub(crate) fn policy(role: Role, number: usize) -> Result<Policy, Failure> {
     let declared = role.declaration().to_possible_value().ok_or("a declaration without a name")?;
+    let reads = role.reads().to_possible_value().ok_or("reads without a name")?;
     let name = format!("policy-{number}");
     let mut command = Command::new(Program::BenchPolicy.path()?);
     command.args(["--name", &name, "--declare", declared.get_name(), "--address", "127.0.0.1:0"]);
-    command.args(["--refuse", REFUSED[number], "--prefer", PREFERRED[number]]);
+    let kind = number % REFUSED.len();
+    command.args(["--refuse", REFUSED[kind], "--prefer", PREFERRED[kind], "--reads", reads.get_name()]);
     let (process, [address]) = Process::start(&name, command, ["listening on "])?;
     Ok(Policy { process, address })
 }

@@ -53,6 +53,29 @@ fn counter(status: &str, name: &str) -> u64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// `VmRSS`.
+    pub resident: u64,
+    /// `VmHWM`, the peak of it.
+    pub peak: u64,
+}
+
+impl Memory {
+    /// That of a running process.
+    pub fn of(process: u32) -> io::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let bytes = |name| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+        };
+        let memory = bytes("VmRSS:").zip(bytes("VmHWM:"));
+        let (resident, peak) = memory.ok_or_else(|| io::Error::other(format!("{process} has ended")))?;
+        Ok(Self { resident, peak })
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.processor += other.processor;

@@ -22,6 +22,7 @@ mod question;
 mod serve;
 mod show;
 mod stage;
+mod view;
 
 /// An error ends the demo.
 type Failure = Box<dyn Error>;

@@ -2,13 +2,17 @@
 
 use extender_harness::policy::Policy;
 use extender_policy_api::v1alpha1::{
-    self as api, Call, FilterRequest, NodeRow, NodeRows, Purpose, ScoreRequest, nodes,
+    Call, FilterRequest, GetInfoRequest, Purpose, ScoreRequest, Verb, VerbInfo,
     policy_service_client::PolicyServiceClient,
 };
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{Failure, question::Question};
+use crate::{
+    Failure,
+    question::Question,
+    view::{nodes_of, pod_of},
+};
 
 /// All policies, in the gateway's order.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Panel {
 struct Member {
     name: String,
     weight: u32,
+    /// From the handshake.
+    verbs: Vec<VerbInfo>,
     client: PolicyServiceClient<Channel>,
 }
 
@@ -36,15 +42,10 @@ pub(crate) struct Opinion<T> {
 }
 
 impl Panel {
-    /// Connects to the policies.
+    /// Connects to the policies, and asks what they read.
     pub(crate) fn of(policies: &[(Policy, u32)]) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let connect = |(policy, weight): &(Policy, u32)| {
-            let endpoint = Endpoint::from_shared(format!("http://{}", policy.address))?;
-            let channel = runtime.block_on(endpoint.connect())?;
-            let name = policy.process.name().to_owned();
-            Ok(Member { name, weight: *weight, client: PolicyServiceClient::new(channel) })
-        };
+        let connect = |(policy, weight): &(Policy, u32)| runtime.block_on(Member::of(policy, *weight));
         let members = policies.iter().map(connect).collect::<Result<_, Failure>>()?;
         Ok(Self { runtime, members })
     }
@@ -71,15 +72,30 @@ impl Panel {
 }
 
 impl Member {
+    async fn of(policy: &Policy, weight: u32) -> Result<Self, Failure> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", policy.address))?;
+        let mut client = PolicyServiceClient::new(endpoint.connect().await?);
+        let name = policy.process.name().to_owned();
+        let handshake = GetInfoRequest { backend: name.clone(), ..GetInfoRequest::default() };
+        let verbs = client.get_info(handshake).await?.into_inner().verbs;
+        Ok(Self { name, weight, verbs, client })
+    }
+
+    fn verb(&self, verb: Verb) -> Result<VerbInfo, Failure> {
+        let offered = self.verbs.iter().find(|offered| offered.verb() == verb);
+        Ok(offered.ok_or_else(|| format!("{} does not offer {verb:?}", self.name))?.clone())
+    }
+
     fn opinion<T>(&self, of_nodes: Vec<T>) -> Opinion<T> {
         Opinion { policy: self.name.clone(), weight: self.weight, of_nodes }
     }
 
     async fn filter(&mut self, question: &Question) -> Result<Vec<Option<String>>, Failure> {
+        let verb = self.verb(Verb::Filter)?;
         let request = FilterRequest {
-            call: Some(self.call()),
-            pod: Some(question.pod.clone()),
-            nodes: Some(nodes_of(question)?),
+            call: Some(self.call(&verb)),
+            pod: Some(pod_of(question, &verb)?),
+            nodes: Some(nodes_of(question, &verb)?),
             want_scores: false,
         };
         let response = self.client.filter(request).await?.into_inner();
@@ -94,32 +110,24 @@ impl Member {
     }
 
     async fn score(&mut self, question: &Question) -> Result<Vec<i32>, Failure> {
+        let verb = self.verb(Verb::Score)?;
         let request = ScoreRequest {
-            call: Some(self.call()),
-            pod: Some(question.pod.clone()),
-            nodes: Some(nodes_of(question)?),
+            call: Some(self.call(&verb)),
+            pod: Some(pod_of(question, &verb)?),
+            nodes: Some(nodes_of(question, &verb)?),
         };
         let scores = self.client.score(request).await?.into_inner().scores.unwrap_or_default();
         Ok(scores.values)
     }
 
-    fn call(&self) -> Call {
+    fn call(&self, verb: &VerbInfo) -> Call {
         Call {
             id: "demo".to_owned(),
             purpose: Purpose::Simulate.into(),
             gateway: "demo".to_owned(),
             backend: self.name.clone(),
+            reads: verb.reads.as_ref().map_or(0, |reads| reads.id),
             ..Call::default()
         }
     }
-}
-
-fn nodes_of(question: &Question) -> Result<api::Nodes, Failure> {
-    let rows = question.nodes.iter().map(|node| NodeRow {
-        name: node.name.clone(),
-        facts: Some(node.facts.clone()),
-        ..NodeRow::default()
-    });
-    let count = u32::try_from(question.nodes.len())?;
-    Ok(api::Nodes { count, form: Some(nodes::Form::Rows(NodeRows { rows: rows.collect() })) })
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use extender_gateway::object::{annotations::AnnotationPrefixes, node, pod};
-use extender_policy_api::v1alpha1::{NodeFacts, Pod};
+use extender_gateway::object::{node, pod};
+use extender_policy_api::v1alpha1::NodeFacts;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -17,8 +17,8 @@ pub(crate) type KnownNodes = BTreeMap<String, String>;
 pub(crate) struct Question {
     /// The pod as namespace/name.
     pub(crate) pod_name: String,
-    /// The pod as policies receive it.
-    pub(crate) pod: Pod,
+    /// The pod, byte for byte as in the body.
+    pub(crate) pod: String,
     /// The nodes, in the body's order.
     pub(crate) nodes: Vec<OfferedNode>,
     /// Their form.
@@ -41,7 +41,7 @@ pub(crate) struct OfferedNode {
     pub(crate) name: String,
     /// The object, byte for byte as in the body or the file.
     pub(crate) json: String,
-    /// The node as policies receive it.
+    /// All facts about the node.
     pub(crate) facts: NodeFacts,
 }
 
@@ -73,9 +73,8 @@ impl Question {
         };
         let nodes = objects.into_iter().map(OfferedNode::read).collect::<Result<_, _>>()?;
         let object = pod::parse(body.pod.get().as_bytes())?;
-        let facts = Some(object.facts(&AnnotationPrefixes::default()));
-        let pod = Pod { identity: Some(object.identity()), facts, ..Pod::default() };
-        Ok(Self { pod_name: format!("{}/{}", object.namespace(), object.name()), pod, nodes, form })
+        let pod_name = format!("{}/{}", object.namespace(), object.name());
+        Ok(Self { pod_name, pod: body.pod.get().to_owned(), nodes, form })
     }
 }
 
@@ -90,7 +89,7 @@ fn looked_up<'a>(names: &[String], known: &'a KnownNodes) -> Result<Vec<&'a str>
 impl OfferedNode {
     fn read(json: &str) -> Result<Self, Failure> {
         let object = node::parse(json.as_bytes())?;
-        let facts = object.facts(&AnnotationPrefixes::default());
+        let facts = object.facts();
         Ok(Self { name: object.name().to_owned(), json: json.to_owned(), facts })
     }
 

@@ -81,6 +81,8 @@ type Cluster struct {
 type Backend struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
+	// PureAnswers is "AskedEachTime", or "" for the gateway's default.
+	PureAnswers string `json:"pureAnswers,omitempty"`
 	// Args are the backend's own.
 	Args    map[string]any `json:"args,omitempty"`
 	Match   *Match         `json:"match,omitempty"`

@@ -5,7 +5,7 @@ mod room;
 mod round;
 mod settle;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use extender_reference::model::{Candidate, Differences, Extender, Node, Pod};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,8 @@ pub use self::{
     crowd::{Caller, Crowd},
     room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on},
     round::{
-        Calls, Change, Offer, Placing, Round, Sibling, Tables, World, turn, turned_filter, turned_score,
+        Calls, Change, Class, Offer, Placing, Round, Sibling, Tables, World, turn, turned_filter,
+        turned_score,
     },
 };
 
@@ -150,6 +151,9 @@ pub struct Manner {
     /// Whether it is declared pure.
     #[serde(default)]
     pub purity: Purity,
+    /// What it declares that it reads, and decides by.
+    #[serde(default)]
+    pub reads: Reads,
 }
 
 /// Whether a verb is declared pure; if so, it is.
@@ -160,6 +164,20 @@ pub enum Purity {
     /// No.
     #[default]
     Undeclared,
+}
+
+/// What a verb declares that it reads. Of nodes it is their number, and their state unless it is [`Self::Nothing`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Reads {
+    /// Nothing is declared, so it gets everything.
+    #[default]
+    Undeclared,
+    /// The pod's namespace and labels.
+    Class,
+    /// The pod's namespace.
+    Namespace,
+    /// Nothing of the pod, and not the state of nodes.
+    Nothing,
 }
 
 /// The data that a backend gets about nodes.
@@ -268,6 +286,26 @@ impl Case {
             extender
         };
         self.backends.iter().map(extender).collect()
+    }
+}
+
+impl Manner {
+    /// What the verb reads of a pod's namespace and labels.
+    pub fn class(&self, pod: &Pod) -> Class {
+        match self.reads {
+            Reads::Undeclared | Reads::Class => (pod.namespace.clone(), pod.labels.clone()),
+            Reads::Namespace => (pod.namespace.clone(), BTreeMap::new()),
+            Reads::Nothing => Default::default(),
+        }
+    }
+
+    /// Whether the verb gets the state of a node.
+    pub fn sees_states(&self) -> bool {
+        match self.view {
+            View::Name => false,
+            View::Facts => self.reads != Reads::Nothing,
+            View::Raw => true,
+        }
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Placed {
     pub prioritized: Prioritized,
     /// For each backend its requests, in order.
     pub questions: Vec<Vec<Question>>,
+    /// For each backend the requests before, about a pod whose only purpose is that answers name their revision.
+    pub probed: Vec<Vec<Question>>,
     /// How many nodes needed no request, because the answer was cached.
     pub remembered: u64,
     /// How many calls named nodes that a backend did not hold.
@@ -127,9 +129,10 @@ impl Play<'_> {
         let mut placed = Vec::new();
         let mut preempted = None;
         for (placing, expected) in self.case.placings().iter().zip(&expected.placed) {
-            if let Some(round) = placing.round {
-                self.prepare((round, placing), &placed).await;
-            }
+            let probed = match placing.round {
+                Some(round) => self.prepare((round, placing), &placed).await,
+                None => self.unasked(),
+            };
             let mut now = self.place(placing, &expected.ranked).await;
             if placing.number == 0 {
                 let call = objects::preempt_call(self.case, self.number);
@@ -139,6 +142,7 @@ impl Play<'_> {
                 // Answers that were no longer needed arrive later.
                 self.gateway.know(|revision| self.is_latest(revision)).await;
             }
+            now.probed = probed;
             now.questions = self.scripts.iter().map(|script| script.take_questions()).collect();
             placed.push(now);
         }
@@ -184,13 +188,23 @@ impl Play<'_> {
         let (remembered, missed) = (self.counted().0 - remembered, self.counted().1 - missed);
         let placed = |(_, filtered, prioritized)| {
             let filtered = Some(filtered);
-            Placed { filtered, prioritized, questions: Vec::new(), remembered, missed }
+            Placed { filtered, prioritized, questions: Vec::new(), probed: Vec::new(), remembered, missed }
         };
         ended.into_iter().map(placed).collect()
     }
 
-    /// The changes before the calls about a pod.
-    async fn prepare(&mut self, (round, placing): (&Round, &Placing<'_>), earlier: &[Placed]) {
+    /// No requests.
+    fn unasked(&self) -> Vec<Vec<Question>> {
+        vec![Vec::new(); self.scripts.len()]
+    }
+
+    /// The changes before the calls about a pod. Returns the requests that they cause, by backend.
+    async fn prepare(
+        &mut self,
+        (round, placing): (&Round, &Placing<'_>),
+        earlier: &[Placed],
+    ) -> Vec<Vec<Question>> {
+        let mut probed = self.unasked();
         let world = &placing.filtering;
         let cluster: &Cluster = &self.gateway.cluster;
         match &round.before {
@@ -202,7 +216,7 @@ impl Play<'_> {
                 let text = configuration::text(self.case, (&args, self.addresses), self.folder.path());
                 self.gateway.configure(&text).await;
             }
-            Some(Change::Rules) => self.edit(placing).await,
+            Some(Change::Rules) => probed = self.edit(placing).await,
             Some(Change::RulesAndRows(nodes)) => {
                 self.scripts.iter().for_each(|script| script.edit());
                 cluster.apply(nodes, world);
@@ -212,11 +226,12 @@ impl Play<'_> {
         if round.tables == Tables::Awaited && are_brought {
             self.gateway.filled(self.case.source).await;
         }
+        probed
     }
 
     /// All backends answer by other rules, and the gateway finds out: at the latest a second later, and sooner if
     /// it calls them about a pod without cached answers.
-    async fn edit(&mut self, placing: &Placing<'_>) {
+    async fn edit(&mut self, placing: &Placing<'_>) -> Vec<Vec<Question>> {
         self.scripts.iter().for_each(|script| script.edit());
         let mut pod: Pod = placing.pod.clone();
         pod.labels.insert(objects::PROBE.to_owned(), placing.number.to_string());
@@ -225,7 +240,7 @@ impl Play<'_> {
             self.call((source, path), (&pod, placing.number), (&[0], &placing.filtering)).await;
         }
         self.gateway.know(|revision| self.is_latest(revision)).await;
-        self.scripts.iter().for_each(|script| drop(script.take_questions()));
+        self.scripts.iter().map(|script| script.take_questions()).collect()
     }
 
     fn is_latest(&self, revision: &str) -> bool {
@@ -251,7 +266,7 @@ impl Play<'_> {
         let answer = self.call((source, "/prioritize"), whom, (ranked, &placing.scoring)).await;
         let prioritized = answer::prioritized(&answer);
         let (remembered, missed) = (self.counted().0 - remembered, self.counted().1 - missed);
-        Placed { filtered, prioritized, questions: Vec::new(), remembered, missed }
+        Placed { filtered, prioritized, questions: Vec::new(), probed: Vec::new(), remembered, missed }
     }
 
     async fn call(

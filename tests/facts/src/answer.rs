@@ -1,6 +1,6 @@
 //! The gateway's facts of one object, as JSON.
 
-use extender_gateway::object::{annotations::AnnotationPrefixes, pod, quantity::Quantity};
+use extender_gateway::object::{pod, quantity::Quantity, view::PodFactsView};
 use extender_policy_api::v1alpha1::{NonZero, Resources};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) fn pod(json: &[u8]) -> Value {
         Ok(pod) => pod,
         Err(error) => return json!({"error": error.to_string()}),
     };
-    let facts = pod.facts(&AnnotationPrefixes::default());
+    let facts = pod.facts(&PodFactsView::default());
     let share = pod.share();
     json!({
         "requests": facts.requests.as_ref().map(resources),

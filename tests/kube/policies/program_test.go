@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,14 +56,30 @@ type rejection struct {
 	mayHelp bool
 }
 
-func (q question) call() *policyapi.Call {
-	return &policyapi.Call{Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Args: []byte(q.args)}
+// prepared is a question as a gateway asks it of a pure verb, with what the verb declares in the handshake.
+type prepared struct {
+	call  *policyapi.Call
+	pod   *policyapi.Pod
+	nodes *policyapi.Nodes
 }
 
-// asked has the pod without an identity, as pure verbs get it.
-func (q question) asked() (*policyapi.Pod, *policyapi.Nodes) {
-	rows := &policyapi.Nodes_Rows{Rows: &policyapi.NodeRows{Rows: q.nodes}}
-	return &policyapi.Pod{Facts: q.pod}, &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}
+func (p program) prepare(t *testing.T, q question, verb policyapi.Verb) prepared {
+	t.Helper()
+	info, err := p.info(t.Context(), q.args)
+	if err != nil {
+		t.Fatalf("handshake: %v", err)
+	}
+	place := slices.IndexFunc(info.Verbs, func(offered *policyapi.VerbInfo) bool { return offered.Verb == verb })
+	if place < 0 {
+		t.Fatalf("the policy does not offer %v", verb)
+	}
+	declared := info.Verbs[place]
+	call := &policyapi.Call{
+		Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Args: []byte(q.args),
+		Reads: declared.GetReads().GetId(),
+	}
+	rows := &policyapi.Nodes_Rows{Rows: rowsRead(q.nodes, declared)}
+	return prepared{call, podRead(q.pod, declared.Reads), &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}}
 }
 
 // info is the handshake.
@@ -73,8 +90,8 @@ func (p program) info(ctx context.Context, args string) (*policyapi.GetInfoRespo
 // filter has one rejection for each node.
 func (p program) filter(t *testing.T, q question) []rejection {
 	t.Helper()
-	pod, nodes := q.asked()
-	response, err := p.Filter(t.Context(), &policyapi.FilterRequest{Call: q.call(), Pod: pod, Nodes: nodes})
+	ask := p.prepare(t, q, policyapi.Verb_VERB_FILTER)
+	response, err := p.Filter(t.Context(), &policyapi.FilterRequest{Call: ask.call, Pod: ask.pod, Nodes: ask.nodes})
 	if err != nil {
 		t.Fatalf("filter: %v", err)
 	}
@@ -90,8 +107,8 @@ func (p program) filter(t *testing.T, q question) []rejection {
 // score has one raw score for each node.
 func (p program) score(t *testing.T, q question) []int64 {
 	t.Helper()
-	pod, nodes := q.asked()
-	response, err := p.Score(t.Context(), &policyapi.ScoreRequest{Call: q.call(), Pod: pod, Nodes: nodes})
+	ask := p.prepare(t, q, policyapi.Verb_VERB_SCORE)
+	response, err := p.Score(t.Context(), &policyapi.ScoreRequest{Call: ask.call, Pod: ask.pod, Nodes: ask.nodes})
 	if err != nil {
 		t.Fatalf("score: %v", err)
 	}

@@ -23,6 +23,150 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// The parts of a pod besides labels and annotations.
+type PodPart int32
+
+const (
+	// Rejected.
+	PodPart_POD_PART_UNSPECIFIED PodPart = 0
+	// Pod.identity. Not for a pure verb.
+	PodPart_POD_PART_IDENTITY PodPart = 1
+	// PodFacts.namespace, and so on.
+	PodPart_POD_PART_NAMESPACE           PodPart = 2
+	PodPart_POD_PART_OWNER               PodPart = 3
+	PodPart_POD_PART_PRIORITY            PodPart = 4
+	PodPart_POD_PART_PRIORITY_CLASS_NAME PodPart = 5
+	PodPart_POD_PART_REQUESTS            PodPart = 6
+	PodPart_POD_PART_NONZERO_REQUESTS    PodPart = 7
+	PodPart_POD_PART_TOLERATIONS         PodPart = 8
+	PodPart_POD_PART_NODE_SELECTOR       PodPart = 9
+	PodPart_POD_PART_NODE_AFFINITY       PodPart = 10
+	PodPart_POD_PART_VOLUMES             PodPart = 11
+	PodPart_POD_PART_SCHEDULER_NAME      PodPart = 12
+)
+
+// Enum value maps for PodPart.
+var (
+	PodPart_name = map[int32]string{
+		0:  "POD_PART_UNSPECIFIED",
+		1:  "POD_PART_IDENTITY",
+		2:  "POD_PART_NAMESPACE",
+		3:  "POD_PART_OWNER",
+		4:  "POD_PART_PRIORITY",
+		5:  "POD_PART_PRIORITY_CLASS_NAME",
+		6:  "POD_PART_REQUESTS",
+		7:  "POD_PART_NONZERO_REQUESTS",
+		8:  "POD_PART_TOLERATIONS",
+		9:  "POD_PART_NODE_SELECTOR",
+		10: "POD_PART_NODE_AFFINITY",
+		11: "POD_PART_VOLUMES",
+		12: "POD_PART_SCHEDULER_NAME",
+	}
+	PodPart_value = map[string]int32{
+		"POD_PART_UNSPECIFIED":         0,
+		"POD_PART_IDENTITY":            1,
+		"POD_PART_NAMESPACE":           2,
+		"POD_PART_OWNER":               3,
+		"POD_PART_PRIORITY":            4,
+		"POD_PART_PRIORITY_CLASS_NAME": 5,
+		"POD_PART_REQUESTS":            6,
+		"POD_PART_NONZERO_REQUESTS":    7,
+		"POD_PART_TOLERATIONS":         8,
+		"POD_PART_NODE_SELECTOR":       9,
+		"POD_PART_NODE_AFFINITY":       10,
+		"POD_PART_VOLUMES":             11,
+		"POD_PART_SCHEDULER_NAME":      12,
+	}
+)
+
+func (x PodPart) Enum() *PodPart {
+	p := new(PodPart)
+	*p = x
+	return p
+}
+
+func (x PodPart) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PodPart) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+}
+
+func (PodPart) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+}
+
+func (x PodPart) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PodPart.Descriptor instead.
+func (PodPart) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+}
+
+// The parts of a node besides labels and annotations.
+type NodePart int32
+
+const (
+	// Rejected.
+	NodePart_NODE_PART_UNSPECIFIED NodePart = 0
+	// NodeFacts.taints, and so on.
+	NodePart_NODE_PART_TAINTS        NodePart = 1
+	NodePart_NODE_PART_UNSCHEDULABLE NodePart = 2
+	NodePart_NODE_PART_CONDITIONS    NodePart = 3
+	NodePart_NODE_PART_CAPACITY      NodePart = 4
+	NodePart_NODE_PART_ALLOCATABLE   NodePart = 5
+)
+
+// Enum value maps for NodePart.
+var (
+	NodePart_name = map[int32]string{
+		0: "NODE_PART_UNSPECIFIED",
+		1: "NODE_PART_TAINTS",
+		2: "NODE_PART_UNSCHEDULABLE",
+		3: "NODE_PART_CONDITIONS",
+		4: "NODE_PART_CAPACITY",
+		5: "NODE_PART_ALLOCATABLE",
+	}
+	NodePart_value = map[string]int32{
+		"NODE_PART_UNSPECIFIED":   0,
+		"NODE_PART_TAINTS":        1,
+		"NODE_PART_UNSCHEDULABLE": 2,
+		"NODE_PART_CONDITIONS":    3,
+		"NODE_PART_CAPACITY":      4,
+		"NODE_PART_ALLOCATABLE":   5,
+	}
+)
+
+func (x NodePart) Enum() *NodePart {
+	p := new(NodePart)
+	*p = x
+	return p
+}
+
+func (x NodePart) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodePart) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+}
+
+func (NodePart) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+}
+
+func (x NodePart) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodePart.Descriptor instead.
+func (NodePart) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+}
+
 // The verbs of PolicyService.
 type Verb int32
 
@@ -64,11 +208,11 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
 }
 
 func (x Verb) Number() protoreflect.EnumNumber {
@@ -77,7 +221,7 @@ func (x Verb) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
 }
 
 // The content of a NodeRow.
@@ -121,11 +265,11 @@ func (x NodeView) String() string {
 }
 
 func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
 }
 
 func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
 }
 
 func (x NodeView) Number() protoreflect.EnumNumber {
@@ -134,7 +278,7 @@ func (x NodeView) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeView.Descriptor instead.
 func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
 }
 
 // What the verdict about one node depends on.
@@ -174,11 +318,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -187,7 +331,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -235,11 +379,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -248,7 +392,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 type GetInfoRequest struct {
@@ -349,7 +493,7 @@ type GetInfoResponse struct {
 	Verbs []*VerbInfo `protobuf:"bytes,7,rep,name=verbs,proto3" json:"verbs,omitempty"`
 	// OPTIONAL. The backend wants Pod.raw_json. False: it is not sent.
 	PodRaw bool `protobuf:"varint,8,opt,name=pod_raw,json=podRaw,proto3" json:"pod_raw,omitempty"`
-	// OPTIONAL. The annotations of pods and nodes that the backend wants in the facts: those whose key
+	// OPTIONAL. The annotations of pods and nodes that verbs without `reads` get in the facts: those whose key
 	// begins with one of these. An empty string means all. Absent: none are sent.
 	AnnotationPrefixes []string `protobuf:"bytes,9,rep,name=annotation_prefixes,json=annotationPrefixes,proto3" json:"annotation_prefixes,omitempty"`
 	// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
@@ -487,7 +631,10 @@ type VerbInfo struct {
 	Reversed bool `protobuf:"varint,9,opt,name=reversed,proto3" json:"reversed,omitempty"`
 	// OPTIONAL. The backend wants NodeRow.usage. A gateway that does not watch pods rejects the verb with a
 	// message. False: it is not sent.
-	Usage         bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
+	// OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
+	// annotation_prefixes selects.
+	Reads         *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +739,266 @@ func (x *VerbInfo) GetUsage() bool {
 	return false
 }
 
+func (x *VerbInfo) GetReads() *Reads {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+// What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
+// pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
+// changes only when something changes that is read. At most 1,000 keys and prefixes in total.
+type Reads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. A number that differs between any two declarations that replicas or versions of the backend
+	// make, such as a hash of the declaration. Call.reads repeats it. Absent: 0.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
+	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// OPTIONAL. What is read of each node besides its name. Absent: nothing. Not for Bind; requires a
+	// node_view with facts.
+	Node          *NodeReads `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reads) Reset() {
+	*x = Reads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reads) ProtoMessage() {}
+
+func (x *Reads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reads.ProtoReflect.Descriptor instead.
+func (*Reads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Reads) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Reads) GetPod() *PodReads {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *Reads) GetNode() *NodeReads {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+// What a verb reads of a pod.
+type PodReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Each once. Absent: none.
+	Parts []PodPart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1alpha1.PodPart" json:"parts,omitempty"`
+	// OPTIONAL. Absent: none.
+	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. Absent: none.
+	Annotations   *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodReads) Reset() {
+	*x = PodReads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodReads) ProtoMessage() {}
+
+func (x *PodReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodReads.ProtoReflect.Descriptor instead.
+func (*PodReads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PodReads) GetParts() []PodPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *PodReads) GetLabels() *MapReads {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *PodReads) GetAnnotations() *MapReads {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+// What a verb reads of a node. VerbInfo.usage adds the usage.
+type NodeReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Each once. Absent: none.
+	Parts []NodePart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=extender.policy.v1alpha1.NodePart" json:"parts,omitempty"`
+	// OPTIONAL. Absent: none.
+	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	// OPTIONAL. Absent: none.
+	Annotations   *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeReads) Reset() {
+	*x = NodeReads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeReads) ProtoMessage() {}
+
+func (x *NodeReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
+func (*NodeReads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *NodeReads) GetParts() []NodePart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *NodeReads) GetLabels() *MapReads {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *NodeReads) GetAnnotations() *MapReads {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+// The labels or annotations that a verb reads.
+type MapReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Keys, in ascending order of their bytes, each once, at most 317 bytes each. Their values are sent
+	// in this order, without the keys: PodFacts.label_values and the like.
+	Keys []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// OPTIONAL. Prefixes of keys, at most 317 bytes each, none of them the beginning of a key in `keys`. The
+	// entries are sent with their keys: PodFacts.labels and the like. The empty prefix means all. Absent: none.
+	Prefixes      []string `protobuf:"bytes,2,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapReads) Reset() {
+	*x = MapReads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapReads) ProtoMessage() {}
+
+func (x *MapReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
+func (*MapReads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *MapReads) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *MapReads) GetPrefixes() []string {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
 var File_extender_policy_v1alpha1_info_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
@@ -614,7 +1021,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
 	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
-	" \x01(\x04R\x0fmaxRequestBytes\"\xce\x03\n" +
+	" \x01(\x04R\x0fmaxRequestBytes\"\x85\x04\n" +
 	"\bVerbInfo\x122\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
@@ -626,11 +1033,49 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\rnormalization\x18\b \x01(\x0e2'.extender.policy.v1alpha1.NormalizationR\rnormalization\x12\x1a\n" +
 	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
 	"\x05usage\x18\n" +
-	" \x01(\bR\x05usageB\f\n" +
+	" \x01(\bR\x05usage\x125\n" +
+	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05readsB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
-	"_score_max*^\n" +
+	"_score_max\"\x86\x01\n" +
+	"\x05Reads\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x124\n" +
+	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1alpha1.PodReadsR\x03pod\x127\n" +
+	"\x04node\x18\x03 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x04node\"\xc5\x01\n" +
+	"\bPodReads\x127\n" +
+	"\x05parts\x18\x01 \x03(\x0e2!.extender.policy.v1alpha1.PodPartR\x05parts\x12:\n" +
+	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
+	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\"\xc7\x01\n" +
+	"\tNodeReads\x128\n" +
+	"\x05parts\x18\x01 \x03(\x0e2\".extender.policy.v1alpha1.NodePartR\x05parts\x12:\n" +
+	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
+	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\":\n" +
+	"\bMapReads\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
+	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xda\x02\n" +
+	"\aPodPart\x12\x18\n" +
+	"\x14POD_PART_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11POD_PART_IDENTITY\x10\x01\x12\x16\n" +
+	"\x12POD_PART_NAMESPACE\x10\x02\x12\x12\n" +
+	"\x0ePOD_PART_OWNER\x10\x03\x12\x15\n" +
+	"\x11POD_PART_PRIORITY\x10\x04\x12 \n" +
+	"\x1cPOD_PART_PRIORITY_CLASS_NAME\x10\x05\x12\x15\n" +
+	"\x11POD_PART_REQUESTS\x10\x06\x12\x1d\n" +
+	"\x19POD_PART_NONZERO_REQUESTS\x10\a\x12\x18\n" +
+	"\x14POD_PART_TOLERATIONS\x10\b\x12\x1a\n" +
+	"\x16POD_PART_NODE_SELECTOR\x10\t\x12\x1a\n" +
+	"\x16POD_PART_NODE_AFFINITY\x10\n" +
+	"\x12\x14\n" +
+	"\x10POD_PART_VOLUMES\x10\v\x12\x1b\n" +
+	"\x17POD_PART_SCHEDULER_NAME\x10\f*\xa5\x01\n" +
+	"\bNodePart\x12\x19\n" +
+	"\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n" +
+	"\x17NODE_PART_UNSCHEDULABLE\x10\x02\x12\x18\n" +
+	"\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n" +
+	"\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n" +
+	"\x15NODE_PART_ALLOCATABLE\x10\x05*^\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +
@@ -668,28 +1113,43 @@ func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
-	(Verb)(0),               // 0: extender.policy.v1alpha1.Verb
-	(NodeView)(0),           // 1: extender.policy.v1alpha1.NodeView
-	(Scope)(0),              // 2: extender.policy.v1alpha1.Scope
-	(Normalization)(0),      // 3: extender.policy.v1alpha1.Normalization
-	(*GetInfoRequest)(nil),  // 4: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil), // 5: extender.policy.v1alpha1.GetInfoResponse
-	(*VerbInfo)(nil),        // 6: extender.policy.v1alpha1.VerbInfo
+	(PodPart)(0),            // 0: extender.policy.v1alpha1.PodPart
+	(NodePart)(0),           // 1: extender.policy.v1alpha1.NodePart
+	(Verb)(0),               // 2: extender.policy.v1alpha1.Verb
+	(NodeView)(0),           // 3: extender.policy.v1alpha1.NodeView
+	(Scope)(0),              // 4: extender.policy.v1alpha1.Scope
+	(Normalization)(0),      // 5: extender.policy.v1alpha1.Normalization
+	(*GetInfoRequest)(nil),  // 6: extender.policy.v1alpha1.GetInfoRequest
+	(*GetInfoResponse)(nil), // 7: extender.policy.v1alpha1.GetInfoResponse
+	(*VerbInfo)(nil),        // 8: extender.policy.v1alpha1.VerbInfo
+	(*Reads)(nil),           // 9: extender.policy.v1alpha1.Reads
+	(*PodReads)(nil),        // 10: extender.policy.v1alpha1.PodReads
+	(*NodeReads)(nil),       // 11: extender.policy.v1alpha1.NodeReads
+	(*MapReads)(nil),        // 12: extender.policy.v1alpha1.MapReads
 }
 var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	6, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	0, // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	1, // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	2, // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	3, // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8,  // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
+	2,  // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
+	3,  // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
+	4,  // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
+	5,  // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
+	9,  // 5: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
+	10, // 6: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
+	11, // 7: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
+	0,  // 8: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
+	12, // 9: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	12, // 10: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	1,  // 11: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
+	12, // 12: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	12, // 13: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_info_proto_init() }
@@ -703,8 +1163,8 @@ func file_extender_policy_v1alpha1_info_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   3,
+			NumEnums:      6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

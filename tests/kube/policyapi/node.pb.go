@@ -376,12 +376,15 @@ func (x *NodeUsage) GetNonzero() *NonZero {
 }
 
 // The data about a node that most policies need. It contains nothing that changes on an idle node: no
-// heartbeat times, no resource version. Equal facts have equal bytes.
+// heartbeat times, no resource version. Equal facts have equal bytes. With VerbInfo.reads only what is declared is
+// sent; all other fields are absent.
 type NodeFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// OPTIONAL. metadata.labels. Absent: none.
+	// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
+	// none.
 	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes.
+	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
+	// VerbInfo.reads, with one of the declared prefixes.
 	Annotations map[string]string `protobuf:"bytes,2,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. spec.taints, in order.
 	Taints []*Taint `protobuf:"bytes,3,rep,name=taints,proto3" json:"taints,omitempty"`
@@ -392,9 +395,18 @@ type NodeFacts struct {
 	// OPTIONAL. status.capacity. Absent: not reported yet.
 	Capacity *Resources `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// OPTIONAL. status.allocatable: the total that pods may request. Absent: not reported yet.
-	Allocatable   *Resources `protobuf:"bytes,7,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Allocatable *Resources `protobuf:"bytes,7,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
+	// OPTIONAL. The values of the keys that the verb declares in Reads.node.labels: exactly as many, in their order. A
+	// key that the node lacks has an empty value and is in absent_labels.
+	LabelValues []string `protobuf:"bytes,8,rep,name=label_values,json=labelValues,proto3" json:"label_values,omitempty"`
+	// OPTIONAL. The same for Reads.node.annotations.
+	AnnotationValues []string `protobuf:"bytes,9,rep,name=annotation_values,json=annotationValues,proto3" json:"annotation_values,omitempty"`
+	// OPTIONAL. Positions in label_values of the keys that the node lacks, in ascending order.
+	AbsentLabels []uint32 `protobuf:"varint,10,rep,packed,name=absent_labels,json=absentLabels,proto3" json:"absent_labels,omitempty"`
+	// OPTIONAL. The same for annotation_values.
+	AbsentAnnotations []uint32 `protobuf:"varint,11,rep,packed,name=absent_annotations,json=absentAnnotations,proto3" json:"absent_annotations,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *NodeFacts) Reset() {
@@ -472,6 +484,34 @@ func (x *NodeFacts) GetCapacity() *Resources {
 func (x *NodeFacts) GetAllocatable() *Resources {
 	if x != nil {
 		return x.Allocatable
+	}
+	return nil
+}
+
+func (x *NodeFacts) GetLabelValues() []string {
+	if x != nil {
+		return x.LabelValues
+	}
+	return nil
+}
+
+func (x *NodeFacts) GetAnnotationValues() []string {
+	if x != nil {
+		return x.AnnotationValues
+	}
+	return nil
+}
+
+func (x *NodeFacts) GetAbsentLabels() []uint32 {
+	if x != nil {
+		return x.AbsentLabels
+	}
+	return nil
+}
+
+func (x *NodeFacts) GetAbsentAnnotations() []uint32 {
+	if x != nil {
+		return x.AbsentAnnotations
 	}
 	return nil
 }
@@ -564,7 +604,7 @@ const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
 	"\x05usage\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\x05usage\"\x8b\x01\n" +
 	"\tNodeUsage\x12A\n" +
 	"\trequested\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\x12;\n" +
-	"\anonzero\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NonZeroR\anonzero\"\xa2\x05\n" +
+	"\anonzero\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NonZeroR\anonzero\"\xc6\x06\n" +
 	"\tNodeFacts\x12G\n" +
 	"\x06labels\x18\x01 \x03(\v2/.extender.policy.v1alpha1.NodeFacts.LabelsEntryR\x06labels\x12V\n" +
 	"\vannotations\x18\x02 \x03(\v24.extender.policy.v1alpha1.NodeFacts.AnnotationsEntryR\vannotations\x127\n" +
@@ -574,7 +614,12 @@ const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
 	"conditions\x18\x05 \x03(\v23.extender.policy.v1alpha1.NodeFacts.ConditionsEntryR\n" +
 	"conditions\x12?\n" +
 	"\bcapacity\x18\x06 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\bcapacity\x12E\n" +
-	"\vallocatable\x18\a \x01(\v2#.extender.policy.v1alpha1.ResourcesR\vallocatable\x1a9\n" +
+	"\vallocatable\x18\a \x01(\v2#.extender.policy.v1alpha1.ResourcesR\vallocatable\x12!\n" +
+	"\flabel_values\x18\b \x03(\tR\vlabelValues\x12+\n" +
+	"\x11annotation_values\x18\t \x03(\tR\x10annotationValues\x12#\n" +
+	"\rabsent_labels\x18\n" +
+	" \x03(\rR\fabsentLabels\x12-\n" +
+	"\x12absent_annotations\x18\v \x03(\rR\x11absentAnnotations\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

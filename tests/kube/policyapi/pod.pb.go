@@ -26,7 +26,7 @@ const (
 // A pod: the data that distinguishes it from its siblings, and the data that they share.
 type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED, except for pure verbs, which do not get it.
+	// REQUIRED, except for pure verbs, which do not get it, and where VerbInfo.reads leaves it out.
 	Identity *PodIdentity `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	// REQUIRED.
 	Facts *PodFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
@@ -153,14 +153,17 @@ func (x *PodIdentity) GetClaims() []string {
 	return nil
 }
 
-// The data that pods of one template share. Equal facts have equal bytes.
+// The data that pods of one template share. Equal facts have equal bytes. With VerbInfo.reads only what is
+// declared is sent; all other fields are absent.
 type PodFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. metadata.namespace; "default" if the object has none.
+	// REQUIRED, unless VerbInfo.reads leaves it out. metadata.namespace; "default" if the object has none.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// OPTIONAL. metadata.labels. Absent: none.
+	// OPTIONAL. metadata.labels; with VerbInfo.reads those whose key begins with one of the declared prefixes. Absent:
+	// none.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes.
+	// OPTIONAL. metadata.annotations whose key begins with one of GetInfoResponse.annotation_prefixes or, with
+	// VerbInfo.reads, with one of the declared prefixes.
 	Annotations map[string]string `protobuf:"bytes,3,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// OPTIONAL. The owner that is the controller. Absent: the pod has no controller.
 	Owner *OwnerReference `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -168,10 +171,10 @@ type PodFacts struct {
 	Priority int32 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
 	// OPTIONAL. spec.priorityClassName. Empty: none.
 	PriorityClassName string `protobuf:"bytes,6,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
-	// REQUIRED. The pod's effective requests, as kube-scheduler computes them: the larger of the sum of
-	// the containers and the most that init containers need at once, including restartable init
-	// containers; pod-level resources take precedence where set; plus overhead. Mirrors PodRequests of
-	// k8s.io/component-helpers/resource. `pods` is 1.
+	// REQUIRED, unless VerbInfo.reads leaves it out. The pod's effective requests, as kube-scheduler computes
+	// them: the larger of the sum of the containers and the most that init containers need at once, including
+	// restartable init containers; pod-level resources take precedence where set; plus overhead. Mirrors
+	// PodRequests of k8s.io/component-helpers/resource. `pods` is 1.
 	Requests *Resources `protobuf:"bytes,7,opt,name=requests,proto3" json:"requests,omitempty"`
 	// OPTIONAL. spec.tolerations, in order.
 	Tolerations []*Toleration `protobuf:"bytes,8,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
@@ -183,10 +186,19 @@ type PodFacts struct {
 	SchedulerName string `protobuf:"bytes,11,opt,name=scheduler_name,json=schedulerName,proto3" json:"scheduler_name,omitempty"`
 	// OPTIONAL. spec.affinity.nodeAffinity. Absent: none.
 	NodeAffinity *NodeAffinity `protobuf:"bytes,12,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
-	// REQUIRED. `requests` with defaults for containers that request nothing.
+	// REQUIRED, unless VerbInfo.reads leaves it out. `requests` with defaults for containers that request nothing.
 	NonzeroRequests *NonZero `protobuf:"bytes,13,opt,name=nonzero_requests,json=nonzeroRequests,proto3" json:"nonzero_requests,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// OPTIONAL. The values of the keys that the verb declares in Reads.pod.labels: exactly as many, in their order. A
+	// key that the pod lacks has an empty value and is in absent_labels.
+	LabelValues []string `protobuf:"bytes,14,rep,name=label_values,json=labelValues,proto3" json:"label_values,omitempty"`
+	// OPTIONAL. The same for Reads.pod.annotations.
+	AnnotationValues []string `protobuf:"bytes,15,rep,name=annotation_values,json=annotationValues,proto3" json:"annotation_values,omitempty"`
+	// OPTIONAL. Positions in label_values of the keys that the pod lacks, in ascending order.
+	AbsentLabels []uint32 `protobuf:"varint,16,rep,packed,name=absent_labels,json=absentLabels,proto3" json:"absent_labels,omitempty"`
+	// OPTIONAL. The same for annotation_values.
+	AbsentAnnotations []uint32 `protobuf:"varint,17,rep,packed,name=absent_annotations,json=absentAnnotations,proto3" json:"absent_annotations,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PodFacts) Reset() {
@@ -306,6 +318,34 @@ func (x *PodFacts) GetNodeAffinity() *NodeAffinity {
 func (x *PodFacts) GetNonzeroRequests() *NonZero {
 	if x != nil {
 		return x.NonzeroRequests
+	}
+	return nil
+}
+
+func (x *PodFacts) GetLabelValues() []string {
+	if x != nil {
+		return x.LabelValues
+	}
+	return nil
+}
+
+func (x *PodFacts) GetAnnotationValues() []string {
+	if x != nil {
+		return x.AnnotationValues
+	}
+	return nil
+}
+
+func (x *PodFacts) GetAbsentLabels() []uint32 {
+	if x != nil {
+		return x.AbsentLabels
+	}
+	return nil
+}
+
+func (x *PodFacts) GetAbsentAnnotations() []uint32 {
+	if x != nil {
+		return x.AbsentAnnotations
 	}
 	return nil
 }
@@ -809,7 +849,7 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\vPodIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06claims\x18\x03 \x03(\tR\x06claims\"\xf1\a\n" +
+	"\x06claims\x18\x03 \x03(\tR\x06claims\"\x95\t\n" +
 	"\bPodFacts\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12F\n" +
 	"\x06labels\x18\x02 \x03(\v2..extender.policy.v1alpha1.PodFacts.LabelsEntryR\x06labels\x12U\n" +
@@ -824,7 +864,11 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	" \x03(\v2 .extender.policy.v1alpha1.VolumeR\avolumes\x12%\n" +
 	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x12K\n" +
 	"\rnode_affinity\x18\f \x01(\v2&.extender.policy.v1alpha1.NodeAffinityR\fnodeAffinity\x12L\n" +
-	"\x10nonzero_requests\x18\r \x01(\v2!.extender.policy.v1alpha1.NonZeroR\x0fnonzeroRequests\x1a9\n" +
+	"\x10nonzero_requests\x18\r \x01(\v2!.extender.policy.v1alpha1.NonZeroR\x0fnonzeroRequests\x12!\n" +
+	"\flabel_values\x18\x0e \x03(\tR\vlabelValues\x12+\n" +
+	"\x11annotation_values\x18\x0f \x03(\tR\x10annotationValues\x12#\n" +
+	"\rabsent_labels\x18\x10 \x03(\rR\fabsentLabels\x12-\n" +
+	"\x12absent_annotations\x18\x11 \x03(\rR\x11absentAnnotations\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

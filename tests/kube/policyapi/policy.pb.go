@@ -232,7 +232,10 @@ type Call struct {
 	Backend string `protobuf:"bytes,4,opt,name=backend,proto3" json:"backend,omitempty"`
 	// OPTIONAL. The operator's `args` as one JSON object in UTF-8, the same bytes as in the handshake.
 	// Empty if there are none. They are sent with each call because the handshake reached only one replica.
-	Args          []byte `protobuf:"bytes,5,opt,name=args,proto3" json:"args,omitempty"`
+	Args []byte `protobuf:"bytes,5,opt,name=args,proto3" json:"args,omitempty"`
+	// OPTIONAL. Reads.id of the declaration with which pod and nodes were encoded. A backend whose verb has another
+	// declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
+	Reads         uint32 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,6 +303,13 @@ func (x *Call) GetArgs() []byte {
 		return x.Args
 	}
 	return nil
+}
+
+func (x *Call) GetReads() uint32 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
 }
 
 // The beginning of every response about nodes.
@@ -378,7 +388,7 @@ type FilterRequest struct {
 	Nodes *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// OPTIONAL. The gateway also wants FilterResponse.scores for all nodes of this request. Set only if
 	// the backend's VERB_SCORE has SCOPE_NODE and no side effects, and wants the same view of nodes as
-	// Filter, with both verbs pure or neither. Absent: scores are ignored.
+	// Filter, with both verbs pure or neither, and equal `reads`. Absent: scores are ignored.
 	WantScores    bool `protobuf:"varint,4,opt,name=want_scores,json=wantScores,proto3" json:"want_scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1190,13 +1200,14 @@ var File_extender_policy_v1alpha1_policy_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\n" +
-	"%extender/policy/v1alpha1/policy.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\x9b\x01\n" +
+	"%extender/policy/v1alpha1/policy.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\xb1\x01\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
 	"\apurpose\x18\x02 \x01(\x0e2!.extender.policy.v1alpha1.PurposeR\apurpose\x12\x18\n" +
 	"\agateway\x18\x03 \x01(\tR\agateway\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x05 \x01(\fR\x04args\"v\n" +
+	"\x04args\x18\x05 \x01(\fR\x04args\x12\x14\n" +
+	"\x05reads\x18\x06 \x01(\rR\x05reads\"v\n" +
 	"\x06Result\x12\x1c\n" +
 	"\tevaluated\x18\x01 \x01(\rR\tevaluated\x122\n" +
 	"\x04miss\x18\x02 \x01(\x0e2\x1e.extender.policy.v1alpha1.MissR\x04miss\x12\x1a\n" +

@@ -63,7 +63,8 @@ const (
 //	the verb is not implemented              | UNIMPLEMENTED       | a failure; GetInfo should not list it
 //	the policy cannot decide now             | UNAVAILABLE         | a failure; retried with the next call
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
-//	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure
+//	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
+//	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
 //
@@ -163,7 +164,8 @@ func (c *policyServiceClient) Bind(ctx context.Context, in *BindRequest, opts ..
 //	the verb is not implemented              | UNIMPLEMENTED       | a failure; GetInfo should not list it
 //	the policy cannot decide now             | UNAVAILABLE         | a failure; retried with the next call
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
-//	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure
+//	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
+//	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	nodes in an unknown form                 | OK, Result.miss     | the nodes are sent inline, once
 //	anything else                            | any other           | a failure; the failure policy decides
 //

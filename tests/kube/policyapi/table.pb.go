@@ -134,7 +134,9 @@ type TableView struct {
 	// OPTIONAL. As in the handshake.
 	AnnotationPrefixes []string `protobuf:"bytes,2,rep,name=annotation_prefixes,json=annotationPrefixes,proto3" json:"annotation_prefixes,omitempty"`
 	// OPTIONAL. Whether rows hold usage.
-	Usage         bool `protobuf:"varint,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage bool `protobuf:"varint,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	// OPTIONAL. What the rows contain, in a canonical form (SPEC.md, 44). Absent: everything.
+	Reads         *NodeReads `protobuf:"bytes,4,opt,name=reads,proto3" json:"reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +190,13 @@ func (x *TableView) GetUsage() bool {
 		return x.Usage
 	}
 	return false
+}
+
+func (x *TableView) GetReads() *NodeReads {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
 }
 
 // One node of a table.
@@ -301,11 +310,12 @@ const file_extender_policy_v1alpha1_table_proto_rawDesc = "" +
 	"\x04view\x18\x03 \x01(\v2#.extender.policy.v1alpha1.TableViewR\x04view\x12>\n" +
 	"\aupserts\x18\x04 \x03(\v2$.extender.policy.v1alpha1.TableEntryR\aupserts\x12\x18\n" +
 	"\aremoved\x18\x05 \x03(\rR\aremoved\x12\x1a\n" +
-	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"\x93\x01\n" +
+	"\bcomplete\x18\x06 \x01(\bR\bcomplete\"\xce\x01\n" +
 	"\tTableView\x12?\n" +
 	"\tnode_view\x18\x01 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x12/\n" +
 	"\x13annotation_prefixes\x18\x02 \x03(\tR\x12annotationPrefixes\x12\x14\n" +
-	"\x05usage\x18\x03 \x01(\bR\x05usage\"Q\n" +
+	"\x05usage\x18\x03 \x01(\bR\x05usage\x129\n" +
+	"\x05reads\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x05reads\"Q\n" +
 	"\n" +
 	"TableEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x123\n" +
@@ -336,20 +346,22 @@ var file_extender_policy_v1alpha1_table_proto_goTypes = []any{
 	(*TableEntry)(nil),        // 2: extender.policy.v1alpha1.TableEntry
 	(*SyncNodesResponse)(nil), // 3: extender.policy.v1alpha1.SyncNodesResponse
 	(NodeView)(0),             // 4: extender.policy.v1alpha1.NodeView
-	(*NodeRow)(nil),           // 5: extender.policy.v1alpha1.NodeRow
+	(*NodeReads)(nil),         // 5: extender.policy.v1alpha1.NodeReads
+	(*NodeRow)(nil),           // 6: extender.policy.v1alpha1.NodeRow
 }
 var file_extender_policy_v1alpha1_table_proto_depIdxs = []int32{
 	1, // 0: extender.policy.v1alpha1.SyncNodesRequest.view:type_name -> extender.policy.v1alpha1.TableView
 	2, // 1: extender.policy.v1alpha1.SyncNodesRequest.upserts:type_name -> extender.policy.v1alpha1.TableEntry
 	4, // 2: extender.policy.v1alpha1.TableView.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	5, // 3: extender.policy.v1alpha1.TableEntry.row:type_name -> extender.policy.v1alpha1.NodeRow
-	0, // 4: extender.policy.v1alpha1.NodeTableService.SyncNodes:input_type -> extender.policy.v1alpha1.SyncNodesRequest
-	3, // 5: extender.policy.v1alpha1.NodeTableService.SyncNodes:output_type -> extender.policy.v1alpha1.SyncNodesResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 3: extender.policy.v1alpha1.TableView.reads:type_name -> extender.policy.v1alpha1.NodeReads
+	6, // 4: extender.policy.v1alpha1.TableEntry.row:type_name -> extender.policy.v1alpha1.NodeRow
+	0, // 5: extender.policy.v1alpha1.NodeTableService.SyncNodes:input_type -> extender.policy.v1alpha1.SyncNodesRequest
+	3, // 6: extender.policy.v1alpha1.NodeTableService.SyncNodes:output_type -> extender.policy.v1alpha1.SyncNodesResponse
+	6, // [6:7] is the sub-list for method output_type
+	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_table_proto_init() }

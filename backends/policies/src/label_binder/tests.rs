@@ -8,9 +8,11 @@ use extender_policy_sdk::{
 };
 use http::{Method, Request, Response};
 use kube::client::Body;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::arbitrary;
 
 /// How the apiserver handles the Binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,10 +89,13 @@ fn failure(code: u16, message: &str) -> Value {
            "reason": "Conflict"})
 }
 
-async fn bind(apiserver: &Arc<Apiserver>, node: &str) -> Result<Bind, NoAnswer> {
+fn policy(apiserver: &Arc<Apiserver>) -> LabelBinder {
     let args = Args::new(br#"{"labels":["topology.kubernetes.io/zone"],"prefix":"node.acme.io"}"#).unwrap();
-    let policy = LabelBinder::new("label-binder", apiserver.client(), &args).unwrap();
-    testing::bind(Backend::from(policy), &TestPod::new("shop"), node).await
+    LabelBinder::new("label-binder", apiserver.client(), &args).unwrap()
+}
+
+async fn bind(apiserver: &Arc<Apiserver>, node: &str) -> Result<Bind, NoAnswer> {
+    testing::bind(Backend::from(policy(apiserver)), &TestPod::new("shop"), node).await
 }
 
 #[tokio::test]
@@ -117,5 +122,24 @@ async fn what_is_not_bound_is_a_failure() {
         (Apiserver::new(Fate::Done), "gone", "cannot read node gone: not found"),
     ] {
         assert_eq!(bind(&apiserver, node).await.unwrap_err().to_string(), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_of_the_pod_changes_the_binding(pod in arbitrary::pod_in("shop")) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let [plain, declared, everything] = [(); 3].map(|()| Apiserver::new(Fate::Done));
+        let bound = runtime.block_on(async {
+            [
+                bind(&plain, "a").await,
+                testing::bind(policy(&declared), &pod, "a").await,
+                testing::bind(testing::everything(policy(&everything)), &pod, "a").await,
+            ]
+        });
+        prop_assert_eq!(bound, [(); 3].map(|()| Ok(Bind::Bound)));
+        let [plain, declared, everything] = [plain, declared, everything].map(|of| of.bindings.lock().unwrap().clone());
+        prop_assert_eq!(&plain, &declared);
+        prop_assert_eq!(plain, everything);
     }
 }

@@ -7,6 +7,7 @@ use super::{
     rule::{Condition, PodSelector, Requirement},
     *,
 };
+use crate::arbitrary;
 
 fn policy(text: &str) -> LabelRules {
     LabelRules::new("rules", file::read(text).unwrap())
@@ -159,6 +160,103 @@ proptest! {
         let held = |condition| requirement("k", condition).holds(value.as_deref());
         prop_assert_ne!(held(Condition::In(values.clone())), held(Condition::NotIn(values.clone())));
     }
+}
+
+fn requirements() -> impl Strategy<Value = Vec<Requirement>> {
+    prop::collection::vec((arbitrary::key(), condition()), 0..3).prop_map(|requirements| {
+        requirements.into_iter().map(|(key, condition)| requirement(&key, condition)).collect()
+    })
+}
+
+fn selector() -> impl Strategy<Value = PodSelector> {
+    (prop::collection::vec("[x-z]", 0..2), requirements())
+        .prop_map(|(namespaces, labels)| PodSelector { namespaces, labels })
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    let refusal = (selector(), requirements(), "[rs]").prop_map(|(pods, require, reason)| Refusal {
+        pods,
+        require,
+        reason: reason.into(),
+    });
+    let preference = (selector(), requirements(), 1..5).prop_map(|(pods, prefer, score)| Preference {
+        pods,
+        prefer,
+        score,
+    });
+    let protection = (selector(), selector()).prop_map(|(pods, protect)| Protection { pods, protect });
+    let some = |most| 0..most;
+    let all = (
+        prop::collection::vec(refusal, some(3)),
+        prop::collection::vec(preference, some(3)),
+        prop::collection::vec(protection, some(3)),
+    );
+    all.prop_map(|(refusals, preferences, protections)| Rules {
+        refusals,
+        preferences,
+        protections,
+        normalization: Normalization::None,
+        content_hash: 0,
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_the_rules_do_not_name_changes_no_answer(
+        rules in rules(),
+        pod in arbitrary::pod(),
+        victim in arbitrary::pod(),
+        nodes in arbitrary::nodes(),
+    ) {
+        let declared = || LabelRules::new("rules", rules.clone());
+        let everything = || testing::everything(declared());
+        let refused = testing::filter(declared(), &pod, &nodes);
+        prop_assert!(refused.is_ok(), "{refused:?}");
+        prop_assert_eq!(refused, testing::filter(everything(), &pod, &nodes));
+        let scores = testing::score(declared(), &pod, &nodes);
+        prop_assert!(scores.is_ok(), "{scores:?}");
+        prop_assert_eq!(scores, testing::score(everything(), &pod, &nodes));
+        let candidates: Vec<_> =
+            nodes.into_iter().map(|node| TestCandidate::new(node).victim("1", victim.clone())).collect();
+        let left = testing::preempt(declared(), &pod, &candidates);
+        prop_assert!(left.is_ok(), "{left:?}");
+        prop_assert_eq!(left, testing::preempt(everything(), &pod, &candidates));
+    }
+}
+
+#[test]
+fn the_declaration_is_that_of_the_rules() {
+    let declared = |text| {
+        let verbs = testing::info(policy(text)).unwrap().verbs;
+        let [filter, score, preempt] = verbs.try_into().unwrap();
+        assert_eq!(filter.reads, score.reads);
+        (filter.reads.unwrap(), preempt.reads.unwrap())
+    };
+    let (placement, eviction) = declared(include_str!("../../examples/tenants-over-quota.yaml"));
+    assert_eq!(placement.node.unwrap().labels.unwrap().keys, ["acme.io/tenant"]);
+    let pod = placement.pod.unwrap();
+    assert_eq!((pod.labels.unwrap().keys, pod.parts.len()), (vec!["tier".to_owned()], 1));
+    assert_eq!((eviction.pod, eviction.node), (None, None));
+    let (placement, eviction) = declared(include_str!("../../examples/databases-protected.yaml"));
+    assert_eq!((placement.pod, placement.node), (None, None));
+    let pod = eviction.pod.unwrap();
+    assert_eq!(pod.labels.unwrap().keys, ["app.kubernetes.io/component", "tier"]);
+}
+
+#[test]
+fn rules_with_more_keys_than_a_declaration_may_have_read_all_labels() {
+    let rule = |number: u32| format!("{{prefer: [{{key: k{number}, exists: true}}], score: 1}}");
+    let text = format!("rules: [{}]", (0..1_001).map(rule).collect::<Vec<_>>().join(", "));
+    let node = TestNode::new("n").label("k7", "").label("k1000", "");
+    assert_eq!(testing::score(policy(&text), &TestPod::new("any"), &[node]).unwrap(), [2]);
+
+    let protected = |number: u32| format!("{{protect: {{labels: [{{key: k{number}, exists: true}}]}}}}");
+    let text = format!("rules: [{}]", (0..1_001).map(protected).collect::<Vec<_>>().join(", "));
+    let candidate =
+        |name, key| TestCandidate::new(TestNode::new(name)).victim("1", TestPod::new("any").label(key, ""));
+    let candidates = [candidate("protected", "k1000"), candidate("free", "other")];
+    let left = testing::preempt(policy(&text), &TestPod::new("any"), &candidates).unwrap();
+    assert_eq!(left.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["free"]);
 }
 
 /// The nodes of the candidates that stay.

@@ -5,7 +5,10 @@ use extender_policy_sdk::{
     testing::{self, PodFacts, TestNode, TestPod},
 };
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::arbitrary;
 
 const ADDED: &str = r#"{"addedAffinity": {
     "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
@@ -127,4 +130,21 @@ fn what_the_operator_adds_holds_for_every_pod() {
 fn the_handshake_promises_a_function() {
     let verbs = testing::info(policy("")).unwrap().verbs;
     assert!(verbs.len() == 2 && verbs.iter().all(|verb| verb.pure && !verb.usage));
+}
+
+proptest! {
+    #[test]
+    fn what_is_not_declared_changes_no_answer(
+        args in prop::sample::select(&["", ADDED][..]),
+        pod in arbitrary::pod(),
+        nodes in arbitrary::nodes(),
+    ) {
+        let everything = || testing::everything(policy(args));
+        let refused = testing::filter(policy(args), &pod, &nodes);
+        prop_assert!(refused.is_ok(), "{refused:?}");
+        prop_assert_eq!(refused, testing::filter(everything(), &pod, &nodes));
+        let scores = testing::score(policy(args), &pod, &nodes);
+        prop_assert!(scores.is_ok(), "{scores:?}");
+        prop_assert_eq!(scores, testing::score(everything(), &pod, &nodes));
+    }
 }

@@ -5,7 +5,10 @@ use extender_policy_sdk::{
     testing::{self, NodeFacts, PodFacts, TestNode, TestPod},
 };
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::arbitrary;
 
 fn policy(args: &str) -> NodeResources {
     NodeResources::new("node-resources", &Args::new(args.as_bytes()).unwrap()).unwrap()
@@ -71,4 +74,23 @@ fn a_node_that_reports_nothing_has_nothing() {
     let refused = testing::filter(policy(""), &pod(1), &bare).unwrap();
     assert_eq!(refused, [("bare".to_owned(), "Too many pods, Insufficient cpu".to_owned())]);
     assert_eq!(testing::score(policy(""), &pod(1), &bare).unwrap(), [0]);
+}
+
+proptest! {
+    #[test]
+    fn what_is_not_declared_changes_no_answer(
+        strategy in prop::sample::select(&["LeastAllocated", "MostAllocated", "BalancedAllocation"][..]),
+        pod in arbitrary::pod(),
+        nodes in arbitrary::nodes(),
+    ) {
+        let resources = r#"[{"name": "cpu"}, {"name": "memory"}, {"name": "example.com/gpu"}]"#;
+        let args = format!(r#"{{"scoringStrategy": {{"type": "{strategy}", "resources": {resources}}}}}"#);
+        let everything = || testing::everything(policy(&args));
+        let refused = testing::filter(policy(&args), &pod, &nodes);
+        prop_assert!(refused.is_ok(), "{refused:?}");
+        prop_assert_eq!(refused, testing::filter(everything(), &pod, &nodes));
+        let scores = testing::score(policy(&args), &pod, &nodes);
+        prop_assert!(scores.is_ok(), "{scores:?}");
+        prop_assert_eq!(scores, testing::score(everything(), &pod, &nodes));
+    }
 }

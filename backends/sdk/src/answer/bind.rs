@@ -9,8 +9,11 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{guarded, policy_for};
-use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared, error::CallError};
+use super::{guarded, policy_for, question};
+use crate::{
+    Backend, Bind, BindAsk, BoxFuture, backend::Prepared, error::CallError, info::declaration::Declaration,
+    reads::access::Access,
+};
 
 /// The longest message that the contract allows, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
@@ -20,29 +23,36 @@ pub(crate) async fn bind(
     backend: &Backend,
     request: &api::BindRequest,
 ) -> Result<api::BindResponse, CallError> {
-    let (prepared, ask) = guarded(|| asked(backend, request))?;
+    let prepared = guarded(|| policy(backend, request))?;
+    let ask = guarded(|| asked(&prepared, request))?;
     let begun = guarded(|| Ok(prepared.policy.bind(ask)))?;
     Ok(response(guarded_future(begun).await??))
 }
 
-/// The policy and the request.
-fn asked<'a>(
-    backend: &Backend,
-    request: &'a api::BindRequest,
-) -> Result<(Arc<Prepared>, BindAsk<'a>), CallError> {
+fn policy(backend: &Backend, request: &api::BindRequest) -> Result<Arc<Prepared>, CallError> {
     let call = request.call.as_ref().ok_or(CallError::Missing("call"))?;
-    let prepared = policy_for(backend, call)?;
-    if !prepared.declaration.binds {
-        return Err(CallError::NotServed("Bind"));
+    policy_for(backend, call, Declaration::bind)
+}
+
+/// The request as its policy may read it.
+fn asked<'a>(prepared: &'a Prepared, request: &'a api::BindRequest) -> Result<BindAsk<'a>, CallError> {
+    let terms = prepared.declaration.bind().ok_or(CallError::NotServed("Bind"))?;
+    check_purpose(request.call.as_ref().ok_or(CallError::Missing("call"))?)?;
+    if let Some(pod) = &request.pod {
+        question::checked(pod, terms.reads())?;
     }
-    match call.purpose() {
-        api::Purpose::Decide => {}
-        api::Purpose::Unspecified if call.purpose == 0 => return Err(CallError::NoPurpose),
-        _ => return Err(CallError::OnlyDecides),
-    }
-    let ask = BindAsk::new(request).map_err(CallError::Missing)?;
+    let access = Access::to(terms.reads().map(|reads| &reads.pod));
+    let ask = BindAsk::new(request, access).map_err(CallError::Missing)?;
     prepared.policy.ready()?;
-    Ok((prepared, ask))
+    Ok(ask)
+}
+
+fn check_purpose(call: &api::Call) -> Result<(), CallError> {
+    match call.purpose() {
+        api::Purpose::Decide => Ok(()),
+        api::Purpose::Unspecified if call.purpose == 0 => Err(CallError::NoPurpose),
+        _ => Err(CallError::OnlyDecides),
+    }
 }
 
 fn response(bind: Bind) -> api::BindResponse {

@@ -2,7 +2,18 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use crate::{Candidate, Eviction, error::CallError};
+use crate::{Candidate, Eviction, error::CallError, pod, reads::layout::Fields};
+
+/// Checks the pods of all victims.
+pub(super) fn check_victims(candidates: &[api::Candidate], fields: &Fields) -> Result<(), CallError> {
+    for (candidate, api::Candidate { victims, .. }) in candidates.iter().enumerate() {
+        for (victim, api::Victim { pod, .. }) in victims.iter().enumerate() {
+            let checked = pod.as_ref().map_or(Ok(()), |pod| pod::check(pod, fields));
+            checked.map_err(|source| CallError::VictimValues { candidate, victim, source })?;
+        }
+    }
+    Ok(())
+}
 
 /// The candidates that stay. A policy that names a victim that does not exist has made a mistake.
 pub(super) fn kept(

@@ -28,7 +28,7 @@ pub(super) enum Held<'a> {
 
 impl<'a> Held<'a> {
     /// Reads the nodes of a request. Whether the request is valid does not depend on which tables exist here.
-    pub(super) fn read(nodes: &'a Nodes, terms: Terms, tables: &Tables) -> Result<Self, CallError> {
+    pub(super) fn read(nodes: &'a Nodes, terms: &Terms, tables: &Tables) -> Result<Self, CallError> {
         match &nodes.form {
             None => Ok(Self::Missed(api::Miss::FormUnknown)),
             Some(Form::Rows(form)) => {
@@ -72,18 +72,26 @@ fn check_zeros(form: &NodeRef) -> Result<(), CallError> {
 }
 
 /// The rows, if they hold what the policy was promised: a node without facts would look like a node without labels.
-fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: Terms) -> Result<Vec<Row<'a>>, CallError> {
+fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: &Terms) -> Result<Vec<Row<'a>>, CallError> {
+    let counts = terms.reads().map(|reads| reads.node.counts());
     let read = |(position, encoded): (usize, &'a Bytes)| {
         let row = Row::read(encoded).map_err(|source| CallError::Broken { form, position, source })?;
-        let lacks = row.lacks(terms.needs_facts());
-        lacks.map_or(Ok(row), |field| Err(CallError::Row { form, position, field }))
+        if let Some(field) = row.lacks(terms.needs_facts()) {
+            return Err(CallError::Row { form, position, field });
+        }
+        if let Some(counts) = counts {
+            row.check(counts).map_err(|source| CallError::RowValues { form, position, source })?;
+        }
+        Ok(row)
     };
     rows.iter().enumerate().map(read).collect()
 }
 
 /// The table, which may hold more than the verb needs, but not less.
-fn find(form: &NodeRef, terms: Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
-    let Some(table) = tables.find(form.table) else {
+fn find(form: &NodeRef, terms: &Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
+    let reads = terms.reads().map(|reads| &reads.rows);
+    // Its values could stand for other keys.
+    let Some(table) = tables.find(form.table).filter(|table| table.reads() == reads) else {
         return Ok(Err(api::Miss::TableUnknown));
     };
     if !table.view().covers(terms.view()) {

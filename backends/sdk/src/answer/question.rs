@@ -6,8 +6,15 @@ use extender_policy_api::v1alpha1 as api;
 
 use super::{held::Held, policy_for};
 use crate::{
-    Backend, Nodes, Pod, backend::Prepared, error::CallError, info::declaration::Terms, node::row::Row,
-    request, table::Tables,
+    Backend, Nodes, Pod,
+    backend::Prepared,
+    error::CallError,
+    info::declaration::{OfVerb, Terms},
+    node::row::Row,
+    pod,
+    reads::{access::Access, layout::Layout},
+    request,
+    table::Tables,
 };
 
 /// The common fields of all verbs, as received.
@@ -19,13 +26,13 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The policy that the operator's args choose.
-    pub(super) fn policy(self, backend: &Backend) -> Result<Arc<Prepared>, CallError> {
-        policy_for(backend, self.call()?)
+    /// The policy that the operator's args choose, in a version that can read the request.
+    pub(super) fn policy(self, backend: &Backend, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+        policy_for(backend, self.call()?, verb)
     }
 
     /// The nodes, for a question about them.
-    pub(super) fn hold(self, terms: Terms, tables: &Tables) -> Result<Held<'a>, CallError> {
+    pub(super) fn hold(self, terms: &Terms, tables: &Tables) -> Result<Held<'a>, CallError> {
         check_purpose(self.call()?.purpose, terms)?;
         Held::read(self.nodes()?, terms, tables)
     }
@@ -38,16 +45,28 @@ impl<'a> Asked<'a> {
         self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 
-    fn pod(self) -> Result<Pod<'a>, CallError> {
+    fn pod(self, reads: Option<&'a Layout>) -> Result<Pod<'a>, CallError> {
         let pod = self.pod.as_ref().ok_or(CallError::Missing("pod"))?;
-        Pod::new(pod).ok_or(CallError::Missing("pod.facts"))
+        checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))
     }
+}
+
+/// The pod as a policy may read it; `None` without facts.
+pub(super) fn checked<'a>(
+    pod: &'a api::Pod,
+    reads: Option<&'a Layout>,
+) -> Result<Option<Pod<'a>>, CallError> {
+    let fields = reads.map(|reads| &reads.pod);
+    fields.map_or(Ok(()), |fields| pod::check(pod, fields)).map_err(CallError::PodValues)?;
+    Ok(Pod::with_access(pod, Access::to(fields)))
 }
 
 /// A request that can be answered.
 pub(super) struct Question<'a> {
     pub(super) pod: Pod<'a>,
     rows: Vec<&'a Row<'a>>,
+    /// To the nodes.
+    access: Access<'a>,
     pub(super) count: u32,
 }
 
@@ -59,21 +78,26 @@ pub(super) enum Reading<'a> {
 
 impl<'a> Question<'a> {
     /// The question that a request asks about the nodes that were [held](Asked::hold) for it.
-    pub(super) fn read(asked: Asked<'a>, held: &'a Held<'a>) -> Result<Reading<'a>, CallError> {
-        let (pod, count) = (asked.pod()?, asked.nodes()?.count);
+    pub(super) fn read(
+        asked: Asked<'a>,
+        terms: &'a Terms,
+        held: &'a Held<'a>,
+    ) -> Result<Reading<'a>, CallError> {
+        let (pod, count) = (asked.pod(terms.reads())?, asked.nodes()?.count);
+        let access = Access::to(terms.reads().map(|reads| &reads.node));
         Ok(match held.rows() {
-            Ok(rows) => Reading::Whole(Self { pod, rows, count }),
+            Ok(rows) => Reading::Whole(Self { pod, rows, access, count }),
             Err(miss) => Reading::Miss(miss),
         })
     }
 
     pub(super) fn nodes(&self) -> Nodes<'_> {
-        Nodes::new(&self.rows)
+        Nodes::new(&self.rows, self.access)
     }
 }
 
 /// A number, not the enum: an unknown purpose of a later version is not a decision either.
-fn check_purpose(purpose: i32, terms: Terms) -> Result<(), CallError> {
+fn check_purpose(purpose: i32, terms: &Terms) -> Result<(), CallError> {
     if purpose == i32::from(api::Purpose::Unspecified) {
         return Err(CallError::NoPurpose);
     }

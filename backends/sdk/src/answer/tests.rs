@@ -1,5 +1,7 @@
 //! The duties of a backend, one test each.
 
+mod reads;
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

@@ -1,9 +1,11 @@
 //! Checks what a policy declares about itself and turns it into the contract's handshake.
 
+use std::sync::Arc;
+
 use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
 use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Table, Usage, Verb, View};
-use crate::MAX_MESSAGE_BYTES;
+use crate::{MAX_MESSAGE_BYTES, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -28,37 +30,57 @@ impl DeclarationError {
 #[derive(Debug)]
 pub(crate) struct Declaration {
     pub(crate) response: api::GetInfoResponse,
-    pub(crate) filter: Option<Terms>,
-    pub(crate) score: Option<Terms>,
-    pub(crate) binds: bool,
-    pub(crate) preempt: Option<Terms>,
+    filter: Option<Terms>,
+    score: Option<Terms>,
+    preempt: Option<Terms>,
+    bind: Option<Terms>,
 }
 
 /// What a verb's declaration means for a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     view: View,
     scope: Scope,
     effects: Effects,
+    memory: Memory,
+    usage: Usage,
+    reads: Option<Arc<Layout>>,
 }
+
+/// One of the verbs of a declaration.
+pub(crate) type OfVerb = fn(&Declaration) -> Option<&Terms>;
 
 impl Terms {
     /// The verb's view of each node.
-    pub(crate) fn view(self) -> View {
+    pub(crate) fn view(&self) -> View {
         self.view
     }
 
-    pub(crate) fn needs_facts(self) -> bool {
-        self.view.has_facts()
+    /// What is read of pods and nodes; `None`: everything.
+    pub(crate) fn reads(&self) -> Option<&Layout> {
+        self.reads.as_deref()
     }
 
-    pub(crate) fn has_side_effects(self) -> bool {
+    /// `Call.reads` of the requests that this declaration asks for.
+    pub(crate) fn reads_id(&self) -> u32 {
+        self.reads().map_or(0, |reads| reads.message.id)
+    }
+
+    pub(crate) fn needs_facts(&self) -> bool {
+        self.view.has_facts() && self.reads().is_none_or(Layout::has_node_facts)
+    }
+
+    pub(crate) fn wants_usage(&self) -> bool {
+        self.usage == Usage::Wanted
+    }
+
+    pub(crate) fn has_side_effects(&self) -> bool {
         self.effects == Effects::Outside
     }
 
-    /// Whether scores may be given before the other policies have filtered.
-    pub(crate) fn may_come_with_filter(self) -> bool {
-        self.scope == Scope::Node && !self.has_side_effects()
+    /// Whether these scores may be given with the verdicts, before the other policies have filtered.
+    pub(crate) fn may_come_with(&self, filter: &Self) -> bool {
+        self.scope == Scope::Node && !self.has_side_effects() && self.reads_id() == filter.reads_id()
     }
 }
 
@@ -69,38 +91,76 @@ impl Declaration {
         if !mistakes.is_empty() {
             return Err(DeclarationError(mistakes));
         }
-        let filter = info.filter.map(terms);
-        let score = info.score.as_ref().map(|(verb, _)| terms(*verb));
-        let preempt = info.preempt.map(terms);
-        let binds = info.binds;
-        Ok(Self { response: response(info), filter, score, preempt, binds })
+        let filter = info.filter.as_ref().map(terms);
+        let score = info.score.as_ref().map(|(verb, _)| terms(verb));
+        let preempt = info.preempt.as_ref().map(terms);
+        let bind = info.bind.as_ref().map(terms);
+        let declared = Self { response: api::GetInfoResponse::default(), filter, score, preempt, bind };
+        Ok(Self { response: response(info, &declared), ..declared })
+    }
+
+    pub(crate) fn filter(&self) -> Option<&Terms> {
+        self.filter.as_ref()
+    }
+
+    pub(crate) fn score(&self) -> Option<&Terms> {
+        self.score.as_ref()
+    }
+
+    pub(crate) fn preempt(&self) -> Option<&Terms> {
+        self.preempt.as_ref()
+    }
+
+    pub(crate) fn bind(&self) -> Option<&Terms> {
+        self.bind.as_ref()
+    }
+
+    fn verbs(&self) -> [Option<&Terms>; 4] {
+        [self.filter(), self.score(), self.preempt(), self.bind()]
+    }
+
+    /// Whether requests for this declaration can be answered with the other one, too.
+    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+        let ids = |of: &Self| of.verbs().map(|verb| verb.map(Terms::reads_id));
+        ids(self) == ids(other)
     }
 }
 
-fn terms(verb: Verb) -> Terms {
-    Terms { view: verb.view, scope: verb.scope, effects: verb.effects }
+fn terms(verb: &Verb) -> Terms {
+    let Verb { view, scope, effects, memory, usage, reads } = verb;
+    // Rows without facts are names: no table, and no watch of nodes is needed for them.
+    let only_names = *view == View::Facts
+        && *usage == Usage::Unwanted
+        && reads.as_ref().is_some_and(|reads| !reads.nodes());
+    let view = if only_names { View::Name } else { *view };
+    let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads)));
+    Terms { view, scope: *scope, effects: *effects, memory: *memory, usage: *usage, reads }
 }
 
 fn mistakes(info: &Info) -> Vec<String> {
     let mut mistakes = text_mistakes(info);
     let decides = info.filter.is_some() || info.score.is_some() || info.preempt.is_some();
-    if !decides && !info.binds {
+    if !decides && info.bind.is_none() {
         let right = "call Info::filters, Info::scores, Info::preempts or Info::binds";
         mistakes.push(format!("no verb is declared; {right}"));
     }
-    if info.preempt.is_some_and(|verb| verb.memory == Memory::Pure) {
+    if info.preempt.as_ref().is_some_and(|verb| verb.memory == Memory::Pure) {
         mistakes.push(
             "preempt cannot be pure, because its answers depend on the victims; remove Verb::pure".to_owned(),
         );
     }
-    if let Some(verb) = info.preempt {
+    if let Some(verb) = &info.preempt {
         mistakes.extend(usage_mistake("preempt", verb));
+        mistakes.extend(reads_mistakes("preempt", verb));
     }
-    if let Some(verb) = info.filter {
+    if let Some(verb) = &info.bind {
+        mistakes.extend(reads_mistakes("bind", verb));
+    }
+    if let Some(verb) = &info.filter {
         mistakes.extend(verb_mistakes("filter", verb, info));
     }
     if let Some((verb, scale)) = &info.score {
-        mistakes.extend(verb_mistakes("score", *verb, info));
+        mistakes.extend(verb_mistakes("score", verb, info));
         mistakes.extend(scale_mistakes(scale));
     }
     mistakes
@@ -118,18 +178,33 @@ fn text_mistakes(info: &Info) -> Vec<String> {
         .collect()
 }
 
-fn verb_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
-    usage_mistake(name, verb).into_iter().chain(memory_mistakes(name, verb, info)).collect()
+fn verb_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
+    let mistakes = usage_mistake(name, verb).into_iter().chain(memory_mistakes(name, verb, info));
+    mistakes.chain(reads_mistakes(name, verb)).collect()
+}
+
+fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
+    let Some(reads) = &verb.reads else { return Vec::new() };
+    let unseen = (reads.nodes() && verb.view == View::Name).then_some(match name {
+        "bind" => "reads nodes, of which it gets the name alone; declare what it reads of the pod",
+        _ => "reads nodes and has View::Name; use View::Facts",
+    });
+    let identity = (reads.identity() && verb.memory == Memory::Pure).then_some(
+        "is pure and reads PodPart::Identity, but a pure verb is not sent the pod's name and UID; remove one",
+    );
+    let contradictions = unseen.into_iter().chain(identity).map(str::to_owned);
+    let reads = reads.mistakes().into_iter().map(|mistake| format!("reads: {mistake}"));
+    contradictions.chain(reads).map(|mistake| format!("{name} {mistake}")).collect()
 }
 
 /// A view of names works even if the gateway knows no nodes, and so no pods on them.
-fn usage_mistake(name: &str, verb: Verb) -> Option<String> {
+fn usage_mistake(name: &str, verb: &Verb) -> Option<String> {
     let contradicts = verb.usage == Usage::Wanted && verb.view == View::Name;
     contradicts.then(|| format!("{name} has Verb::usage and View::Name; use View::Facts"))
 }
 
 /// What a pure verb excludes: each of these makes an answer depend on more than the cache key.
-fn memory_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
+fn memory_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
     if verb.memory != Memory::Pure {
         return Vec::new();
     }
@@ -160,14 +235,18 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
     mistakes
 }
 
-fn response(info: Info) -> api::GetInfoResponse {
-    let services = services(&info);
-    let Info { name, version, revision, filter, score, preempt, binds, annotations, raw_pod, table: _ } =
-        info;
-    let filter = filter.map(|verb| verb_info(api::Verb::Filter, verb));
-    let score = score.map(|(verb, scale)| scored(verb_info(api::Verb::Score, verb), &scale));
-    let preempt = preempt.map(|verb| verb_info(api::Verb::Preempt, verb));
-    let bind = binds.then(|| api::VerbInfo { verb: api::Verb::Bind.into(), ..api::VerbInfo::default() });
+fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
+    let services = services(&info, declared);
+    let Info { name, version, revision, score: score_and_scale, annotations, raw_pod, .. } = info;
+    let filter = declared.filter.as_ref().map(|terms| verb_info(api::Verb::Filter, terms));
+    let score = declared.score.as_ref().map(|terms| verb_info(api::Verb::Score, terms));
+    let score = score.zip(score_and_scale).map(|(verb, (_, scale))| scored(verb, &scale));
+    let preempt = declared.preempt.as_ref().map(|terms| verb_info(api::Verb::Preempt, terms));
+    let bind = declared.bind.as_ref().map(|terms| api::VerbInfo {
+        verb: api::Verb::Bind.into(),
+        reads: terms.reads().map(|reads| reads.message.clone()),
+        ..api::VerbInfo::default()
+    });
     api::GetInfoResponse {
         name,
         revision: revision.unwrap_or_else(|| version.clone()),
@@ -183,30 +262,30 @@ fn response(info: Info) -> api::GetInfoResponse {
 }
 
 /// Tables are worth filling only if rows hold more than names.
-fn services(info: &Info) -> Vec<String> {
-    let verbs = info.filter.into_iter().chain(info.score.as_ref().map(|(verb, _)| *verb)).chain(info.preempt);
-    let wants_facts = verbs.map(terms).any(Terms::needs_facts);
+fn services(info: &Info, declared: &Declaration) -> Vec<String> {
+    let wants_facts = declared.verbs().into_iter().flatten().any(|verb| verb.view.has_facts());
     let keeps = wants_facts && info.table == Table::Kept;
     keeps.then(|| node_table_service_server::SERVICE_NAME.to_owned()).into_iter().collect()
 }
 
-fn verb_info(name: api::Verb, verb: Verb) -> api::VerbInfo {
-    let node_view = match verb.view {
+fn verb_info(verb: api::Verb, terms: &Terms) -> api::VerbInfo {
+    let node_view = match terms.view {
         View::Name => api::NodeView::Name,
         View::Facts => api::NodeView::Facts,
         View::FactsAndRaw => api::NodeView::FactsAndRaw,
     };
-    let scope = match verb.scope {
+    let scope = match terms.scope {
         Scope::Node => api::Scope::Node,
         Scope::WholeSet => api::Scope::WholeSet,
     };
     api::VerbInfo {
-        verb: name.into(),
+        verb: verb.into(),
         node_view: node_view.into(),
         scope: scope.into(),
-        side_effects: verb.effects == Effects::Outside,
-        pure: verb.memory == Memory::Pure,
-        usage: verb.usage == Usage::Wanted,
+        side_effects: terms.has_side_effects(),
+        pure: terms.memory == Memory::Pure,
+        usage: terms.wants_usage(),
+        reads: terms.reads().map(|reads| reads.message.clone()),
         ..api::VerbInfo::default()
     }
 }
@@ -230,6 +309,7 @@ fn scored(verb: api::VerbInfo, scale: &Scale) -> api::VerbInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reads;
 
     fn pure() -> Info {
         Info::new("p", "1").filters(Verb::per_node().pure())
@@ -301,6 +381,18 @@ mod tests {
         assert_eq!((filter.scope(), filter.node_view()), (api::Scope::WholeSet, api::NodeView::Name));
         assert_eq!((filter.side_effects, score.scope()), (true, api::Scope::Node));
         assert_eq!((score.normalization(), score.reversed), (api::Normalization::MinMax, true));
+    }
+
+    #[test]
+    fn nodes_of_which_nothing_is_read_are_names() {
+        let declared = |verb: Verb| {
+            let info = Info::new("p", "1").filters(verb.reads(&Reads::new()));
+            let response = Declaration::new(info).unwrap().response;
+            (response.verbs[0].node_view(), response.services.len())
+        };
+        assert_eq!(declared(Verb::per_node()), (api::NodeView::Name, 0));
+        assert_eq!(declared(Verb::per_node().usage()), (api::NodeView::Facts, 1));
+        assert_eq!(declared(Verb::per_node().view(View::FactsAndRaw)), (api::NodeView::FactsAndRaw, 1));
     }
 
     #[test]

@@ -8,7 +8,13 @@ use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 use prost::Message;
 
 use super::shape;
-use crate::wire::{Field, Fields, Value};
+use crate::{
+    reads::{
+        self,
+        values::{self, Counts, Mismatch},
+    },
+    wire::{Field, Fields, Value},
+};
 
 /// Why reading cannot fail.
 const CHECKED: &str = "the row was checked when the request came in";
@@ -21,8 +27,32 @@ pub(super) enum Map {
     Conditions = 5,
 }
 
+impl From<reads::Map> for Map {
+    fn from(map: reads::Map) -> Self {
+        match map {
+            reads::Map::Labels => Self::Labels,
+            reads::Map::Annotations => Self::Annotations,
+        }
+    }
+}
+
 /// The number of `NodeFacts.unschedulable`.
 const UNSCHEDULABLE: u32 = 4;
+
+/// The numbers of `label_values` and `absent_labels` in `NodeFacts`, and those of annotations.
+const LABEL_VALUES: u32 = 8;
+const ANNOTATION_VALUES: u32 = 9;
+const ABSENT_LABELS: u32 = 10;
+const ABSENT_ANNOTATIONS: u32 = 11;
+
+/// The values of declared keys in a `NodeFacts`: how many, and the positions of those that the node lacks.
+#[derive(Clone, Copy, Default)]
+struct Tally<'a> {
+    labels: usize,
+    annotations: usize,
+    absent_labels: &'a [u8],
+    absent_annotations: &'a [u8],
+}
 
 /// An encoded `NodeFacts` of the usual shape.
 #[derive(Clone, Copy)]
@@ -43,6 +73,51 @@ impl<'a> Facts<'a> {
     /// The value of a map at a key. Keys are compared as bytes: only the returned value becomes a text.
     pub(super) fn at(self, map: Map, key: &str) -> Option<&'a str> {
         self.slices(map as u32).find(|entry| shape::key(entry) == key.as_bytes()).map(value)
+    }
+
+    /// The value of a declared key, if the node has it.
+    pub(super) fn value(self, map: reads::Map, position: usize) -> Option<&'a str> {
+        let value = text(self.slices(value_field(map)).nth(position).expect(CHECKED));
+        let is_absent = || self.absent(map).any(|absent| usize::try_from(absent) == Ok(position));
+        if value.is_empty() && is_absent() { None } else { Some(value) }
+    }
+
+    /// The values of the declared keys.
+    pub(super) fn values(self, map: reads::Map) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.slices(value_field(map)).map(text)
+    }
+
+    /// The positions of the declared keys that the node lacks.
+    pub(super) fn absent(self, map: reads::Map) -> impl Iterator<Item = u32> + use<'a> {
+        let field = match map {
+            reads::Map::Labels => ABSENT_LABELS,
+            reads::Map::Annotations => ABSENT_ANNOTATIONS,
+        };
+        self.slices(field).flat_map(positions)
+    }
+
+    /// Whether there are as many values as keys are declared.
+    pub(super) fn check(self, counts: Counts) -> Result<(), Mismatch> {
+        let tally = self.tally();
+        values::check_labels(tally.labels, positions(tally.absent_labels), counts)?;
+        values::check_annotations(tally.annotations, positions(tally.absent_annotations), counts)
+    }
+
+    /// In one pass over the fields.
+    fn tally(self) -> Tally<'a> {
+        let mut tally = Tally::default();
+        for field in Fields::of(self.encoded) {
+            match field {
+                Ok(Field { tag: LABEL_VALUES, .. }) => tally.labels += 1,
+                Ok(Field { tag: ANNOTATION_VALUES, .. }) => tally.annotations += 1,
+                Ok(Field { tag: ABSENT_LABELS, value: Value::Slice(absent) }) => tally.absent_labels = absent,
+                Ok(Field { tag: ABSENT_ANNOTATIONS, value: Value::Slice(absent) }) => {
+                    tally.absent_annotations = absent;
+                }
+                _ => {}
+            }
+        }
+        tally
     }
 
     pub(super) fn is_unschedulable(self) -> bool {
@@ -66,6 +141,18 @@ impl<'a> Facts<'a> {
         let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
         fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
     }
+}
+
+fn value_field(map: reads::Map) -> u32 {
+    match map {
+        reads::Map::Labels => LABEL_VALUES,
+        reads::Map::Annotations => ANNOTATION_VALUES,
+    }
+}
+
+/// The numbers of a checked packed field.
+fn positions(packed: &[u8]) -> impl Iterator<Item = u32> {
+    Fields::packed(packed).map(|number| u32::try_from(number.expect(CHECKED)).expect(CHECKED))
 }
 
 /// An encoded `NodeUsage` of the usual shape, decoded as a whole.

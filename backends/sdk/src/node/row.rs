@@ -9,14 +9,23 @@ use super::{
     facts::{self, Facts, Map, Whole},
     labels::Labels,
     shape,
+    values::Values,
 };
 use crate::{
+    reads::{
+        self,
+        values::{Counts, Mismatch},
+    },
     size::{self, Refused},
     wire::{Field, Fields, Value},
 };
 
 /// A row of at most this size is decoded without estimating its memory.
 const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
+
+/// The values of the first keys are found by walking over those before them, which is faster than laying all of them
+/// out as long as there are few.
+const WALKED: usize = 16;
 
 /// Why bytes are not a `NodeRow`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -38,6 +47,8 @@ pub(crate) struct Row<'a> {
     raw_json: Cow<'a, [u8]>,
     /// The labels of the facts, for a stored row.
     labels: Option<Labels>,
+    /// The values of declared keys, for a stored row or one of which many are read.
+    values: OnceLock<Values>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
     /// Decoded at the first use of taints or amounts.
@@ -84,11 +95,13 @@ impl<'a> Row<'a> {
     /// The same row in its own memory, so that it does not keep the message alive.
     pub(crate) fn into_owned(self) -> Row<'static> {
         let labels = self.facts().map(|facts| Labels::of(facts.entries(Map::Labels)));
-        let Self { name, facts, raw_json, usage, whole, used, .. } = self;
+        let _laid_out = self.values();
+        let Self { name, facts, raw_json, usage, whole, used, values, .. } = self;
         Row {
             name: name.into_owned().into(),
             facts: facts.map(|facts| facts.into_owned().into()),
             labels,
+            values,
             raw_json: raw_json.into_owned().into(),
             usage: usage.map(|usage| usage.into_owned().into()),
             whole,
@@ -105,6 +118,11 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Whether there is a value for each declared key. A row without facts has none.
+    pub(crate) fn check(&self, counts: Counts) -> Result<(), Mismatch> {
+        self.facts().map_or(Ok(()), |facts| facts.check(counts))
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -118,6 +136,20 @@ impl<'a> Row<'a> {
             Some(labels) => labels.at(key),
             None => self.facts()?.at(Map::Labels, key),
         }
+    }
+
+    /// The value of the declared key at this position, if the node has it.
+    pub(super) fn value(&self, map: reads::Map, position: usize) -> Option<&str> {
+        match self.values.get() {
+            Some(values) => values.at(map, position),
+            None if position < WALKED => self.facts()?.value(map, position),
+            None => self.values()?.at(map, position),
+        }
+    }
+
+    fn values(&self) -> Option<&Values> {
+        let facts = self.facts()?;
+        Some(self.values.get_or_init(|| Values::of(facts)))
     }
 
     pub(super) fn whole(&self) -> Option<&Whole> {

@@ -18,6 +18,10 @@ enum Kind {
     One(Message),
     Many(Message),
     Map(Message),
+    /// Any number of them.
+    Texts,
+    /// 32-bit numbers in one field.
+    Packed,
 }
 
 /// The fields of a message: the first has number 1.
@@ -32,6 +36,10 @@ const FACTS: Message = &[
     Kind::Map(TEXTS),
     Kind::One(RESOURCES),
     Kind::One(RESOURCES),
+    Kind::Texts,
+    Kind::Texts,
+    Kind::Packed,
+    Kind::Packed,
 ];
 const USAGE: Message = &[Kind::One(RESOURCES), Kind::One(NONZERO)];
 const TAINT: Message = &[Kind::Text, Kind::Text, Kind::Text];
@@ -72,6 +80,8 @@ impl<'a> Before<'a> {
         match (kind, value) {
             (Kind::Number, Value::Number(_)) | (Kind::Opaque, Value::Slice(_)) => first,
             (Kind::Text, Value::Slice(text)) => first && str::from_utf8(text).is_ok(),
+            (Kind::Texts, Value::Slice(text)) => str::from_utf8(text).is_ok(),
+            (Kind::Packed, Value::Slice(numbers)) => first && are_numbers(numbers),
             (Kind::One(message), Value::Slice(inner)) => first && has_shape(inner, message),
             (Kind::Many(message), Value::Slice(inner)) => are_texts::<3>(inner) || has_shape(inner, message),
             (Kind::Map(message), Value::Slice(entry)) => {
@@ -84,6 +94,10 @@ impl<'a> Before<'a> {
     fn ascends_to(&mut self, key: &'a [u8]) -> bool {
         self.key.replace(key).is_none_or(|last| last < key)
     }
+}
+
+fn are_numbers(packed: &[u8]) -> bool {
+    Fields::packed(packed).all(|number| number.is_ok_and(|number| u32::try_from(number).is_ok()))
 }
 
 /// The fast check for most of a row: taints and entries of labels, messages of `N` texts and nothing else. False

@@ -37,9 +37,34 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
     let taints = prop::collection::vec(taint(), 0..4);
     let amounts = || prop::option::of(resources());
     let facts = (map(), map(), taints, any::<bool>(), map(), amounts(), amounts());
-    facts.prop_map(|(labels, annotations, taints, unschedulable, conditions, capacity, allocatable)| {
-        NodeFacts { labels, annotations, taints, unschedulable, conditions, capacity, allocatable }
+    let values = || prop::collection::vec((text(), any::<bool>()), 0..20);
+    let facts = (facts, values(), values());
+    facts.prop_map(|(facts, label_values, annotation_values)| {
+        let (labels, annotations, taints, unschedulable, conditions, capacity, allocatable) = facts;
+        let (label_values, absent_labels) = some_absent(label_values);
+        let (annotation_values, absent_annotations) = some_absent(annotation_values);
+        NodeFacts {
+            labels,
+            annotations,
+            taints,
+            unschedulable,
+            conditions,
+            capacity,
+            allocatable,
+            label_values,
+            annotation_values,
+            absent_labels,
+            absent_annotations,
+        }
     })
+}
+
+/// The values, and the positions of those that stand for a missing key.
+fn some_absent(values: Vec<(String, bool)>) -> (Vec<String>, Vec<u32>) {
+    let absent =
+        (0..).zip(&values).filter(|(_, (_, absent))| *absent).map(|(position, _)| position).collect();
+    let value = |(value, absent)| if absent { String::new() } else { value };
+    (values.into_iter().map(value).collect(), absent)
 }
 
 fn usage() -> impl Strategy<Value = NodeUsage> {
@@ -98,7 +123,11 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 /// The generated type and the view agree on whether the bytes are a row, and on its content.
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
-        (Ok(expected), Ok(row)) => same(&expected, Node { row: &row }),
+        (Ok(expected), Ok(row)) => {
+            same(&expected, Node { row: &row, access: Access::EVERYTHING })?;
+            // As it is kept in a table.
+            same(&expected, Node { row: &row.into_owned(), access: Access::EVERYTHING })
+        }
         (Err(_), Err(_)) => Ok(()),
         (expected, row) => {
             Err(TestCaseError::fail(format!("{expected:?}, but the view: {:?}", row.map(drop))))
@@ -121,6 +150,19 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
         prop_assert_eq!(node.annotation(key), facts.annotations.get(key).map(String::as_str));
         prop_assert_eq!(node.condition(key), facts.conditions.get(key).map(String::as_str));
     }
+    let values = [
+        (reads::Map::Labels, &facts.label_values, &facts.absent_labels),
+        (reads::Map::Annotations, &facts.annotation_values, &facts.absent_annotations),
+    ];
+    // Others never reach a policy.
+    let ascending = |absent: &[u32]| absent.is_sorted_by(|position, next| position < next);
+    for (map, values, absent) in values.into_iter().filter(|(_, _, absent)| ascending(absent)) {
+        for (position, value) in values.iter().enumerate() {
+            let is_absent = value.is_empty() && absent.iter().any(|absent| *absent as usize == position);
+            let expected = Some(value.as_str()).filter(|_| !is_absent);
+            prop_assert_eq!(node.row.value(map, position), expected, "{:?} {}", map, position);
+        }
+    }
     prop_assert_eq!(node.taints(), &*facts.taints);
     prop_assert_eq!(node.is_unschedulable(), facts.unschedulable);
     prop_assert_eq!(node.capacity(), facts.capacity.as_ref());
@@ -142,7 +184,7 @@ proptest! {
     #[test]
     fn fields_of_a_later_version_are_passed_over(row in row(), content in prop::collection::vec(any::<u8>(), 0..9)) {
         let facts = row.facts.clone().unwrap_or_default().encode_to_vec();
-        let facts = field(2, &[facts, field(8, &content)].concat());
+        let facts = field(2, &[facts, field(12, &content)].concat());
         let usage = row.usage.clone().unwrap_or_default().encode_to_vec();
         let usage = field(4, &[usage, field(3, &content)].concat());
         let name = NodeRow { name: row.name, ..NodeRow::default() }.encode_to_vec();
@@ -210,7 +252,11 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
     for (what, encoded) in cases {
         let usual = shape::is_usual(&encoded);
         let row = Row::read(&encoded).unwrap();
-        assert_eq!((usual, Node { row: &row }.label("a")), (false, Some("1")), "{what}");
+        assert_eq!(
+            (usual, Node { row: &row, access: Access::EVERYTHING }.label("a")),
+            (false, Some("1")),
+            "{what}"
+        );
     }
 }
 
@@ -218,5 +264,8 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
 fn debug_names_the_node() {
     let encoded = field(1, b"worker-1");
     let row = Row::read(&encoded).unwrap();
-    assert_eq!(format!("{:?}", Nodes::new(&[&row])), r#"[Node { name: "worker-1", .. }]"#);
+    assert_eq!(
+        format!("{:?}", Nodes::new(&[&row], Access::EVERYTHING)),
+        r#"[Node { name: "worker-1", .. }]"#
+    );
 }

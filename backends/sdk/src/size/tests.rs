@@ -3,7 +3,7 @@ use prost::Message;
 
 use super::*;
 use crate::{
-    Verdict,
+    Node, Verdict,
     codec::{Incoming, decode},
     error::CallError,
     node::row::Row,
@@ -30,6 +30,7 @@ fn a_victim_is_small() {
 #[test]
 fn a_row_is_counted_with_what_it_takes() {
     assert!(size_of::<Row<'_>>() + size_of::<&Row<'_>>() + size_of::<Verdict>() <= READ_ROW);
+    assert!(size_of::<&Row<'_>>() + size_of::<Node<'_>>() + size_of::<Verdict>() <= FOUND_ROW);
 }
 
 #[test]
@@ -106,6 +107,12 @@ fn requests_of_a_large_cluster_are_decoded() {
     };
     let decoded: PreemptRequest = decode(request.encode_to_vec().into()).unwrap();
     assert_eq!(decoded.candidates, request.candidates);
+
+    let ids: Vec<u32> = (1..=15_000).collect();
+    let table = api::NodeRef { ids: ids.clone(), ..api::NodeRef::default() };
+    let nodes = api::Nodes { count: 15_000, form: Some(api::nodes::Form::Table(table)) };
+    let named = api::FilterRequest { nodes: Some(nodes), ..api::FilterRequest::default() };
+    decode::<FilterRequest>(named.encode_to_vec().into()).unwrap();
 }
 
 #[test]

@@ -10,12 +10,13 @@ use tokio::task::yield_now;
 use super::{
     Open, Tables,
     mistake::Mistake,
-    rows::{Change, Kept},
+    rows::{Change, Holds, Kept},
     space::Space,
 };
 use crate::{
-    View,
+    Reads, View,
     node::row::Row,
+    reads::{MAX_KEY_BYTES, MAX_PARTS, values::Counts},
     request::{SyncNodesRequest, TableEntry},
 };
 
@@ -25,6 +26,9 @@ const BYTES_AT_ONCE: usize = 128 << 10;
 
 /// The memory of a row besides its bytes: its place in the table, and the positions of its parts.
 const ROW_OVERHEAD_BYTES: usize = 256;
+
+/// The memory of a declared key in each row besides its value: where the value ends, and that the node lacks it.
+const VALUE_BYTES: usize = 8;
 
 /// A table that is being filled.
 pub(super) struct Filling {
@@ -39,7 +43,7 @@ impl Filling {
         if first.table == 0 {
             return Err(Mistake::Nameless);
         }
-        let open = tables.open(first.table, view(first.view.as_ref())?)?;
+        let open = tables.open(first.table, holds(first.view.as_ref())?)?;
         Ok(Self { open, version: 0, complete: false })
     }
 
@@ -71,7 +75,7 @@ impl Filling {
         let (mut checked, mut bytes) = (Vec::with_capacity(entries.len()), 0);
         for (position, entry) in entries.into_iter().enumerate() {
             checked.push(self.kept(position, &entry)?);
-            bytes += cost(&entry);
+            bytes += self.cost(&entry);
             if bytes >= BYTES_AT_ONCE {
                 bytes = 0;
                 yield_now().await;
@@ -85,30 +89,50 @@ impl Filling {
             return Err(Mistake::Entry { position, field: "id" });
         }
         let encoded = entry.row.as_ref().ok_or(Mistake::Entry { position, field: "row" })?;
-        let space = self.space(cost(entry))?;
+        let space = self.space(self.cost(entry))?;
         let row = Row::read(encoded).map_err(|source| Mistake::Broken { position, source })?;
-        match row.lacks(self.open.table.view().has_facts()) {
-            Some(field) => Err(Mistake::Row { position, field }),
-            None => Ok((entry.id, Kept::new(row.into_owned(), space))),
+        let holds = self.open.table.holds();
+        if let Some(field) = row.lacks(holds.facts()) {
+            return Err(Mistake::Row { position, field });
         }
+        row.check(holds.counts()).map_err(|source| Mistake::Values { position, source })?;
+        Ok((entry.id, Kept::new(row.into_owned(), space)))
     }
 
     fn space(&self, bytes: usize) -> Result<Space, Mistake> {
         let budget = &self.open.tables.shared.budget;
         budget.take(bytes).ok_or_else(|| Mistake::TooLarge(budget.limit()))
     }
+
+    /// In bytes of memory.
+    fn cost(&self, entry: &TableEntry) -> usize {
+        let Counts { labels, annotations } = self.open.table.holds().counts();
+        entry.row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES + (labels + annotations) * VALUE_BYTES
+    }
 }
 
-/// In bytes of memory.
-fn cost(entry: &TableEntry) -> usize {
-    entry.row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES
+fn holds(view: Option<&api::TableView>) -> Result<Holds, Mistake> {
+    let api::TableView { node_view, reads, .. } = view.ok_or(Mistake::View)?;
+    let view = match api::NodeView::try_from(*node_view) {
+        Ok(api::NodeView::Name) => View::Name,
+        Ok(api::NodeView::Facts) => View::Facts,
+        Ok(api::NodeView::FactsAndRaw) => View::FactsAndRaw,
+        Ok(api::NodeView::Unspecified) | Err(_) => return Err(Mistake::View),
+    };
+    reads.as_ref().map_or(Ok(()), check_size)?;
+    Ok(Holds { view, reads: reads.clone() })
 }
 
-fn view(view: Option<&api::TableView>) -> Result<View, Mistake> {
-    match view.map(|view| api::NodeView::try_from(view.node_view)) {
-        Some(Ok(api::NodeView::Name)) => Ok(View::Name),
-        Some(Ok(api::NodeView::Facts)) => Ok(View::Facts),
-        Some(Ok(api::NodeView::FactsAndRaw)) => Ok(View::FactsAndRaw),
-        None | Some(Ok(api::NodeView::Unspecified) | Err(_)) => Err(Mistake::View),
+/// The table keeps its declaration, and no gateway sends more than it accepts from a backend.
+fn check_size(reads: &api::NodeReads) -> Result<(), Mistake> {
+    if reads.parts.len() > MAX_PARTS {
+        return Err(Mistake::TooManyParts(reads.parts.len()));
+    }
+    let maps = || reads.labels.iter().chain(&reads.annotations);
+    let keys = || maps().flat_map(|map| map.keys.iter().chain(&map.prefixes));
+    match keys().find(|key| key.len() > MAX_KEY_BYTES) {
+        Some(long) => Err(Mistake::LongKey(long.len())),
+        None if keys().count() > Reads::MAX_KEYS => Err(Mistake::TooManyKeys(keys().count())),
+        None => Ok(()),
     }
 }

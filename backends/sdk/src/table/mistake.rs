@@ -2,7 +2,11 @@
 
 use tonic::{Code, Status};
 
-use crate::node::row::Unreadable;
+use crate::{
+    Reads,
+    node::row::Unreadable,
+    reads::{MAX_KEY_BYTES, MAX_PARTS, values::Mismatch},
+};
 
 /// Why a stream is ended.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -24,6 +28,14 @@ pub(super) enum Mistake {
     Entry { position: usize, field: &'static str },
     #[error("upserts[{position}].row.{field} is missing; the table's view has it")]
     Row { position: usize, field: &'static str },
+    #[error("upserts[{position}].row.facts.{source}")]
+    Values { position: usize, source: Mismatch },
+    #[error("view.reads has {0} keys and prefixes; expected at most {most}", most = Reads::MAX_KEYS)]
+    TooManyKeys(usize),
+    #[error("view.reads has {0} parts; expected at most {MAX_PARTS}")]
+    TooManyParts(usize),
+    #[error("view.reads has a key or prefix of {0} bytes; expected at most {MAX_KEY_BYTES}")]
+    LongKey(usize),
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
     Broken { position: usize, source: Unreadable },
     #[error("complete is set twice; set it in one message of a stream")]
@@ -45,6 +57,10 @@ impl Mistake {
             | Self::View
             | Self::Entry { .. }
             | Self::Row { .. }
+            | Self::Values { .. }
+            | Self::TooManyKeys(_)
+            | Self::TooManyParts(_)
+            | Self::LongKey(_)
             | Self::Broken { .. }
             | Self::CompleteAgain => Code::InvalidArgument,
         }

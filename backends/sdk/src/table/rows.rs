@@ -5,15 +5,35 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use extender_policy_api::v1alpha1 as api;
 use foldhash::fast::RandomState;
 
 use super::space::Space;
-use crate::{View, node::row::Row};
+use crate::{View, node::row::Row, reads::values::Counts};
 
 /// A table that changes while calls read it.
 pub(crate) struct Table {
-    view: View,
+    holds: Holds,
     current: RwLock<Arc<Rows>>,
+}
+
+/// What the rows of a table contain.
+pub(super) struct Holds {
+    pub(super) view: View,
+    /// `None`: everything that the view has.
+    pub(super) reads: Option<api::NodeReads>,
+}
+
+impl Holds {
+    /// Whether each row has facts.
+    pub(super) fn facts(&self) -> bool {
+        self.view.has_facts() && self.reads.as_ref().is_none_or(|reads| *reads != api::NodeReads::default())
+    }
+
+    /// The number of values of each row.
+    pub(super) fn counts(&self) -> Counts {
+        self.reads.as_ref().map(Counts::of).unwrap_or_default()
+    }
 }
 
 /// All rows of one version. A call holds one and borrows from it: later changes are visible to later calls only.
@@ -46,13 +66,22 @@ pub(super) struct Change {
 
 impl Table {
     /// Without rows, at version 0.
-    pub(super) fn new(view: View) -> Self {
-        Self { view, current: RwLock::default() }
+    pub(super) fn new(holds: Holds) -> Self {
+        Self { holds, current: RwLock::default() }
+    }
+
+    pub(super) fn holds(&self) -> &Holds {
+        &self.holds
     }
 
     /// The view of its rows.
     pub(crate) fn view(&self) -> View {
-        self.view
+        self.holds.view
+    }
+
+    /// What its rows contain, if verbs declare it.
+    pub(crate) fn reads(&self) -> Option<&api::NodeReads> {
+        self.holds.reads.as_ref()
     }
 
     /// The current rows; `None` if they are older than this version.

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
 use crate::{
-    Info, Node, Pod, Policy, Scale, Verb, Verdict, answer,
+    Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, View, answer,
     error::CallError,
     request::{FilterRequest, SyncNodesRequest},
 };
@@ -23,7 +23,7 @@ struct Curious(View);
 impl Policy for Curious {
     fn info(&self) -> Info {
         let verb = Verb::per_node().view(self.0);
-        Info::new("curious", "1").filters(verb).scores(verb, Scale::unbounded())
+        Info::new("curious", "1").filters(verb.clone()).scores(verb, Scale::unbounded())
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
@@ -193,6 +193,116 @@ fn a_table_that_holds_less_than_the_verb_wants_is_an_error() {
                 assert!(text.ends_with(&format!("this policy declares View::{wanted:?}")), "{text}");
             }
         }
+    }
+}
+
+/// Refuses nodes that have a label `rack`.
+struct Racks(Reads);
+
+impl Policy for Racks {
+    fn info(&self) -> Info {
+        Info::new("racks", "1").filters(Verb::per_node().reads(&self.0))
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        node.label("rack").map_or(Verdict::Accept, |rack| Verdict::reject(rack.to_owned()))
+    }
+}
+
+fn racks() -> Reads {
+    let mut reads = Reads::new();
+    reads.node_label("rack");
+    reads
+}
+
+fn reading(reads: Option<api::NodeReads>) -> api::TableView {
+    api::TableView { reads, ..view(api::NodeView::Facts) }
+}
+
+fn labels(keys: &[&str]) -> api::NodeReads {
+    let keys = keys.iter().map(|&key| key.to_owned()).collect();
+    let labels = Some(api::MapReads { keys, prefixes: vec![] });
+    api::NodeReads { labels, ..api::NodeReads::default() }
+}
+
+fn with_values(values: &[&str], absent: &[u32]) -> api::NodeRow {
+    let label_values = values.iter().map(|&value| value.to_owned()).collect();
+    let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
+    api::NodeRow { facts: Some(facts), ..row("n") }
+}
+
+#[test]
+fn a_table_that_contains_something_else_is_not_there() {
+    let tables = Tables::default();
+    let fill = |name, reads, row: api::NodeRow| {
+        let first = SyncNodesRequest { view: Some(reading(reads)), ..message(name, 1, &[(1, row)], &[]) };
+        begun(&tables, first).unwrap()
+    };
+    let _fillings = [
+        fill(1, Some(labels(&["rack"])), with_values(&["r1"], &[])),
+        fill(2, None, row("n")),
+        fill(3, Some(labels(&["zone"])), with_values(&["z1"], &[])),
+        fill(4, Some(api::NodeReads::default()), row("n")),
+    ];
+    let backend = crate::Backend::from(Racks(racks()));
+    let reads = backend.policy_for(&[]).unwrap().declaration.filter().unwrap().reads_id();
+    for (table, expected) in [
+        (1, api::Miss::Unspecified),
+        (2, api::Miss::TableUnknown),
+        (3, api::Miss::TableUnknown),
+        (4, api::Miss::TableUnknown),
+    ] {
+        let mut request = named(table, 1, &[1, 0], vec![with_values(&[""], &[0])]);
+        request.call.as_mut().unwrap().reads = reads;
+        let answer = answer::filter(&backend, &tables, &request).unwrap();
+        assert_eq!(answer.result.unwrap().miss(), expected, "{table}");
+        let refused = answer.rejections.iter().map(|rejection| (&*rejection.reason, &*rejection.positions));
+        let all = if table == 1 { vec![("r1", &[0][..])] } else { vec![] };
+        assert_eq!(refused.collect::<Vec<_>>(), all);
+    }
+    for (table, expected) in [(1, api::Miss::TableUnknown), (2, api::Miss::Unspecified)] {
+        assert_eq!(miss(&tables, &named(table, 1, &[1], vec![])), expected, "a verb without a declaration");
+    }
+}
+
+#[test]
+fn rows_that_do_not_match_the_tables_declaration_end_the_stream() {
+    let tables = Tables::default();
+    let begin = |reads, row: api::NodeRow| {
+        let first = SyncNodesRequest { view: Some(reading(reads)), ..message(5, 1, &[(1, row)], &[]) };
+        status(begun(&tables, first).err().unwrap())
+    };
+    let many: Vec<_> = (0..=1000).map(|number| number.to_string()).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    for ((code, text), expected) in [
+        (
+            begin(Some(labels(&["rack"])), row("n")),
+            "upserts[0].row.facts.label_values has 0 values, and 1 keys are declared",
+        ),
+        (begin(None, with_values(&["r1"], &[])), "label_values has 1 values, and 0 keys are declared"),
+        (
+            begin(Some(labels(&["rack"])), with_values(&[""], &[1])),
+            "absent_labels is not a list of ascending positions below 1",
+        ),
+        (
+            begin(Some(labels(&["rack"])), api::NodeRow { facts: None, ..row("n") }),
+            "upserts[0].row.facts is missing",
+        ),
+        (
+            begin(Some(labels(&many)), row("n")),
+            "view.reads has 1001 keys and prefixes; expected at most 1000",
+        ),
+        (
+            begin(Some(labels(&[&"k".repeat(318)])), row("n")),
+            "view.reads has a key or prefix of 318 bytes; expected at most 317",
+        ),
+        (
+            begin(Some(api::NodeReads { parts: vec![1; 65], ..labels(&[]) }), row("n")),
+            "view.reads has 65 parts; expected at most 64",
+        ),
+    ] {
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
     }
 }
 

@@ -135,6 +135,12 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
         problems.push(problem(worst, &about, what, remedy));
     }
+    if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
+        let what = "it changes too often what it requests, so its latest handshake is not used yet";
+        let remedy =
+            "change its rules less often, and let all of its replicas have the same version and rules";
+        problems.push(problem(Severity::Warning, &about, what, remedy));
+    }
     for verb in &backend.verbs {
         problems.extend(of_verb(&about, verb, settings));
     }

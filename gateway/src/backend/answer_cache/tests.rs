@@ -107,14 +107,14 @@ fn one_call_in_so_many_is_a_check() {
 #[test]
 fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
     let cache = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
-    assert!(cache.is_trusted() && !cache.has_mixed_revisions());
-    cache.mark_mixed_revisions();
-    assert!(!cache.is_trusted() && cache.has_mixed_revisions());
+    assert!(cache.is_trusted() && !cache.is_outdated());
+    cache.mark_outdated();
+    assert!(!cache.is_trusted() && cache.is_outdated());
     let cache = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
     assert!(cache.mark_impure() && !cache.mark_impure());
-    assert!(!cache.is_trusted() && cache.is_impure() && !cache.has_mixed_revisions());
-    cache.mark_mixed_revisions();
-    assert!(!cache.is_trusted() && cache.is_impure() && cache.has_mixed_revisions());
+    assert!(!cache.is_trusted() && cache.is_impure() && !cache.is_outdated());
+    cache.mark_outdated();
+    assert!(!cache.is_trusted() && cache.is_impure() && cache.is_outdated());
 }
 
 /// Stores answers for a pod about nodes from this slot on, or recalls one.

@@ -1,13 +1,18 @@
 //! Parses a handshake and determines why a verb cannot be used.
 
+use std::sync::Arc;
+
 use extender_gateway_core::{
     BackendFailure, FailureKind,
     filter::Turn,
+    reason,
     score::{Direction, Normalization, Range},
 };
-use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
+use extender_policy_api::v1alpha1::{
+    self as api, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
+};
 
-use super::{API_VERSION, ClusterTables, FilterPlan, NodesView, ScorePlan, VerbPlan};
+use super::{API_VERSION, BindPlan, ClusterTables, FilterPlan, NodesView, ScorePlan, VerbPlan, reads};
 use crate::{
     config::{NodeSource, Normalize, ScoreSettings},
     contract::{
@@ -15,7 +20,7 @@ use crate::{
         question::ScoresWanted,
         row::{RowFields, RowView},
     },
-    object::annotations::AnnotationPrefixes,
+    object::view::{KeyPrefixes, NodeFactsView, PodFactsView},
 };
 
 /// The handshake to parse.
@@ -25,13 +30,26 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The view of pods for verbs that are not pure.
-    pub(super) fn pod(&self) -> PodView {
-        PodView { annotations: self.prefixes(), raw: self.response.pod_raw, without_identity: false }
+    /// The view of pods.
+    fn pod(&self, verb: &VerbInfo) -> PodView {
+        let (facts, identity) = match &verb.reads {
+            None => (PodFactsView::from(self.prefixes()), !verb.pure),
+            Some(Reads { pod: None, .. }) => ((&api::PodReads::default()).into(), false),
+            Some(Reads { pod: Some(pod), .. }) => (pod.into(), reads_identity(pod)),
+        };
+        PodView { facts: Arc::new(facts), identity, raw: self.response.pod_raw }
     }
 
-    fn prefixes(&self) -> AnnotationPrefixes {
-        AnnotationPrefixes::new(self.response.annotation_prefixes.iter().cloned())
+    /// The facts about nodes.
+    fn node_facts(&self, verb: &VerbInfo) -> NodeFactsView {
+        match &verb.reads {
+            None => self.prefixes().into(),
+            Some(reads) => (&reads.node.clone().unwrap_or_default()).into(),
+        }
+    }
+
+    fn prefixes(&self) -> KeyPrefixes {
+        KeyPrefixes::new(self.response.annotation_prefixes.iter().cloned())
     }
 
     /// `score` is the plan of scores that may come with the answers, if any.
@@ -42,6 +60,7 @@ impl Reader<'_> {
         let fits = |ScorePlan { common: score, scope, .. }: &ScorePlan| {
             *scope == Scope::Node
                 && !score.side_effects
+                && (score.reads_id, score.pure) == (common.reads_id, common.pure)
                 && (&score.nodes, &score.pod) == (&common.nodes, &common.pod)
         };
         let scores = if score.is_some_and(fits) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
@@ -52,8 +71,7 @@ impl Reader<'_> {
 
     fn common(&self, verb: &VerbInfo, name: &str) -> Result<VerbPlan, BackendFailure> {
         let pure = self.is_pure(verb, name)?;
-        let (nodes, pod) = (self.nodes(verb)?, PodView { without_identity: pure, ..self.pod() });
-        Ok(VerbPlan { nodes, pod, side_effects: verb.side_effects, pure })
+        Ok(self.plan(verb, self.nodes(verb)?, pure))
     }
 
     /// Whether the verb is pure. A contradicting declaration is an error of the backend.
@@ -63,6 +81,10 @@ impl Reader<'_> {
             (verb.side_effects, "has side effects"),
             (verb.node_view() == NodeView::FactsAndRaw, "requests the JSON of nodes"),
             (self.response.pod_raw, "requests the JSON of pods"),
+            (
+                verb.reads.iter().flat_map(|reads| &reads.pod).any(reads_identity),
+                "reads the identity of pods",
+            ),
         ];
         match excluded.iter().find(|(holds, _)| verb.pure && *holds) {
             None => Ok(verb.pure),
@@ -96,11 +118,30 @@ impl Reader<'_> {
                 "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File",
             ));
         }
-        Ok(VerbPlan { nodes, pod: self.pod(), side_effects: verb.side_effects, pure: false })
+        Ok(self.plan(verb, nodes, false))
+    }
+
+    fn plan(&self, verb: &VerbInfo, nodes: NodesView, pure: bool) -> VerbPlan {
+        let pod = self.pod(verb);
+        let reads_of_pods =
+            verb.reads.is_some().then(|| reason::one_line(&pod.words(), reason::LONGEST).into());
+        VerbPlan {
+            nodes,
+            pod,
+            reads_id: reads_id(verb),
+            reads_of_pods,
+            side_effects: verb.side_effects,
+            pure,
+        }
+    }
+
+    pub(super) fn bind(&self) -> Result<BindPlan, BackendFailure> {
+        let verb = self.verb(Verb::Bind, "bind")?;
+        Ok(BindPlan { pod: self.pod(verb), reads_id: reads_id(verb) })
     }
 
     /// What the backend declares about a verb, if it can be used at all.
-    pub(super) fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
+    fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
         let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
         if api_version != API_VERSION {
             return Err(unsuitable(format!(
@@ -113,13 +154,14 @@ impl Reader<'_> {
             )));
         }
         let missing = || unsuitable(format!("does not serve {name}; remove {name} from its configuration"));
-        verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)
+        let verb = verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)?;
+        reads::check(verb, name).map(|()| verb)
     }
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
-        let wanted = RowFields { annotations: self.prefixes(), usage: verb.usage };
-        let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
+        let fields = RowFields { facts: Arc::new(self.node_facts(verb)), usage: verb.usage };
+        let rows = view.and_then(|view| RowView::new(view, fields)).ok_or_else(|| {
             unsuitable(format!(
                 "requests node view {}, which this gateway version does not support",
                 verb.node_view
@@ -137,6 +179,15 @@ impl Reader<'_> {
         let offered = self.known.offered.register(rows.clone());
         Ok(NodesView { rows, column, offered })
     }
+}
+
+/// The id of a verb's declaration; 0 without one.
+fn reads_id(verb: &VerbInfo) -> u32 {
+    verb.reads.as_ref().map_or(0, |reads| reads.id)
+}
+
+fn reads_identity(pod: &api::PodReads) -> bool {
+    pod.parts.contains(&PodPart::Identity.into())
 }
 
 fn normalization(

@@ -1,11 +1,13 @@
-use extender_gateway_core::score::Direction;
-use extender_policy_api::v1alpha1::{self as api, NodeView, VerbInfo};
+use extender_gateway_core::{self as core, score::Direction};
+use extender_policy_api::v1alpha1::{
+    self as api, MapReads, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo,
+};
 
 use std::path::Path;
 
 use super::*;
 use crate::config::{Config, Normalize, ScoreSettings, Weight};
-use crate::object::annotations::AnnotationPrefixes;
+use crate::object::view::KeyPrefixes;
 
 fn known(source: NodeSource) -> ClusterTables {
     ClusterTables { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
@@ -162,7 +164,7 @@ fn preempt_calls_bring_no_nodes() {
         (
             vec![preempt(NodeView::Facts)],
             ClusterTables { table: table(), ..known(NodeSource::Watch) },
-            Ok(RowView::Facts(AnnotationPrefixes::default().into())),
+            Ok(RowView::Facts(KeyPrefixes::default().into())),
         ),
         (
             vec![verb(Verb::Filter)],
@@ -212,4 +214,116 @@ fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
     }
     drop(latest);
     assert_eq!((table.columns(), known.offered.columns()), (0, 0));
+}
+
+fn declaring(reads: Reads) -> VerbInfo {
+    VerbInfo { reads: Some(reads), ..verb(Verb::Filter) }
+}
+
+fn map(keys: &[&str], prefixes: &[&str]) -> MapReads {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    MapReads { keys: owned(keys), prefixes: owned(prefixes) }
+}
+
+fn of_pods(pod: PodReads) -> VerbInfo {
+    declaring(Reads { pod: Some(pod), ..Reads::default() })
+}
+
+fn of_nodes(node: NodeReads) -> VerbInfo {
+    declaring(Reads { node: Some(node), ..Reads::default() })
+}
+
+#[test]
+fn a_declaration_that_cannot_be_used_says_why() {
+    let labels = |keys: &[&str], prefixes: &[&str]| {
+        of_nodes(NodeReads { labels: Some(map(keys, prefixes)), ..NodeReads::default() })
+    };
+    let pod_parts = |parts: &[i32]| of_pods(PodReads { parts: parts.to_vec(), ..PodReads::default() });
+    let node_parts = |parts: &[i32]| of_nodes(NodeReads { parts: parts.to_vec(), ..NodeReads::default() });
+    let identity = PodPart::Identity.into();
+    for (verb, sentence) in [
+        (pod_parts(&[77]), "part 77 of pods, which this gateway version does not support"),
+        (pod_parts(&[0]), "part 0 of pods, which this gateway version does not support"),
+        (pod_parts(&[-1]), "part -1 of pods, which this gateway version does not support"),
+        (pod_parts(&[3, 2, 3]), "part 3 of pods twice"),
+        (node_parts(&[6]), "part 6 of nodes, which this gateway version does not support"),
+        (node_parts(&[1, 1]), "part 1 of nodes twice"),
+        (labels(&[""], &[]), "labels of nodes with an empty key"),
+        (
+            labels(&["b", "a"], &[]),
+            r#"labels of nodes with keys that are not in ascending order: "b" before "a""#,
+        ),
+        (
+            labels(&["a", "a"], &[]),
+            r#"labels of nodes with keys that are not in ascending order: "a" before "a""#,
+        ),
+        (
+            labels(&["a", "b.io/x", "c"], &["a/", "b.io/"]),
+            r#"labels of nodes with the key "b.io/x" and with the prefix "b.io/", which covers it"#,
+        ),
+        (
+            labels(&["a"], &[""]),
+            r#"labels of nodes with the key "a" and with the prefix "", which covers it"#,
+        ),
+        (
+            of_pods(PodReads { annotations: Some(map(&["b", "a"], &[])), ..PodReads::default() }),
+            r#"annotations of pods with keys that are not in ascending order: "b" before "a""#,
+        ),
+        (
+            VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
+            "nodes, of which it requests only the name",
+        ),
+    ] {
+        let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
+        let expected = format!("declares that filter reads {sentence}");
+        assert_eq!(info.filter.unwrap_err().detail, expected);
+    }
+    let pure = VerbInfo { pure: true, ..pod_parts(&[identity]) };
+    let info = Info::read(response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
+    let expected = "declares filter pure and also reads the identity of pods; these are mutually exclusive";
+    assert_eq!(info.filter.unwrap_err().detail, expected);
+    let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
+    let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
+    let expected = "declares that bind reads nodes, of which it requests only the name";
+    assert_eq!(info.bind.unwrap_err().detail, expected);
+}
+
+#[test]
+fn a_prefix_that_covers_no_key_is_no_contradiction() {
+    let reads =
+        NodeReads { labels: Some(map(&["a", "b/x", "b0"], &["a/", "b/y", "c"])), ..NodeReads::default() };
+    let verbs = vec![of_nodes(reads)];
+    let info = Info::read(response(verbs), &configured("filter: {}"), &known(NodeSource::Request));
+    let words = "label a, label b/x, label b0, labels a/*, labels b/y*, labels c*";
+    assert_eq!(info.reads_in_words(core::Verb::Filter), Some(("nothing".to_owned(), words.to_owned())));
+}
+
+#[test]
+fn equal_declarations_share_a_view_and_scores_come_with_filter_only_then() {
+    let reads = |id, key| Reads {
+        id,
+        node: Some(NodeReads { labels: Some(map(&[key], &[])), ..NodeReads::default() }),
+        ..Reads::default()
+    };
+    let table = Arc::new(NodeTable::new());
+    let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
+    for (of_score, views, scores) in [
+        (Some(reads(1, "zone")), 1, ScoresWanted::Wanted),
+        (Some(reads(2, "zone")), 1, ScoresWanted::Unwanted),
+        (Some(reads(1, "rack")), 2, ScoresWanted::Unwanted),
+        (None, 2, ScoresWanted::Unwanted),
+    ] {
+        let score = VerbInfo { reads: of_score, ..verb(Verb::Score) };
+        let verbs = vec![declaring(reads(1, "zone")), score];
+        let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
+        assert_eq!((table.columns(), info.filter.unwrap().scores), (views, scores));
+    }
+    let score = VerbInfo { reads: Some(reads(1, "zone")), pure: true, ..verb(Verb::Score) };
+    let verbs = vec![declaring(reads(1, "zone")), score];
+    let info = Info::read(response(verbs), &configured("filter: {}, score: {weight: 1}"), &known);
+    assert_eq!(
+        info.filter.unwrap().scores,
+        ScoresWanted::Unwanted,
+        "pure scores are cached, the verdicts are not"
+    );
 }

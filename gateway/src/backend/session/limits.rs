@@ -4,11 +4,19 @@
 use std::{collections::BTreeSet, mem, time::Duration};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
-use extender_policy_api::v1alpha1::GetInfoResponse;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::time::Instant;
 
 use crate::{backend::info::Info, config};
+
+/// The limits of one backend over all of its sessions.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    pub(super) announcements: Announcements,
+    pub(super) view_changes: ViewChanges,
+}
 
 /// Limits the announcements of one backend over all of its sessions: a burst, and then one in each [`EVERY`].
 #[derive(Debug, Default)]
@@ -97,46 +105,100 @@ impl Outage {
     }
 }
 
-/// Limits how often a backend may change its views on one connection.
+/// Limits how often a backend may change its views over all of its sessions: some changes at once, as when an operator
+/// edits the rules of a policy, and then one after each pause.
 #[derive(Debug, Default)]
-pub(super) struct ViewChanges {
-    /// When the latest change was, and the pause after it.
-    latest: Option<(Instant, Duration)>,
+pub(super) struct ViewChanges(Mutex<AcceptedViews>);
+
+#[derive(Debug, Default)]
+struct AcceptedViews {
+    /// The handshake that was accepted last.
+    handshake: Option<GetInfoResponse>,
+    /// When the latest change was, and the number of changes since a quiet time.
+    changes: Option<(Instant, u32)>,
 }
 
-/// The shortest pause between two changes; it doubles with each change, up to the longest.
+/// The changes that are accepted without a pause.
+const AT_ONCE: u32 = 5;
+/// The pause before the next change; it doubles with each change, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// After this long without a change, the pause is the shortest again.
+/// After this long without a change, changes are accepted at once again.
 const QUIET: Duration = Duration::from_mins(10);
 
 impl ViewChanges {
-    /// Whether a handshake is accepted after this one: not if its views change too soon.
-    pub(super) fn allow(&mut self, known: &GetInfoResponse, next: &GetInfoResponse) -> bool {
-        // Lists are unordered: a backend may write them from a map.
-        let views = |info: &GetInfoResponse| {
-            let verbs: BTreeSet<_> =
-                info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect();
-            let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
-            (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
-        };
-        views(known) == views(next) || self.turn()
+    /// Whether a handshake is accepted after the latest accepted one: not if its views change too soon. The first one
+    /// of a connection always is, since without it the backend could not be called.
+    pub(super) fn allow(&self, next: &GetInfoResponse, is_first: bool) -> bool {
+        let mut accepted = self.0.lock();
+        let differs = accepted.handshake.as_ref().is_some_and(|latest| views(latest) != views(next));
+        let allowed = !differs || accepted.turn() || is_first;
+        if allowed {
+            accepted.handshake = Some(next.clone());
+        }
+        allowed
     }
+}
 
+impl AcceptedViews {
     fn turn(&mut self) -> bool {
         let now = Instant::now();
-        let pause = match self.latest.map(|(at, pause)| (now - at, pause)) {
-            Some((since, pause)) if since < pause => return false,
-            Some((since, pause)) if since < QUIET => (pause * 2).min(LONGEST_PAUSE),
-            _ => FIRST_PAUSE,
+        let changes = match self.changes {
+            Some((at, changes)) if now - at < QUIET => {
+                if now - at < pause(changes) {
+                    return false;
+                }
+                changes + 1
+            }
+            _ => 1,
         };
-        self.latest = Some((now, pause));
+        self.changes = Some((now, changes));
         true
     }
 }
 
+/// The pause after this many changes.
+fn pause(changes: u32) -> Duration {
+    match changes.checked_sub(AT_ONCE) {
+        None => Duration::ZERO,
+        // Already the fourth doubling is above the longest pause.
+        Some(further) => (FIRST_PAUSE * (1 << further.min(4))).min(LONGEST_PAUSE),
+    }
+}
+
+/// What a handshake requests. Lists are unordered: a backend may write them from a map.
+fn views(info: &GetInfoResponse) -> impl PartialEq + use<> {
+    let verb = |verb: &VerbInfo| {
+        let reads = verb.reads.clone().map(in_order).map(|reads| reads.encode_to_vec());
+        (verb.verb, verb.node_view, verb.usage, reads)
+    };
+    let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
+    let verbs: BTreeSet<_> = info.verbs.iter().map(verb).collect();
+    (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
+}
+
+/// The declaration with its unordered lists in order.
+fn in_order(mut reads: Reads) -> Reads {
+    let Reads { pod, node, .. } = &mut reads;
+    let mut maps = Vec::new();
+    if let Some(PodReads { parts, labels, annotations }) = pod {
+        parts.sort_unstable();
+        maps.extend([labels, annotations]);
+    }
+    if let Some(NodeReads { parts, labels, annotations }) = node {
+        parts.sort_unstable();
+        maps.extend([labels, annotations]);
+    }
+    for map in maps.into_iter().flatten() {
+        map.prefixes.sort_unstable();
+    }
+    reads
+}
+
 #[cfg(test)]
 mod tests {
+    use extender_policy_api::v1alpha1::MapReads;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -192,27 +254,49 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn other_views_are_taken_more_and_more_rarely() {
-        let mut changes = ViewChanges::default();
-        let mut known = asking_for(0);
+        let changes = ViewChanges::default();
+        assert!(changes.allow(&asking_for(0), true));
         let mut taken = Vec::new();
         for second in 1..=200 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            if changes.allow(&known, &asking_for(second)) {
-                known = asking_for(second);
+            if changes.allow(&asking_for(second), false) {
                 taken.push(second);
             }
         }
-        assert_eq!(taken, [1, 6, 16, 36, 76, 136, 196]);
-        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
-        let listed = GetInfoResponse { annotation_prefixes: prefixes.clone(), ..known.clone() };
-        let reversed = prefixes.into_iter().rev().collect();
-        let reversed = GetInfoResponse { annotation_prefixes: reversed, ..known.clone() };
-        assert!((0..100).all(|_| changes.allow(&listed, &reversed)), "another order is no other view");
-        let revised = GetInfoResponse { revision: "2".to_owned(), ..known.clone() };
-        assert!(changes.allow(&known, &revised), "another revision with the same views is taken at once");
+        assert_eq!(taken, [1, 2, 3, 4, 5, 10, 20, 40, 80, 140, 200]);
+        let revised = GetInfoResponse { revision: "2".to_owned(), ..asking_for(200) };
+        assert!(changes.allow(&revised, false), "another revision with the same views is taken at once");
+        assert!(!changes.allow(&asking_for(0), false));
+        assert!(changes.allow(&asking_for(0), true), "the first one of another connection");
+        assert!(!changes.allow(&asking_for(1), false), "which does not make up for the pause");
         tokio::time::advance(QUIET).await;
-        assert_eq!((0..10).filter(|_| changes.allow(&known, &asking_for(0))).count(), 1);
+        assert_eq!((1..=10).filter(|prefix| changes.allow(&asking_for(*prefix), false)).count(), 5);
         tokio::time::advance(FIRST_PAUSE).await;
-        assert!(changes.allow(&known, &asking_for(0)));
+        assert!(changes.allow(&asking_for(0), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn prefixes_in_another_order_are_the_same_view() {
+        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
+        let reversed = prefixes.iter().rev().cloned().collect();
+        let listing =
+            |annotation_prefixes| GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() };
+        assert!(views(&listing(prefixes)) == views(&listing(reversed)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_declaration_in_another_order_is_the_same() {
+        let declaring = |id, parts: [i32; 2], prefixes: [&str; 2]| {
+            let prefixes = prefixes.map(str::to_owned).to_vec();
+            let labels = Some(MapReads { prefixes, ..MapReads::default() });
+            let node = Some(NodeReads { parts: parts.into(), labels, annotations: None });
+            let verb = VerbInfo { reads: Some(Reads { id, node, pod: None }), ..VerbInfo::default() };
+            GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
+        };
+        let declared = views(&declaring(1, [1, 2], ["a", "b"]));
+        assert!(declared == views(&declaring(1, [2, 1], ["b", "a"])));
+        assert!(declared != views(&declaring(2, [1, 2], ["a", "b"])), "calls carry the id");
+        assert!(declared != views(&declaring(1, [1, 3], ["a", "b"])));
+        assert!(declared != views(&declaring(1, [1, 2], ["a", "c"])));
     }
 }

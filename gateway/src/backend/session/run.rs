@@ -3,7 +3,14 @@
 //! task connects again, with growing pauses and log lines as long as no connection lasts: a backend that completes
 //! the handshake and disconnects is as unavailable as one that does not listen. A panic ends only the connection.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
@@ -18,7 +25,7 @@ use tokio::{
 
 use super::{
     Circuit, Connection, Paths, Session, SessionPublisher,
-    limits::{Announcements, Outage, ViewChanges},
+    limits::{Limits, Outage},
 };
 use crate::{
     backend::{
@@ -58,10 +65,10 @@ pub(in crate::backend) struct SessionTask {
 
 /// Keeps a backend connected while its handle exists.
 pub(in crate::backend) async fn run(task: SessionTask, publisher: SessionPublisher) {
-    let announcements = Announcements::default();
+    let limits = Limits::default();
     tokio::select! {
         () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "connection closed: its settings are no longer in use"),
-        never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &announcements)) => match never {},
+        never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &limits)) => match never {},
     }
 }
 
@@ -103,12 +110,8 @@ async fn retry<S: Future<Output = SessionEnd>>(
     }
 }
 
-async fn attempt(
-    task: &SessionTask,
-    publisher: &SessionPublisher,
-    announcements: &Announcements,
-) -> SessionEnd {
-    let mut connecting = Connecting { task, publisher, announcements, ready_since: None };
+async fn attempt(task: &SessionTask, publisher: &SessionPublisher, limits: &Limits) -> SessionEnd {
+    let mut connecting = Connecting { task, publisher, limits, ready_since: None };
     let Err(failure) = contained(&task.metrics, connecting.run()).await;
     SessionEnd { failure, ready_since: connecting.ready_since }
 }
@@ -116,7 +119,7 @@ async fn attempt(
 struct Connecting<'s> {
     task: &'s SessionTask,
     publisher: &'s SessionPublisher,
-    announcements: &'s Announcements,
+    limits: &'s Limits,
     /// Since when the connection has been usable.
     ready_since: Option<Instant>,
 }
@@ -200,23 +203,22 @@ impl Connecting<'_> {
         let SessionTask { settings, tables, cadences, .. } = self.task;
         let is_new = known.latest.as_ref() != Some(&response);
         let current = self.publisher.session();
-        if !is_new && current.as_ref().is_none_or(|session| !session.cache.has_mixed_revisions()) {
+        if !is_new && current.as_ref().is_none_or(|session| !session.cache.is_outdated()) {
             return;
         }
-        if let Some(latest) = &known.latest
-            && !known.view_changes.allow(latest, &response)
-        {
+        if !self.limits.view_changes.allow(&response, known.latest.is_none()) {
             if let Some(similar) = known.log_limit.turn() {
                 let backend = &settings.name;
                 tracing::warn!(
                     %backend,
                     similar,
-                    "backend changes too often what it requests; its latest handshake is not used yet"
+                    "backend changes too often what it requests; its latest handshake is not used yet (do its replicas have the same version and rules?)"
                 );
             }
-            if let Some(session) = current.filter(|_| latest.revision != response.revision) {
-                // Answers of the previous revision must not be used either.
-                session.cache.mark_mixed_revisions();
+            if let Some(session) = current {
+                session.outdated.store(true, Ordering::Relaxed);
+                // Cached answers are of a backend that requested something else.
+                session.cache.mark_outdated();
             }
             return;
         }
@@ -232,10 +234,16 @@ impl Connecting<'_> {
             cache.mark_impure();
         }
         if is_new {
-            self.announcements.log(settings, &info);
+            self.limits.announcements.log(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
-        self.publisher.publish(Ok(Session { connection, info, cache, tables }));
+        self.publisher.publish(Ok(Session {
+            connection,
+            info,
+            cache,
+            tables,
+            outdated: AtomicBool::new(false),
+        }));
         known.latest = Some(response);
     }
 
@@ -257,7 +265,6 @@ struct Known {
     streams: Streams,
     /// The latest accepted handshake.
     latest: Option<GetInfoResponse>,
-    view_changes: ViewChanges,
     log_limit: RateLimitedLog,
 }
 
@@ -274,7 +281,6 @@ impl Known {
             streams: Streams::new(task, Arc::clone(&connection)),
             connection,
             latest: None,
-            view_changes: ViewChanges::default(),
             log_limit: RateLimitedLog::default(),
         }
     }

@@ -61,6 +61,7 @@ pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
         normalization: None,
         asked: u32::try_from(asked).unwrap(),
         known: 0,
+        reads_of_pods: None,
         rejected: 0,
         clamped: 0,
         seconds: 0.0012,

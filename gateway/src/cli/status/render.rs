@@ -10,7 +10,7 @@ use super::Report;
 use crate::{
     api::{
         BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
-        Severity, Status, TableStatus, VerbStatus,
+        ReadsStatus, Severity, Status, TableStatus, VerbStatus,
     },
     cli::text::{NOTHING, Table, ago, bytes, clean, counted, duration, moment, number, share},
 };
@@ -69,6 +69,9 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
     write!(out, "\n{}", connections(&status.backends))?;
     if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
         write!(out, "\n{}", calls(&status.backends, now))?;
+    }
+    if status.backends.iter().flat_map(|backend| &backend.verbs).any(|verb| verb.reads.is_some()) {
+        write!(out, "\n{}", reads(&status.backends))?;
     }
     Ok(())
 }
@@ -143,7 +146,7 @@ fn state(backend: &BackendStatus) -> String {
 }
 
 fn reported_version(handshake: &Handshake) -> String {
-    let Handshake { name, version, revision, holds_nodes } = handshake;
+    let Handshake { name, version, revision, holds_nodes, .. } = handshake;
     let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
     let holds_nodes = if *holds_nodes { "holds the nodes" } else { "" };
     let parts = [format!("{name} {version}").trim_end().to_owned(), revision, holds_nodes.to_owned()];
@@ -180,6 +183,29 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
         }
     }
     table
+}
+
+/// The table of what backends are sent.
+fn reads(backends: &[BackendStatus]) -> Table {
+    let mut table = Table::new(["BACKEND", "VERB", "READS OF PODS", "READS OF NODES"], 0..0);
+    for backend in backends {
+        for BackendVerb { verb, reads, .. } in &backend.verbs {
+            if let Some(ReadsStatus { pods, nodes }) = reads {
+                table.row([backend.name.as_str(), verb, &first(pods), &first(nodes)]);
+            }
+        }
+    }
+    table
+}
+
+/// The first entries of a list in words, which may name a thousand keys; `-o json` has all.
+fn first(words: &str) -> String {
+    const MOST: usize = 6;
+    let entries: Vec<_> = words.split(", ").collect();
+    match entries.split_at_checked(MOST) {
+        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
+        _ => words.to_owned(),
+    }
 }
 
 /// A verb that is not supported comes first: this is worse than a failed call.

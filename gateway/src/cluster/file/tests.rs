@@ -13,7 +13,7 @@ use super::NodeFile;
 use crate::{
     cluster::table::{NodeTable, ViewId},
     contract::row::RowView,
-    object::annotations::AnnotationPrefixes,
+    object::view::KeyPrefixes,
 };
 
 fn nodes(names: &[&str]) -> String {
@@ -106,7 +106,7 @@ async fn the_file_is_read_again_when_a_backend_needs_json() {
     let table = Arc::new(NodeTable::new());
     let file = NodeFile::open(path, &table).unwrap();
     // Before the file is followed: the request must not be lost.
-    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
+    let view = table.register(RowView::FactsAndRaw(KeyPrefixes::default().into())).leak();
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
     table.complete(view).await;
     assert_eq!(known(&table, view), ["a"]);

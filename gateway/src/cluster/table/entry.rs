@@ -11,10 +11,12 @@ use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use prost::Message;
 
 use crate::{
-    contract::row::{RowMessage, RowView},
+    contract::{
+        facts,
+        row::{RowMessage, RowView},
+    },
     object::{
         ObjectError,
-        annotations::AnnotationPrefixes,
         node::{self, ObjectNode},
     },
 };
@@ -32,7 +34,7 @@ pub(super) struct NodeEntry {
 
 impl NodeEntry {
     pub(super) fn new(object: &ObjectNode<'_>, raw: Option<&[u8]>) -> Self {
-        let facts = object.facts(&AnnotationPrefixes::all()).encode_to_vec().into();
+        let facts = object.facts().encode_to_vec().into();
         Self { facts: Some(facts), raw: raw.map(Bytes::copy_from_slice) }
     }
 
@@ -52,11 +54,11 @@ impl NodeEntry {
         let usage =
             if view.wants_usage() { Some(usages?.get(name).cloned().unwrap_or_default()) } else { None };
         let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
-        let facts = match view.annotations() {
-            Some(annotations) => Some(self.facts(annotations)?),
+        let facts = match view.facts() {
+            Some(view) => Some(facts::in_view(self.facts.as_ref()?, view)),
             None => None,
         };
-        let row = RowMessage { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
+        let row = RowMessage { name, facts: facts.as_deref(), raw, usage: usage.as_ref() };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);
@@ -69,12 +71,9 @@ impl NodeEntry {
         Some(entry)
     }
 
-    /// The node's facts with these annotations.
-    pub(super) fn facts(&self, annotations: &AnnotationPrefixes) -> Option<NodeFacts> {
-        let mut facts =
-            NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
-        facts.annotations.retain(|key, _| annotations.want(key));
-        Some(facts)
+    /// The node's facts; `None` if only its name is known.
+    pub(super) fn facts(&self) -> Option<NodeFacts> {
+        Some(NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself"))
     }
 }
 

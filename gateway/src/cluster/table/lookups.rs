@@ -70,14 +70,20 @@ impl LatestLookups {
         Some(NodeRows { all: lookup.rows, positions: Some(positions) })
     }
 
-    /// Stores a look-up in place of the previous one.
-    pub(super) fn store<'n>(
+    /// The nodes as they were looked up in another view, if these are the same ones in this version of the table. The
+    /// views of a call follow each other.
+    pub(super) fn in_another_view<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str>,
-        (view, version): (ViewId, u64),
-        rows: &NodeRows,
-    ) {
-        let names = Arc::new(JoinedNames::new(names));
+        version: u64,
+    ) -> Option<LookedUp> {
+        let is_same = |lookup: &&Lookup| lookup.version == version && lookup.rows.len() == names.len();
+        let Lookup { names: known, rows, .. } = self.0.lock().iter().rfind(is_same).cloned()?;
+        known.are(names).then_some(LookedUp { names: known, rows })
+    }
+
+    /// Stores a look-up in place of the previous one.
+    pub(super) fn store(&self, names: Arc<JoinedNames>, (view, version): (ViewId, u64), rows: &NodeRows) {
         let lookup = Lookup { view, version, names, rows: Arc::clone(&rows.all) };
         let mut lookups = self.0.lock();
         let previous = lookups.iter().position(|previous| previous.view == view);
@@ -89,21 +95,45 @@ impl LatestLookups {
     }
 }
 
+/// Nodes that were looked up.
+#[derive(Debug)]
+pub(super) struct LookedUp {
+    pub(super) names: Arc<JoinedNames>,
+    rows: Arc<Vec<NodeRow>>,
+}
+
+impl LookedUp {
+    /// Their slots.
+    pub(super) fn slots(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.rows.iter().map(|row| row.slot)
+    }
+}
+
 /// Names in one text.
 #[derive(Debug, Default)]
-struct JoinedNames {
+pub(super) struct JoinedNames {
     text: String,
     ends: Vec<usize>,
 }
 
 impl JoinedNames {
-    fn new<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
+    pub(super) fn new<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
         let mut all = Self { text: String::new(), ends: Vec::with_capacity(names.len()) };
         for name in names {
             all.text.push_str(name);
             all.ends.push(all.text.len());
         }
         all
+    }
+
+    /// Whether these are the same names in the same order.
+    fn are<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>) -> bool {
+        let (text, mut begin) = (self.text.as_bytes(), 0);
+        names.len() == self.ends.len()
+            && names.zip(&self.ends).all(|(name, end)| {
+                let known = &text[std::mem::replace(&mut begin, *end)..*end];
+                known == name.as_bytes()
+            })
     }
 
     /// The positions of these names; `None` if one is missing or the order differs.
@@ -135,7 +165,10 @@ mod tests {
             let mut ahead = (0_u32..).zip(&known);
             let positions: Option<Vec<u32>> =
                 names.iter().map(|name| ahead.find(|(_, known)| *known == name).map(|(at, _)| at)).collect();
-            prop_assert_eq!(JoinedNames::new(known.iter().copied()).positions_of(names.iter().copied()), positions);
+            let joined = JoinedNames::new(known.iter().copied());
+            prop_assert_eq!(joined.positions_of(names.iter().copied()), positions);
+            prop_assert_eq!(joined.are(names.iter().copied()), known == names);
+            prop_assert!(joined.are(known.iter().copied()));
         }
     }
 }

@@ -34,7 +34,10 @@ pub(super) type TableSlot = Vec<Option<RowState>>;
 #[derive(Debug, Default)]
 pub struct TableSnapshot {
     pub(super) slot_of: NodeNames<u32>,
-    pub(super) slots: Vec<TableSlot>,
+    /// By view, then by slot: the rows of a call are close together.
+    pub(super) columns: Vec<Vec<Option<RowState>>>,
+    /// The number of slots that nodes have had.
+    pub(super) slots: usize,
     /// The version of the latest change; no row has a later one.
     pub(super) version: u64,
     /// The generation of all row ids.
@@ -45,27 +48,42 @@ pub struct TableSnapshot {
 impl TableSnapshot {
     /// Sets a node's rows; returns the old ones, to be freed after the lock.
     pub(super) fn put(&mut self, name: &Arc<str>, position: u32, slot: TableSlot) -> TableSlot {
-        let index = position as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, TableSlot::default);
-        }
+        self.slots = self.slots.max(position as usize + 1);
         self.slot_of.insert(Arc::clone(name), position);
-        self.log.push(self.version, position, self.slots.len());
-        std::mem::replace(&mut self.slots[index], slot)
+        self.log.push(self.version, position, self.slots);
+        self.replace_rows(position, slot)
+    }
+
+    /// Sets the rows of a slot, and removes those of the views that `rows` lacks.
+    fn replace_rows(&mut self, position: u32, mut rows: TableSlot) -> TableSlot {
+        let (index, views) = (position as usize, rows.len().max(self.columns.len()));
+        self.columns.resize_with(views, Vec::new);
+        rows.resize_with(views, || None);
+        for (column, row) in self.columns.iter_mut().zip(&mut rows) {
+            if column.len() <= index && row.is_some() {
+                column.resize_with(index + 1, || None);
+            }
+            if let Some(known) = column.get_mut(index) {
+                std::mem::swap(known, row);
+            }
+        }
+        rows
     }
 
     /// Removes a node; returns its rows, to be freed after the lock.
     pub(super) fn remove(&mut self, name: &str) -> TableSlot {
         let Some(position) = self.slot_of.remove(name) else { return TableSlot::default() };
-        self.log.push(self.version, position, self.slots.len());
-        self.slots.get_mut(position as usize).map(std::mem::take).unwrap_or_default()
+        self.log.push(self.version, position, self.slots);
+        self.replace_rows(position, TableSlot::new())
     }
 
     /// The node's row in this view; `None` if the node, or something that the view contains, is unknown.
     pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow> {
-        let slot = *self.slot_of.get(name)?;
-        let row = self.at(slot, view)?.clone();
-        Some(NodeRow { slot, state: row })
+        self.row_at(*self.slot_of.get(name)?, view)
+    }
+
+    fn row_at(&self, slot: u32, view: ViewId) -> Option<NodeRow> {
+        Some(NodeRow { slot, state: self.at(slot, view)?.clone() })
     }
 
     /// Whether there is a node of this name.
@@ -75,9 +93,22 @@ impl TableSnapshot {
 
     /// The rows of these nodes in this view.
     pub fn rows<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
-        let (mut rows, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
-        for (position, name) in (0..).zip(names) {
-            match self.row(name, view) {
+        self.found(names.map(|name| self.row(name, view)))
+    }
+
+    /// The rows of the nodes in these slots in this view, if this is still the table's version.
+    pub(super) fn rows_at(
+        &self,
+        slots: impl ExactSizeIterator<Item = u32>,
+        (view, version): (ViewId, u64),
+    ) -> Option<Found> {
+        (self.version == version).then(|| self.found(slots.map(|slot| self.row_at(slot, view))))
+    }
+
+    fn found(&self, known: impl ExactSizeIterator<Item = Option<NodeRow>>) -> Found {
+        let (mut rows, mut unknown) = (Vec::with_capacity(known.len()), Vec::new());
+        for (position, row) in (0..).zip(known) {
+            match row {
                 Some(row) => rows.push(row),
                 None => unknown.push(position),
             }
@@ -98,13 +129,13 @@ impl TableSnapshot {
 
     /// The number of slots. All slots of nodes are below it.
     pub fn slots(&self) -> usize {
-        self.slots.len()
+        self.slots
     }
 
     /// The row of the node in this slot; `None` if no node has the slot, or something that the view contains is
     /// unknown.
     pub fn at(&self, slot: u32, view: ViewId) -> Option<&RowState> {
-        self.slots.get(slot as usize)?.get(view.0)?.as_ref()
+        self.columns.get(view.0)?.get(slot as usize)?.as_ref()
     }
 
     /// The generation of all row ids. Each generation requires a new table at a backend.

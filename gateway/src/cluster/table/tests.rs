@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeRow, NodeRows};
 use proptest::prelude::*;
 use prost::Message;
@@ -9,8 +10,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{Column, NodeTable, ViewId};
 use crate::{
-    contract::row::{RowView, encode_object},
-    object::{annotations::AnnotationPrefixes, node},
+    contract::row::RowView,
+    object::{node, view::KeyPrefixes},
 };
 
 impl NodeTable {
@@ -38,11 +39,11 @@ fn json(name: &str, zone: &str, heartbeat: u32) -> Vec<u8> {
 }
 
 fn facts() -> RowView {
-    RowView::Facts(AnnotationPrefixes::new(["acme.io/"]).into())
+    RowView::Facts(KeyPrefixes::new(["acme.io/"]).into())
 }
 
 fn raw() -> RowView {
-    RowView::FactsAndRaw(AnnotationPrefixes::all().into())
+    RowView::FactsAndRaw(KeyPrefixes::all().into())
 }
 
 fn replace(table: &NodeTable, nodes: &[Vec<u8>]) {
@@ -59,11 +60,16 @@ fn row(table: &NodeTable, name: &str, view: ViewId) -> Option<NodeRow> {
     rows.pop()
 }
 
-/// The row that a request with the node's object would have.
+/// The row of a node in a view without a declaration.
 fn direct(view: &RowView, json: &[u8]) -> NodeRow {
-    let mut body = Vec::new();
-    encode_object(view, &node::parse(json).unwrap(), json, &mut body);
-    NodeRows::decode(&*body).unwrap().rows.remove(0)
+    let node = node::parse(json).unwrap();
+    let facts = view.facts().map(|view| {
+        let mut facts = node.facts();
+        facts.annotations.retain(|key, _| view.annotations.prefixes.want(key));
+        facts
+    });
+    let raw_json = if view.wants_raw() { Bytes::copy_from_slice(json) } else { Bytes::new() };
+    NodeRow { name: node.name().to_owned(), facts, raw_json, usage: None }
 }
 
 /// Writes the rows of nodes that were known before the view.
@@ -86,10 +92,8 @@ fn rows_are_those_of_a_request_with_objects() {
     let early_ids = early.clone().map(|view| table.register(view).leak());
     let node = json("n1", "a", 1);
     assert!(table.apply(&node).unwrap());
-    let late = [
-        RowView::Facts(AnnotationPrefixes::all().into()),
-        RowView::FactsAndRaw(AnnotationPrefixes::default().into()),
-    ];
+    let late =
+        [RowView::Facts(KeyPrefixes::all().into()), RowView::FactsAndRaw(KeyPrefixes::default().into())];
     let late_ids = late.clone().map(|view| table.register(view).leak());
     for view in late_ids {
         fill(&table, view);
@@ -187,7 +191,7 @@ fn json_is_requested_once_and_kept_from_then_on() {
     replace(&table, &[json("n1", "a", 1)]);
     assert_eq!(row(&table, "n1", first), Some(direct(&raw(), &json("n1", "a", 1))));
 
-    let second = RowView::FactsAndRaw(AnnotationPrefixes::default().into());
+    let second = RowView::FactsAndRaw(KeyPrefixes::default().into());
     let id = table.register(second.clone()).leak();
     fill(&table, id);
     assert!(!wanted.has_changed().unwrap());
@@ -197,7 +201,7 @@ fn json_is_requested_once_and_kept_from_then_on() {
 #[test]
 fn a_reader_gets_the_slots_that_have_changed_since_a_version() {
     let table = NodeTable::new();
-    table.register(facts()).leak();
+    let view = table.register(facts()).leak();
     let names: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
     replace(&table, &names.iter().map(|name| json(name, "a", 1)).collect::<Vec<_>>());
     let since = |version| table.read().changed_since(version).map(Iterator::collect::<Vec<_>>);
@@ -208,6 +212,7 @@ fn a_reader_gets_the_slots_that_have_changed_since_a_version() {
     table.remove("n8");
     let slots = since(listed).unwrap();
     assert_eq!(slots.len(), 2);
+    assert_eq!([0, 1].map(|at| table.read().at(slots[at], view).is_some()), [true, false]);
     // A new node gets a free slot, and a heartbeat is not a change.
     table.apply(&json("n50", "a", 1)).unwrap();
     table.apply(&json("n7", "b", 2)).unwrap();
@@ -312,8 +317,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn view(number: u8) -> RowView {
-    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all().into()), raw()][usize::from(number)]
-        .clone()
+    [RowView::Name, facts(), RowView::Facts(KeyPrefixes::all().into()), raw()][usize::from(number)].clone()
 }
 
 proptest! {
@@ -438,7 +442,7 @@ fn a_call_gets_the_rows_of_its_own_nodes() {
     for _ in 0..2 {
         send(&table, &json("n1", "a", 1), early);
         send(&table, &json("n1", "b", 1), early);
-        let late = table.register(RowView::Facts(AnnotationPrefixes::all().into())).leak();
+        let late = table.register(RowView::Facts(KeyPrefixes::all().into())).leak();
         let line = send(&table, &json("n1", "a", 1), late);
         let row = NodeRows::decode(&*line.state.bytes).unwrap().rows.remove(0);
         assert_eq!(row.facts.unwrap().labels["zone"], "a");
@@ -490,4 +494,60 @@ fn rows_without_columns_are_dropped() {
     assert!(table.read().row("n1", place).is_none());
     fill(&table, place);
     assert_eq!(row(&table, "n1", place).unwrap(), direct(&RowView::Name, &json("n1", "a", 1)));
+}
+
+/// Whether the rows of these nodes follow each other in memory.
+fn are_in_one_piece(table: &NodeTable, nodes: std::ops::Range<u32>, view: ViewId) -> bool {
+    let read = table.read();
+    let mut rows: Vec<_> =
+        nodes.map(|node| read.row(&format!("n{node}"), view).unwrap().state.bytes).collect();
+    rows.sort_by_key(|row| row.as_ptr());
+    rows.array_windows().all(|[row, next]| row.as_ptr_range().end == next.as_ptr())
+}
+
+#[test]
+fn rows_that_are_written_together_are_in_one_piece_of_memory() {
+    let table = NodeTable::new();
+    let views = [facts(), RowView::Name].map(|view| table.register(view).leak());
+    let mut nodes: Vec<_> = (0..5).map(|node| json(&format!("n{node}"), "z", 0)).collect();
+    replace(&table, &nodes);
+    assert!(views.into_iter().all(|view| are_in_one_piece(&table, 0..5, view)));
+    let filled = table.register(RowView::Facts(KeyPrefixes::all().into())).leak();
+    fill(&table, filled);
+    assert!(are_in_one_piece(&table, 0..5, filled));
+    nodes[2] = json("n2", "another", 0);
+    table.apply(&nodes[2]).unwrap();
+    assert!(!are_in_one_piece(&table, 0..5, filled));
+    nodes[3] = json("n3", "another", 0);
+    replace(&table, &nodes);
+    assert!(are_in_one_piece(&table, 0..5, filled), "a list leaves nothing of earlier pieces");
+}
+
+#[test]
+fn the_rows_of_another_view_are_those_of_the_same_nodes() {
+    let table = NodeTable::new();
+    let [first, second] = [facts(), RowView::Name].map(|view| table.register(view).leak());
+    let apply = |name| table.apply(&json(name, "z", 0)).unwrap();
+    let names = ["a", "b"];
+    let slots = |view| {
+        let found = table.look_up(names.into_iter(), view);
+        found.rows.iter().map(|row| row.slot).collect::<Vec<_>>()
+    };
+    let row_names = |view| {
+        let found = table.look_up(names.into_iter(), view);
+        let decoded = found
+            .rows
+            .iter()
+            .map(|row| NodeRows::decode(row.state.bytes.clone()).unwrap().rows[0].name.clone());
+        decoded.collect::<Vec<_>>()
+    };
+    assert!(names.into_iter().all(apply));
+    let before = slots(first);
+    // "c" gets the slot of "a", which gets another one.
+    table.remove("a");
+    apply("c");
+    apply("a");
+    assert_eq!(row_names(second), names);
+    assert_ne!(slots(second), before);
+    assert_eq!(slots(first), slots(second));
 }

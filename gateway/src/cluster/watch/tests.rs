@@ -31,7 +31,7 @@ use crate::{
         table::{NodeTable, ViewId},
     },
     contract::row::RowView,
-    object::annotations::AnnotationPrefixes,
+    object::view::KeyPrefixes,
 };
 
 /// Much longer than any test takes on a slow machine.
@@ -193,13 +193,13 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     ])
     .await;
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     let watching = begin(&table, client, short_pauses());
 
     scripted.within(table.synced()).await;
     scripted.within(until(&table, facts, &["n1 b", "n3 a", "n4 b"])).await;
     scripted.within(until(&table, facts, &["n1 c", "n4 d"])).await;
-    let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
+    let raw = table.register(RowView::FactsAndRaw(KeyPrefixes::default().into())).leak();
     scripted.within(table.complete(raw)).await;
     scripted.within(until(&table, raw, &["n1 c", "n2 d"])).await;
 
@@ -231,7 +231,7 @@ async fn an_invalid_node_does_not_affect_others() {
     ])
     .await;
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     let watching = begin(&table, client, short_pauses());
     scripted.within(until(&table, facts, &["n1 a", "n3 a", "n4 a"])).await;
     watching.abort();
@@ -323,7 +323,7 @@ async fn requests_without_an_answer_are_repeated() {
     let router = Router::new().fallback(move |uri| silent_at_first(Arc::clone(&state), uri));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     // If an answer takes longer on a slow machine, the request is repeated, too.
     let watching = begin(&table, client(address, Duration::from_millis(300)).await, short_pauses());
     let synced = until(&table, facts, &["n1 b"]);
@@ -637,7 +637,7 @@ async fn after_an_expired_continue_token_the_list_is_requested_without_pages() {
         |_, _| (200, String::new(), After::Silence),
     );
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     let watching = begin(&table, apiserver.client(), Backoff::default());
     timeout(seconds(1), table.synced()).await.unwrap();
     assert_eq!(

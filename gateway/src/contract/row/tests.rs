@@ -1,12 +1,18 @@
 //! Rows, decoded with the generated types.
 
-use extender_policy_api::v1alpha1::{NodeRow, NodeRows, NodeView};
+use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;
 use prost::Message;
 
 use crate::{
-    contract::row::{RowMessage, RowView, encode_object, name_alone},
-    object::{annotations::AnnotationPrefixes, node},
+    contract::{
+        facts::in_view,
+        row::{RowMessage, RowView, name_alone},
+    },
+    object::{
+        node,
+        view::{KeyPrefixes, NodeFactsView},
+    },
 };
 
 const JSON: &[u8] = br#"{"metadata":{"name":"n1","labels":{"zone":"a"},"annotations":{"a":"1","b":"2"}},
@@ -16,10 +22,19 @@ fn decode(body: &[u8]) -> Vec<NodeRow> {
     NodeRows::decode(body).unwrap().rows
 }
 
+/// The node's entry in a view.
+fn entry(view: &RowView) -> Vec<u8> {
+    let node = node::parse(JSON).unwrap();
+    let facts = view.facts().map(|view| in_view(&node.facts().encode_to_vec(), view));
+    let raw = view.wants_raw().then_some(JSON);
+    let mut body = Vec::new();
+    RowMessage { name: node.name(), facts: facts.as_deref(), raw, usage: None }.encode(&mut body);
+    body
+}
+
 #[test]
 fn a_row_holds_what_its_view_says() {
-    let node = node::parse(JSON).unwrap();
-    let (some, all) = (AnnotationPrefixes::new(["a"]), AnnotationPrefixes::all());
+    let (some, all) = (KeyPrefixes::new(["a"]), KeyPrefixes::all());
     let cases = [
         (RowView::Name, None, &b""[..]),
         (RowView::Facts(some.clone().into()), Some(&some), b""),
@@ -27,31 +42,62 @@ fn a_row_holds_what_its_view_says() {
         (RowView::FactsAndRaw(some.clone().into()), Some(&some), JSON),
     ];
     for (view, annotations, raw) in cases {
-        let mut body = Vec::new();
-        encode_object(&view, &node, JSON, &mut body);
-        let facts = annotations.map(|annotations| node.facts(annotations));
+        let facts = annotations.map(|annotations| {
+            let mut facts = node::parse(JSON).unwrap().facts();
+            facts.annotations.retain(|key, _| annotations.want(key));
+            facts
+        });
         let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into(), usage: None };
-        assert_eq!(decode(&body), [expected], "{view:?}");
+        assert_eq!(decode(&entry(&view)), [expected], "{view:?}");
     }
 }
 
 #[test]
+fn a_table_says_what_its_rows_hold() {
+    let prefixes = RowView::Facts(KeyPrefixes::new(["a"]).into()).described();
+    assert_eq!((prefixes.annotation_prefixes, prefixes.reads), (vec!["a".to_owned()], None));
+    let map = |keys: &[&str], prefixes: &[&str]| {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        MapReads { keys: owned(keys), prefixes: owned(prefixes) }
+    };
+    let parts = vec![NodePart::Taints.into(), NodePart::Allocatable.into()];
+    let reads =
+        NodeReads { parts, labels: Some(map(&["a", "b"], &[])), annotations: Some(map(&[], &["x/"])) };
+    let described = |reads: &NodeReads| RowView::Facts(NodeFactsView::from(reads).into()).described();
+    let view = described(&reads);
+    assert_eq!((view.annotation_prefixes, view.reads), (Vec::new(), Some(reads)));
+    let unordered = NodeReads {
+        parts: vec![NodePart::Capacity.into(), NodePart::Taints.into()],
+        labels: Some(map(&["a"], &["x/y", "x/", "b/", "x/"])),
+        annotations: Some(MapReads::default()),
+    };
+    let canonical = NodeReads {
+        parts: vec![NodePart::Taints.into(), NodePart::Capacity.into()],
+        labels: Some(map(&["a"], &["b/", "x/"])),
+        annotations: None,
+    };
+    assert_eq!(described(&unordered).reads, Some(canonical));
+    assert_eq!(described(&NodeReads::default()).reads, Some(NodeReads::default()), "not everything");
+}
+
+#[test]
 fn equal_views_of_the_handshake_are_one_view() {
-    let view = |prefixes: [&str; 2]| RowView::new(NodeView::Facts, AnnotationPrefixes::new(prefixes).into());
+    let view = |prefixes: [&str; 2]| RowView::new(NodeView::Facts, KeyPrefixes::new(prefixes).into());
     assert_eq!(view(["b", "a"]), view(["a", "b"]));
-    assert_eq!(RowView::new(NodeView::Name, AnnotationPrefixes::all().into()), Some(RowView::Name));
-    assert_eq!(RowView::new(NodeView::Unspecified, AnnotationPrefixes::all().into()), None);
+    assert_eq!(RowView::new(NodeView::Name, KeyPrefixes::all().into()), Some(RowView::Name));
+    assert_eq!(RowView::new(NodeView::Unspecified, KeyPrefixes::all().into()), None);
 }
 
 proptest! {
     #[test]
     fn entries_concatenate_to_a_message(names in proptest::collection::vec("\\PC{0,200}", 0..20), raw in "\\PC{0,300}") {
-        let facts = node::parse(JSON).unwrap().facts(&AnnotationPrefixes::all());
+        let facts = node::parse(JSON).unwrap().facts();
+        let encoded = facts.encode_to_vec();
         let mut body = Vec::new();
         let mut length = 0;
         for name in &names {
             body.extend_from_slice(&name_alone(name));
-            let row = RowMessage { name, facts: Some(&facts), raw: Some(raw.as_bytes()), usage: None };
+            let row = RowMessage { name, facts: Some(&encoded), raw: Some(raw.as_bytes()), usage: None };
             length += row.encoded_len();
             row.encode(&mut body);
         }

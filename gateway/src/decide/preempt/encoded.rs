@@ -13,7 +13,7 @@ use crate::{
     cluster::table::Found,
     contract::{
         nodes::{NodesField, Rows},
-        pod::{PodView, pod_message},
+        pod::{PodView, pod_field, pod_message},
         row::{self, RowView},
     },
     object,
@@ -22,6 +22,10 @@ use crate::{
 /// The request for candidates, in a backend's views.
 #[derive(Debug, Default)]
 pub(super) struct EncodedVictims {
+    /// The pod that needs room.
+    pub(super) pod: Bytes,
+    /// The id of the declaration that the views are from.
+    pub(super) reads_id: u32,
     /// The candidates in it, in order.
     pub(super) candidates: Vec<Candidate>,
     /// Their nodes; `None` if there are none.
@@ -64,13 +68,14 @@ impl Decider {
         // If all are too large, the call fails, and the failure policy applies.
         let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
-        let mut encoded = EncodedVictims::default();
+        let pod = pod_field(call.pod, &plan.pod, &call.request.pod());
+        let mut encoded = EncodedVictims { pod, reads_id: plan.reads_id, ..EncodedVictims::default() };
         let mut budget = Budget { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
             let why = match row {
                 CandidateRow::Row(row) if !is_oversize(&row) => {
                     rows.push(&row);
-                    encoded.messages.push(self.message((call, candidate), &session.info.pod, &mut budget)?);
+                    encoded.messages.push(self.message((call, candidate), &plan.pod, &mut budget)?);
                     encoded.candidates.push(candidate.clone());
                     continue;
                 }

@@ -5,11 +5,11 @@ use extender_policy_api::v1alpha1::{
 };
 use serde_json::{Value, json};
 
-use crate::object::{annotations::AnnotationPrefixes, pod};
+use crate::object::{pod, view::PodFactsView};
 
 fn fact(affinity: &Value) -> Option<NodeAffinity> {
     let json = json!({"spec": {"affinity": affinity}}).to_string();
-    pod::parse(json.as_bytes()).unwrap().facts(&AnnotationPrefixes::default()).node_affinity
+    pod::parse(json.as_bytes()).unwrap().facts(&PodFactsView::default()).node_affinity
 }
 
 fn requirement(key: &str, operator: &str, values: &[&str]) -> NodeSelectorRequirement {

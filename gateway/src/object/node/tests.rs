@@ -6,7 +6,6 @@ use extender_policy_api::v1alpha1::{NodeFacts, Resources, Taint};
 use serde_json::{Value, json};
 
 use super::parse;
-use crate::object::annotations::AnnotationPrefixes;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -35,13 +34,13 @@ fn node(version: &str, heartbeat: &str) -> Value {
     })
 }
 
-fn facts(json: &Value, annotations: &AnnotationPrefixes) -> NodeFacts {
-    parse(json.to_string().as_bytes()).unwrap().facts(annotations)
+fn facts(json: &Value) -> NodeFacts {
+    parse(json.to_string().as_bytes()).unwrap().facts()
 }
 
 #[test]
 fn tells_what_policies_want_to_know() {
-    let told = facts(&node("1", "t"), &AnnotationPrefixes::new(["acme.io/"]));
+    let told = facts(&node("1", "t"));
     let others = |name: &str, amount| BTreeMap::from([(name.to_owned(), amount)]);
     let taint = |key: &str, value: &str, effect: &str| Taint {
         key: key.into(),
@@ -50,7 +49,7 @@ fn tells_what_policies_want_to_know() {
     };
     let expected = NodeFacts {
         labels: map(&[("escaped", "<ok>"), ("zone", "a")]),
-        annotations: map(&[("acme.io/rack", "r1")]),
+        annotations: map(&[("acme.io/rack", "r1"), ("node.alpha.kubernetes.io/ttl", "0")]),
         taints: vec![taint("b", "", "NoSchedule"), taint("a", "v", "NoExecute")],
         unschedulable: true,
         conditions: map(&[("Ready", "True")]),
@@ -68,24 +67,21 @@ fn tells_what_policies_want_to_know() {
             pods: 110,
             others: others("hugepages-2Mi", 0),
         }),
+        ..NodeFacts::default()
     };
     assert_eq!(told, expected);
 }
 
 #[test]
 fn a_heartbeat_changes_no_fact() {
-    let all = AnnotationPrefixes::all();
-    assert_eq!(facts(&node("1", "08:53"), &all), facts(&node("2", "08:54"), &all));
+    assert_eq!(facts(&node("1", "08:53")), facts(&node("2", "08:54")));
 }
 
 #[test]
 fn nulls_and_absences_are_defaults() {
     let odd = json!({"kind": "Node", "metadata": {"name": "n", "labels": null}, "spec": null,
         "status": {"capacity": null, "allocatable": {}, "conditions": null}});
-    let told = facts(&odd, &AnnotationPrefixes::all());
+    let told = facts(&odd);
     assert_eq!(told, NodeFacts::default(), "nothing reported is not the same as nothing offered");
-    assert_eq!(
-        facts(&json!({"metadata": {"name": "n"}, "spec": {"taints": null}}), &AnnotationPrefixes::all()),
-        told
-    );
+    assert_eq!(facts(&json!({"metadata": {"name": "n"}, "spec": {"taints": null}})), told);
 }

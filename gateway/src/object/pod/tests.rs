@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::{OwnerReference, Toleration, Volume};
 use serde_json::{Value, json};
 
 use super::parse;
-use crate::object::annotations::AnnotationPrefixes;
+use crate::object::view::{KeyPrefixes, PodFactsView};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -46,7 +46,7 @@ fn replica() -> Value {
 fn facts_of_a_replica() {
     let json = replica().to_string();
     let pod = parse(json.as_bytes()).unwrap();
-    let facts = pod.facts(&AnnotationPrefixes::new(["acme.io/"]));
+    let facts = pod.facts(&KeyPrefixes::new(["acme.io/"]).into());
     assert_eq!(facts.namespace, "shop");
     assert_eq!(facts.labels, map(&[("app", "web"), ("quote\"d", "a\tb")]));
     assert_eq!(facts.annotations, map(&[("acme.io/team", "a")]));
@@ -80,7 +80,7 @@ fn what_differs_between_siblings_is_identity() {
     let json = replica().to_string();
     let sibling = json.replace("x2x", "q4q").replace("x1y2z", "s5t6u").replace("\"u1\"", "\"u9\"");
     let (pod, sibling) = (parse(json.as_bytes()).unwrap(), parse(sibling.as_bytes()).unwrap());
-    assert_eq!(pod.facts(&AnnotationPrefixes::all()), sibling.facts(&AnnotationPrefixes::all()));
+    assert_eq!(pod.facts(&PodFactsView::complete()), sibling.facts(&PodFactsView::complete()));
 
     let identity = pod.identity();
     assert_eq!((&*identity.name, &*identity.uid), ("web-7d9-x2x", "u1"));
@@ -90,7 +90,7 @@ fn what_differs_between_siblings_is_identity() {
     let volume = |name: &str, claim: &str| Volume { name: name.into(), claim: claim.into() };
     let volumes =
         [volume("shared", "archive"), volume("own", ""), volume("scratch", ""), volume("config", "")];
-    assert_eq!(pod.facts(&AnnotationPrefixes::all()).volumes, volumes);
+    assert_eq!(pod.facts(&PodFactsView::complete()).volumes, volumes);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn nulls_and_absences_are_defaults() {
     assert_eq!(parse(reported.to_string().as_bytes()).unwrap().share(), bare.share());
     for json in [odd.to_string(), json!({"metadata": null, "spec": null}).to_string()] {
         let pod = parse(json.as_bytes()).unwrap();
-        assert_eq!(pod.facts(&AnnotationPrefixes::all()), bare.facts(&AnnotationPrefixes::all()), "{json}");
+        assert_eq!(pod.facts(&PodFactsView::complete()), bare.facts(&PodFactsView::complete()), "{json}");
         assert_eq!(pod.identity(), bare.identity(), "{json}");
     }
     let inner = json!({
@@ -120,7 +120,7 @@ fn nulls_and_absences_are_defaults() {
                  "tolerations": [{"tolerationSeconds": null}],
                  "volumes": [{"persistentVolumeClaim": null, "ephemeral": null}]},
     });
-    let facts = parse(inner.to_string().as_bytes()).unwrap().facts(&AnnotationPrefixes::all());
+    let facts = parse(inner.to_string().as_bytes()).unwrap().facts(&PodFactsView::complete());
     assert_eq!(facts.labels, map(&[("a", "")]));
     assert_eq!(facts.owner, None);
     assert_eq!(facts.tolerations, [Toleration::default()]);
@@ -144,7 +144,7 @@ fn a_pod_without_a_name_derives_no_claims() {
     let json = json.to_string();
     let pod = parse(json.as_bytes()).unwrap();
     assert!(pod.identity().claims.is_empty());
-    assert_eq!(pod.facts(&AnnotationPrefixes::all()).volumes[0].claim, "c");
+    assert_eq!(pod.facts(&PodFactsView::complete()).volumes[0].claim, "c");
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::object::{annotations::AnnotationPrefixes, pod};
+use crate::object::{pod, view::PodFactsView};
 
 /// The pod's requests as (milli-CPU, memory, others).
 fn requests(spec: &Value) -> (i64, i64, Vec<(String, i64)>) {
     let json = json!({"spec": spec}).to_string();
-    let facts = pod::parse(json.as_bytes()).unwrap().facts(&AnnotationPrefixes::default());
+    let facts = pod::parse(json.as_bytes()).unwrap().facts(&PodFactsView::default());
     let requests = facts.requests.unwrap();
     assert_eq!(requests.pods, 1, "a pod takes one place");
     (requests.milli_cpu, requests.memory, requests.others.into_iter().collect())
@@ -96,7 +96,7 @@ fn a_request_of_nothing_is_still_a_request() {
 #[test]
 fn of_equal_names_the_last_counts() {
     let json = br#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1","cpu":"2"}}}]}}"#;
-    let facts = pod::parse(json).unwrap().facts(&AnnotationPrefixes::default());
+    let facts = pod::parse(json).unwrap().facts(&PodFactsView::default());
     assert_eq!(facts.requests.unwrap().milli_cpu, 2000);
 }
 
@@ -104,7 +104,7 @@ fn of_equal_names_the_last_counts() {
 fn nonzero(spec: &Value) -> [(i64, i64); 2] {
     let json = json!({"spec": spec}).to_string();
     let pod = pod::parse(json.as_bytes()).unwrap();
-    let scores = pod.facts(&AnnotationPrefixes::default()).nonzero_requests.unwrap();
+    let scores = pod.facts(&PodFactsView::default()).nonzero_requests.unwrap();
     [scores, pod.share().nonzero].map(|nonzero| (nonzero.milli_cpu, nonzero.memory >> 20))
 }
 
@@ -146,7 +146,7 @@ fn resized(status: &Value) -> (i64, i64) {
     ]);
     let json = json!({"spec": {"containers": containers}, "status": status}).to_string();
     let pod = pod::parse(json.as_bytes()).unwrap();
-    let unplaced = pod.facts(&AnnotationPrefixes::default()).requests.unwrap();
+    let unplaced = pod.facts(&PodFactsView::default()).requests.unwrap();
     assert_eq!(unplaced.milli_cpu, 2100, "the facts look at the spec alone");
     let requested = pod.share().requested;
     (requested.milli_cpu, requested.memory)

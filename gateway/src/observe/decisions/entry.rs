@@ -62,6 +62,7 @@ pub(super) struct PartEntry {
     pub(super) policy: OnFailure,
     pub(super) asked: u32,
     pub(super) known: u32,
+    pub(super) reads_of_pods: Option<u32>,
     pub(super) took: Duration,
     /// Positions of nodes that it did not receive: those without the facts that it needs, deleted ones, and those
     /// that are too large for a request to it.
@@ -147,7 +148,7 @@ impl LogEntry {
 
     /// Its texts.
     pub(super) fn texts(&self) -> Texts {
-        let parts = self.parts.iter().flat_map(|part| [part.name].into_iter().chain(part.outcome.texts()));
+        let parts = self.parts.iter().flat_map(PartEntry::texts);
         let numbers: Vec<u32> = self.nodes.iter().chain([self.nominated]).chain(parts).collect();
         self.dictionary.texts(&numbers)
     }
@@ -196,12 +197,20 @@ impl PartEntry {
             policy: part.policy,
             asked: last.map_or(0, |attempt| attempt.requested),
             known: last.map_or(0, |attempt| attempt.cached),
+            reads_of_pods: last
+                .and_then(|attempt| attempt.reads_of_pods.as_deref())
+                .map(|words| texts.number(truncated(words))),
             took: part.attempts.iter().map(waited).sum(),
             not_sent: not_sent.map(|nodes| Runs::of(nodes.iter().copied())),
             outcome: OutcomeEntry::new(&part.outcome, texts),
             agreement: part.agreement,
             canceled: last.is_some_and(|last| last.canceled),
         }
+    }
+
+    /// The numbers of its texts.
+    fn texts(&self) -> impl Iterator<Item = u32> {
+        [self.name].into_iter().chain(self.reads_of_pods).chain(self.outcome.texts())
     }
 
     fn bytes(&self) -> usize {

@@ -78,6 +78,7 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
         normalization: None,
         asked: part.asked,
         known: part.known,
+        reads_of_pods: part.reads_of_pods.map(|words| texts.at(words).to_owned()),
         rejected: 0,
         clamped: 0,
         seconds: part.took.as_secs_f64(),

@@ -98,12 +98,13 @@ fn known_event(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
     if attempt.failure.is_some() {
         return None;
     }
-    let attributes = vec![
+    let mut attributes = vec![
         KeyValue::new(names::BACKEND, part.backend.name.to_string()),
         KeyValue::new(names::MODE, part.backend.mode.word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, rejected(&part.outcome)),
     ];
+    attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
     Some(Event::new("backend", record.at(attempt.started), attributes, 0))
 }
 

@@ -71,6 +71,7 @@ fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Ve
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, decision::rejected(&part.outcome)),
     ];
+    attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
     if let Some(agreement) = part.agreement {
         attributes.push(KeyValue::new(names::OPINION, agreement.as_str()));
     }

@@ -11,7 +11,7 @@ use super::{accepted, node, part, rejected, rejections, verdict};
 use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, filtered, info},
-    by_name, in_full, pod, until,
+    by_name, in_full, pod,
 };
 
 const NAMES: &str = "nodes: {source: NamesOnly}\nbackends:\n";
@@ -146,7 +146,7 @@ async fn what_a_shadow_says_stands_beside_the_decision() {
     let reply = seen.gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
     assert_eq!(reply["NodeNames"], json!(["a", "c"]));
     let counted = r#"extender_gateway_backend_shadow_answers_total{backend="shadow",verb="filter",outcome="disagrees"} 1"#;
-    until("the shadow has not answered", || seen.gateway.metrics.text().contains(counted)).await;
+    seen.gateway.until_counted("the shadow", counted).await;
     let calls = seen.calls(1).await;
     let [call] = &calls[..] else { panic!("one call: {calls:?}") };
     let names: Vec<&str> = call.backends.iter().map(|part| part.name.as_str()).collect();

@@ -12,7 +12,6 @@ use crate::support::{
     backend::{Scripted, configured},
     configuration,
     http::Client,
-    until,
 };
 
 /// Enough for some tens of calls.
@@ -62,7 +61,7 @@ async fn a_log_that_is_switched_off_is_empty_and_says_so() {
     seen.gateway.post("/filter", of_pod("1", &["a"])).await;
     // The metric that is counted before the log is written.
     let counted = "calls_total{verb=\"filter\",outcome=\"ok\"} 1\n";
-    until("it is not counted", || seen.gateway.metrics.text().contains(counted)).await;
+    seen.gateway.until_counted("the call", counted).await;
     yield_now().await;
     let list = seen.admin.decisions("").await;
     assert_eq!((list.log.max_bytes, list.log.bytes, list.log.calls, list.items.len()), (0, 0, 0, 0));

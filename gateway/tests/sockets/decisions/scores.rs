@@ -9,7 +9,7 @@ use super::{node, part, totals, verdict};
 use crate::support::{
     admin::Seen,
     backend::{Act, Scripted, configured, info, scored},
-    by_name, until,
+    by_name,
 };
 
 /// A backend's declared scale.
@@ -100,7 +100,7 @@ async fn the_scores_of_a_shadow_are_shown_and_not_added() {
     let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backends}")).await;
     let reply = seen.gateway.post("/prioritize", by_name(&["a", "b", "c"])).await.json();
     let counted = r#"extender_gateway_backend_shadow_answers_total{backend="shadow",verb="score",outcome="disagrees"} 1"#;
-    until("the shadow has not answered", || seen.gateway.metrics.text().contains(counted)).await;
+    seen.gateway.until_counted("the shadow", counted).await;
     let calls = seen.calls(1).await;
     let (told, logged) = totals(&reply, &calls[0]);
     assert_eq!(logged, told);

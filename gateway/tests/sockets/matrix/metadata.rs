@@ -11,7 +11,7 @@ use super::{Case, run};
 use crate::support::{
     Gateway,
     backend::{Act, Exactly, Fields, Scripted, configured, filtered, framed, info},
-    by_name, in_full, until,
+    by_name, in_full,
 };
 
 /// Where the status of an answer is.
@@ -198,10 +198,6 @@ async fn called(metadata: &Metadata, place: Place, entry: &str) -> (Gateway, Str
     (gateway, case)
 }
 
-async fn until_counted(gateway: &Gateway, counted: &str, case: &str) {
-    until(&format!("{case}: no {counted}"), || gateway.metrics.text().contains(counted)).await;
-}
-
 async fn in_a_call(metadata: &Metadata, place: Place) {
     let (gateway, case) = called(metadata, place, "mode: Enforce").await;
     let reply = gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
@@ -210,7 +206,7 @@ async fn in_a_call(metadata: &Metadata, place: Place) {
         Fails(kind, _) => {
             assert_eq!(reply["NodeNames"], json!(["a", "c"]), "{case}: {reply}");
             let counted = format!("backend_failures_total{{backend=\"bad\",verb=\"filter\",kind=\"{kind}\",");
-            until_counted(&gateway, &counted, &case).await;
+            gateway.until_counted(&case, &counted).await;
         }
     }
     goes_on(&gateway, &case);
@@ -226,7 +222,7 @@ async fn in_shadow(metadata: &Metadata, place: Place) {
         }
         Fails(kind, _) => format!("backend_failures_total{{backend=\"bad\",verb=\"filter\",kind=\"{kind}\","),
     };
-    until_counted(&gateway, &counted, &case).await;
+    gateway.until_counted(&case, &counted).await;
     goes_on(&gateway, &case);
 }
 

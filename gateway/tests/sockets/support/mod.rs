@@ -37,7 +37,12 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
             yield_now().await;
         }
     };
-    timeout(TEST_TIMEOUT, there).await.unwrap_or_else(|_| panic!("{what}"));
+    ended(what, there).await;
+}
+
+/// The result of a future. Panics with `what` if it does not end within [`TEST_TIMEOUT`].
+pub(crate) async fn ended<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(TEST_TIMEOUT, future).await.unwrap_or_else(|_| panic!("{what}"))
 }
 
 /// A gateway that runs in the test's own runtime.
@@ -53,6 +58,18 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
+    /// Waits until the metrics contain this text. Panics with the case and all metrics if they do not within
+    /// [`TEST_TIMEOUT`].
+    pub(crate) async fn until_counted(&self, case: &str, text: &str) {
+        let counted = async {
+            while !self.metrics.text().contains(text) {
+                yield_now().await;
+            }
+        };
+        let is_counted = timeout(TEST_TIMEOUT, counted).await.is_ok();
+        assert!(is_counted, "{case}: no {text}\n{}", self.metrics.text());
+    }
+
     /// Starts one with `nodes` and `backends` of a configuration, and waits until every backend was tried.
     pub(crate) async fn start(rest: &str) -> Self {
         Self::start_as("", rest, std::future::pending()).await

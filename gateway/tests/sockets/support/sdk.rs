@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, time::Duration};
 
 use extender_gateway::backend::remote_table::TableSource;
-use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Scale, ServeError, Verb, Verdict, View};
+use extender_policy_sdk::{
+    Bound, Info, Node, NodePart, Options, Pod, Policy, Reads, Scale, ServeError, Verb, Verdict, View,
+};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 
@@ -40,6 +42,18 @@ pub(crate) fn facts() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node())
 }
 
+/// The same by one label, with more declared than it reads, in no order.
+pub(crate) fn declared() -> Info {
+    let mut reads = Reads::new();
+    for prefix in ["z/", "b/", "z/y/"] {
+        reads.node_labels(prefix);
+    }
+    reads.node_label("zone");
+    reads.node_label("refused");
+    reads.node(NodePart::Unschedulable).node(NodePart::Taints);
+    Info::new("labelled", "1").filters(Verb::per_node().reads(&reads))
+}
+
 /// The same by facts and JSON.
 pub(crate) fn raw() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node().view(View::FactsAndRaw))
@@ -58,7 +72,7 @@ pub(crate) fn in_turn() -> Info {
 /// Filters and scores by facts, both pure.
 pub(crate) fn pure() -> Info {
     let verb = Verb::per_node().pure();
-    Info::new("labelled", "1").filters(verb).scores(verb, Scale::unbounded())
+    Info::new("labelled", "1").filters(verb.clone()).scores(verb, Scale::unbounded())
 }
 
 /// A backend that runs until it is stopped.

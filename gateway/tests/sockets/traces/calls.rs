@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     CLIENT, INTERNAL, NAMES, SERVER, Traced, all, assert_within, attributes, status, steady, traceparent,
 };
+use crate::reads::{declaring, labels_of_nodes};
 use crate::support::{
     backend::{Scripted, configured},
     by_name,
@@ -122,7 +123,7 @@ async fn full_objects_are_said() {
 
 #[tokio::test]
 async fn a_backend_whose_answers_are_known_is_an_event() {
-    let function = Function::start(pure(NodeView::Facts)).await;
+    let function = Function::start(declaring(pure(NodeView::Facts), &labels_of_nodes())).await;
     let only = configured("only", &function.backend, "filter: {timeout: 60s}");
     let traced = Traced::start(all(), &format!("nodes: {{source: Watch}}\nbackends:\n{only}")).await;
     for (name, labels) in [("a", json!({"refused": "no"})), ("b", json!({}))] {
@@ -138,6 +139,7 @@ async fn a_backend_whose_answers_are_known_is_an_event() {
         ("extender.mode", "Enforce"),
         ("extender.nodes.known", "2"),
         ("extender.nodes.rejected", "1"),
+        ("extender.backend.reads_of_pods", "nothing"),
     ];
     assert_eq!(decision.events(), [("backend".to_owned(), attributes(&expected))]);
     assert_eq!(decision.attributes["extender.nodes.known"], "2");

@@ -3,7 +3,7 @@
 use std::{error::Error, net::SocketAddr, process::ExitCode};
 
 use clap::Parser;
-use extender_bench::policy::{Declaration, Label, LabelPolicy, Preference, Table};
+use extender_bench::policy::{Declaration, Label, LabelPolicy, Preference, ReadsDeclared, Settings, Table};
 use extender_policy_sdk::{Options, serve_blocking};
 
 #[global_allocator]
@@ -18,6 +18,9 @@ struct Arguments {
     /// What it says about its verbs
     #[arg(long, value_enum, default_value_t = Declaration::Pure)]
     declare: Declaration,
+    /// What it declares that it reads
+    #[arg(long, value_enum, default_value_t = ReadsDeclared::Labels)]
+    reads: ReadsDeclared,
     /// Whether it offers to hold the gateway's table of nodes
     #[arg(long, value_enum, default_value_t = Table::On)]
     table: Table,
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let Arguments { name, declare: declaration, table, refuse, prefer, address } = arguments;
-    let policy = LabelPolicy { name, declaration, table, refuse, prefer };
-    Ok(serve_blocking(policy, Options { address, ..Options::default() })?)
+    let Arguments { name, declare: declaration, reads, table, refuse, prefer, address } = arguments;
+    let settings = Settings { name, declaration, reads, table, refuse, prefer };
+    Ok(serve_blocking(LabelPolicy::new(settings), Options { address, ..Options::default() })?)
 }

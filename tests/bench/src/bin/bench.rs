@@ -12,6 +12,7 @@ use clap::Parser;
 use extender_bench::{
     case::{Case, Offers},
     contender::{EmptyCalls, Extender, Failure, Keeps},
+    fleet::{self, FleetReport},
     measure::{Entrant, Series, measure},
     observed::{self, Comparison, Observed},
     pods::Pods,
@@ -28,7 +29,7 @@ struct Options {
     /// Where the report goes as JSON.
     #[arg(long, default_value = "target/bench/gateway.json")]
     json: PathBuf,
-    /// Only the cases whose name holds this text, such as "420 names".
+    /// Only the cases whose name holds this text, such as "420 names" or "fleet".
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -70,6 +71,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         say_time_left(start, &cases, number + 1)?;
     }
     print_rest(&lines);
+    let fleet = measure_fleet(options, rounds)?;
     let observability = compare_observed(&stage, &workloads, &cases, rounds)?;
     let report = Report {
         rounds,
@@ -77,6 +79,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         cases: lines,
         observability_budget: observed::BUDGET,
         observability,
+        fleet,
     };
     write_json(&options.json, &report)?;
     println!(
@@ -115,6 +118,16 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
     };
     let roles: Vec<(&str, Series)> = Role::ALL.map(Role::label).into_iter().zip(series).collect();
     Ok(Line::new(case.label(), &floor, &calls, &roles))
+}
+
+/// Only if the options select it.
+fn measure_fleet(options: &Options, rounds: usize) -> Result<Option<FleetReport>, Failure> {
+    if !fleet::LABEL.contains(&options.only) {
+        return Ok(None);
+    }
+    let report = FleetReport::measure(rounds)?;
+    print!("\n{}", Table::Fleet(&report));
+    Ok(Some(report))
 }
 
 /// Small differences need more rounds.

@@ -2,14 +2,15 @@ use extender_policy_sdk::testing;
 
 use super::*;
 
-fn policy(declaration: Declaration) -> LabelPolicy {
-    LabelPolicy {
+fn policy(declaration: Declaration, reads: ReadsDeclared) -> LabelPolicy {
+    LabelPolicy::new(Settings {
         name: "rack".to_owned(),
         declaration,
+        reads,
         table: Table::On,
         refuse: "rack=r2".parse().unwrap(),
         prefer: vec!["zone=a:3".parse().unwrap(), "rack=r1:-2".parse().unwrap()],
-    }
+    })
 }
 
 #[test]
@@ -31,9 +32,11 @@ fn declarations_change_nothing_about_decisions() {
     ];
     let pod = testing::TestPod::new("shop");
     for declaration in [Declaration::Pure, Declaration::Node, Declaration::Set] {
-        let refused = testing::filter(policy(declaration), &pod, &nodes).unwrap();
-        assert_eq!(refused, [("two".to_owned(), "label rack is r2".to_owned())], "{declaration:?}");
-        let scores = testing::score(policy(declaration), &pod, &nodes).unwrap();
-        assert_eq!(scores, [1, 0, 0], "{declaration:?}");
+        for reads in [ReadsDeclared::Labels, ReadsDeclared::All] {
+            let refused = testing::filter(policy(declaration, reads), &pod, &nodes).unwrap();
+            assert_eq!(refused, [("two".to_owned(), "label rack is r2".to_owned())], "{declaration:?}");
+            let scores = testing::score(policy(declaration, reads), &pod, &nodes).unwrap();
+            assert_eq!(scores, [1, 0, 0], "{declaration:?} {reads:?}");
+        }
     }
 }

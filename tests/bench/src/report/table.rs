@@ -3,7 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Column, Cost, Line};
-use crate::observed::{self, Comparison};
+use crate::{
+    fleet::{FleetColumn, FleetReport},
+    observed::{self, Comparison},
+};
 
 /// A part of the report, as text.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +27,8 @@ pub enum Table<'a> {
     ObservedHead(&'a Comparison),
     /// The cost of observability in one case.
     Observed(&'a Comparison),
+    /// A large cluster with many policies.
+    Fleet(&'a FleetReport),
 }
 
 impl Display for Table<'_> {
@@ -42,6 +47,7 @@ impl Display for Table<'_> {
                 let (processor, ratio) = (column.processor.median, column.ratio);
                 format!("{processor:.0}, {:.3} ({:.2}-{:.2})", ratio.median, ratio.least, ratio.largest)
             }),
+            Self::Fleet(report) => fleet(out, report),
         }
     }
 }
@@ -54,6 +60,24 @@ fn gateway(line: &Line) -> &[Column] {
 
 fn head(out: &mut Formatter<'_>, title: &str, columns: &[Column]) -> fmt::Result {
     cells(out, title, columns, |column| column.name.to_owned())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn fleet(out: &mut Formatter<'_>, report: &FleetReport) -> fmt::Result {
+    let FleetReport { nodes, policies, columns } = report;
+    writeln!(
+        out,
+        "{:<36}{:>20}{:>20}{:>20}",
+        format!("filter {nodes} names, {policies} policies"),
+        "ms, p50",
+        "ms, p99",
+        "MB (peak)"
+    )?;
+    columns.iter().try_for_each(|FleetColumn { name, p50, p99, memory }| {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let memory = format!("{:.0} ({:.0})", megabytes(memory.resident), megabytes(memory.peak));
+        writeln!(out, "{name:<36}{:>20.2}{:>20.2}{memory:>20}", p50 / 1e3, p99 / 1e3)
+    })
 }
 
 fn cells(
@@ -110,7 +134,7 @@ fn cost(cost: &Cost) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Spread;
+    use crate::{statistics::Spread, usage::Memory};
 
     #[test]
     fn the_tables_fit_a_terminal_and_their_columns_align() {
@@ -148,5 +172,15 @@ mod tests {
             let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
             assert!(widths.iter().all(|width| *width == widths[0] && *width <= 120), "{widths:?}\n{text}");
         }
+        let memory = Memory { resident: 155_000_000, peak: 298_400_000 };
+        let column = FleetColumn { name: "per node", p50: 66_912.0, p99: 90_030.0, memory };
+        let text =
+            Table::Fleet(&FleetReport { nodes: 15_000, policies: 32, columns: vec![column] }).to_string();
+        let [head, row] = text.lines().collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!((head.len(), row.len()), (96, 96), "{text}");
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>(),
+            ["per", "node", "66.91", "90.03", "155", "(298)"]
+        );
     }
 }

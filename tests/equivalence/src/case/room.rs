@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use extender_reference::model::{Added, Node, Running, Victim};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Case, NODES, Source, View, settle::settle_failure};
+use super::{Backend, Case, NODES, Reads, Source, View, settle::settle_failure};
 
 /// The priorities of the pods on each node.
 const PRIORITIES: [i32; 6] = [-3, 0, 0, 4, 8, 2];
@@ -77,6 +77,10 @@ impl Backend {
         let Some(preempt) = &mut self.extender.preempt else { return };
         if source != Source::File {
             self.preempt.view = View::Name;
+        }
+        // Victims are told apart by their labels.
+        if self.preempt.reads != Reads::Undeclared {
+            self.preempt.reads = Reads::Class;
         }
         if pods == Pods::Unknown {
             preempt.added = Added::Refused;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use extender_reference::model::{FilterRule, Node, Pod, ScoreRule};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Case, KNOWN, Manner, NODES, Source, View};
+use super::{Backend, Case, KNOWN, Manner, NODES, Source};
 
 /// Another pod, and what happened since the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,9 +114,14 @@ pub struct Placing<'c> {
 }
 
 impl World {
-    /// The state of a node, if a view contains it.
-    pub fn seen(&self, node: Node, view: View) -> usize {
-        if view == View::Name { 0 } else { self.states.get(node).copied().unwrap_or_default() }
+    /// The state of a node.
+    pub fn state(&self, node: Node) -> usize {
+        self.states.get(node).copied().unwrap_or_default()
+    }
+
+    /// The state of a node as a verb sees it: 0 if it does not.
+    pub fn seen(&self, node: Node, manner: Manner) -> usize {
+        if manner.sees_states() { self.state(node) } else { 0 }
     }
 
     fn change(&mut self, nodes: &BTreeSet<Node>) {
@@ -139,17 +144,16 @@ impl World {
     }
 }
 
-/// The offset in the tables for a pod of this class under these rules and arguments.
-pub fn turn(
-    (namespace, labels): (&str, &BTreeMap<String, String>),
-    first: &Pod,
-    (rules, args): (usize, usize),
-) -> usize {
-    let own = class(&first.namespace, &first.labels) % NODES;
-    class(namespace, labels) + NODES - own + 5 * rules + 7 * args
+/// A pod's namespace and labels, as far as a verb reads them.
+pub type Class = (String, BTreeMap<String, String>);
+
+/// The offset in the tables for a pod of this class under these rules and arguments. `first` is the class of the case's
+/// first pod.
+pub fn turn(class: &Class, first: &Class, (rules, args): (usize, usize)) -> usize {
+    sum(class) + NODES - sum(first) % NODES + 5 * rules + 7 * args
 }
 
-fn class(namespace: &str, labels: &BTreeMap<String, String>) -> usize {
+fn sum((namespace, labels): &Class) -> usize {
     let sum = |text: &str| text.bytes().map(usize::from).sum::<usize>();
     sum(namespace) + labels.iter().map(|(key, value)| 3 * sum(key) + sum(value)).sum::<usize>()
 }
@@ -263,7 +267,7 @@ impl Placing<'_> {
 
     /// The offset in a verb's table for each node.
     pub(super) fn turn(&self, first: &Pod, (world, manner): (&World, Manner)) -> impl Fn(Node) -> usize {
-        let turn = turn((&self.pod.namespace, &self.pod.labels), first, (world.rules, world.args));
-        move |node| turn + world.seen(node, manner.view)
+        let turn = turn(&manner.class(&self.pod), &manner.class(first), (world.rules, world.args));
+        move |node| turn + world.seen(node, manner)
     }
 }

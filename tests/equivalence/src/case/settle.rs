@@ -79,7 +79,7 @@ impl Backend {
         let Some(filter) = &extender.filter else { return false };
         let answers =
             (extender.mode, *reach, filter.failing) == (Mode::Enforce, Reach::Alive, Failing::Never);
-        let sees = (manner.scope, manner.view) == (Scope::Node, View::Facts);
+        let sees = manner.scope == Scope::Node && manner.view == View::Facts && manner.sees_states();
         answers && sees && extender.interest == Interest::default() && manner.failure != Failure::Unlisted
     }
 

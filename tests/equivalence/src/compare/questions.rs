@@ -60,6 +60,7 @@ pub(super) fn problems(case: &Case, expected: &Expected, observed: &Observed) ->
         let mut known = Known::default();
         let placed = case.placings();
         for ((placing, wanted), observed_now) in placed.iter().zip(&expected.placed).zip(&observed.placed) {
+            known.note(position, &observed_now.probed[position]);
             let questions = &observed_now.questions[position];
             let number = observed.number;
             let asked = Asked { case, number, placing, wanted, position, backend, questions };
@@ -130,7 +131,7 @@ impl Asked<'_> {
 
     /// Whether a score for the node in its current state came with the filter answer.
     fn came_early(&self, node: Node) -> bool {
-        let told = (node, self.placing.scoring.seen(node, self.backend.score.view));
+        let told = (node, self.placing.scoring.seen(node, self.backend.score));
         let about = self.about(self.backend.score);
         let early = self.questions.iter().filter(|question| question.outcome == Outcome::AnsweredWithScores);
         let mut early = early.filter(|question| question.about == about);
@@ -148,7 +149,7 @@ impl Asked<'_> {
     fn is_known(&self, verb: Verb, node: Node, known: &Known) -> bool {
         let manner = self.manner(verb);
         let world = if verb == Verb::Score { &self.placing.scoring } else { &self.placing.filtering };
-        let state = world.seen(node, manner.view);
+        let state = world.seen(node, manner);
         known.0.contains(&(self.position, verb, self.about(manner), node, state))
     }
 
@@ -160,8 +161,7 @@ impl Asked<'_> {
         let Placing { number, pod, filtering, .. } = self.placing;
         About {
             uid: (manner.purity != Purity::Pure).then(|| placed_uid((self.number, *number))),
-            namespace: pod.namespace.clone(),
-            labels: pod.labels.clone(),
+            class: manner.class(pod),
             rules: filtering.rules,
             args: filtering.args,
         }

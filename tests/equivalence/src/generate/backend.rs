@@ -9,7 +9,9 @@ use extender_reference::model::{
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{pod, preempt};
-use crate::case::{Backend, Early, Failure, Manner, Memory, NODES, Purity, Reach, Scale, Scope, Table, View};
+use crate::case::{
+    Backend, Early, Failure, Manner, Memory, NODES, Purity, Reach, Reads, Scale, Scope, Table, View,
+};
 
 /// Any backend, without a name.
 pub(super) fn backend() -> impl Strategy<Value = Backend> {
@@ -143,11 +145,18 @@ fn manner() -> impl Strategy<Value = Manner> {
         1 => Just(Scope::NodeWithSideEffects),
     ];
     let purity = select(vec![Purity::Pure, Purity::Undeclared]);
-    (view, scope, failure(), purity).prop_map(|(view, scope, failure, purity)| Manner {
+    let reads = prop_oneof![
+        3 => Just(Reads::Undeclared),
+        1 => Just(Reads::Class),
+        1 => Just(Reads::Namespace),
+        1 => Just(Reads::Nothing),
+    ];
+    (view, scope, failure(), purity, reads).prop_map(|(view, scope, failure, purity, reads)| Manner {
         view,
         scope,
         failure,
         purity,
+        reads,
     })
 }
 

@@ -9,8 +9,8 @@ use extender_reference::model::{
 use proptest::{prelude::*, sample::select};
 
 use crate::case::{
-    Backend, Calls, Case, Change, Early, Failure, KNOWN, NODES, Pods, Purity, RUNNING, Reach, Scope, Source,
-    UNSEEN, View, running, victims_on,
+    Backend, Calls, Case, Change, Early, Failure, KNOWN, Manner, NODES, Pods, Purity, RUNNING, Reach, Scope,
+    Source, UNSEEN, View, running, victims_on,
 };
 
 /// Nodes on which [`additions`] goes wrong.
@@ -174,8 +174,9 @@ fn answering(case: &mut Case, (purity, view): (Purity, View)) {
     for backend in &mut case.backends {
         take_part(backend);
         backend.early = Early::Scores;
+        let reads = backend.filter.reads;
         for manner in [&mut backend.filter, &mut backend.score] {
-            (manner.scope, manner.purity, manner.view) = (Scope::Node, purity, view);
+            *manner = Manner { scope: Scope::Node, purity, view, reads, ..*manner };
         }
         if let Some(filter) = &mut backend.extender.filter {
             filter.failing = Failing::Never;

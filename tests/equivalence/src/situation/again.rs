@@ -4,7 +4,9 @@ use extender_reference::model::{Mode, Node};
 
 use super::{Scene, Situation};
 use crate::{
-    case::{Backend, Caller, Calls, Change, Early, Memory, Placing, Purity, Scope, Sibling, Source, Table},
+    case::{
+        Backend, Caller, Calls, Change, Early, Memory, Placing, Purity, Reads, Scope, Sibling, Source, Table,
+    },
     compare::{Wanted, due},
     subject::{Outcome, Placed, Question, Verb},
 };
@@ -99,6 +101,24 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("a pod with other labels after remembered answers", |s| {
         after_remembered(s).any(|placing| matches!(sibling(&placing), Some(Sibling::Labelled(_))))
+    }),
+    ("verdicts that are all remembered from pods that differ in what is not read", |s| {
+        parts(s).any(|part| {
+            let reads = part.backend.filter.reads;
+            let differs = sibling(&part.placing).is_some_and(|sibling| *sibling != Sibling::Same);
+            let reads_less = matches!(reads, Reads::Namespace | Reads::Nothing);
+            reads_less && differs && part.is_pure(Verb::Filter) && part.known(Verb::Filter) == Share::Whole
+        })
+    }),
+    ("nodes by their numbers that changed in what is not read", |s| {
+        parts(s).any(|part| {
+            let changed = matches!(before(&part.placing), Some(Change::Rows(_)));
+            let by_number = part.asked(Verb::Filter).any(|question| question.named > Some(0));
+            changed && by_number && part.backend.filter.reads == Reads::Nothing
+        })
+    }),
+    ("scores that came with filter to a declaration of both", |s| {
+        parts(s).any(|part| part.came_early() && part.backend.filter.reads != Reads::Undeclared)
     }),
     ("rows that change while filter is under way", |s| {
         s.case.rounds.iter().any(|round| !round.during.is_empty())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use extender_reference::model::{Candidate, Container, Node, Place, Pod, Victim};
 use serde_json::{Value, json};
 
-use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, View, World, node_of};
+use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, World, node_of};
 
 /// The label that identifies a node or victim for a backend that uses facts or objects.
 pub(super) const LABEL: &str = "example.com/number";
@@ -104,7 +104,7 @@ fn running_pod(victim: Victim) -> Value {
 }
 
 fn node(node: Node, world: &World) -> Value {
-    let state = world.seen(node, View::Raw).to_string();
+    let state = world.state(node).to_string();
     json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -4,6 +4,7 @@ mod failure;
 mod preempt;
 mod question;
 mod reading;
+mod reads;
 mod table;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest, ScoreResponse, Scores,
-    SyncNodesRequest, VerbInfo,
+    SyncNodesRequest, VerbInfo, node_table_service_server::SERVICE_NAME,
 };
 use extender_reference::model::{Best, Failing, Node, Normalize, Pod};
 use prost::Message;
@@ -27,6 +28,7 @@ pub use self::question::{About, Outcome, Question, Verb};
 use self::{
     failure::{fail, result},
     reading::Refused,
+    reads::declaration,
     table::Held,
 };
 use super::{configuration, gate::Gate, objects, world::Shock};
@@ -34,9 +36,6 @@ use crate::case::{
     Backend, Case, Crowd, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn,
     turned_filter, turned_score,
 };
-
-/// The service that keeps tables of nodes.
-const TABLES: &str = "extender.policy.v1alpha1.NodeTableService";
 
 /// The reply.
 pub(super) enum Reply {
@@ -127,7 +126,7 @@ impl Script {
         let filter = Self::verb(api::Verb::Filter, self.backend.filter);
         let score = Self::verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
         let preempt = Self::verb(api::Verb::Preempt, self.backend.preempt);
-        let services = (self.backend.table != Table::None).then(|| TABLES.to_owned());
+        let services = (self.backend.table != Table::None).then(|| SERVICE_NAME.to_owned());
         GetInfoResponse {
             name: "scripted".into(),
             api_version: "extender.policy.v1alpha1".into(),
@@ -171,6 +170,7 @@ impl Script {
             scope: scope as i32,
             side_effects: manner.scope == Scope::NodeWithSideEffects,
             pure: manner.purity == Purity::Pure,
+            reads: declaration(manner),
             ..VerbInfo::default()
         })
     }
@@ -209,6 +209,10 @@ impl Script {
 
     /// Answers a Filter, Score or Preempt.
     pub(super) fn answer(&self, verb: Verb, message: Bytes) -> Reply {
+        if reading::case_of(&message).is_some_and(|case| case < self.number) {
+            // Its caller has given up; a busy machine reads it late.
+            return Reply::Status(14, "another backend is being played");
+        }
         self.shock.strike();
         let read = match verb {
             Verb::Filter => self.read_filter(message),
@@ -273,9 +277,9 @@ impl Script {
     }
 
     /// The offset in the tables for each node.
-    fn turn(&self, question: &Question) -> impl Fn(Node) -> usize {
-        let About { namespace, labels, rules, args, .. } = &question.about;
-        let turn = turn((namespace, labels), &self.placed[0], (*rules, *args));
+    fn turn(&self, question: &Question, manner: Manner) -> impl Fn(Node) -> usize {
+        let About { class, rules, args, .. } = &question.about;
+        let turn = turn(class, &manner.class(&self.placed[0]), (*rules, *args));
         let states: BTreeMap<Node, usize> =
             question.nodes.iter().copied().zip(question.states.iter().copied()).collect();
         move |node| turn + states.get(&node).copied().unwrap_or_default()
@@ -285,7 +289,7 @@ impl Script {
         let mut rejections: Vec<Rejection> = Vec::new();
         let nodes = &question.nodes;
         let rule = self.backend.extender.filter.as_ref().map(|filter| &filter.rule);
-        let rule = rule.map(|rule| turned_filter(rule, self.turn(question)));
+        let rule = rule.map(|rule| turned_filter(rule, self.turn(question, self.backend.filter)));
         let verdicts = rule.iter().flat_map(|rule| rule.verdicts(nodes, before));
         for (at, verdict) in (0_u32..).zip(verdicts) {
             let Some(verdict) = verdict else { continue };
@@ -312,7 +316,7 @@ impl Script {
 
     fn scores(&self, question: &Question) -> Scores {
         let rule = self.backend.extender.score.as_ref().map(|score| &score.rule);
-        let rule = rule.map(|rule| turned_score(rule, self.turn(question)));
+        let rule = rule.map(|rule| turned_score(rule, self.turn(question, self.backend.score)));
         Scores { values: rule.map(|rule| rule.scores(&question.nodes)).unwrap_or_default() }
     }
 }

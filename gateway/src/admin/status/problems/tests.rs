@@ -4,7 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     admin::status::{StatusSources, problems::*},
-    api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, TimedMessage, VerbStatus},
+    api::{
+        API_VERSION, ConfigurationStatus, Handshake, LastCall, LogState, TableStatus, TimedMessage,
+        VerbStatus,
+    },
     cluster::table::NodeTable,
     config::NodeSource,
     observe::{Health, Metrics, samples},
@@ -29,6 +32,7 @@ fn verb(name: &str) -> BackendVerb {
     BackendVerb {
         verb: name.to_owned(),
         unsuitable: None,
+        reads: None,
         calls: 20,
         failures: 1,
         failed_lately: 1,
@@ -184,7 +188,21 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 7] = [
+const BACKENDS: [(Change, &str, Severity, &str); 8] = [
+    (
+        |scene| {
+            zones(scene).handshake = Some(Handshake {
+                name: "label-rules".to_owned(),
+                version: String::new(),
+                revision: String::new(),
+                holds_nodes: false,
+                changes_too_often: true,
+            });
+        },
+        "backend zones",
+        Severity::Warning,
+        "it changes too often what it requests, so its latest handshake is not used yet",
+    ),
     (
         |scene| {
             let zones = zones(scene);

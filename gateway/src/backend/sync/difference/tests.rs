@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     cluster::table::{self, NodeTable},
     contract::row::{RowFields, RowView},
-    object::annotations::AnnotationPrefixes,
+    object::view::KeyPrefixes,
 };
 
 fn sent_to(
@@ -49,7 +49,7 @@ fn node(name: u8, zone: u8, padding: usize) -> Vec<u8> {
 #[test]
 fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
     let table = NodeTable::new();
-    let view = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let view = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     for name in 0..10 {
         table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
     }
@@ -108,7 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn annotated(prefix: &str, usage: bool) -> RowView {
-    RowView::Facts(RowFields { annotations: AnnotationPrefixes::new([prefix]), usage })
+    RowView::Facts(RowFields { usage, ..KeyPrefixes::new([prefix]).into() })
 }
 
 fn happen(table: &NodeTable, step: &Step) {
@@ -220,7 +220,7 @@ proptest! {
 fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     let table = NodeTable::new();
     let early = table.relist();
-    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
+    let view = table.register(RowView::FactsAndRaw(KeyPrefixes::default().into())).leak();
     let mut backend = Backend {
         view,
         sent: SentRows::new(1, TableView::default()),

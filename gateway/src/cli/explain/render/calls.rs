@@ -1,6 +1,6 @@
 //! Tables of calls: the latest attempt with one line for each backend, and the answers for one node.
 
-use std::{fmt, mem::take};
+use std::{collections::BTreeSet, fmt, mem::take};
 
 use extender_gateway_core::Verb;
 
@@ -42,7 +42,23 @@ pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -
             ]);
         }
     }
-    write!(out, "\n{table}")
+    write!(out, "\n{table}")?;
+    write_known(attempt, out)
+}
+
+/// Writes which pods the known answers are from, once for each backend.
+fn write_known(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let parts = attempt.calls.iter().flat_map(|call| &call.decision.backends);
+    let lines: BTreeSet<_> = parts.filter_map(known_for).collect();
+    lines.iter().try_for_each(|line| writeln!(out, "{}", clean(line)))
+}
+
+fn known_for(part: &BackendPart) -> Option<String> {
+    let name = &part.name;
+    Some(match part.reads_of_pods.as_deref()? {
+        "nothing" => format!("{name} reads nothing of pods: its known answers are for all of them."),
+        reads => format!("{name}: the known answers are for all pods with the same {reads}."),
+    })
 }
 
 fn answer(call: &Decision, part: &BackendPart) -> String {

@@ -65,6 +65,7 @@ fn filtered() -> Decision {
         ],
     );
     call.backends[0].known = 3;
+    call.backends[0].reads_of_pods = Some("namespace, label tier".to_owned());
     call.backends[0].asked = 7;
     let late = BackendPart {
         failure: Some(failed("late", "no answer within 200 ms", "ignore")),

@@ -46,6 +46,7 @@ fn hostile_backend() -> impl Strategy<Value = BackendPart> {
             normalization: answer.clone(),
             asked,
             known,
+            reads_of_pods: answer.clone(),
             rejected,
             clamped,
             seconds,

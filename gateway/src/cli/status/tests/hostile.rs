@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::api::{Handshake, Status};
+use crate::api::{Handshake, ReadsStatus, Status};
 
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", any::<String>(), Just("\u{1b}]0;x\u{7}\u{9b}2J\r\n\t\u{202e}%s".to_owned())]
@@ -22,10 +22,16 @@ fn hostile(said: &str, seconds: Option<f64>, count: u64) -> Status {
     }
     for backend in &mut status.backends {
         (backend.name, backend.url, backend.failure) = (text(), text(), Some(text()));
-        let handshake = Handshake { name: text(), version: text(), revision: text(), holds_nodes: false };
-        backend.handshake = Some(handshake);
+        backend.handshake = Some(Handshake {
+            name: text(),
+            version: text(),
+            revision: text(),
+            holds_nodes: false,
+            changes_too_often: false,
+        });
         for verb in &mut backend.verbs {
             (verb.verb, verb.p99_seconds, verb.rejected_share) = (text(), seconds, seconds);
+            verb.reads = Some(ReadsStatus { pods: text(), nodes: text() });
             verb.last_failure = Some(TimedMessage { time: at(0), message: text() });
         }
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        NodeForm, Problem, Severity, Status, TableStatus, TimedMessage, VerbStatus,
+        NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus, TimedMessage, VerbStatus,
     },
     cli::{admin::Gathered, status::Report},
 };
@@ -90,6 +90,7 @@ fn zones() -> BackendStatus {
             version: "0.1.0".into(),
             revision: "r1".into(),
             holds_nodes: true,
+            changes_too_often: false,
         }),
         verbs: vec![backend_verb("filter", Some(0.12)), backend_verb("score", None)],
     }
@@ -99,6 +100,10 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
     BackendVerb {
         verb: verb.into(),
         unsuitable: None,
+        reads: Some(ReadsStatus {
+            pods: "nothing".into(),
+            nodes: "label topology.kubernetes.io/zone".into(),
+        }),
         calls: 4321,
         failures: 3,
         failed_lately: 0,
@@ -153,6 +158,7 @@ fn quota() -> BackendStatus {
     let filter = BackendVerb {
         failures: 57,
         failed_lately: 57,
+        reads: None,
         last_failure: Some(failure),
         ..backend_verb("filter", Some(0.003))
     };

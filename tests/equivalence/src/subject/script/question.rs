@@ -1,8 +1,8 @@
 //! A request to a backend, and its result.
 
-use std::collections::BTreeMap;
-
 use extender_reference::model::{Candidate, Node};
+
+use crate::case::Class;
 
 /// A verb of the policy service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,10 +39,8 @@ pub struct Question {
 pub struct About {
     /// The pod's UID; `None` if it was not sent.
     pub uid: Option<String>,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    /// What was sent of its namespace and labels.
+    pub class: Class,
     /// How often the rules have changed.
     pub rules: usize,
     /// How often the arguments have.

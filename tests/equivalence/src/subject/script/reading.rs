@@ -1,6 +1,6 @@
 //! Converts requests back into nodes and pods of the case, and checks that they contain only what they may.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{self as api, FilterRequest, ScoreRequest};
@@ -8,7 +8,7 @@ use extender_reference::model::{Candidate, Node, Pod};
 use prost::Message;
 use serde_json::Value;
 
-use super::{About, Outcome, Question, Script, Verb, locked, objects};
+use super::{About, Outcome, Question, Script, Verb, locked, objects, reads};
 use crate::case::{Early, Manner, Purity, Table, View};
 
 /// Nodes as they were sent.
@@ -40,6 +40,20 @@ impl From<&str> for Refused {
     }
 }
 
+/// The field that all requests about nodes have.
+#[derive(Clone, PartialEq, Message)]
+struct AnyRequest {
+    #[prost(message, optional, tag = "1")]
+    call: Option<api::Call>,
+}
+
+/// The number of the case whose configuration the call is from.
+pub(super) fn case_of(message: &Bytes) -> Option<u64> {
+    let call = AnyRequest::decode(message.clone()).ok()?.call?;
+    let args: Value = serde_json::from_slice(&call.args).ok()?;
+    args["case"].as_u64()
+}
+
 impl Script {
     pub(super) fn read_filter(&self, message: Bytes) -> Result<Question, Refused> {
         let request = FilterRequest::decode(message).map_err(|error| error.to_string())?;
@@ -68,6 +82,9 @@ impl Script {
         let call = call.ok_or("no call")?;
         let args = self.changes(&call.args).filter(|_| call.backend == self.backend.extender.name);
         let args = args.ok_or_else(|| format!("a call for {} with args {:?}", call.backend, call.args))?;
+        if call.reads != reads::id(manner) {
+            return Err(format!("{:?}, and the request is encoded for {}", manner.reads, call.reads).into());
+        }
         let about = self.about(pod.ok_or("no pod")?, (manner, args))?;
         let api::Nodes { count, form } = nodes.ok_or("no nodes")?;
         let (rows, named) = match form {
@@ -91,7 +108,7 @@ impl Script {
         if rows.len() != count as usize || rows.is_empty() {
             return Err(format!("{} rows, and {count} are announced", rows.len()).into());
         }
-        let nodes: Vec<_> = rows.iter().map(|row| number(row, manner.view)).collect::<Result<_, _>>()?;
+        let nodes: Vec<_> = rows.iter().map(|row| number(row, manner)).collect::<Result<_, _>>()?;
         let (nodes, states) = nodes.into_iter().unzip();
         Ok(Told { about, nodes, states, named })
     }
@@ -99,8 +116,9 @@ impl Script {
     /// The data about a pod. Fields that distinguish siblings are sent only to verbs that are not pure, and the
     /// facts do not contain them.
     fn about(&self, pod: api::Pod, (manner, args): (Manner, usize)) -> Result<About, String> {
-        let api::PodFacts { namespace, labels, volumes, .. } = pod.facts.ok_or("no facts of the pod")?;
-        let labels: BTreeMap<_, _> = labels.into_iter().collect();
+        let facts = pod.facts.ok_or("no facts of the pod")?;
+        let volumes = facts.volumes.clone();
+        let class = reads::class(facts, manner)?;
         let uid = pod.identity.map(|identity| identity.uid);
         if uid.is_some() == (manner.purity == Purity::Pure) {
             return Err(format!("{:?}, and the request has UID {uid:?}", manner.purity));
@@ -110,13 +128,13 @@ impl Script {
         }
         let is_told = |(number, pod): (usize, &Pod)| {
             let is_it = uid.as_ref().is_none_or(|uid| *uid == objects::placed_uid((self.number, number)));
-            is_it && (&pod.namespace, &pod.labels) == (&namespace, &labels)
+            is_it && manner.class(pod) == class
         };
-        let is_probe = labels.contains_key(objects::PROBE);
+        let is_probe = class.1.contains_key(objects::PROBE);
         if !is_probe && !self.placed.iter().enumerate().any(is_told) {
-            return Err(format!("a pod {uid:?} of namespace {namespace} with {labels:?}"));
+            return Err(format!("a pod {uid:?} of namespace and labels {class:?}"));
         }
-        Ok(About { uid, namespace, labels, rules: self.rules.load(Ordering::Relaxed), args })
+        Ok(About { uid, class, rules: self.rules.load(Ordering::Relaxed), args })
     }
 }
 
@@ -128,14 +146,11 @@ impl Told {
 }
 
 /// The node of a row and its state, from the data of the view.
-fn number(row: &api::NodeRow, view: View) -> Result<(Node, usize), String> {
+fn number(row: &api::NodeRow, manner: Manner) -> Result<(Node, usize), String> {
     let called = objects::numbered(&row.name);
-    let (said, state) = match view {
+    let (said, state) = match manner.view {
         View::Name => (called, Some(0)),
-        View::Facts => {
-            let label = |key| row.facts.as_ref().and_then(|facts| facts.labels.get(key)?.parse().ok());
-            (label(objects::LABEL), label(objects::STATE))
-        }
+        View::Facts => row.facts.as_ref().and_then(|facts| reads::node(facts, manner)).unzip(),
         View::Raw => {
             let node: Value = serde_json::from_slice(&row.raw_json).unwrap_or_default();
             let label = |key| node["metadata"]["labels"][key].as_str()?.parse().ok();

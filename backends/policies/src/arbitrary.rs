@@ -1,0 +1,145 @@
+//! Random pods and nodes with few different names, so that rules meet them. Everything that a policy can read differs
+//! between two of them: a policy that gives the same answers with and without its declaration reads nothing else, and
+//! so gives two pods or nodes that agree in what is declared the same answer.
+
+use std::collections::BTreeMap;
+
+use extender_policy_sdk::{
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
+    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
+    testing::{NodeFacts, PodFacts, TestNode, TestPod},
+};
+use proptest::{collection::vec, option, prelude::*};
+
+/// A key of a label or of an annotation, or a name.
+pub(crate) fn key() -> impl Strategy<Value = String> {
+    "[a-f]"
+}
+
+/// A value of a label, sometimes a number.
+pub(crate) fn value() -> impl Strategy<Value = String> {
+    "[a-c1-3]?"
+}
+
+fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    prop::collection::btree_map(key(), value(), 0..5)
+}
+
+pub(crate) fn resources() -> impl Strategy<Value = Resources> {
+    let scalar = prop_oneof![Just("example.com/gpu"), Just("hugepages-2Mi")];
+    let others = prop::collection::btree_map(scalar.prop_map(str::to_owned), 0..4_i64, 0..3);
+    (0..9_i64, 0..9_i64, 0..9_i64, 0..4_i64, others).prop_map(
+        |(milli_cpu, memory, ephemeral_storage, pods, others)| Resources {
+            milli_cpu,
+            memory,
+            ephemeral_storage,
+            pods,
+            others,
+        },
+    )
+}
+
+fn nonzero() -> impl Strategy<Value = NonZero> {
+    (0..9_i64, 0..9_i64).prop_map(|(milli_cpu, memory)| NonZero { milli_cpu, memory })
+}
+
+fn term() -> impl Strategy<Value = NodeSelectorTerm> {
+    let operator = prop_oneof![Just("In"), Just("NotIn"), Just("Exists"), Just("DoesNotExist"), Just("Gt")];
+    let requirement = (key(), operator, vec(value(), 0..3));
+    let requirement = requirement.prop_map(|(key, operator, values)| NodeSelectorRequirement {
+        key,
+        operator: operator.to_owned(),
+        values,
+    });
+    let named = ("[a-c]", prop_oneof![Just("In"), Just("NotIn")]).prop_map(|(name, operator)| {
+        let key = "metadata.name".to_owned();
+        NodeSelectorRequirement { key, operator: operator.to_owned(), values: vec![name] }
+    });
+    (vec(requirement, 0..3), vec(named, 0..2))
+        .prop_map(|(match_expressions, match_fields)| NodeSelectorTerm { match_expressions, match_fields })
+}
+
+fn affinity() -> impl Strategy<Value = NodeAffinity> {
+    let preferred =
+        (0..5, term()).prop_map(|(weight, term)| PreferredSchedulingTerm { weight, preference: Some(term) });
+    let required = option::of(vec(term(), 0..3).prop_map(|terms| NodeSelector { terms }));
+    (required, vec(preferred, 0..3)).prop_map(|(required, preferred)| NodeAffinity { required, preferred })
+}
+
+/// The parts of a pod that belong to its template.
+fn template() -> impl Strategy<Value = PodFacts> {
+    let owner = key().prop_map(|name| OwnerReference { name, ..OwnerReference::default() });
+    let toleration = key().prop_map(|key| Toleration { key, ..Toleration::default() });
+    let volume = key().prop_map(|name| Volume { claim: name.clone(), name });
+    (option::of(owner), vec(toleration, 0..2), vec(volume, 0..2), key(), key(), 0..3).prop_map(
+        |(owner, tolerations, volumes, scheduler_name, priority_class_name, priority)| PodFacts {
+            owner,
+            tolerations,
+            volumes,
+            scheduler_name,
+            priority_class_name,
+            priority,
+            ..PodFacts::default()
+        },
+    )
+}
+
+/// A pod of one of three namespaces.
+pub(crate) fn pod() -> impl Strategy<Value = TestPod> {
+    pod_in("[x-z]")
+}
+
+/// A pod of a namespace that matches this.
+pub(crate) fn pod_in(namespace: &'static str) -> impl Strategy<Value = TestPod> {
+    let maps = (map(), map(), prop::collection::btree_map(key(), value(), 0..2));
+    let amounts = (option::of(resources()), option::of(nonzero()));
+    (namespace, maps, amounts, option::of(affinity()), template()).prop_map(
+        |(
+            namespace,
+            (labels, annotations, node_selector),
+            (requests, nonzero_requests),
+            node_affinity,
+            facts,
+        )| {
+            PodFacts {
+                namespace,
+                labels,
+                annotations,
+                node_selector,
+                requests,
+                nonzero_requests,
+                node_affinity,
+                ..facts
+            }
+            .into()
+        },
+    )
+}
+
+fn node() -> impl Strategy<Value = TestNode> {
+    let taint = key().prop_map(|key| Taint { key, ..Taint::default() });
+    let amounts = (option::of(resources()), option::of(resources()));
+    let usage = (option::of(resources()), option::of(nonzero()))
+        .prop_map(|(requested, nonzero)| NodeUsage { requested, nonzero });
+    ("[a-c]", (map(), map(), map()), vec(taint, 0..2), any::<bool>(), amounts, option::of(usage)).prop_map(
+        |(name, (labels, annotations, conditions), taints, unschedulable, (capacity, allocatable), usage)| {
+            let facts = NodeFacts {
+                labels,
+                annotations,
+                conditions,
+                taints,
+                unschedulable,
+                capacity,
+                allocatable,
+                ..NodeFacts::default()
+            };
+            let node = TestNode::from_facts(name, facts);
+            usage.into_iter().fold(node, TestNode::usage)
+        },
+    )
+}
+
+/// At least one node.
+pub(crate) fn nodes() -> impl Strategy<Value = Vec<TestNode>> {
+    vec(node(), 1..5)
+}

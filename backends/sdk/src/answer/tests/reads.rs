@@ -1,0 +1,269 @@
+//! Calls of verbs that declare what they read.
+
+use super::*;
+use crate::{NodeKey, NodePart, PodKey, Reads, info::declaration::Terms};
+
+/// Refuses nodes by their rack and size; scores by the length of the rack. Teams have special wishes.
+struct Racks {
+    reads: Reads,
+    rack: NodeKey,
+    team: PodKey,
+}
+
+impl Racks {
+    fn new() -> Self {
+        let mut reads = Reads::new();
+        // Sent in the other order.
+        reads.node_label("size");
+        let rack = reads.node_label("rack");
+        let team = reads.pod_label("team");
+        Self { reads, rack, team }
+    }
+}
+
+impl Policy for Racks {
+    fn info(&self) -> Info {
+        let verb = Verb::per_node().reads(&self.reads);
+        let names = Verb::per_node().view(View::Name).reads(&self.pods());
+        Info::new("racks", "1").filters(verb.clone()).scores(verb, Scale::unbounded()).preempts(names)
+    }
+
+    fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        match pod.get(&self.team) {
+            Some("zones") => node.label("zone").map_or(Verdict::Accept, |_| Verdict::reject("zone")),
+            Some("taints") if node.taints().is_empty() => Verdict::Accept,
+            _ => Verdict::reject(format!("{:?} {:?}", node.get(&self.rack), node.label("size"))),
+        }
+    }
+
+    fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        i32::try_from(node.get(&self.rack).unwrap_or_default().len()).unwrap()
+    }
+
+    fn preempt(&self, _: &Pod<'_>, candidate: &Candidate<'_>) -> Eviction {
+        Eviction::of(candidate, |victim| victim.pod().is_some_and(|pod| pod.get(&self.team).is_none()))
+    }
+}
+
+impl Racks {
+    /// What is read of pods.
+    fn pods(&self) -> Reads {
+        let mut reads = Reads::new();
+        assert_eq!(reads.pod_label("team"), self.team);
+        reads
+    }
+}
+
+fn id(backend: &Backend, verb: OfVerb) -> u32 {
+    verb(&backend.policy_for(&[]).unwrap().declaration).map(Terms::reads_id).unwrap()
+}
+
+/// Of labels "rack" and "size".
+fn node(values: &[&str], absent: &[u32]) -> api::NodeRow {
+    let label_values = values.iter().map(|&value| value.to_owned()).collect();
+    let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
+    api::NodeRow { name: "n".into(), facts: Some(facts), ..api::NodeRow::default() }
+}
+
+/// Of the label "team".
+fn of_team(team: Option<&str>) -> api::Pod {
+    let label_values = vec![team.unwrap_or_default().to_owned()];
+    let absent_labels = team.is_none().then_some(0).into_iter().collect();
+    let facts = api::PodFacts { label_values, absent_labels, ..api::PodFacts::default() };
+    api::Pod { facts: Some(facts), ..api::Pod::default() }
+}
+
+fn request(team: &str, row: api::NodeRow) -> api::FilterRequest {
+    let reads = id(&Racks::new().into(), Declaration::filter);
+    let call = Some(api::Call { reads, ..call() });
+    let (pod, nodes) = (Some(of_team(Some(team))), Some(nodes(vec![row])));
+    api::FilterRequest { call, pod, nodes, want_scores: false }
+}
+
+fn reason(request: &api::FilterRequest) -> String {
+    filter(&Racks::new().into(), request).unwrap().rejections[0].reason.clone()
+}
+
+#[test]
+fn values_are_found_by_their_positions_and_absent_is_not_empty() {
+    for (values, absent, expected) in [
+        (["r1", "5"], &[][..], "Some(\"r1\") Some(\"5\")"),
+        (["", "5"], &[], "Some(\"\") Some(\"5\")"),
+        (["", "5"], &[0], "None Some(\"5\")"),
+        (["", ""], &[1], "Some(\"\") None"),
+        (["", ""], &[0, 1], "None None"),
+    ] {
+        assert_eq!(reason(&request("shop", node(&values, absent))), expected);
+    }
+}
+
+#[test]
+fn what_is_not_declared_fails_the_call_and_is_named() {
+    for (team, expected) in [
+        ("zones", "label \"zone\" of the node is read and not declared; declare it with Reads::node_label"),
+        (
+            "taints",
+            "Taints of the node is read and not declared; declare it with Reads::node(NodePart::Taints)",
+        ),
+    ] {
+        let error = filter(&Racks::new().into(), &request(team, node(&["r1", "5"], &[]))).unwrap_err();
+        assert_eq!(status(error), (Code::Internal, format!("the policy panicked: {expected}")));
+    }
+}
+
+#[test]
+fn another_declaration_is_no_reason_to_guess() {
+    let backend = Racks::new().into();
+    for sent in [0, 7] {
+        let call = Some(api::Call { reads: sent, ..call() });
+        let request = api::FilterRequest { call, ..request("shop", node(&["r1", "5"], &[])) };
+        let declared = id(&backend, Declaration::filter);
+        let expected = format!(
+            "call.reads is {sent}, and this policy now declares reads with the id {declared}; repeat the handshake"
+        );
+        assert_eq!(status(filter(&backend, &request).unwrap_err()), (Code::FailedPrecondition, expected));
+    }
+    let undeclared = super::request(&["a"]);
+    let undeclared = api::FilterRequest { call: Some(api::Call { reads: 7, ..call() }), ..undeclared };
+    let (code, text) = status(filter(&super::backend(both()), &undeclared).unwrap_err());
+    assert_eq!(code, Code::FailedPrecondition, "{text}");
+}
+
+#[test]
+fn values_that_do_not_match_the_declaration_are_refused() {
+    let with_pod = |values: &[&str], absent: &[u32]| {
+        let facts = node(values, absent).facts.unwrap();
+        let api::NodeFacts { label_values, absent_labels, .. } = facts;
+        let facts = api::PodFacts { label_values, absent_labels, ..api::PodFacts::default() };
+        let pod = Some(api::Pod { facts: Some(facts), ..api::Pod::default() });
+        api::FilterRequest { pod, ..request("shop", node(&["r1", "5"], &[])) }
+    };
+    let mut annotated = node(&["r1", "5"], &[]);
+    annotated.facts.as_mut().unwrap().annotation_values.push("v".to_owned());
+    for (request, expected) in [
+        (
+            request("shop", node(&["r1"], &[])),
+            "nodes.rows.rows[0].facts.label_values has 1 values, and 2 keys are declared",
+        ),
+        (request("shop", node(&["r1", "5", "9"], &[])), "label_values has 3 values"),
+        (request("shop", annotated), "annotation_values has 1 values, and 0 keys are declared"),
+        (
+            request("shop", node(&["", ""], &[2])),
+            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
+        ),
+        (request("shop", node(&["", ""], &[1, 0])), "absent_labels is not a list of ascending positions"),
+        (request("shop", node(&["", ""], &[0, 0])), "absent_labels is not a list of ascending positions"),
+        (request("shop", node(&["", ""], &[u32::MAX])), "absent_labels is not a list of ascending positions"),
+        (with_pod(&[], &[]), "pod.facts.label_values has 0 values, and 1 keys are declared"),
+        (with_pod(&[""], &[1]), "pod.facts.absent_labels is not a list of ascending positions below 1"),
+    ] {
+        let (code, text) = status(filter(&Racks::new().into(), &request).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn scores_come_with_the_verdicts_if_both_read_the_same() {
+    let request = api::FilterRequest { want_scores: true, ..request("shop", node(&["r17", "5"], &[])) };
+    let scores = filter(&Racks::new().into(), &request).unwrap().scores;
+    assert_eq!(scores.unwrap().values, [3]);
+    let reads = Racks::new().reads;
+    let filters = Info::new("one", "1").filters(Verb::per_node().reads(&reads));
+    let others = Silent(filters.scores(Verb::per_node(), Scale::unbounded()));
+    assert_eq!(filter(&others.into(), &request).unwrap().scores, None);
+}
+
+#[test]
+fn victims_are_read_as_the_pod_is() {
+    let backend = Backend::from(Racks::new());
+    let victim = |pod| api::Victim { uid: "u".into(), pod: Some(Box::new(pod)) };
+    let mut request = api::PreemptRequest {
+        call: Some(api::Call { reads: id(&backend, Declaration::preempt), ..call() }),
+        pod: Some(of_team(None)),
+        nodes: Some(nodes(rows(&["n-1"]))),
+        candidates: vec![api::Candidate {
+            victims: vec![victim(of_team(Some(""))), victim(of_team(None))],
+            pdb_violations: 0,
+        }],
+    };
+    let preempt = |request: &api::PreemptRequest| {
+        super::super::preempt(&backend, &Tables::default(), &decoded(request))
+    };
+    assert_eq!(preempt(&request).unwrap().kept[0].victims, [1]);
+    request.candidates[0].victims[1] = victim(pod("shop"));
+    let (code, text) = status(preempt(&request).unwrap_err());
+    let expected = "candidates[0].victims[1].pod.facts.label_values has 0 values, and 1 keys are declared";
+    assert_eq!((code, &*text), (Code::InvalidArgument, expected));
+}
+
+/// Accepts everything.
+struct Silent(Info);
+
+impl Policy for Silent {
+    fn info(&self) -> Info {
+        self.0.clone()
+    }
+}
+
+/// Reads one label.
+struct One(Reads, String);
+
+impl One {
+    fn new(label: u32) -> Self {
+        let mut reads = Reads::new();
+        reads.node_label(format!("label-{label}"));
+        Self(reads, label.to_string())
+    }
+}
+
+impl Policy for One {
+    fn info(&self) -> Info {
+        Info::new("one", "1").revision(&self.1).filters(Verb::per_node().reads(&self.0))
+    }
+}
+
+#[test]
+fn a_replaced_policy_answers_what_was_asked_of_it() {
+    let (backend, replace) = Backend::replaceable(One::new(0)).unwrap();
+    let ids: Vec<_> = (0..=17).map(|label| id(&One::new(label).into(), Declaration::filter)).collect();
+    let answered = |reads| {
+        let call = Some(api::Call { reads, ..call() });
+        let request = api::FilterRequest { call, ..request("shop", node(&["v"], &[])) };
+        let request = api::FilterRequest { pod: Some(pod("shop")), ..request };
+        filter(&backend, &request).map(|answer| answer.result.unwrap().revision).map_err(status)
+    };
+    assert_eq!(answered(ids[0]).unwrap(), "0");
+    for label in 1..=16 {
+        replace.with(One::new(label)).unwrap();
+        // The same declaration again takes no place.
+        replace.with(One::new(label)).unwrap();
+    }
+    assert_eq!((answered(ids[16]).unwrap(), answered(ids[0]).unwrap()), ("16".to_owned(), "0".to_owned()));
+    assert_eq!(answered(ids[17]).unwrap_err().0, Code::FailedPrecondition);
+    replace.with(One::new(17)).unwrap();
+    assert_eq!((answered(ids[17]).unwrap(), answered(ids[1]).unwrap()), ("17".to_owned(), "1".to_owned()));
+    assert_eq!(answered(ids[0]).unwrap_err().0, Code::FailedPrecondition);
+}
+
+#[test]
+fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
+    let mut nodes = Reads::new();
+    nodes.node(NodePart::Taints);
+    let mut identity = Reads::new();
+    identity.pod(crate::PodPart::Identity);
+    let mut empty = Reads::new();
+    empty.node_label("");
+    let filters = |verb| Info::new("p", "1").filters(verb);
+    for (info, expected) in [
+        (filters(Verb::per_node().view(View::Name).reads(&nodes)), "filter reads nodes and has View::Name"),
+        (filters(Verb::per_node().pure().reads(&identity)), "filter is pure and reads PodPart::Identity"),
+        (Info::new("p", "1").binds_reading(&nodes), "bind reads nodes, of which it gets the name alone"),
+        (filters(Verb::per_node().reads(&empty)), "filter reads: Reads::node_label(\"\") has 0 bytes"),
+    ] {
+        let error = Declaration::new(info).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.mistakes().len(), 1, "{error}");
+    }
+    assert!(Declaration::new(Info::new("p", "1").binds_reading(&identity)).is_ok());
+}

@@ -1,0 +1,268 @@
+//! What a verb reads of pods and nodes, declared once. [`key`] is what the policy reads with, [`keys`] collects the
+//! keys of one map, [`layout`] turns the declaration into positions and into the contract's message, [`access`]
+//! enforces it, [`values`] checks what comes with a request, [`sent`] is what the gateway sends.
+
+pub(crate) mod access;
+mod key;
+pub(crate) mod keys;
+pub(crate) mod layout;
+pub(crate) mod sent;
+pub(crate) mod values;
+
+use std::sync::Arc;
+
+use extender_policy_api::v1alpha1 as api;
+
+pub(crate) use self::key::Map;
+pub use self::key::{NodeKey, NodePrefix, PodKey, PodPrefix};
+use self::keys::Keys;
+
+/// The longest key and prefix of the contract, in bytes: the longest key of an annotation.
+pub(crate) const MAX_KEY_BYTES: usize = 317;
+
+/// The most parts of one declaration in the contract, known or not.
+pub(crate) const MAX_PARTS: usize = 64;
+
+/// What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more
+/// calls a cached answer serves and the fewer rows of the node table change. The name of a node is always sent;
+/// [usage](crate::Verb::usage) and JSON are if the verb asks for them.
+///
+/// ```
+/// use extender_policy_sdk::{Info, Node, NodeKey, NodePart, Pod, Policy, Reads, Verb, Verdict};
+///
+/// struct Racks {
+///     reads: Reads,
+///     rack: NodeKey,
+/// }
+///
+/// impl Racks {
+///     fn new() -> Self {
+///         let mut reads = Reads::new();
+///         let rack = reads.node_label("topology.acme.io/rack");
+///         reads.node(NodePart::Taints);
+///         Self { reads, rack }
+///     }
+/// }
+///
+/// impl Policy for Racks {
+///     fn info(&self) -> Info {
+///         Info::new("racks", "1.0.0").filters(Verb::per_node().pure().reads(&self.reads))
+///     }
+///
+///     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
+///         match node.get(&self.rack) {
+///             None if node.taints().is_empty() => Verdict::reject("node is in no rack"),
+///             _ => Verdict::Accept,
+///         }
+///     }
+/// }
+/// ```
+///
+/// A declared key can be read with what its declaration returned, which is fastest, or as a text:
+/// [`Node::get`](crate::Node::get) and [`Node::label`](crate::Node::label) give the same value.
+///
+/// # What is not declared
+///
+/// Reading anything else panics, and the panic names it: there is no value that could be mistaken for that of a node
+/// without the label. A test with [`testing`](crate::testing) fails with that text, and so does a call (INTERNAL).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    pod: Declared,
+    node: Declared,
+}
+
+/// What is read of one kind of object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Declared {
+    parts: Parts,
+    labels: Keys,
+    annotations: Keys,
+}
+
+/// Parts by their numbers in the contract, which are below 32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Parts(u32);
+
+impl Parts {
+    fn insert(&mut self, part: impl Part) {
+        self.0 |= 1 << part.number();
+    }
+
+    fn contains(self, part: impl Part) -> bool {
+        self.0 & 1 << part.number() != 0
+    }
+
+    /// In ascending order.
+    fn numbers(self) -> impl Iterator<Item = i32> {
+        (0..32).filter(move |number| self.0 & 1 << number != 0)
+    }
+}
+
+/// A part of a pod or of a node.
+pub(crate) trait Part: Copy + std::fmt::Debug {
+    /// The name of the type.
+    const TYPE: &str;
+
+    fn number(self) -> i32;
+}
+
+/// A part of a node besides labels and annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodePart {
+    /// [`Node::taints`](crate::Node::taints).
+    Taints = api::NodePart::Taints as isize,
+    /// [`Node::is_unschedulable`](crate::Node::is_unschedulable).
+    Unschedulable = api::NodePart::Unschedulable as isize,
+    /// [`Node::condition`](crate::Node::condition).
+    Conditions = api::NodePart::Conditions as isize,
+    /// [`Node::capacity`](crate::Node::capacity).
+    Capacity = api::NodePart::Capacity as isize,
+    /// [`Node::allocatable`](crate::Node::allocatable).
+    Allocatable = api::NodePart::Allocatable as isize,
+}
+
+impl Part for NodePart {
+    const TYPE: &str = "NodePart";
+
+    fn number(self) -> i32 {
+        self as i32
+    }
+}
+
+/// A part of a pod besides labels and annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PodPart {
+    /// [`Pod::name`](crate::Pod::name), [`Pod::uid`](crate::Pod::uid), and the claims whose name is derived from the
+    /// pod's. Not for a [pure](crate::Verb::pure) verb.
+    Identity = api::PodPart::Identity as isize,
+    /// [`Pod::namespace`](crate::Pod::namespace).
+    Namespace = api::PodPart::Namespace as isize,
+    /// [`Pod::owner`](crate::Pod::owner).
+    Owner = api::PodPart::Owner as isize,
+    /// [`Pod::priority`](crate::Pod::priority).
+    Priority = api::PodPart::Priority as isize,
+    /// [`Pod::priority_class`](crate::Pod::priority_class).
+    PriorityClass = api::PodPart::PriorityClassName as isize,
+    /// [`Pod::requests`](crate::Pod::requests).
+    Requests = api::PodPart::Requests as isize,
+    /// [`Pod::nonzero_requests`](crate::Pod::nonzero_requests).
+    NonzeroRequests = api::PodPart::NonzeroRequests as isize,
+    /// [`Pod::tolerations`](crate::Pod::tolerations) and [`Pod::tolerates`](crate::Pod::tolerates).
+    Tolerations = api::PodPart::Tolerations as isize,
+    /// [`Pod::node_selector`](crate::Pod::node_selector) and [`Pod::node_selectors`](crate::Pod::node_selectors).
+    NodeSelector = api::PodPart::NodeSelector as isize,
+    /// [`Pod::node_affinity`](crate::Pod::node_affinity).
+    NodeAffinity = api::PodPart::NodeAffinity as isize,
+    /// [`Pod::volumes`](crate::Pod::volumes) and, with [`Identity`](Self::Identity),
+    /// [`Pod::claims`](crate::Pod::claims).
+    Volumes = api::PodPart::Volumes as isize,
+    /// [`Pod::scheduler_name`](crate::Pod::scheduler_name).
+    SchedulerName = api::PodPart::SchedulerName as isize,
+}
+
+impl Part for PodPart {
+    const TYPE: &str = "PodPart";
+
+    fn number(self) -> i32 {
+        self as i32
+    }
+}
+
+impl Reads {
+    /// The most keys and prefixes of one declaration, those of pods and nodes together. A prefix takes the place of
+    /// all keys that begin with it.
+    pub const MAX_KEYS: usize = 1000;
+
+    /// Nothing yet: with this a verb knows no more than the names of nodes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A label of nodes. Declared twice, it is the same key.
+    pub fn node_label(&mut self, key: impl Into<Arc<str>>) -> NodeKey {
+        NodeKey(self.node.labels.key(Map::Labels, key.into()))
+    }
+
+    /// The labels of nodes whose key begins with this; "" is all of them.
+    pub fn node_labels(&mut self, prefix: impl Into<Arc<str>>) -> NodePrefix {
+        NodePrefix(self.node.labels.prefix(Map::Labels, prefix.into()))
+    }
+
+    /// An annotation of nodes.
+    pub fn node_annotation(&mut self, key: impl Into<Arc<str>>) -> NodeKey {
+        NodeKey(self.node.annotations.key(Map::Annotations, key.into()))
+    }
+
+    /// The annotations of nodes whose key begins with this; "" is all of them.
+    pub fn node_annotations(&mut self, prefix: impl Into<Arc<str>>) -> NodePrefix {
+        NodePrefix(self.node.annotations.prefix(Map::Annotations, prefix.into()))
+    }
+
+    /// A part of nodes.
+    pub fn node(&mut self, part: NodePart) -> &mut Self {
+        self.node.parts.insert(part);
+        self
+    }
+
+    /// A label of the pod, and of victims.
+    pub fn pod_label(&mut self, key: impl Into<Arc<str>>) -> PodKey {
+        PodKey(self.pod.labels.key(Map::Labels, key.into()))
+    }
+
+    /// The labels of the pod, and of victims, whose key begins with this; "" is all of them.
+    pub fn pod_labels(&mut self, prefix: impl Into<Arc<str>>) -> PodPrefix {
+        PodPrefix(self.pod.labels.prefix(Map::Labels, prefix.into()))
+    }
+
+    /// An annotation of the pod, and of victims. In a [pure](crate::Verb::pure) verb, one that the pods of a template
+    /// share: otherwise no cached answer serves a second pod.
+    pub fn pod_annotation(&mut self, key: impl Into<Arc<str>>) -> PodKey {
+        PodKey(self.pod.annotations.key(Map::Annotations, key.into()))
+    }
+
+    /// The annotations of the pod, and of victims, whose key begins with this; "" is all of them.
+    pub fn pod_annotations(&mut self, prefix: impl Into<Arc<str>>) -> PodPrefix {
+        PodPrefix(self.pod.annotations.prefix(Map::Annotations, prefix.into()))
+    }
+
+    /// A part of the pod, and of victims.
+    pub fn pod(&mut self, part: PodPart) -> &mut Self {
+        self.pod.parts.insert(part);
+        self
+    }
+
+    /// Whether the name, the UID or the claims of one pod are read.
+    pub(crate) fn identity(&self) -> bool {
+        self.pod.parts.contains(PodPart::Identity)
+    }
+
+    /// Whether more than the name is read of nodes.
+    pub(crate) fn nodes(&self) -> bool {
+        self.node != Declared::default()
+    }
+
+    /// What the contract does not allow, one sentence each.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        let texts = self.maps().into_iter().flat_map(|(of, keys)| keys.mistakes(of));
+        let count: usize = self.maps().into_iter().map(|(_, keys)| keys.sent()).sum();
+        let most = Self::MAX_KEYS;
+        let too_many = (count > most).then(|| {
+            format!(
+                "there are {count} keys and prefixes; expected at most {most}, use a prefix for several keys"
+            )
+        });
+        texts.chain(too_many).collect()
+    }
+
+    fn maps(&self) -> [(&'static str, &Keys); 4] {
+        [
+            ("node_label", &self.node.labels),
+            ("node_annotation", &self.node.annotations),
+            ("pod_label", &self.pod.labels),
+            ("pod_annotation", &self.pod.annotations),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

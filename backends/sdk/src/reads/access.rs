@@ -1,0 +1,98 @@
+//! Enforces a declaration where the policy reads. A read that is not declared panics: any value would look like that
+//! of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
+
+use super::{
+    Part,
+    key::{Key, Map, Prefix},
+    keys::Place,
+    layout::Fields,
+};
+
+/// What a policy may read of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access<'a> {
+    declared: Option<&'a Fields>,
+}
+
+impl<'a> Access<'a> {
+    /// Without a declaration everything is sent, labels and annotations in maps.
+    pub(crate) const EVERYTHING: Self = Self { declared: None };
+
+    /// What is declared; everything if nothing is declared.
+    pub(crate) fn to(declared: Option<&'a Fields>) -> Self {
+        Self { declared }
+    }
+
+    /// Where the value of a key is.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn key(self, key: &Key) -> Place {
+        match self.declared {
+            None => Place::Entry,
+            Some(fields) => match fields.places(key.map).of(key) {
+                Some(place) => place,
+                None => undeclared_key(fields, key.map, &key.text),
+            },
+        }
+    }
+
+    /// The same for a key that is given as a text.
+    #[track_caller]
+    pub(crate) fn text(self, map: Map, key: &str) -> Place {
+        match self.declared {
+            None => Place::Entry,
+            Some(fields) => match fields.places(map).find(key) {
+                Some(place) => place,
+                None => undeclared_key(fields, map, key),
+            },
+        }
+    }
+
+    /// Entries whose key begins with this are read.
+    #[track_caller]
+    pub(crate) fn prefix(self, prefix: &Prefix) {
+        self.entries(prefix.map, &prefix.text);
+    }
+
+    /// The same for a prefix that is given as a text.
+    #[track_caller]
+    pub(crate) fn entries(self, map: Map, prefix: &str) {
+        if let Some(fields) = self.declared.filter(|fields| !fields.places(map).covers(prefix)) {
+            let (object, name) = (fields.object, name(map));
+            undeclared(
+                &format!("{name}s of the {object} that begin with {prefix:?}"),
+                &format!("{object}_{name}s"),
+            );
+        }
+    }
+
+    /// A part is read.
+    #[track_caller]
+    pub(crate) fn part<P: Part>(self, part: P) {
+        if let Some(fields) = self.declared.filter(|fields| !fields.parts.contains(part)) {
+            let object = fields.object;
+            undeclared(&format!("{part:?} of the {object}"), &format!("{object}({}::{part:?})", P::TYPE));
+        }
+    }
+}
+
+fn name(map: Map) -> &'static str {
+    match map {
+        Map::Labels => "label",
+        Map::Annotations => "annotation",
+    }
+}
+
+#[cold]
+#[track_caller]
+fn undeclared_key(fields: &Fields, map: Map, key: &str) -> ! {
+    let (object, name) = (fields.object, name(map));
+    undeclared(&format!("{name} {key:?} of the {object}"), &format!("{object}_{name}"))
+}
+
+#[cold]
+#[track_caller]
+#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
+fn undeclared(what: &str, right: &str) -> ! {
+    panic!("{what} is read and not declared; declare it with Reads::{right}")
+}

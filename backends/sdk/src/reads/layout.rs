@@ -1,0 +1,74 @@
+//! A declaration as both sides of a call use it: the contract's message, and where each value is.
+
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+
+use super::{Declared, Parts, Reads, key::Map, keys::Places, values::Counts};
+
+/// A compiled [`Reads`] without mistakes.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) pod: Fields,
+    pub(crate) node: Fields,
+    /// As in the handshake.
+    pub(crate) message: api::Reads,
+    /// As in the view of a table of nodes, where nothing is not the same as no declaration.
+    pub(crate) rows: api::NodeReads,
+}
+
+/// What is sent of one kind of object.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    pub(super) object: &'static str,
+    pub(super) parts: Parts,
+    pub(super) labels: Places,
+    pub(super) annotations: Places,
+}
+
+impl Layout {
+    pub(crate) fn new(reads: &Reads) -> Self {
+        let (pod, node) = (Fields::new("pod", &reads.pod), Fields::new("node", &reads.node));
+        let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
+        let message = api::PodReads { parts: pod.parts.numbers().collect(), labels, annotations };
+        let (labels, annotations) = (node.labels.message(), node.annotations.message());
+        let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations };
+        let mut message = api::Reads {
+            id: 0,
+            pod: Some(message).filter(|message| *message != api::PodReads::default()),
+            node: Some(rows.clone()).filter(|rows| *rows != api::NodeReads::default()),
+        };
+        message.id = id(&message.encode_to_vec());
+        Self { pod, node, message, rows }
+    }
+
+    /// Whether rows are sent with facts.
+    pub(crate) fn has_node_facts(&self) -> bool {
+        self.message.node.is_some()
+    }
+}
+
+impl Fields {
+    fn new(object: &'static str, declared: &Declared) -> Self {
+        let Declared { parts, labels, annotations } = declared;
+        Self { object, parts: *parts, labels: labels.places(), annotations: annotations.places() }
+    }
+
+    pub(super) fn places(&self, map: Map) -> &Places {
+        match map {
+            Map::Labels => &self.labels,
+            Map::Annotations => &self.annotations,
+        }
+    }
+
+    /// The number of values that come with each object.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { labels: self.labels.values(), annotations: self.annotations.values() }
+    }
+}
+
+/// FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration
+/// agree. Never 0, which stands for no declaration.
+fn id(message: &[u8]) -> u32 {
+    let mixed = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    message.iter().fold(0x811c_9dc5, mixed).max(1)
+}

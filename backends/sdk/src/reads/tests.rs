@@ -1,0 +1,168 @@
+//! What a declaration becomes on the wire, and what it refuses.
+
+use proptest::prelude::*;
+
+use super::{access::Access, keys::Place, layout::Layout, *};
+
+fn message(declare: impl FnOnce(&mut Reads)) -> api::Reads {
+    let mut reads = Reads::new();
+    declare(&mut reads);
+    assert_eq!(reads.mistakes(), [""; 0]);
+    Layout::new(&reads).message
+}
+
+fn map(keys: &[&str], prefixes: &[&str]) -> api::MapReads {
+    let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    api::MapReads { keys: texts(keys), prefixes: texts(prefixes) }
+}
+
+#[test]
+fn keys_and_parts_are_sent_in_ascending_order_and_once() {
+    let api::Reads { id, pod, node } = message(|reads| {
+        for key in ["b", "é", "a", "b", "B"] {
+            reads.node_label(key);
+        }
+        reads.node(NodePart::Allocatable).node(NodePart::Taints).node(NodePart::Taints);
+        reads.pod_annotation("x");
+        reads.pod(PodPart::SchedulerName).pod(PodPart::Namespace);
+    });
+    let node = node.unwrap();
+    assert_eq!(node.labels, Some(map(&["B", "a", "b", "é"], &[])));
+    assert_eq!((node.parts, node.annotations), (vec![1, 5], None));
+    let pod = pod.unwrap();
+    assert_eq!((pod.parts, pod.annotations, pod.labels), (vec![2, 12], Some(map(&["x"], &[])), None));
+    assert_ne!(id, 0);
+}
+
+#[test]
+fn nothing_is_an_empty_message_with_an_id() {
+    assert_eq!(message(|_| {}), api::Reads { id: 0x811c_9dc5, pod: None, node: None });
+}
+
+#[test]
+fn what_a_prefix_covers_is_sent_in_the_map() {
+    let node = message(|reads| {
+        for key in ["acme.io/rack", "acme.io", "zone", "acme.iox"] {
+            reads.node_label(key);
+        }
+        for prefix in ["acme.io/", "acme.io/ra", "zo", "zz"] {
+            reads.node_labels(prefix);
+        }
+        reads.node_annotation("acme.io/rack");
+    });
+    let node = node.node.unwrap();
+    assert_eq!(node.labels, Some(map(&["acme.io", "acme.iox"], &["acme.io/", "zo", "zz"])));
+    assert_eq!(node.annotations, Some(map(&["acme.io/rack"], &[])));
+    let all = message(|reads| {
+        reads.pod_label("a");
+        reads.pod_labels("b");
+        reads.pod_labels("");
+    });
+    assert_eq!(all.pod.unwrap().labels, Some(map(&[], &[""])));
+}
+
+/// A fixed value: replicas of one build have the same id, and later builds too.
+#[test]
+fn the_id_is_that_of_the_content() {
+    let id = |keys: &[&str]| {
+        message(|reads| {
+            for key in keys {
+                reads.node_label(*key);
+            }
+            reads.pod(PodPart::Namespace);
+        })
+        .id
+    };
+    assert_eq!(id(&["a", "b"]), 0xb33d_ea40);
+    assert_eq!(id(&["b", "a", "b"]), id(&["a", "b"]));
+    assert_ne!(id(&["a"]), id(&["a", "b"]));
+}
+
+#[test]
+fn each_limit_is_a_mistake_that_names_the_key() {
+    let mut reads = Reads::new();
+    reads.node_label("");
+    reads.pod_annotation("k".repeat(318));
+    reads.pod_labels("p".repeat(318));
+    reads.node_annotations("");
+    let cut = |text: &str| text.repeat(64);
+    let expected = [
+        "Reads::node_label(\"\") has 0 bytes; expected 1 to 317".to_owned(),
+        format!("Reads::pod_labels(\"{}\") has 318 bytes; expected 0 to 317", cut("p")),
+        format!("Reads::pod_annotation(\"{}\") has 318 bytes; expected 1 to 317", cut("k")),
+    ];
+    assert_eq!(reads.mistakes(), expected);
+    let mut reads = Reads::new();
+    for number in 0..Reads::MAX_KEYS {
+        reads.node_label(number.to_string());
+    }
+    assert_eq!(reads.mistakes(), [""; 0]);
+    reads.pod_labels("acme.io/");
+    let many = "there are 1001 keys and prefixes; expected at most 1000, use a prefix for several keys";
+    assert_eq!(reads.mistakes(), [many]);
+    reads.node_labels("9");
+    assert_eq!(reads.mistakes(), [""; 0], "the prefix takes the place of more than a hundred keys");
+}
+
+#[test]
+fn a_key_that_is_declared_twice_is_one_key() {
+    let mut reads = Reads::new();
+    let first = reads.node_label("a");
+    reads.node_label("b");
+    assert_eq!(reads.node_label("a"), first);
+    assert_ne!(reads.node_annotation("a"), first);
+}
+
+#[test]
+fn a_key_of_another_declaration_is_found_by_its_text() {
+    let mut other = Reads::new();
+    let (a, c) = (other.node_label("a"), other.node_label("c"));
+    let mut reads = Reads::new();
+    reads.node_label("b");
+    reads.node_label("a");
+    let layout = Layout::new(&reads);
+    let access = Access::to(Some(&layout.node));
+    assert_eq!(access.key(&a.0), Place::Value(0));
+    assert_eq!(Access::EVERYTHING.key(&c.0), Place::Entry);
+    let undeclared = std::panic::catch_unwind(|| access.key(&c.0)).unwrap_err();
+    let expected = "label \"c\" of the node is read and not declared; declare it with Reads::node_label";
+    assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[ab/]{0,3}"
+}
+
+proptest! {
+    #[test]
+    fn each_declared_key_is_sent_and_no_other(
+        keys in prop::collection::vec("[ab/]{1,3}", 0..8),
+        prefixes in prop::collection::vec(text(), 0..3),
+        others in prop::collection::vec(text(), 0..20),
+    ) {
+        let mut reads = Reads::new();
+        let declared: Vec<_> = keys.iter().map(|key| reads.pod_label(key.as_str())).collect();
+        for prefix in &prefixes {
+            reads.pod_labels(prefix.as_str());
+        }
+        let layout = Layout::new(&reads);
+        let places = layout.pod.places(Map::Labels);
+        let sent = layout.message.pod.unwrap_or_default().labels.unwrap_or_default();
+        prop_assert!(sent.keys.is_sorted_by(|key, next| key < next));
+        prop_assert!(sent.keys.iter().all(|key| !sent.prefixes.iter().any(|prefix| key.starts_with(prefix))));
+        let covered = |text: &str| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        for text in keys.iter().chain(&others) {
+            prop_assert_eq!(places.covers(text), covered(text));
+            let expected = match sent.keys.iter().position(|key| key == text) {
+                _ if covered(text) => Some(Place::Entry),
+                Some(position) => Some(Place::Value(position)),
+                None => None,
+            };
+            prop_assert_eq!(expected.is_some(), covered(text) || keys.contains(text));
+            prop_assert_eq!(places.find(text), expected);
+        }
+        for key in &declared {
+            prop_assert_eq!(places.of(&key.0), places.find(&key.0.text));
+        }
+    }
+}

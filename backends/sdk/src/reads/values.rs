@@ -1,0 +1,66 @@
+//! The values of declared keys come without their keys, so their number must be right: one that is missing would shift
+//! all others.
+
+use extender_policy_api::v1alpha1 as api;
+
+/// The number of values of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) labels: usize,
+    pub(crate) annotations: usize,
+}
+
+impl Counts {
+    /// Those of a table's rows.
+    pub(crate) fn of(reads: &api::NodeReads) -> Self {
+        let count = |map: &Option<api::MapReads>| map.as_ref().map_or(0, |map| map.keys.len());
+        Self { labels: count(&reads.labels), annotations: count(&reads.annotations) }
+    }
+}
+
+/// Why values do not match the declaration. The field is one of `PodFacts` or `NodeFacts`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Mismatch {
+    #[error("{field} has {given} values, and {keys} keys are declared")]
+    Count { field: &'static str, given: usize, keys: usize },
+    #[error("{field} is not a list of ascending positions below {keys}")]
+    Absent { field: &'static str, keys: usize },
+}
+
+/// Checks the values of labels: how many there are, and which of them stand for a label that is missing.
+pub(crate) fn check_labels(
+    given: usize,
+    absent: impl IntoIterator<Item = u32>,
+    counts: Counts,
+) -> Result<(), Mismatch> {
+    check(["label_values", "absent_labels"], given, absent, counts.labels)
+}
+
+/// The same for annotations.
+pub(crate) fn check_annotations(
+    given: usize,
+    absent: impl IntoIterator<Item = u32>,
+    counts: Counts,
+) -> Result<(), Mismatch> {
+    check(["annotation_values", "absent_annotations"], given, absent, counts.annotations)
+}
+
+fn check(
+    [values, positions]: [&'static str; 2],
+    given: usize,
+    absent: impl IntoIterator<Item = u32>,
+    keys: usize,
+) -> Result<(), Mismatch> {
+    if given != keys {
+        return Err(Mismatch::Count { field: values, given, keys });
+    }
+    let mut least = 0;
+    for position in absent {
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        if position < least || position >= keys {
+            return Err(Mismatch::Absent { field: positions, keys });
+        }
+        least = position + 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! A verb that declares what it reads is sent that and nothing else, and its cached answers and rows depend on nothing
+//! else.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted, configured, filtered, info, rows, scored},
+    by_name, eager, ended,
+    function::{Function, about, labelled, pure, sibling},
+    steady,
+};
+use extender_gateway::{cadences::Cadences, observe::Query};
+use extender_policy_api::v1alpha1::{
+    FilterRequest, GetInfoResponse, MapReads, NodeFacts, NodePart, NodeReads, NodeView, OwnerReference, Pod,
+    PodFacts, PodPart, PodReads, Reads, Resources, ScoreRequest, Taint,
+};
+use prost::Message;
+use serde_json::{Value, json};
+
+const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
+
+fn map(keys: &[&str], prefixes: &[&str]) -> MapReads {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    MapReads { keys: owned(keys), prefixes: owned(prefixes) }
+}
+
+/// The handshake, in which every verb declares this.
+pub(crate) fn declaring(mut info: GetInfoResponse, reads: &Reads) -> GetInfoResponse {
+    info.verbs.iter_mut().for_each(|verb| verb.reads = Some(reads.clone()));
+    info
+}
+
+/// Reads nothing of pods, and the labels of nodes that a [`Function`] decides by.
+pub(crate) fn labels_of_nodes() -> Reads {
+    let labels = Some(map(&[], &["refused", "score"]));
+    Reads { id: 1, pod: None, node: Some(NodeReads { labels, ..NodeReads::default() }) }
+}
+
+async fn start(info: GetInfoResponse, cadences: Cadences) -> (Function, Gateway) {
+    let function = Function::start(info).await;
+    let backend = configured("only", &function.backend, BOTH);
+    let rest = format!(
+        "nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None}}\nbackends:\n{backend}"
+    );
+    (function, Gateway::start_paced(&rest, cadences).await)
+}
+
+fn apply(gateway: &Gateway, node: &str, labels: &Value) {
+    gateway.table.apply(labelled(node, labels).as_bytes()).unwrap();
+}
+
+async fn filter(gateway: &Gateway, pod: &Value, names: &[&str]) -> Value {
+    gateway.post("/filter", about(pod, names)).await.json()["NodeNames"].take()
+}
+
+/// Some of everything that can be declared.
+fn some_of_each() -> Reads {
+    Reads {
+        id: 4711,
+        pod: Some(PodReads {
+            parts: vec![PodPart::Owner.into(), PodPart::Requests.into()],
+            labels: Some(map(&["absent", "app"], &[])),
+            annotations: Some(map(&["kubectl/at"], &["example.com/"])),
+        }),
+        node: Some(NodeReads {
+            parts: vec![NodePart::Taints.into()],
+            labels: Some(map(&["rack", "zone"], &["tier/"])),
+            annotations: Some(map(&["at"], &[])),
+        }),
+    }
+}
+
+#[tokio::test]
+async fn a_request_has_what_is_declared_and_nothing_else() {
+    let reads = some_of_each();
+    let backend = Scripted::start(declaring(info(NodeView::Facts), &reads), |verb, message| match verb {
+        "Filter" => Act::Message(filtered(&message, &[], "").encode_to_vec()),
+        _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
+    })
+    .await;
+    let rest = format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{}",
+        configured("only", &backend, BOTH)
+    );
+    let gateway = Gateway::start(&rest).await;
+    let node = json!({
+        "metadata": {"name": "a", "labels": {"zone": "z1", "tier/x": "1", "other": "2"}, "annotations": {"at": "", "b": "3"}},
+        "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
+    });
+    let body = json!({"Pod": sibling(7), "Nodes": {"items": [node]}, "NodeNames": null}).to_string();
+    assert_eq!(gateway.post("/filter", &body).await.json()["Error"], "");
+    gateway.post("/prioritize", &body).await;
+    let owned = |text: &str| text.to_owned();
+    let expected_pod = PodFacts {
+        owner: Some(OwnerReference {
+            api_version: owned("apps/v1"),
+            kind: owned("ReplicaSet"),
+            name: owned("web-5d4f8c7b9"),
+            uid: owned("rs-1"),
+        }),
+        requests: Some(Resources { milli_cpu: 100, pods: 1, ..Resources::default() }),
+        annotations: [(owned("example.com/tier"), owned("front"))].into(),
+        label_values: vec![owned(""), owned("web")],
+        absent_labels: vec![0],
+        annotation_values: vec![owned("7")],
+        ..PodFacts::default()
+    };
+    let expected_node = NodeFacts {
+        taints: vec![Taint { key: owned("k"), effect: owned("NoSchedule"), ..Taint::default() }],
+        labels: [(owned("tier/x"), owned("1"))].into(),
+        label_values: vec![owned(""), owned("z1")],
+        absent_labels: vec![0],
+        annotation_values: vec![owned("")],
+        ..NodeFacts::default()
+    };
+    for verb in ["Filter", "Score"] {
+        let message = backend.messages(verb).remove(0);
+        let ScoreRequest { call, pod, .. } = ScoreRequest::decode(message.clone()).unwrap();
+        assert_eq!(call.unwrap().reads, 4711);
+        let expected = Pod { identity: None, facts: Some(expected_pod.clone()), ..Pod::default() };
+        assert_eq!(pod.unwrap(), expected, "{verb}");
+        assert_eq!(rows(&message)[0].facts, Some(expected_node.clone()), "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_reads_nothing_of_pods_is_asked_once_for_all_pods() {
+    let (function, gateway) = start(declaring(pure(NodeView::Facts), &labels_of_nodes()), steady()).await;
+    apply(&gateway, "a", &json!({}));
+    apply(&gateway, "b", &json!({"refused": "no"}));
+    let other = json!({
+        "metadata": {"name": "x", "namespace": "other", "uid": "u-9", "labels": {"team": "blue"}},
+        "spec": {"priority": 100, "containers": [{"resources": {"requests": {"cpu": "8"}}}]},
+    });
+    for pod in [sibling(1), sibling(2), other] {
+        assert_eq!(filter(&gateway, &pod, &["a", "b"]).await, json!(["a"]));
+    }
+    assert_eq!(function.filtered(), [["a", "b"]]);
+    let line =
+        r#"extender_gateway_backend_known_nodes_total{backend="only",verb="filter",source="remembered"} 4"#;
+    gateway.until_counted("two pods", line).await;
+    let (decisions, _) = gateway.observer.decisions.find(&Query::default());
+    let read: Vec<_> =
+        decisions.iter().map(|decision| decision.backends[0].reads_of_pods.as_deref()).collect();
+    assert_eq!(
+        read.iter().flatten().collect::<Vec<_>>(),
+        [&"nothing"; 2],
+        "of {read:?}, the first was asked"
+    );
+}
+
+#[tokio::test]
+async fn pods_are_told_apart_by_what_is_read_of_them() {
+    let pod = PodReads { labels: Some(map(&["team"], &[])), ..PodReads::default() };
+    let reads = Reads { pod: Some(pod), ..labels_of_nodes() };
+    let (function, gateway) = start(declaring(pure(NodeView::Facts), &reads), steady()).await;
+    apply(&gateway, "a", &json!({}));
+    let of_team = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
+    let pods = [
+        of_team("1", json!({"team": "red"})),
+        of_team("2", json!({"team": "red", "app": "web"})),
+        of_team("3", json!({"team": ""})),
+        of_team("4", json!({"app": "web"})),
+        of_team("5", json!({})),
+        of_team("6", json!({"team": ""})),
+    ];
+    for pod in &pods {
+        filter(&gateway, pod, &["a"]).await;
+    }
+    let asked = function.backend.messages("Filter").into_iter().map(|message| {
+        let facts = FilterRequest::decode(message).unwrap().pod.unwrap().facts.unwrap();
+        (facts.label_values.concat(), facts.absent_labels)
+    });
+    let expected = [("red".to_owned(), vec![]), (String::new(), vec![]), (String::new(), vec![0])];
+    assert_eq!(asked.collect::<Vec<_>>(), expected, "an empty label is not an absent one");
+}
+
+#[tokio::test]
+async fn a_row_changes_only_when_something_changes_that_is_read() {
+    let (function, gateway) = start(declaring(pure(NodeView::Facts), &labels_of_nodes()), steady()).await;
+    apply(&gateway, "a", &json!({}));
+    for (labels, calls, left) in [
+        (json!({}), 1, json!(["a"])),
+        (json!({"other": "1"}), 1, json!(["a"])),
+        (json!({"other": "2", "refused": "no"}), 2, json!([])),
+        (json!({"refused": "no"}), 2, json!([])),
+    ] {
+        apply(&gateway, "a", &labels);
+        assert_eq!(filter(&gateway, &sibling(1), &["a"]).await, left, "{labels}");
+        assert_eq!(function.filtered().len(), calls, "{labels}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_declaration_repeats_the_handshake() {
+    let reads = |id| declaring(info(NodeView::Facts), &Reads { id, ..labels_of_nodes() });
+    let (first, second) = (reads(1).encode_to_vec(), reads(2).encode_to_vec());
+    let is_new = Arc::new(AtomicBool::new(false));
+    let script = {
+        let is_new = Arc::clone(&is_new);
+        move |verb: &str, message| {
+            let is_new = is_new.load(Ordering::SeqCst);
+            if verb == "GetInfo" {
+                return Act::Message(if is_new { second.clone() } else { first.clone() });
+            }
+            let sent = FilterRequest::decode(bytes::Bytes::clone(&message)).unwrap().call.unwrap().reads;
+            if sent == if is_new { 2 } else { 1 } {
+                return Act::Message(filtered(&message, &[], "").encode_to_vec());
+            }
+            Act::Status(9, "the declaration is another one")
+        }
+    };
+    let backend = Scripted::start_bare(script, None).await;
+    let rest = format!(
+        "nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nbackends:\n{}",
+        configured("only", &backend, "filter: {timeout: 60s}")
+    );
+    // Only the refusal can be the cause of a handshake.
+    let cadences = Cadences { refresh: Duration::from_hours(1), ..eager() };
+    let gateway = Gateway::start_paced(&rest, cadences).await;
+    apply(&gateway, "a", &json!({}));
+    assert_eq!(filter(&gateway, &sibling(1), &["a"]).await, json!(["a"]));
+    is_new.store(true, Ordering::SeqCst);
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert!(error.contains("FAILED_PRECONDITION: the declaration is another one"), "{error}");
+    let works = async {
+        while gateway.post("/filter", by_name(&["a"])).await.json()["Error"] != "" {
+            tokio::task::yield_now().await;
+        }
+    };
+    ended("the backend works with its new declaration", works).await;
+}
