@@ -523,6 +523,24 @@ fn rows_that_are_written_together_are_in_one_piece_of_memory() {
     assert!(are_in_one_piece(&table, 0..5, filled), "a list leaves nothing of earlier pieces");
 }
 
+#[tokio::test]
+async fn a_view_that_several_backends_fill_at_once_is_written_once() {
+    let nodes: Vec<_> = (0..100).map(|node| json(&format!("n{node}"), "z", 0)).collect();
+    let filled_by = |backends: usize| {
+        let nodes = &nodes;
+        async move {
+            let table = NodeTable::new();
+            replace(&table, nodes);
+            let view = table.register(facts()).leak();
+            let before = table.read().version();
+            futures_util::future::join_all((0..backends).map(|_| table.fill(view))).await;
+            assert!(table.lock_writer().is_complete(view));
+            table.read().version() - before
+        }
+    };
+    assert_eq!(filled_by(3).await, filled_by(1).await);
+}
+
 #[test]
 fn the_rows_of_another_view_are_those_of_the_same_nodes() {
     let table = NodeTable::new();

@@ -127,14 +127,20 @@ impl TableWriter {
         missing.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// Writes the rows of nodes that have none in a view. Returns the names of those that have one now.
+    /// Writes the rows of nodes that have none in a view. Returns the names of those that got one. Several backends may
+    /// share a view and fill it at the same time: a row that is there stays.
     pub(super) fn fill(&mut self, names: &[Arc<str>], view: ViewId) -> Vec<Arc<str>> {
-        self.begin_change(names.len());
-        for name in names {
+        let lacks_row = |name: &str| self.nodes.get(name).is_some_and(|node| !node.has_row(view));
+        let mut missing: Vec<_> = names.iter().filter(|name| lacks_row(name)).cloned().collect();
+        if missing.is_empty() {
+            return missing;
+        }
+        self.begin_change(missing.len());
+        for name in &missing {
             self.write_rows(name, |position, _| position == view.0);
         }
-        let has_row = |name: &&Arc<str>| self.nodes.get(*name).is_some_and(|node| node.has_row(view));
-        names.iter().filter(has_row).cloned().collect()
+        missing.retain(|name| self.nodes.get(name).is_some_and(|node| node.has_row(view)));
+        missing
     }
 
     /// Puts the rows of these nodes in a view into one piece of memory: a call counts references to the rows of
