@@ -1,11 +1,14 @@
 //! What a verb reads of pods and nodes, declared once. [`key`] is what the policy reads with, [`keys`] collects the
-//! keys of one map, [`layout`] turns the declaration into positions and into the contract's message, [`access`]
-//! enforces it, [`values`] checks what comes with a request, [`sent`] is what the gateway sends.
+//! keys of one map, [`pods`] by what the pods on nodes are counted, [`layout`] turns the declaration into positions and
+//! into the contract's message, [`access`] enforces it, [`values`] checks what comes with a request, [`sent`] and
+//! [`running`] are what the gateway sends.
 
 pub(crate) mod access;
 mod key;
 pub(crate) mod keys;
 pub(crate) mod layout;
+pub(crate) mod pods;
+pub(crate) mod running;
 pub(crate) mod sent;
 pub(crate) mod values;
 
@@ -14,8 +17,14 @@ use std::sync::Arc;
 use extender_policy_api::v1alpha1 as api;
 
 pub(crate) use self::key::Map;
-pub use self::key::{NodeKey, NodePrefix, PodKey, PodPrefix};
-use self::keys::Keys;
+pub use self::{
+    key::{NodeKey, NodePrefix, PodKey, PodPrefix},
+    pods::{PodsBy, PodsKey},
+};
+use self::{
+    keys::Keys,
+    pods::{Counted, Sums},
+};
 
 /// The longest key and prefix of the contract, in bytes: the longest key of an annotation.
 pub(crate) const MAX_KEY_BYTES: usize = 317;
@@ -77,6 +86,17 @@ struct Declared {
     parts: Parts,
     labels: Keys,
     annotations: Keys,
+    /// Of nodes alone: how the pods on them are counted.
+    pods: Counted,
+}
+
+impl Declared {
+    fn keys(&mut self, map: Map) -> &mut Keys {
+        match map {
+            Map::Labels => &mut self.labels,
+            Map::Annotations => &mut self.annotations,
+        }
+    }
 }
 
 /// Parts by their numbers in the contract, which are below 32.
@@ -86,6 +106,15 @@ struct Parts(u32);
 impl Parts {
     fn insert(&mut self, part: impl Part) {
         self.0 |= 1 << part.number();
+    }
+
+    fn remove(&mut self, part: impl Part) {
+        self.0 &= !(1 << part.number());
+    }
+
+    /// Those whose numbers are known.
+    fn all(is_known: impl Fn(i32) -> bool) -> Self {
+        Self((1..32).filter(|number| is_known(*number)).fold(0, |parts, number| parts | 1 << number))
     }
 
     fn contains(self, part: impl Part) -> bool {
@@ -231,6 +260,96 @@ impl Reads {
         self
     }
 
+    /// The pods on each node, counted by this. Declares the attribute of the pod, too, with which
+    /// [`Node::pods_like`](crate::Node::pods_like) finds the pods that are like it. At most 8 different attributes. The
+    /// verb needs [`View::Facts`](crate::View::Facts) and a gateway that watches pods. It may be
+    /// [pure](crate::Verb::pure): the answer for a node is then cached until a pod is added to the node or removed from
+    /// it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some
+    /// milliseconds: two pods in a row can both see room for one.
+    ///
+    /// ```
+    /// use extender_policy_sdk::testing::{self, TestNode, TestPod};
+    /// use extender_policy_sdk::{Info, Node, Pod, Policy, PodsBy, PodsKey, Reads, Verb, Verdict};
+    ///
+    /// /// At most 2 pods of an owner on a node.
+    /// struct Apart {
+    ///     reads: Reads,
+    ///     owner: PodsKey,
+    /// }
+    ///
+    /// impl Apart {
+    ///     fn new() -> Self {
+    ///         let mut reads = Reads::new();
+    ///         let owner = reads.pods_by(PodsBy::Owner);
+    ///         Self { reads, owner }
+    ///     }
+    /// }
+    ///
+    /// impl Policy for Apart {
+    ///     fn info(&self) -> Info {
+    ///         Info::new("apart", "1.0.0").filters(Verb::per_node().pure().reads(&self.reads))
+    ///     }
+    ///
+    ///     fn filter(&self, pod: &Pod, node: &Node) -> Verdict {
+    ///         match node.pods_like(&self.owner, pod) {
+    ///             Some(like) if like.at_most() >= 2 => Verdict::reject("node has 2 pods of the owner"),
+    ///             _ => Verdict::Accept,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let pod = TestPod::new("shop").owner("web");
+    /// let nodes = [TestNode::new("a").running(&pod, 2), TestNode::new("b").running(&pod, 1)];
+    /// let refused = testing::filter(Apart::new(), &pod, &nodes);
+    /// assert_eq!(refused.unwrap(), [("a".to_owned(), "node has 2 pods of the owner".to_owned())]);
+    /// ```
+    pub fn pods_by(&mut self, by: PodsBy) -> PodsKey {
+        self.counted(by, Sums::Unread)
+    }
+
+    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested).
+    pub fn pods_and_requests_by(&mut self, by: PodsBy) -> PodsKey {
+        self.counted(by, Sums::Requests)
+    }
+
+    fn counted(&mut self, by: PodsBy, sums: Sums) -> PodsKey {
+        match &by {
+            PodsBy::Owner => self.pod.parts.insert(PodPart::Owner),
+            PodsBy::Namespace => self.pod.parts.insert(PodPart::Namespace),
+            PodsBy::Label(key) => {
+                self.pod.parts.insert(PodPart::Namespace);
+                // A wrong key is reported once, as a mistake of the count.
+                if by.is_valid() {
+                    self.pod.labels.key(Map::Labels, Arc::clone(key));
+                }
+            }
+            PodsBy::PriorityClass => self.pod.parts.insert(PodPart::PriorityClass),
+        }
+        self.node.pods.insert(by.clone(), sums);
+        PodsKey(by)
+    }
+
+    /// Everything that can be declared, with the same counts of pods: without a declaration there are none. The
+    /// identity of the pod is not included.
+    pub(crate) fn everything(&self) -> Self {
+        let mut all = Self::new();
+        all.node.parts = Parts::all(|number| api::NodePart::try_from(number).is_ok());
+        all.pod.parts = Parts::all(|number| api::PodPart::try_from(number).is_ok());
+        all.pod.parts.remove(PodPart::Identity);
+        for map in [Map::Labels, Map::Annotations] {
+            for object in [&mut all.node, &mut all.pod] {
+                object.keys(map).prefix(map, "".into());
+            }
+        }
+        all.node.pods = self.node.pods.clone();
+        all
+    }
+
+    /// Whether pods on nodes are counted.
+    pub(crate) fn counts_pods(&self) -> bool {
+        !self.node.pods.is_empty()
+    }
+
     /// Whether the name, the UID or the claims of one pod are read.
     pub(crate) fn identity(&self) -> bool {
         self.pod.parts.contains(PodPart::Identity)
@@ -251,7 +370,7 @@ impl Reads {
                 "there are {count} keys and prefixes; expected at most {most}, use a prefix for several keys"
             )
         });
-        texts.chain(too_many).collect()
+        texts.chain(too_many).chain(self.node.pods.mistakes()).collect()
     }
 
     fn maps(&self) -> [(&'static str, &Keys); 4] {

@@ -46,6 +46,11 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// What is left, from the next field on.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty()

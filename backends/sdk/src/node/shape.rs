@@ -4,7 +4,7 @@
 //! fields.
 //!
 //! The shape: valid protobuf without groups, fields by ascending number, singular ones once, map entries by
-//! strictly ascending key, texts in UTF-8. Fields of later versions of the contract may follow: they are skipped.
+//! strictly ascending key, counts of pods by strictly ascending namespace and value, texts in UTF-8. Fields of later versions of the contract may follow: they are skipped.
 
 use std::str;
 
@@ -13,10 +13,16 @@ use crate::wire::{Field, Fields, Value};
 /// The type of a known field.
 enum Kind {
     Number,
+    /// Of 32 bits.
+    Count,
     Text,
     Opaque,
     One(Message),
     Many(Message),
+    /// Messages of at most three texts.
+    Taints(Message),
+    /// Messages in strictly ascending order of their first two texts.
+    Ascending(Message),
     Map(Message),
     /// Any number of them.
     Texts,
@@ -27,11 +33,11 @@ enum Kind {
 /// The fields of a message: the first has number 1.
 type Message = &'static [Kind];
 
-const ROW: Message = &[Kind::Text, Kind::One(FACTS), Kind::Opaque, Kind::One(USAGE)];
+const ROW: Message = &[Kind::Text, Kind::One(FACTS), Kind::Opaque, Kind::One(USAGE), Kind::Many(POD_COUNTS)];
 const FACTS: Message = &[
     Kind::Map(TEXTS),
     Kind::Map(TEXTS),
-    Kind::Many(TAINT),
+    Kind::Taints(TAINT),
     Kind::Number,
     Kind::Map(TEXTS),
     Kind::One(RESOURCES),
@@ -42,6 +48,8 @@ const FACTS: Message = &[
     Kind::Packed,
 ];
 const USAGE: Message = &[Kind::One(RESOURCES), Kind::One(NONZERO)];
+const POD_COUNTS: Message = &[Kind::Ascending(POD_COUNT), Kind::Count];
+const POD_COUNT: Message = &[Kind::Text, Kind::Text, Kind::Count, Kind::Count, Kind::One(RESOURCES)];
 const TAINT: Message = &[Kind::Text, Kind::Text, Kind::Text];
 const RESOURCES: Message = &[Kind::Number, Kind::Number, Kind::Number, Kind::Number, Kind::Map(AMOUNTS)];
 const NONZERO: Message = &[Kind::Number, Kind::Number];
@@ -62,8 +70,8 @@ fn has_shape(message: &[u8], known: Message) -> bool {
 #[derive(Default)]
 struct Before<'a> {
     tag: u32,
-    /// Of the last entry of the map that is being read.
-    key: Option<&'a [u8]>,
+    /// Of the last entry of the map or of the ascending list that is being read.
+    key: Option<[&'a [u8]; 2]>,
 }
 
 impl<'a> Before<'a> {
@@ -79,19 +87,26 @@ impl<'a> Before<'a> {
     fn fits(&mut self, kind: &Kind, value: &Value<'a>, first: bool) -> bool {
         match (kind, value) {
             (Kind::Number, Value::Number(_)) | (Kind::Opaque, Value::Slice(_)) => first,
+            (Kind::Count, Value::Number(number)) => first && u32::try_from(*number).is_ok(),
             (Kind::Text, Value::Slice(text)) => first && str::from_utf8(text).is_ok(),
             (Kind::Texts, Value::Slice(text)) => str::from_utf8(text).is_ok(),
             (Kind::Packed, Value::Slice(numbers)) => first && are_numbers(numbers),
             (Kind::One(message), Value::Slice(inner)) => first && has_shape(inner, message),
-            (Kind::Many(message), Value::Slice(inner)) => are_texts::<3>(inner) || has_shape(inner, message),
+            (Kind::Many(message), Value::Slice(inner)) => has_shape(inner, message),
+            (Kind::Taints(message), Value::Slice(inner)) => {
+                are_texts::<3>(inner) || has_shape(inner, message)
+            }
+            (Kind::Ascending(message), Value::Slice(inner)) => {
+                has_shape(inner, message) && self.ascends_to(first_texts(inner))
+            }
             (Kind::Map(message), Value::Slice(entry)) => {
-                (are_texts::<2>(entry) || has_shape(entry, message)) && self.ascends_to(key(entry))
+                (are_texts::<2>(entry) || has_shape(entry, message)) && self.ascends_to([key(entry), &[]])
             }
             _ => false,
         }
     }
 
-    fn ascends_to(&mut self, key: &'a [u8]) -> bool {
+    fn ascends_to(&mut self, key: [&'a [u8]; 2]) -> bool {
         self.key.replace(key).is_none_or(|last| last < key)
     }
 }
@@ -113,4 +128,10 @@ fn are_texts<const N: u8>(message: &[u8]) -> bool {
 /// The key of a map entry that has the shape of one.
 pub(super) fn key(entry: &[u8]) -> &[u8] {
     Fields::of(entry).slice_of(1).unwrap_or_default()
+}
+
+/// The texts in the first two fields of a message that has the shape of one with them.
+pub(super) fn first_texts(message: &[u8]) -> [&[u8]; 2] {
+    let mut fields = Fields::of(message);
+    [1, 2].map(|tag| fields.slice_of(tag).unwrap_or_default())
 }
