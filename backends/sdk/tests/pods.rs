@@ -144,8 +144,8 @@ impl Policy for All {
 
     fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
         if pod.label("curious").is_some() {
-            let requested = node.pod_counts(&self.key).map(|count| count.requested()).count();
-            return Verdict::reject(requested.to_string());
+            let memory: i64 = node.pod_counts(&self.key).map(|count| count.requested().memory).sum();
+            return Verdict::reject(memory.to_string());
         }
         let count = node.pod_counts(&self.key).map(|count| {
             let namespace = count.namespace().unwrap_or_default();

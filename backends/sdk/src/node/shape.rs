@@ -4,7 +4,8 @@
 //! fields.
 //!
 //! The shape: valid protobuf without groups, fields by ascending number, singular ones once, map entries by
-//! strictly ascending key, counts of pods by strictly ascending namespace and value, texts in UTF-8. Fields of later versions of the contract may follow: they are skipped.
+//! strictly ascending key, counts of pods by strictly ascending namespace and value, texts in UTF-8. Fields of later
+//! versions of the contract may follow: they are skipped.
 
 use std::str;
 
@@ -13,8 +14,7 @@ use crate::wire::{Field, Fields, Value};
 /// The type of a known field.
 enum Kind {
     Number,
-    /// Of 32 bits.
-    Count,
+    Number32,
     Text,
     Opaque,
     One(Message),
@@ -48,8 +48,8 @@ const FACTS: Message = &[
     Kind::Packed,
 ];
 const USAGE: Message = &[Kind::One(RESOURCES), Kind::One(NONZERO)];
-const POD_COUNTS: Message = &[Kind::Ascending(POD_COUNT), Kind::Count];
-const POD_COUNT: Message = &[Kind::Text, Kind::Text, Kind::Count, Kind::Count, Kind::One(RESOURCES)];
+const POD_COUNTS: Message = &[Kind::Ascending(POD_COUNT), Kind::Number32];
+const POD_COUNT: Message = &[Kind::Text, Kind::Text, Kind::Number32, Kind::Number32, Kind::One(RESOURCES)];
 const TAINT: Message = &[Kind::Text, Kind::Text, Kind::Text];
 const RESOURCES: Message = &[Kind::Number, Kind::Number, Kind::Number, Kind::Number, Kind::Map(AMOUNTS)];
 const NONZERO: Message = &[Kind::Number, Kind::Number];
@@ -87,7 +87,7 @@ impl<'a> Before<'a> {
     fn fits(&mut self, kind: &Kind, value: &Value<'a>, first: bool) -> bool {
         match (kind, value) {
             (Kind::Number, Value::Number(_)) | (Kind::Opaque, Value::Slice(_)) => first,
-            (Kind::Count, Value::Number(number)) => first && u32::try_from(*number).is_ok(),
+            (Kind::Number32, Value::Number(number)) => first && u32::try_from(*number).is_ok(),
             (Kind::Text, Value::Slice(text)) => first && str::from_utf8(text).is_ok(),
             (Kind::Texts, Value::Slice(text)) => str::from_utf8(text).is_ok(),
             (Kind::Packed, Value::Slice(numbers)) => first && are_numbers(numbers),

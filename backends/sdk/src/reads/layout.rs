@@ -4,9 +4,10 @@ use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
 use super::{
-    Declared, Parts, Reads,
+    Declared, Reads,
     key::Map,
     keys::Places,
+    parts::Parts,
     pods::{PodsBy, SentCount},
     values::Counts,
 };
