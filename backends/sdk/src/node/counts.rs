@@ -175,27 +175,21 @@ impl<'a> CountList<'a> {
     }
 }
 
-/// The part of a row of the usual shape that has its counts: fields are in ascending order.
+/// The part of a row of the usual shape that begins with its counts: fields are in ascending order. Fields of later
+/// versions may follow.
 pub(super) fn within(row: &[u8]) -> &[u8] {
-    let counts = from(row, POD_COUNTS);
-    let later = from(counts, POD_COUNTS + 1);
-    &counts[..counts.len() - later.len()]
+    let mut fields = Fields::of(row);
+    loop {
+        let rest = fields.rest();
+        if !matches!(fields.next(), Some(Ok(field)) if field.tag < POD_COUNTS) {
+            return rest;
+        }
+    }
 }
 
 /// The counts in that part, one list for each attribute that is declared.
 pub(super) fn lists(pod_counts: &[u8]) -> impl Iterator<Item = CountList<'_>> {
     slices(pod_counts, POD_COUNTS).map(|encoded| CountList { encoded })
-}
-
-/// What follows the fields below this number.
-fn from(message: &[u8], tag: u32) -> &[u8] {
-    let mut fields = Fields::of(message);
-    loop {
-        let rest = fields.rest();
-        if !matches!(fields.next(), Some(Ok(field)) if field.tag < tag) {
-            return rest;
-        }
-    }
 }
 
 /// The messages in the fields of this number, which come first.

@@ -55,7 +55,7 @@ pub(crate) struct Row<'a> {
     values: OnceLock<Values>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
-    /// The fields `pod_counts` of the usual shape, one after the other.
+    /// The fields `pod_counts` of the usual shape, one after the other, and what follows them.
     pod_counts: Cow<'a, [u8]>,
     /// Decoded at the first use of taints or amounts.
     whole: OnceLock<Box<Whole>>,
