@@ -19,10 +19,10 @@ use crate::{
 };
 
 /// The number of `NodeRow.pod_counts`.
-const POD_COUNTS: u32 = 5;
+const POD_COUNTS: u8 = 5;
 
 /// The numbers of `PodCounts.counts` and `PodCounts.omitted_pods`.
-const COUNTS: u32 = 1;
+const COUNTS: u8 = 1;
 const OMITTED_PODS: u32 = 2;
 
 /// Pods on a node with one owner, one namespace, one value of a label, or one priority class.
@@ -148,26 +148,28 @@ impl<'a> CountList<'a> {
     where
         'a: 'c,
     {
-        match (self.find(attribute), self.omitted_pods()) {
-            (Some(entry), _) => PodsLike::Counted(PodCount::read(counted, entry)),
-            (None, 0) => PodsLike::Counted(PodCount::none(counted, attribute)),
-            (None, omitted) => PodsLike::AtMost(omitted),
+        if let Some(entry) = self.find(attribute) {
+            return PodsLike::Counted(PodCount::read(counted, entry));
+        }
+        match self.omitted_pods() {
+            0 => PodsLike::Counted(PodCount::none(counted, attribute)),
+            omitted => PodsLike::AtMost(omitted),
         }
     }
 
     pub(super) fn omitted_pods(self) -> u32 {
-        let omitted = Fields::of(self.encoded).find_map(|field| match field.expect(CHECKED) {
-            Field { tag: OMITTED_PODS, value: Value::Number(pods) } => Some(number(pods)),
-            _ => None,
-        });
-        omitted.unwrap_or_default()
+        let mut fields = Fields::of(self.encoded);
+        while fields.next_slice_of(COUNTS).is_some() {}
+        match fields.next() {
+            Some(Ok(Field { tag: OMITTED_PODS, value: Value::Number(pods) })) => number(pods),
+            _ => 0,
+        }
     }
 
-    fn find(self, Attribute { namespace, value }: Attribute<'_>) -> Option<&'a [u8]> {
-        let wanted = [namespace.as_bytes(), value.as_bytes()];
-        // Texts are in the order of their bytes.
-        let not_before = self.entries().find(|entry| shape::first_texts(entry) >= wanted);
-        not_before.filter(|entry| shape::first_texts(entry) == wanted)
+    fn find(self, wanted: Attribute<'_>) -> Option<&'a [u8]> {
+        let wanted = [wanted.namespace.as_bytes(), wanted.value.as_bytes()];
+        let order = |entry| shape::order(shape::first_texts(entry), wanted);
+        self.entries().find(|entry| order(entry).is_ge()).filter(|entry| order(entry).is_eq())
     }
 
     fn entries(self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -181,7 +183,7 @@ pub(super) fn within(row: &[u8]) -> &[u8] {
     let mut fields = Fields::of(row);
     loop {
         let rest = fields.rest();
-        if !matches!(fields.next(), Some(Ok(field)) if field.tag < POD_COUNTS) {
+        if !matches!(fields.next(), Some(Ok(field)) if field.tag < POD_COUNTS.into()) {
             return rest;
         }
     }
@@ -193,11 +195,9 @@ pub(super) fn lists(pod_counts: &[u8]) -> impl Iterator<Item = CountList<'_>> {
 }
 
 /// The messages in the fields of this number, which come first.
-fn slices(message: &[u8], tag: u32) -> impl Iterator<Item = &[u8]> {
-    Fields::of(message).map_while(move |field| match field.expect(CHECKED) {
-        Field { tag: is, value: Value::Slice(slice) } if is == tag => Some(slice),
-        _ => None,
-    })
+fn slices(message: &[u8], tag: u8) -> impl Iterator<Item = &[u8]> {
+    let mut fields = Fields::of(message);
+    std::iter::from_fn(move || fields.next_slice_of(tag).map(|slice| slice.expect(CHECKED)))
 }
 
 /// A checked number of 32 bits.

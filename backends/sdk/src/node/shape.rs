@@ -7,7 +7,7 @@
 //! strictly ascending key, counts of pods by strictly ascending namespace and value, texts in UTF-8. Fields of later
 //! versions of the contract may follow: they are skipped.
 
-use std::str;
+use std::{cmp::Ordering, str};
 
 use crate::wire::{Field, Fields, Value};
 
@@ -107,7 +107,7 @@ impl<'a> Before<'a> {
     }
 
     fn ascends_to(&mut self, key: [&'a [u8]; 2]) -> bool {
-        self.key.replace(key).is_none_or(|last| last < key)
+        self.key.replace(key).is_none_or(|last| order(last, key).is_lt())
     }
 }
 
@@ -128,6 +128,18 @@ fn are_texts<const N: u8>(message: &[u8]) -> bool {
 /// The key of a map entry that has the shape of one.
 pub(super) fn key(entry: &[u8]) -> &[u8] {
     Fields::of(entry).slice_of(1).unwrap_or_default()
+}
+
+/// The order of two pairs by their bytes. Empty slices are compared by their lengths: comparing the bytes of two took
+/// twenty times as long as those of two UIDs, presumably because they point to no memory.
+#[inline]
+pub(super) fn order(left: [&[u8]; 2], right: [&[u8]; 2]) -> Ordering {
+    let bytes = |left: &[u8], right: &[u8]| match (left, right) {
+        ([], _) | (_, []) => left.len().cmp(&right.len()),
+        _ => left.cmp(right),
+    };
+    let ([left, left_second], [right, right_second]) = (left, right);
+    bytes(left, right).then_with(|| bytes(left_second, right_second))
 }
 
 /// The texts in the first two fields of a message that has the shape of one with them.
