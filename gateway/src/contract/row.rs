@@ -68,7 +68,8 @@ impl RowView {
             Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
         };
         let pod_counts = self.pod_counts().iter().map(PodCountView::reads).collect();
-        let reads = self.facts().and_then(NodeFactsView::reads).map(|reads| NodeReads { pod_counts, ..reads });
+        let reads =
+            self.facts().and_then(NodeFactsView::reads).map(|reads| NodeReads { pod_counts, ..reads });
         // With a declaration, it has the annotations, too.
         let annotations = self.facts().filter(|_| reads.is_none()).map(|facts| &facts.annotations.prefixes);
         let annotation_prefixes =

@@ -185,7 +185,8 @@ fn in_order(mut reads: Reads) -> Reads {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
-    if let Some(NodeReads { parts, labels, annotations }) = node {
+    // Pod counts are ordered.
+    if let Some(NodeReads { parts, labels, annotations, pod_counts: _ }) = node {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }

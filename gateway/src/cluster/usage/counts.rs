@@ -109,7 +109,9 @@ fn shared(pod: &ObjectPod<'_>, by: &CountedBy) -> Option<Shared> {
     match by {
         CountedBy::Owner => pod.controller_uid().map(alone),
         CountedBy::Namespace => Some(alone(pod.namespace())),
-        CountedBy::PriorityClassName => Some(pod.priority_class_name()).filter(|it| !it.is_empty()).map(alone),
+        CountedBy::PriorityClassName => {
+            Some(pod.priority_class_name()).filter(|it| !it.is_empty()).map(alone)
+        }
         CountedBy::Label(key) => {
             let value = pod.label(key)?;
             Some(Shared { namespace: pod.namespace().into(), value: value.into() })
@@ -146,7 +148,8 @@ impl Count {
             value: value.to_string(),
             pods: number(self.sums.fixed.pods),
             terminating: number(self.terminating),
-            requested: requested.map(|requested| extender_policy_api::v1alpha1::Resources { pods: 0, ..requested }),
+            requested: requested
+                .map(|requested| extender_policy_api::v1alpha1::Resources { pods: 0, ..requested }),
         }
     }
 }

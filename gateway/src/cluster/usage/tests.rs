@@ -30,7 +30,8 @@ fn of(usage: &Usage, node: &str) -> NodeUsage {
 
 /// The changed nodes.
 fn changed(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
-    usage.take_changed(|_| Vec::new()).into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
+    let nodes = usage.take_changed(|_| Vec::new()).nodes;
+    nodes.into_iter().map(|(node, pods)| (node.to_string(), pods.usage)).collect()
 }
 
 /// Pods and milli-CPU of the changed nodes.
