@@ -278,7 +278,7 @@ mod tests {
         };
         let declaring = |parts: usize, keys: MapReads| {
             let pod = PodReads { parts: vec![1; parts], labels: Some(keys.clone()), annotations: None };
-            let node = NodeReads { parts: vec![1; parts], labels: None, annotations: Some(keys) };
+            let node = NodeReads { parts: vec![1; parts], labels: None, annotations: Some(keys), ..NodeReads::default() };
             let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
             let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb; 2], ..GetInfoResponse::default() }

@@ -290,7 +290,7 @@ mod tests {
         let declaring = |id, parts: [i32; 2], prefixes: [&str; 2]| {
             let prefixes = prefixes.map(str::to_owned).to_vec();
             let labels = Some(MapReads { prefixes, ..MapReads::default() });
-            let node = Some(NodeReads { parts: parts.into(), labels, annotations: None });
+            let node = Some(NodeReads { parts: parts.into(), labels, ..NodeReads::default() });
             let verb = VerbInfo { reads: Some(Reads { id, node, pod: None }), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
         };
