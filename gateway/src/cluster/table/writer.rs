@@ -128,7 +128,7 @@ impl TableWriter {
     }
 
     /// Writes the rows of nodes that have none in a view. Returns the names of those that got one. Several backends may
-    /// share a view and fill it at the same time: a row that is there stays.
+    /// share a view and fill it at the same time: existing rows are kept.
     pub(super) fn fill(&mut self, names: &[Arc<str>], view: ViewId) -> Vec<Arc<str>> {
         let lacks_row = |name: &str| self.nodes.get(name).is_some_and(|node| !node.has_row(view));
         let mut missing: Vec<_> = names.iter().filter(|name| lacks_row(name)).cloned().collect();
