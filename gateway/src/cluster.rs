@@ -8,7 +8,7 @@ pub mod binder;
 pub mod file;
 pub mod pods;
 pub mod table;
-mod usage;
+pub mod usage;
 pub mod watch;
 
 use std::time::Duration;

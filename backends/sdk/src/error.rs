@@ -6,7 +6,9 @@ use prost::DecodeError;
 use tonic::{Code, Status};
 
 use crate::{
-    ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, reads::values::Mismatch,
+    ArgsError, BindFailed, DeclarationError, NotReady, View,
+    node::row::Unreadable,
+    reads::values::{Mismatch, RowMismatch},
     size::Refused,
 };
 
@@ -35,8 +37,8 @@ pub(crate) enum CallError {
         "nodes.{form}.rows[{position}].{field} is missing; the node view that this policy declares has it"
     )]
     Row { form: &'static str, position: usize, field: &'static str },
-    #[error("nodes.{form}.rows[{position}].facts.{source}")]
-    RowValues { form: &'static str, position: usize, source: Mismatch },
+    #[error("nodes.{form}.rows[{position}].{source}")]
+    RowValues { form: &'static str, position: usize, source: RowMismatch },
     #[error("pod.facts.{0}")]
     PodValues(Mismatch),
     #[error("candidates[{candidate}].victims[{victim}].pod.facts.{source}")]

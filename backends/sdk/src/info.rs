@@ -5,7 +5,7 @@ pub(crate) mod declaration;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use crate::Reads;
+use crate::{PodPart, Reads};
 
 /// What a policy is, and which data it needs.
 ///
@@ -111,12 +111,16 @@ impl Info {
         Self { raw_pod: true, ..self }
     }
 
-    /// The same without declarations of what is read: everything is sent.
+    /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so a
+    /// verb that has them declares everything else, too.
     pub(crate) fn reading_everything(mut self) -> Self {
         let score = self.score.as_mut().map(|(verb, _)| verb);
         let verbs = [self.filter.as_mut(), score, self.preempt.as_mut(), self.bind.as_mut()];
         for verb in verbs.into_iter().flatten() {
-            verb.reads = None;
+            if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
+                verb.reads = Some(Arc::new(verb.everything(&reads)));
+                verb.usage = Usage::Wanted;
+            }
         }
         self
     }
@@ -156,6 +160,15 @@ impl Verb {
 
     fn bind() -> Self {
         Self::per_node().view(View::Name)
+    }
+
+    /// Everything that this verb can read, with the counts of pods of its declaration.
+    fn everything(&self, reads: &Reads) -> Reads {
+        let mut everything = reads.everything();
+        if self.memory == Memory::AskAgain {
+            everything.pod(PodPart::Identity);
+        }
+        everything
     }
 
     /// What to send about each node. Default: [`View::Facts`].

@@ -31,6 +31,7 @@
 //!
 //! - [`Info`] declares a policy, in one place: verbs, the view of a node that it needs, its [`Scale`].
 //! - [`Reads`] declares what a verb reads of pods and nodes; nothing else is sent.
+//! - [`Node::pods_like`] counts the pods on a node that are like the pod, by what [`Reads::pods_by`] declares.
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
@@ -84,10 +85,10 @@ pub use self::{
     bind::{Bind, BindAsk, BindFailed, BoxFuture},
     candidate::{Candidate, Eviction, Victim},
     info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
-    node::{Node, Nodes},
+    node::{Node, Nodes, PodCount, PodsLike},
     pod::Pod,
     policy::Policy,
-    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, Reads},
+    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads},
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, serve},
     telemetry::{Telemetry, TelemetryError},

@@ -1,6 +1,8 @@
 //! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node of it,
-//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`labels`] and [`values`] those of a stored row.
+//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`counts`] the counts of pods, [`labels`] and
+//! [`values`] fields of a stored row.
 
+mod counts;
 mod facts;
 mod labels;
 pub(crate) mod row;
@@ -11,12 +13,13 @@ use std::fmt;
 
 use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 
+pub use self::counts::{PodCount, PodsLike};
 use self::{
     facts::{Facts, Map, Whole},
     row::Row,
 };
 use crate::{
-    NodeKey, NodePart, NodePrefix,
+    NodeKey, NodePart, NodePrefix, Pod, PodsKey,
     reads::{self, access::Access, keys::Place},
 };
 
@@ -156,6 +159,38 @@ impl<'a> Node<'a> {
     /// milliseconds: no basis for an exclusive allocation.
     pub fn usage(&self) -> Option<&'a NodeUsage> {
         self.row.usage()
+    }
+
+    /// The pods on the node that are like this one: with the same owner, namespace, value of the label or priority class,
+    /// as the key declares. `None` if the pod lacks that: a pod without a controller has no siblings.
+    ///
+    /// Pods count from when they are bound until they have ended or are deleted; the pod of a call is none of them. The
+    /// count lags behind what kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: the
+    /// pod that it placed before may be missing.
+    #[track_caller]
+    pub fn pods_like<'c>(&self, key: &PodsKey, pod: &Pod<'c>) -> Option<PodsLike<'c>>
+    where
+        'a: 'c,
+    {
+        let PodsKey(by) = key;
+        let counted = self.access.pods(by);
+        let attribute = by.of(pod)?;
+        Some(self.row.pod_counts(counted.position).like(counted, attribute))
+    }
+
+    /// The pods on the node, counted as the key declares, by namespace and value. Not those of
+    /// [`omitted_pods`](Self::omitted_pods), and not those that lack what is counted by.
+    #[track_caller]
+    pub fn pod_counts(&self, key: &PodsKey) -> impl Iterator<Item = PodCount<'a>> + use<'a> {
+        let counted = self.access.pods(&key.0);
+        self.row.pod_counts(counted.position).counts(counted)
+    }
+
+    /// How many pods [`pod_counts`](Self::pod_counts) leaves out. The gateway sends at most 512 counts of a node, those
+    /// with the most pods, and none whose value is longer than 253 bytes: usually 0.
+    #[track_caller]
+    pub fn omitted_pods(&self, key: &PodsKey) -> u32 {
+        self.row.pod_counts(self.access.pods(&key.0).position).omitted_pods()
     }
 
     /// The object's JSON, unchanged; `None` unless the policy asked for

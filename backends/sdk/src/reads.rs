@@ -1,21 +1,31 @@
 //! What a verb reads of pods and nodes, declared once. [`key`] is what the policy reads with, [`keys`] collects the
-//! keys of one map, [`layout`] turns the declaration into positions and into the contract's message, [`access`]
-//! enforces it, [`values`] checks what comes with a request, [`sent`] is what the gateway sends.
+//! keys of one map, [`parts`] are read as a whole, [`pods`] is by what the pods on nodes are counted, [`layout`] turns
+//! the declaration into positions and into the contract's message, [`access`] enforces it, [`values`] checks what comes with a request, [`sent`] and
+//! [`running`] are what the gateway sends.
 
 pub(crate) mod access;
 mod key;
 pub(crate) mod keys;
 pub(crate) mod layout;
+mod parts;
+pub(crate) mod pods;
+pub(crate) mod running;
 pub(crate) mod sent;
 pub(crate) mod values;
 
 use std::sync::Arc;
 
-use extender_policy_api::v1alpha1 as api;
-
-pub(crate) use self::key::Map;
-pub use self::key::{NodeKey, NodePrefix, PodKey, PodPrefix};
-use self::keys::Keys;
+pub(crate) use self::{key::Map, parts::Part};
+pub use self::{
+    key::{NodeKey, NodePrefix, PodKey, PodPrefix},
+    parts::{NodePart, PodPart},
+    pods::{PodsBy, PodsKey},
+};
+use self::{
+    keys::Keys,
+    parts::Parts,
+    pods::{Counted, Sums},
+};
 
 /// The longest key and prefix of the contract, in bytes: the longest key of an annotation.
 pub(crate) const MAX_KEY_BYTES: usize = 317;
@@ -77,94 +87,16 @@ struct Declared {
     parts: Parts,
     labels: Keys,
     annotations: Keys,
+    /// Of nodes alone: how the pods on them are counted.
+    pods: Counted,
 }
 
-/// Parts by their numbers in the contract, which are below 32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Parts(u32);
-
-impl Parts {
-    fn insert(&mut self, part: impl Part) {
-        self.0 |= 1 << part.number();
-    }
-
-    fn contains(self, part: impl Part) -> bool {
-        self.0 & 1 << part.number() != 0
-    }
-
-    /// In ascending order.
-    fn numbers(self) -> impl Iterator<Item = i32> {
-        (0..32).filter(move |number| self.0 & 1 << number != 0)
-    }
-}
-
-/// A part of a pod or of a node.
-pub(crate) trait Part: Copy + std::fmt::Debug {
-    /// The name of the type.
-    const TYPE: &str;
-
-    fn number(self) -> i32;
-}
-
-/// A part of a node besides labels and annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NodePart {
-    /// [`Node::taints`](crate::Node::taints).
-    Taints = api::NodePart::Taints as isize,
-    /// [`Node::is_unschedulable`](crate::Node::is_unschedulable).
-    Unschedulable = api::NodePart::Unschedulable as isize,
-    /// [`Node::condition`](crate::Node::condition).
-    Conditions = api::NodePart::Conditions as isize,
-    /// [`Node::capacity`](crate::Node::capacity).
-    Capacity = api::NodePart::Capacity as isize,
-    /// [`Node::allocatable`](crate::Node::allocatable).
-    Allocatable = api::NodePart::Allocatable as isize,
-}
-
-impl Part for NodePart {
-    const TYPE: &str = "NodePart";
-
-    fn number(self) -> i32 {
-        self as i32
-    }
-}
-
-/// A part of a pod besides labels and annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PodPart {
-    /// [`Pod::name`](crate::Pod::name), [`Pod::uid`](crate::Pod::uid), and the claims whose name is derived from the
-    /// pod's. Not for a [pure](crate::Verb::pure) verb.
-    Identity = api::PodPart::Identity as isize,
-    /// [`Pod::namespace`](crate::Pod::namespace).
-    Namespace = api::PodPart::Namespace as isize,
-    /// [`Pod::owner`](crate::Pod::owner).
-    Owner = api::PodPart::Owner as isize,
-    /// [`Pod::priority`](crate::Pod::priority).
-    Priority = api::PodPart::Priority as isize,
-    /// [`Pod::priority_class`](crate::Pod::priority_class).
-    PriorityClass = api::PodPart::PriorityClassName as isize,
-    /// [`Pod::requests`](crate::Pod::requests).
-    Requests = api::PodPart::Requests as isize,
-    /// [`Pod::nonzero_requests`](crate::Pod::nonzero_requests).
-    NonzeroRequests = api::PodPart::NonzeroRequests as isize,
-    /// [`Pod::tolerations`](crate::Pod::tolerations) and [`Pod::tolerates`](crate::Pod::tolerates).
-    Tolerations = api::PodPart::Tolerations as isize,
-    /// [`Pod::node_selector`](crate::Pod::node_selector) and [`Pod::node_selectors`](crate::Pod::node_selectors).
-    NodeSelector = api::PodPart::NodeSelector as isize,
-    /// [`Pod::node_affinity`](crate::Pod::node_affinity).
-    NodeAffinity = api::PodPart::NodeAffinity as isize,
-    /// [`Pod::volumes`](crate::Pod::volumes) and, with [`Identity`](Self::Identity),
-    /// [`Pod::claims`](crate::Pod::claims).
-    Volumes = api::PodPart::Volumes as isize,
-    /// [`Pod::scheduler_name`](crate::Pod::scheduler_name).
-    SchedulerName = api::PodPart::SchedulerName as isize,
-}
-
-impl Part for PodPart {
-    const TYPE: &str = "PodPart";
-
-    fn number(self) -> i32 {
-        self as i32
+impl Declared {
+    fn keys(&mut self, map: Map) -> &mut Keys {
+        match map {
+            Map::Labels => &mut self.labels,
+            Map::Annotations => &mut self.annotations,
+        }
     }
 }
 
@@ -231,6 +163,95 @@ impl Reads {
         self
     }
 
+    /// The pods on each node, counted by this. Declares the attribute of the pod, too, with which
+    /// [`Node::pods_like`](crate::Node::pods_like) finds the pods that are like it. At most 8 different attributes. The
+    /// verb needs [`View::Facts`](crate::View::Facts) and a gateway that watches pods. It may be
+    /// [pure](crate::Verb::pure): the answer for a node is then cached until a pod is added to the node or removed from
+    /// it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some
+    /// milliseconds: two pods in a row can both see room for one.
+    ///
+    /// ```
+    /// use extender_policy_sdk::testing::{self, TestNode, TestPod};
+    /// use extender_policy_sdk::{Info, Node, Pod, Policy, PodsBy, PodsKey, Reads, Verb, Verdict};
+    ///
+    /// /// At most 2 pods of an owner on a node.
+    /// struct Apart {
+    ///     reads: Reads,
+    ///     owner: PodsKey,
+    /// }
+    ///
+    /// impl Apart {
+    ///     fn new() -> Self {
+    ///         let mut reads = Reads::new();
+    ///         let owner = reads.pods_by(PodsBy::Owner);
+    ///         Self { reads, owner }
+    ///     }
+    /// }
+    ///
+    /// impl Policy for Apart {
+    ///     fn info(&self) -> Info {
+    ///         Info::new("apart", "1.0.0").filters(Verb::per_node().pure().reads(&self.reads))
+    ///     }
+    ///
+    ///     fn filter(&self, pod: &Pod, node: &Node) -> Verdict {
+    ///         match node.pods_like(&self.owner, pod) {
+    ///             Some(like) if like.at_most() >= 2 => Verdict::reject("node has 2 pods of the owner"),
+    ///             _ => Verdict::Accept,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let pod = TestPod::new("shop").owner("web");
+    /// let nodes = [TestNode::new("a").running(&pod, 2), TestNode::new("b").running(&pod, 1)];
+    /// let refused = testing::filter(Apart::new(), &pod, &nodes);
+    /// assert_eq!(refused.unwrap(), [("a".to_owned(), "node has 2 pods of the owner".to_owned())]);
+    /// ```
+    pub fn pods_by(&mut self, by: PodsBy) -> PodsKey {
+        self.counted(by, Sums::Unread)
+    }
+
+    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested).
+    pub fn pods_and_requests_by(&mut self, by: PodsBy) -> PodsKey {
+        self.counted(by, Sums::Requests)
+    }
+
+    fn counted(&mut self, by: PodsBy, sums: Sums) -> PodsKey {
+        match &by {
+            PodsBy::Owner => self.pod.parts.insert(PodPart::Owner),
+            PodsBy::Namespace => self.pod.parts.insert(PodPart::Namespace),
+            PodsBy::Label(key) => {
+                self.pod.parts.insert(PodPart::Namespace);
+                // A wrong key is reported once, as a mistake of the count.
+                if by.is_valid() {
+                    self.pod.labels.key(Map::Labels, Arc::clone(key));
+                }
+            }
+            PodsBy::PriorityClass => self.pod.parts.insert(PodPart::PriorityClass),
+        }
+        self.node.pods.insert(by.clone(), sums);
+        PodsKey(by)
+    }
+
+    /// Everything that can be declared, with the same counts of pods: without a declaration there are none. The
+    /// identity of the pod is not included.
+    pub(crate) fn everything(&self) -> Self {
+        let mut all = Self::new();
+        all.node.parts = Parts::of_nodes();
+        all.pod.parts = Parts::of_pods();
+        for map in [Map::Labels, Map::Annotations] {
+            for object in [&mut all.node, &mut all.pod] {
+                object.keys(map).prefix(map, "".into());
+            }
+        }
+        all.node.pods = self.node.pods.clone();
+        all
+    }
+
+    /// Whether pods on nodes are counted.
+    pub(crate) fn counts_pods(&self) -> bool {
+        !self.node.pods.is_empty()
+    }
+
     /// Whether the name, the UID or the claims of one pod are read.
     pub(crate) fn identity(&self) -> bool {
         self.pod.parts.contains(PodPart::Identity)
@@ -251,7 +272,7 @@ impl Reads {
                 "there are {count} keys and prefixes; expected at most {most}, use a prefix for several keys"
             )
         });
-        texts.chain(too_many).collect()
+        texts.chain(too_many).chain(self.node.pods.mistakes()).collect()
     }
 
     fn maps(&self) -> [(&'static str, &Keys); 4] {

@@ -102,7 +102,12 @@ pub(crate) const SYNC_NODES: Shape = &[
     numbers(5, listed::<u32>()),
 ];
 
-const NODE_READS: Shape = &[numbers(1, listed::<i32>()), message(2, MAP_READS), message(3, MAP_READS)];
+const NODE_READS: Shape = &[
+    numbers(1, listed::<i32>()),
+    message(2, MAP_READS),
+    message(3, MAP_READS),
+    plain(4, listed::<api::PodCountReads>()),
+];
 
 const MAP_READS: Shape = &[plain(1, listed::<String>()), plain(2, listed::<String>())];
 
@@ -124,6 +129,11 @@ pub(crate) const NODE_ROW: Shape = &[
         ],
     ),
     message(4, &[message(1, RESOURCES)]),
+    messages(
+        5,
+        listed::<api::PodCounts>(),
+        &[messages(1, listed::<api::PodCount>(), &[message(5, RESOURCES)])],
+    ),
 ];
 
 const RESOURCES: Shape = &[plain(5, MAP_ENTRY)];

@@ -33,7 +33,7 @@ use crate::{
     Backend, Bind, Policy, answer,
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
-    reads::layout::Fields,
+    reads::{layout::Fields, running::Running},
     request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
     table::Tables,
 };
@@ -43,6 +43,7 @@ use crate::{
 #[must_use]
 pub struct TestNode {
     row: api::NodeRow,
+    pods: Vec<Running>,
 }
 
 impl TestNode {
@@ -53,7 +54,8 @@ impl TestNode {
 
     /// A node with these facts.
     pub fn from_facts(name: impl Into<String>, facts: NodeFacts) -> Self {
-        Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
+        let row = api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() };
+        Self { row, pods: Vec::new() }
     }
 
     /// With the requests of the pods on it; without, the usage is unknown.
@@ -68,12 +70,29 @@ impl TestNode {
         self
     }
 
+    /// With this many pods like this one on it, besides those that are there already. A verb that counts pods gets the
+    /// counts that the gateway would send; the [usage](Self::usage) stays as it is.
+    pub fn running(self, pod: &TestPod, pods: u32) -> Self {
+        self.with(Running { pod: pod.pod.clone(), pods, terminating: 0 })
+    }
+
+    /// The same with pods that are being deleted.
+    pub fn terminating(self, pod: &TestPod, pods: u32) -> Self {
+        self.with(Running { pod: pod.pod.clone(), pods, terminating: pods })
+    }
+
+    fn with(mut self, pods: Running) -> Self {
+        self.pods.push(pods);
+        self
+    }
+
     /// What the gateway sends of it to a verb.
     fn sent(&self, terms: &Terms) -> api::NodeRow {
         let mut row = self.row.clone();
         if let Some(reads) = terms.reads() {
             row.usage = row.usage.filter(|_| terms.wants_usage());
             let facts = row.facts.filter(|_| terms.view().has_facts());
+            row.pod_counts = reads.node.pod_counts(&self.pods, facts.as_ref());
             row.facts = facts.map(|facts| reads.node.node_facts(facts));
         }
         row
@@ -96,6 +115,25 @@ impl TestPod {
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts().labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// With a controller of this UID.
+    pub fn owner(mut self, uid: impl Into<String>) -> Self {
+        let (api_version, kind, name) = ("apps/v1".into(), "ReplicaSet".into(), "owner".into());
+        self.facts().owner = Some(api::OwnerReference { api_version, kind, name, uid: uid.into() });
+        self
+    }
+
+    /// With a priority class of this name.
+    pub fn priority_class(mut self, name: impl Into<String>) -> Self {
+        self.facts().priority_class_name = name.into();
+        self
+    }
+
+    /// With these requests.
+    pub fn requests(mut self, requests: api::Resources) -> Self {
+        self.facts().requests = Some(requests);
         self
     }
 

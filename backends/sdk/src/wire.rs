@@ -46,6 +46,11 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// What is left, from the next field on.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty()
@@ -55,13 +60,18 @@ impl<'a> Fields<'a> {
     /// protobuf omits.
     #[inline]
     pub(crate) fn slice_of(&mut self, tag: u8) -> Result<&'a [u8], Unusual> {
+        self.next_slice_of(tag).unwrap_or(Ok(&[]))
+    }
+
+    /// The slice in the field `tag` (at most 15), if it is the next field.
+    #[inline]
+    pub(crate) fn next_slice_of(&mut self, tag: u8) -> Option<Result<&'a [u8], Unusual>> {
         match self.rest {
             [key, rest @ ..] if *key == tag << 3 | 2 => {
                 self.rest = rest;
-                let length = self.number()?;
-                self.slice(length)
+                Some(self.number().and_then(|length| self.slice(length)))
             }
-            _ => Ok(&[]),
+            _ => None,
         }
     }
 

@@ -3,19 +3,26 @@
 //! A call takes a read lock for one look-up and gets a shared pod. A source adds the pods of a list to a [`PodRelist`]
 //! and passes it to [`PodTable::replace`]; later changes go to [`PodTable::apply`] and [`PodTable::remove`].
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, SetOnce};
 
-use super::{SourceHealth, usage::Usage};
+use super::{
+    SourceHealth,
+    usage::{Usage, UsageChange},
+};
 use crate::object::{
     ObjectError,
     pod::{self, ObjectPod},
+    view::CountedBy,
 };
 
 /// A pod in its latest known state.
@@ -108,28 +115,44 @@ impl PodTable {
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
-        self.change_usage(|usage| usage.replace(relist.usage));
+        self.change_usage(|usage| {
+            usage.replace(relist.usage);
+            self.count_again(usage);
+        });
         // Already set after an earlier list.
         let _ = self.synced.set(());
     }
 
-    /// The nodes whose usage has changed since the previous call, perhaps none. `reported` returns the extended
+    /// Counts the pods by these attributes from now on. Parses all pods if they differ from the previous ones.
+    pub fn count_by(&self, attributes: BTreeSet<CountedBy>) {
+        let mut usage = self.usage.lock();
+        if !usage.counted_by().iter().eq(&attributes) {
+            usage.count_by(attributes.into_iter().collect(), |uid| Some(self.get(uid)?.json.clone()));
+        }
+    }
+
+    fn count_again(&self, usage: &mut Usage) {
+        let by = Arc::clone(usage.counted_by());
+        if !by.is_empty() {
+            usage.count_by(by, |uid| Some(self.get(uid)?.json.clone()));
+        }
+    }
+
+    /// A view that counts pods was registered: the next [`PodTable::usage_changed`] returns.
+    pub fn views_changed(&self) {
+        self.usage_touched.notify_one();
+    }
+
+    /// The nodes whose pods have changed since the previous call, perhaps none. `reported` returns the extended
     /// resources that a node reports.
-    pub fn changed_usage_so_far(&self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
+    pub fn changed_usage_so_far(&self, reported: impl Fn(&str) -> Vec<String>) -> UsageChange {
         self.usage.lock().take_changed(reported)
     }
 
-    /// Like [`PodTable::changed_usage_so_far`], but waits for at least one node. For one caller. Cancel safe, and works
-    /// on any runtime.
-    pub async fn changed_usage(&self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
-        loop {
-            let changed = self.changed_usage_so_far(&reported);
-            if !changed.is_empty() {
-                return changed;
-            }
-            // Returns immediately after a change in the meantime.
-            self.usage_touched.notified().await;
-        }
+    /// Waits until pods or views may have changed since the previous call. For one caller. Cancel safe, and works on
+    /// any runtime.
+    pub async fn usage_changed(&self) {
+        self.usage_touched.notified().await;
     }
 
     /// The number of pods.

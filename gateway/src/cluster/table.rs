@@ -14,9 +14,8 @@ mod rows;
 mod snapshot;
 mod writer;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use extender_policy_api::v1alpha1::NodeUsage;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::{
     sync::{SetOnce, watch},
@@ -36,10 +35,10 @@ pub use self::{
     rows::{Column, NodeRow, RowId, RowState, ViewId},
     snapshot::{Found, TableSnapshot},
 };
-use super::SourceHealth;
+use super::{SourceHealth, usage::UsageChange};
 use crate::{
     contract::row::RowView,
-    object::{ObjectError, limits::EntryLimits, node},
+    object::{ObjectError, limits::EntryLimits, node, view::CountedBy},
 };
 
 /// The number of nodes whose rows are written at once, while other writers wait: less than a millisecond.
@@ -166,10 +165,15 @@ impl NodeTable {
         }
     }
 
-    /// Sets what pods have requested on these nodes. After the first call, other nodes have no pods.
-    pub fn apply_usage(&self, changed: &[(Arc<str>, NodeUsage)]) {
+    /// By what the registered views count pods.
+    pub fn counted_by(&self) -> BTreeSet<CountedBy> {
+        self.lock_writer().counted_by().cloned().collect()
+    }
+
+    /// Sets what has changed about the pods on nodes. After the first call, other nodes have no pods.
+    pub fn apply_usage(&self, change: &UsageChange) {
         let mut writer = self.lock_writer();
-        let nodes = writer.apply_usage(changed);
+        let nodes = writer.apply_usage(change);
         self.publish(&writer, &nodes);
     }
 

@@ -1,4 +1,5 @@
-//! The resources that the pods on each node have requested.
+//! The resources that the pods on each node have requested, and how many pods there are of each kind that a verb
+//! declares ([`counts`]).
 //!
 //! Sums per node change with each pod event, and are exact: they always equal new sums over all pods. Only the node and
 //! the requests of a pod are kept, about 150 bytes.
@@ -7,12 +8,20 @@
 //! has. All are summed, but rows contain few of them ([`MOST_OTHERS`]), and the cost of an event depends on the
 //! resources of its pod, not on those of the node.
 
+mod counts;
+
 use std::{collections::BTreeMap, sync::Arc};
 
-use extender_policy_api::v1alpha1::{NodeUsage, NonZero, Resources};
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
-use crate::object::{Share, pod::ObjectPod};
+use self::counts::{Attributes, Counts};
+use crate::object::{
+    Share,
+    pod::{self, ObjectPod},
+    view::CountedBy,
+};
 
 /// The most extended resources in a node's usage that the node does not report: more than any cluster has. A row with
 /// this many of the longest names stays below 32 KiB.
@@ -30,6 +39,26 @@ pub(super) struct Usage {
     earlier: HashMap<Arc<str>, EarlierSums>,
     /// Nodes whose latest usage omits resources.
     crowded: HashSet<Arc<str>>,
+    /// The pods by what verbs declare.
+    counts: Counts,
+}
+
+/// What rows contain about the pods on a node; the default without pods.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodePods {
+    /// The sums of their requests.
+    pub usage: NodeUsage,
+    /// Their counts by each attribute of [`UsageChange::counted_by`]; empty if no pod has any of them.
+    pub counts: Vec<PodCounts>,
+}
+
+/// A change of the pods on nodes.
+#[derive(Debug, Default)]
+pub struct UsageChange {
+    /// By what pods are counted. If this differs from the previous change, `nodes` are all nodes with pods.
+    pub counted_by: Arc<[CountedBy]>,
+    /// The nodes, unordered.
+    pub nodes: Vec<(Arc<str>, NodePods)>,
 }
 
 /// A pod on a node.
@@ -37,6 +66,14 @@ pub(super) struct Usage {
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,
+    attributes: Attributes,
+    is_terminating: bool,
+}
+
+impl CountedPod {
+    fn counted(&self) -> (&Attributes, &PodRequests, bool) {
+        (&self.attributes, &self.requests, self.is_terminating)
+    }
 }
 
 /// Milli-CPU, memory and ephemeral storage, then milli-CPU and memory with kube-scheduler's defaults for containers that
@@ -149,32 +186,59 @@ impl Usage {
         if pod.node_name().is_empty() || pod.uid().is_empty() || pod.has_ended() {
             return self.remove(pod.uid());
         }
-        let (node, requests) = (pod.node_name(), PodRequests::new(pod.share()));
-        let known = self.pods.get(pod.uid());
-        // Most events change neither.
-        if known.is_some_and(|known| *known.node == *node && known.requests == requests) {
+        let node = pod.node_name();
+        let node = self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name));
+        let counted = CountedPod {
+            node,
+            requests: PodRequests::new(pod.share()),
+            attributes: self.counts.attributes(pod),
+            is_terminating: pod.is_terminating(),
+        };
+        // Most events change nothing.
+        if self.pods.get(pod.uid()) == Some(&counted) {
             return;
         }
         self.remove(pod.uid());
-        let node = self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name));
-        let sums = self.nodes.entry(Arc::clone(&node)).or_default();
-        keep_earlier(&mut self.earlier, &node, sums, requests.names());
-        sums.change(&requests, 1);
-        self.pods.insert(pod.uid().into(), CountedPod { node, requests });
+        let CountedPod { node, requests, .. } = &counted;
+        let sums = self.nodes.entry(Arc::clone(node)).or_default();
+        keep_earlier(&mut self.earlier, node, sums, requests.names());
+        sums.change(requests, 1);
+        self.counts.change(node, counted.counted(), 1);
+        self.pods.insert(pod.uid().into(), counted);
     }
 
     /// Removes the pod with this UID.
     pub(super) fn remove(&mut self, uid: &str) {
-        let Some(CountedPod { node, requests }) = self.pods.remove(uid) else { return };
-        let Some(sums) = self.nodes.get_mut(&node) else { return };
-        keep_earlier(&mut self.earlier, &node, sums, requests.names());
-        sums.change(&requests, -1);
+        let Some(pod) = self.pods.remove(uid) else { return };
+        let CountedPod { node, requests, .. } = &pod;
+        self.counts.change(node, pod.counted(), -1);
+        let Some(sums) = self.nodes.get_mut(node) else { return };
+        keep_earlier(&mut self.earlier, node, sums, requests.names());
+        sums.change(requests, -1);
         if sums.fixed.pods == 0 {
-            self.nodes.remove(&node);
+            self.nodes.remove(node);
         }
     }
 
-    /// Replaces all pods by those of the list.
+    /// By what pods are counted.
+    pub(super) fn counted_by(&self) -> &Arc<[CountedBy]> {
+        self.counts.by()
+    }
+
+    /// Counts all pods anew by these attributes, in ascending order. `json` returns the latest JSON of a pod.
+    pub(super) fn count_by(&mut self, by: Arc<[CountedBy]>, json: impl Fn(&str) -> Option<Bytes>) {
+        // Those that lose their last pod with an attribute are touched, too.
+        self.counts = Counts::new(by, self.nodes.keys().chain(self.earlier.keys()).cloned());
+        for (uid, counted) in &mut self.pods {
+            let json = json(uid);
+            // It was parsed before; without it, the pod is about to be removed.
+            let pod = json.as_ref().and_then(|json| pod::parse(json).ok());
+            counted.attributes = pod.map(|pod| self.counts.attributes(&pod)).unwrap_or_default();
+            self.counts.change(&counted.node, counted.counted(), 1);
+        }
+    }
+
+    /// Replaces all pods by those of the list. They have no counts until [`Usage::count_by`].
     pub(super) fn replace(&mut self, list: Self) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
@@ -190,27 +254,30 @@ impl Usage {
 
     /// Whether [`Usage::take_changed`] may return nodes.
     pub(super) fn is_touched(&self) -> bool {
-        !self.earlier.is_empty()
+        !self.earlier.is_empty() || self.counts.is_touched()
     }
 
-    /// The nodes whose sums differ from those at the previous call, unordered, with their usage: the default for nodes
-    /// without pods. `reported` returns the extended resources that a node reports.
-    pub(super) fn take_changed(
-        &mut self,
-        reported: impl Fn(&str) -> Vec<String>,
-    ) -> Vec<(Arc<str>, NodeUsage)> {
+    /// The nodes whose sums differ from those at the previous call, and those whose counts may. `reported` returns the
+    /// extended resources that a node reports.
+    pub(super) fn take_changed(&mut self, reported: impl Fn(&str) -> Vec<String>) -> UsageChange {
         let none = Sums::default();
-        let mut changed = Vec::new();
+        let mut changed: HashMap<_, _> = self.counts.take_touched().map(|node| (node, None)).collect();
         for (node, earlier) in std::mem::take(&mut self.earlier) {
             let sums = self.nodes.get(&node).unwrap_or(&none);
             if !earlier.equal(sums) {
                 let usage = self.of(&node, &reported);
                 let shown = usage.requested.as_ref().map_or(0, |requested| requested.others.len());
                 log_crowded(&mut self.crowded, &node, sums.others.len() - shown);
-                changed.push((node, usage));
+                changed.insert(node, Some(usage));
             }
         }
-        changed
+        let pods = |(node, usage): (Arc<str>, Option<NodeUsage>)| {
+            let usage = usage.unwrap_or_else(|| self.of(&node, &reported));
+            let counts = self.counts.of(&node, &reported);
+            (node, NodePods { usage, counts })
+        };
+        let nodes = changed.into_iter().map(pods).collect();
+        UsageChange { counted_by: Arc::clone(self.counts.by()), nodes }
     }
 
     /// The usage of a node; the default without pods. If it has more than [`MOST_OTHERS`] extended resources, contains

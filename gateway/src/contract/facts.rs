@@ -201,6 +201,7 @@ mod tests {
                 parts: parts.iter().map(|part| (*part).into()).collect(),
                 labels: Some(labels),
                 annotations: Some(annotations),
+                ..NodeReads::default()
             };
             let encoded = in_view(&facts.encode_to_vec(), &(&reads).into());
             prop_assert_eq!(NodeFacts::decode(&*encoded).unwrap(), expected.clone());

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodeUsage, NodeView, TableView};
+use extender_policy_api::v1alpha1::{NodeReads, NodeUsage, NodeView, PodCounts, TableView};
 use prost::encoding::message;
 
 use super::protobuf::{field_len, put_bytes, put_head};
-use crate::object::view::NodeFactsView;
+use crate::object::view::{NodeFactsView, PodCountView};
 
 /// `NodeRows.rows`, and the fields of `NodeRow`.
 const ROWS: u32 = 1;
@@ -19,6 +19,7 @@ const NAME: u32 = 1;
 const FACTS: u32 = 2;
 const RAW_JSON: u32 = 3;
 const USAGE: u32 = 4;
+const POD_COUNTS: u32 = 5;
 
 /// A backend's view of nodes. Equal views share their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,11 +39,13 @@ pub struct RowFields {
     pub facts: Arc<NodeFactsView>,
     /// Whether usage is included, the requests of the pods on the node.
     pub usage: bool,
+    /// How the pods on the node are counted, in ascending order.
+    pub pod_counts: Arc<[PodCountView]>,
 }
 
 impl<F: Into<NodeFactsView>> From<F> for RowFields {
     fn from(facts: F) -> Self {
-        Self { facts: Arc::new(facts.into()), usage: false }
+        Self { facts: Arc::new(facts.into()), ..Self::default() }
     }
 }
 
@@ -64,7 +67,9 @@ impl RowView {
             Self::Facts(_) => NodeView::Facts,
             Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
         };
-        let reads = self.facts().and_then(NodeFactsView::reads);
+        let pod_counts = self.pod_counts().iter().map(PodCountView::reads).collect();
+        let reads =
+            self.facts().and_then(NodeFactsView::reads).map(|reads| NodeReads { pod_counts, ..reads });
         // With a declaration, it has the annotations, too.
         let annotations = self.facts().filter(|_| reads.is_none()).map(|facts| &facts.annotations.prefixes);
         let annotation_prefixes =
@@ -76,8 +81,9 @@ impl RowView {
     pub fn words(&self) -> String {
         let Some(facts) = self.facts() else { return "name".to_owned() };
         let usage = if self.wants_usage() { ", usage" } else { "" };
+        let counts: String = self.pod_counts().iter().map(|counts| format!(", {}", counts.words())).collect();
         let json = if self.wants_raw() { ", JSON" } else { "" };
-        format!("{}{usage}{json}", facts.words())
+        format!("{}{usage}{counts}{json}", facts.words())
     }
 
     /// Whether rows contain the object's JSON.
@@ -93,6 +99,16 @@ impl RowView {
     /// Whether rows include the requests of the pods on the node.
     pub fn wants_usage(&self) -> bool {
         self.fields().is_some_and(|fields| fields.usage)
+    }
+
+    /// How rows count the pods on the node.
+    pub fn pod_counts(&self) -> &[PodCountView] {
+        self.fields().map_or(&[], |fields| &fields.pod_counts)
+    }
+
+    /// Whether rows contain something about the pods on the node.
+    pub fn depends_on_pods(&self) -> bool {
+        self.wants_usage() || !self.pod_counts().is_empty()
     }
 
     fn fields(&self) -> Option<&RowFields> {
@@ -125,6 +141,7 @@ pub(crate) struct RowMessage<'r> {
     pub(crate) facts: Option<&'r [u8]>,
     pub(crate) raw: Option<&'r [u8]>,
     pub(crate) usage: Option<&'r NodeUsage>,
+    pub(crate) pod_counts: &'r [PodCounts],
 }
 
 impl RowMessage<'_> {
@@ -141,6 +158,7 @@ impl RowMessage<'_> {
         if let Some(usage) = self.usage {
             message::encode(USAGE, usage, out);
         }
+        message::encode_repeated(POD_COUNTS, self.pod_counts, out);
     }
 
     /// Bytes of the entry.
@@ -158,6 +176,7 @@ impl RowMessage<'_> {
     /// Bytes of the entry behind the JSON.
     pub(crate) fn behind_the_json(&self) -> usize {
         self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
+            + message::encoded_len_repeated(POD_COUNTS, self.pod_counts)
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) struct Meta<'a> {
     pub(super) name: Text<'a>,
     pub(super) namespace: Text<'a>,
     pub(super) uid: Text<'a>,
+    pub(super) deletion_timestamp: Text<'a>,
     pub(super) labels: Map<'a, Text<'a>>,
     /// Private, because annotations may only be read on request.
     annotations: Map<'a, Text<'a>>,

@@ -113,6 +113,27 @@ impl ObjectPod<'_> {
         self.status.nominated_node_name()
     }
 
+    /// The UID of the controller; `None` without one.
+    pub fn controller_uid(&self) -> Option<&str> {
+        self.metadata.controller().map(|owner| &*owner.uid)
+    }
+
+    /// `spec.priorityClassName`; empty if the pod has none.
+    pub fn priority_class_name(&self) -> &str {
+        &self.spec.priority_class_name
+    }
+
+    /// Whether the pod is being deleted: it has a `metadata.deletionTimestamp`.
+    pub fn is_terminating(&self) -> bool {
+        !self.metadata.deletion_timestamp.is_empty()
+    }
+
+    /// The label of `metadata.labels` with this key.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        // Of equal keys the last one counts, as in Go.
+        self.labels().filter(|(known, _)| *known == key).last().map(|(_, value)| value)
+    }
+
     /// `metadata.labels`, in the order of the text.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.labels.iter().map(|(key, value)| (key, &**value))

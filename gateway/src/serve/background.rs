@@ -139,12 +139,13 @@ async fn update_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infall
     // All usage, since after the first update unnamed nodes count as empty.
     let reported =
         |node: &str| nodes.iter().find_map(|table| table.reported_resources(node)).unwrap_or_default();
-    let mut changed = pods.changed_usage_so_far(reported);
     loop {
+        pods.count_by(nodes.iter().flat_map(|table| table.counted_by()).collect());
+        let change = pods.changed_usage_so_far(reported);
         for table in &nodes {
-            table.apply_usage(&changed);
+            table.apply_usage(&change);
         }
         sleep(PAUSE).await;
-        changed = pods.changed_usage(reported).await;
+        pods.usage_changed().await;
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Why reading cannot fail.
-const CHECKED: &str = "the row was checked when the request came in";
+pub(super) const CHECKED: &str = "the row was checked when the request came in";
 
 /// The maps of `NodeFacts`, by their field numbers.
 #[derive(Clone, Copy)]

@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-use extender_policy_api::v1alpha1::{NodeRow, NodeUsage};
+use extender_policy_api::v1alpha1::{NodeRow, NodeUsage, PodCount, PodCounts};
 use prost::{DecodeError, Message};
 
 use super::{
+    counts::{self, CountList},
     facts::{self, Facts, Map, Whole},
     labels::Labels,
     shape,
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     reads::{
         self,
-        values::{Counts, Mismatch},
+        values::{Counts, RowMismatch},
     },
     size::{self, Refused},
     wire::{Field, Fields, Value},
@@ -36,6 +37,9 @@ pub(crate) enum Unreadable {
     /// They would take too much memory.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// They are in no order in which one could be looked up, or one is there twice.
+    #[error("pod_counts[{0}].counts is not in ascending order of namespace and value, each once")]
+    Unordered(usize),
 }
 
 /// A `NodeRow` whose facts and usage stay encoded until they are used.
@@ -51,6 +55,8 @@ pub(crate) struct Row<'a> {
     values: OnceLock<Values>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
+    /// The fields `pod_counts` of the usual shape, one after the other, and what follows them.
+    pod_counts: Cow<'a, [u8]>,
     /// Decoded at the first use of taints or amounts.
     whole: OnceLock<Box<Whole>>,
     /// Decoded at the first use of usage.
@@ -64,7 +70,7 @@ impl<'a> Row<'a> {
     }
 
     fn borrowed(usual: &'a [u8]) -> Self {
-        let mut row = Self::default();
+        let mut row = Self { pod_counts: counts::within(usual).into(), ..Self::default() };
         for field in Fields::of(usual) {
             match field {
                 Ok(Field { tag: 1, value: Value::Slice(name) }) => row.name = facts::text(name).into(),
@@ -82,12 +88,17 @@ impl<'a> Row<'a> {
         if unusual.len() > MAX_UNCOUNTED_BYTES {
             size::check(unusual, size::NODE_ROW, usize::MAX)?;
         }
-        let NodeRow { name, facts, raw_json, usage } = NodeRow::decode(unusual)?;
+        let NodeRow { name, facts, raw_json, usage, pod_counts } = NodeRow::decode(unusual)?;
+        if let Some(position) = pod_counts.iter().position(|counts| !are_ascending(counts)) {
+            return Err(Unreadable::Unordered(position));
+        }
+        let pod_counts = NodeRow { pod_counts, ..NodeRow::default() };
         Ok(Self {
             name: name.into(),
             facts: facts.map(|facts| facts.encode_to_vec().into()),
             raw_json: raw_json.to_vec().into(),
             usage: usage.map(|usage| usage.encode_to_vec().into()),
+            pod_counts: pod_counts.encode_to_vec().into(),
             ..Self::default()
         })
     }
@@ -96,7 +107,7 @@ impl<'a> Row<'a> {
     pub(crate) fn into_owned(self) -> Row<'static> {
         let labels = self.facts().map(|facts| Labels::of(facts.entries(Map::Labels)));
         let _laid_out = self.values();
-        let Self { name, facts, raw_json, usage, whole, used, values, .. } = self;
+        let Self { name, facts, raw_json, usage, pod_counts, whole, used, values, .. } = self;
         Row {
             name: name.into_owned().into(),
             facts: facts.map(|facts| facts.into_owned().into()),
@@ -104,6 +115,7 @@ impl<'a> Row<'a> {
             values,
             raw_json: raw_json.into_owned().into(),
             usage: usage.map(|usage| usage.into_owned().into()),
+            pod_counts: pod_counts.into_owned().into(),
             whole,
             used,
         }
@@ -118,9 +130,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether there is a value for each declared key. A row without facts has none.
-    pub(crate) fn check(&self, counts: Counts) -> Result<(), Mismatch> {
-        self.facts().map_or(Ok(()), |facts| facts.check(counts))
+    /// Whether there is a value for each declared key, and a list for each declared count of pods. A row without facts
+    /// has no values.
+    pub(crate) fn check(&self, counts: Counts) -> Result<(), RowMismatch> {
+        self.facts().map_or(Ok(()), |facts| facts.check(counts))?;
+        let (given, declared) = (counts::lists(&self.pod_counts).count(), counts.pods);
+        if given == declared { Ok(()) } else { Err(RowMismatch::PodCounts { given, declared }) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -162,7 +177,19 @@ impl<'a> Row<'a> {
         Some(self.used.get_or_init(|| Box::new(facts::usage(usage))))
     }
 
+    /// The counts at this position of a row that was [checked](Self::check).
+    pub(super) fn pod_counts(&self, position: usize) -> CountList<'_> {
+        counts::lists(&self.pod_counts).nth(position).expect(facts::CHECKED)
+    }
+
     pub(super) fn raw_json(&self) -> &[u8] {
         &self.raw_json
     }
+}
+
+fn are_ascending(counts: &PodCounts) -> bool {
+    fn key(count: &PodCount) -> [&str; 2] {
+        [&count.namespace, &count.value]
+    }
+    counts.counts.is_sorted_by(|count, next| key(count) < key(next))
 }

@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NonZero};
+use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NonZero, PodCount as Count, PodCounts};
 use proptest::{prelude::*, sample::Index};
 use prost::Message;
 
 use super::*;
+use crate::{
+    PodsBy,
+    reads::{
+        pods::{Attribute, SentCount, Sums},
+        values::{Counts, RowMismatch},
+    },
+};
 
 /// Few different ones, so that keys repeat; some empty, some not ASCII.
 fn text() -> impl Strategy<Value = String> {
@@ -75,8 +82,41 @@ fn usage() -> impl Strategy<Value = NodeUsage> {
 
 fn row() -> impl Strategy<Value = NodeRow> {
     let raw_json = prop::collection::vec(any::<u8>(), 0..20);
-    let row = (text(), prop::option::of(facts()), raw_json, prop::option::of(usage()));
-    row.prop_map(|(name, facts, raw_json, usage)| NodeRow { name, facts, raw_json: raw_json.into(), usage })
+    let pod_counts = prop::collection::vec(pod_counts(), 0..4);
+    let row = (text(), prop::option::of(facts()), raw_json, prop::option::of(usage()), pod_counts);
+    row.prop_map(|(name, facts, raw_json, usage, pod_counts)| {
+        let raw_json = raw_json.into();
+        NodeRow { name, facts, raw_json, usage, pod_counts }
+    })
+}
+
+fn pod_count() -> impl Strategy<Value = Count> {
+    let count = (text(), text(), any::<u32>(), 0..3_u32, prop::option::of(resources()));
+    count.prop_map(|(namespace, value, pods, terminating, requested)| Count {
+        namespace,
+        value,
+        pods,
+        terminating,
+        requested,
+    })
+}
+
+/// In the order of the contract.
+fn pod_counts() -> impl Strategy<Value = PodCounts> {
+    let counts = (prop::collection::vec(pod_count(), 0..6), 0..300_u32);
+    counts.prop_map(|(mut counts, omitted_pods)| {
+        counts.sort_by(|a, b| key(a).cmp(&key(b)));
+        counts.dedup_by(|a, b| key(a) == key(b));
+        PodCounts { counts, omitted_pods }
+    })
+}
+
+fn key(count: &Count) -> (&str, &str) {
+    (&count.namespace, &count.value)
+}
+
+fn are_ascending(row: &NodeRow) -> bool {
+    row.pod_counts.iter().all(|counts| counts.counts.is_sorted_by(|count, next| key(count) < key(next)))
 }
 
 /// Changes to an encoded message in transit.
@@ -120,15 +160,17 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     [field, content.to_vec()].concat()
 }
 
-/// The generated type and the view agree on whether the bytes are a row, and on its content.
+/// The generated type and the view agree on whether the bytes are a row, and on its content. Only the view refuses counts
+/// of pods that are not in order.
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
-        (Ok(expected), Ok(row)) => {
+        (Ok(expected), Ok(row)) if are_ascending(&expected) => {
             same(&expected, Node { row: &row, access: Access::EVERYTHING })?;
             // As it is kept in a table.
             same(&expected, Node { row: &row.into_owned(), access: Access::EVERYTHING })
         }
         (Err(_), Err(_)) => Ok(()),
+        (Ok(expected), Err(_)) if !are_ascending(&expected) => Ok(()),
         (expected, row) => {
             Err(TestCaseError::fail(format!("{expected:?}, but the view: {:?}", row.map(drop))))
         }
@@ -169,7 +211,49 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     prop_assert_eq!(node.allocatable(), facts.allocatable.as_ref());
     prop_assert_eq!(node.usage(), expected.usage.as_ref());
     prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
+    same_counts(&expected.pod_counts, node.row)
+}
+
+fn same_counts(expected: &[PodCounts], row: &Row<'_>) -> Result<(), TestCaseError> {
+    let mismatch = |pods| row.check(Counts { pods, ..Counts::default() });
+    let miscounted = |pods| matches!(mismatch(pods), Err(RowMismatch::PodCounts { .. }));
+    // Values are checked first.
+    prop_assert!(!miscounted(expected.len()) && (mismatch(0).is_err() || expected.is_empty()));
+    let sent = SentCount { by: PodsBy::label("app"), sums: Sums::Requests, position: 0 };
+    for (position, expected) in expected.iter().enumerate() {
+        let list = row.pod_counts(position);
+        let omitted = list.omitted_pods();
+        prop_assert_eq!(omitted, expected.omitted_pods);
+        let counts: Vec<_> = list.counts(&sent).map(generated).collect();
+        prop_assert_eq!(&counts, &expected.counts.iter().map(with_sums).collect::<Vec<_>>());
+        for count in &counts {
+            let like = list.like(&sent, Attribute { namespace: &count.namespace, value: &count.value });
+            prop_assert_eq!(like.counted().map(generated), Some(count.clone()));
+            prop_assert_eq!((like.at_least(), like.at_most()), (count.pods, count.pods));
+        }
+        for (namespace, value) in [("", ""), ("a", "b"), ("b", ""), ("~", "~")] {
+            let is_there = counts.iter().any(|count| key(count) == (namespace, value));
+            let like = list.like(&sent, Attribute { namespace, value });
+            prop_assert!(is_there || (like.at_least(), like.at_most()) == (0, omitted));
+            prop_assert!(is_there || like.counted().is_some() == (omitted == 0));
+        }
+    }
     Ok(())
+}
+
+fn generated(count: PodCount<'_>) -> Count {
+    Count {
+        namespace: count.namespace().unwrap().into(),
+        value: count.value().into(),
+        pods: count.pods(),
+        terminating: count.terminating(),
+        requested: Some(count.requested()),
+    }
+}
+
+/// No sums are sums of nothing.
+fn with_sums(count: &Count) -> Count {
+    Count { requested: Some(count.requested.clone().unwrap_or_default()), ..count.clone() }
 }
 
 proptest! {
@@ -188,7 +272,11 @@ proptest! {
         let usage = row.usage.clone().unwrap_or_default().encode_to_vec();
         let usage = field(4, &[usage, field(3, &content)].concat());
         let name = NodeRow { name: row.name, ..NodeRow::default() }.encode_to_vec();
-        let encoded = [name, facts, usage, field(5, &content), b"\x30\x01\x30\x01".to_vec()].concat();
+        let count = row.pod_counts.first().and_then(|counts| counts.counts.first()).cloned();
+        let count = [count.unwrap_or_default().encode_to_vec(), field(6, &content)].concat();
+        let counts = field(5, &[field(1, &count), field(3, &content)].concat());
+        let later = [field(6, &content), b"\x38\x01\x38\x01".to_vec()].concat();
+        let encoded = [name, facts, usage, counts, later].concat();
         prop_assert!(shape::is_usual(&encoded));
         agree(&encoded)?;
     }
@@ -214,6 +302,21 @@ proptest! {
     }
 
     #[test]
+    fn counts_in_any_order_are_refused_or_read_alike(
+        counts in prop::collection::vec(prop::collection::vec(pod_count(), 0..4), 0..3),
+        name in text(),
+    ) {
+        let pod_counts = counts.into_iter().map(|counts| PodCounts { counts, omitted_pods: 1 }).collect();
+        let row = NodeRow { name, pod_counts, ..NodeRow::default() };
+        let encoded = row.encode_to_vec();
+        prop_assert_eq!(shape::is_usual(&encoded), are_ascending(&row));
+        prop_assert_eq!(Row::read(&encoded).is_ok(), are_ascending(&row));
+        agree(&encoded)?;
+        // So that it is rewritten.
+        agree(&[field(5, b""), encoded].concat())?;
+    }
+
+    #[test]
     fn damaged_rows_are_refused_or_read_alike(
         row in row(),
         damages in prop::collection::vec(damage(), 1..4),
@@ -226,6 +329,8 @@ proptest! {
         agree(&bytes)?;
         agree(&field(2, &bytes))?;
         agree(&field(4, &bytes))?;
+        agree(&field(5, &bytes))?;
+        agree(&field(5, &field(1, &bytes)))?;
     }
 }
 
@@ -246,6 +351,15 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
         ("usage in two parts", [labelled(&[("a", "1")]), field(4, b""), field(4, b"")].concat()),
         ("usage with its parts in another order", {
             [labelled(&[("a", "1")]), field(4, &[field(2, b""), field(1, b"")].concat())].concat()
+        }),
+        ("counts before the facts", [field(5, b""), labelled(&[("a", "1")])].concat()),
+        ("a number of more than 32 bits", {
+            let count = field(1, b"\x18\xff\xff\xff\xff\xff\x01");
+            [labelled(&[("a", "1")]), field(5, &count)].concat()
+        }),
+        ("omitted pods before the counts", {
+            let counts = [b"\x10\x01".to_vec(), field(1, &field(2, b"v"))].concat();
+            [labelled(&[("a", "1")]), field(5, &counts)].concat()
         }),
         ("a group of a later version", [labelled(&[("a", "1")]), b"\x4b\x08\x01\x4c".to_vec()].concat()),
     ];
@@ -268,4 +382,16 @@ fn debug_names_the_node() {
         format!("{:?}", Nodes::new(&[&row], Access::EVERYTHING)),
         r#"[Node { name: "worker-1", .. }]"#
     );
+}
+
+#[test]
+fn counts_that_are_not_in_order_are_named() {
+    let count = |value: &str| Count { value: value.into(), pods: 1, ..Count::default() };
+    for values in [["b", "a"], ["a", "a"]] {
+        let counts = PodCounts { counts: values.map(count).into(), omitted_pods: 0 };
+        let row = NodeRow { pod_counts: vec![PodCounts::default(), counts], ..NodeRow::default() };
+        let error = Row::read(&row.encode_to_vec()).err().unwrap().to_string();
+        let expected = "pod_counts[1].counts is not in ascending order of namespace and value, each once";
+        assert_eq!(error, expected, "{values:?}");
+    }
 }

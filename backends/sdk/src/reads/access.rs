@@ -6,6 +6,7 @@ use super::{
     key::{Key, Map, Prefix},
     keys::Place,
     layout::Fields,
+    pods::{PodsBy, SentCount},
 };
 
 /// What a policy may read of an object.
@@ -66,6 +67,16 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Where the pods are counted by this.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn pods(self, by: &PodsBy) -> &'a SentCount {
+        match self.declared.and_then(|fields| fields.pods(by)) {
+            Some(sent) => sent,
+            None => undeclared_pods(self.declared, by),
+        }
+    }
+
     /// A part is read.
     #[track_caller]
     pub(crate) fn part<P: Part>(self, part: P) {
@@ -88,6 +99,21 @@ fn name(map: Map) -> &'static str {
 fn undeclared_key(fields: &Fields, map: Map, key: &str) -> ! {
     let (object, name) = (fields.object, name(map));
     undeclared(&format!("{name} {key:?} of the {object}"), &format!("{object}_{name}"))
+}
+
+/// Without a declaration there are no counts.
+#[cold]
+#[track_caller]
+fn undeclared_pods(declared: Option<&Fields>, by: &PodsBy) -> ! {
+    let and = if declared.is_none() { " and Verb::reads" } else { "" };
+    undeclared("a count of pods", &format!("pods_by({by}){and}"))
+}
+
+/// The requests of counted pods are read.
+#[cold]
+#[track_caller]
+pub(crate) fn undeclared_requests(by: &PodsBy) -> ! {
+    undeclared("the sum of the requests of counted pods", &format!("pods_and_requests_by({by})"))
 }
 
 #[cold]

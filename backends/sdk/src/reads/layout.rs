@@ -3,7 +3,14 @@
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
-use super::{Declared, Parts, Reads, key::Map, keys::Places, values::Counts};
+use super::{
+    Declared, Reads,
+    key::Map,
+    keys::Places,
+    parts::Parts,
+    pods::{PodsBy, SentCount},
+    values::Counts,
+};
 
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ pub(crate) struct Fields {
     pub(super) parts: Parts,
     pub(super) labels: Places,
     pub(super) annotations: Places,
+    /// Of nodes alone. Ascending.
+    pub(super) pods: Box<[SentCount]>,
 }
 
 impl Layout {
@@ -31,7 +40,8 @@ impl Layout {
         let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
         let message = api::PodReads { parts: pod.parts.numbers().collect(), labels, annotations };
         let (labels, annotations) = (node.labels.message(), node.annotations.message());
-        let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations };
+        let pod_counts = node.pods.iter().map(SentCount::message).collect();
+        let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations, pod_counts };
         let mut message = api::Reads {
             id: 0,
             pod: Some(message).filter(|message| *message != api::PodReads::default()),
@@ -49,8 +59,9 @@ impl Layout {
 
 impl Fields {
     fn new(object: &'static str, declared: &Declared) -> Self {
-        let Declared { parts, labels, annotations } = declared;
-        Self { object, parts: *parts, labels: labels.places(), annotations: annotations.places() }
+        let Declared { parts, labels, annotations, pods } = declared;
+        let (labels, annotations) = (labels.places(), annotations.places());
+        Self { object, parts: *parts, labels, annotations, pods: pods.sent() }
     }
 
     pub(super) fn places(&self, map: Map) -> &Places {
@@ -60,9 +71,16 @@ impl Fields {
         }
     }
 
-    /// The number of values that come with each object.
+    /// The count of pods by this; `None` if it is not declared.
+    pub(super) fn pods(&self, by: &PodsBy) -> Option<&SentCount> {
+        let position = self.pods.binary_search_by(|sent| sent.by.cmp(by)).ok()?;
+        self.pods.get(position)
+    }
+
+    /// The number of values and of counts that come with each object.
     pub(crate) fn counts(&self) -> Counts {
-        Counts { labels: self.labels.values(), annotations: self.annotations.values() }
+        let (labels, annotations) = (self.labels.values(), self.annotations.values());
+        Counts { labels, annotations, pods: self.pods.len() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a declaration becomes on the wire, and what it refuses.
 
+use extender_policy_api::v1alpha1 as api;
 use proptest::prelude::*;
 
 use super::{access::Access, keys::Place, layout::Layout, *};
@@ -127,6 +128,118 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
     let undeclared = std::panic::catch_unwind(|| access.key(&c.0)).unwrap_err();
     let expected = "label \"c\" of the node is read and not declared; declare it with Reads::node_label";
     assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
+}
+
+#[test]
+fn counts_of_pods_are_sent_in_ascending_order_and_once() {
+    let api::Reads { pod, node, .. } = message(|reads| {
+        reads.pods_by(PodsBy::PriorityClass);
+        reads.pods_by(PodsBy::label("b"));
+        reads.pods_and_requests_by(PodsBy::label("B"));
+        reads.pods_by(PodsBy::label("b"));
+        reads.pods_and_requests_by(PodsBy::Owner);
+        reads.pods_by(PodsBy::Owner);
+        reads.pods_by(PodsBy::Namespace);
+        reads.pods_and_requests_by(PodsBy::PriorityClass);
+    });
+    let by = |by: api::PodCountBy, label: &str, requests| api::PodCountReads {
+        by: by.into(),
+        label: label.to_owned(),
+        requests,
+    };
+    let expected = [
+        by(api::PodCountBy::Owner, "", true),
+        by(api::PodCountBy::Namespace, "", false),
+        by(api::PodCountBy::Label, "B", true),
+        by(api::PodCountBy::Label, "b", false),
+        by(api::PodCountBy::PriorityClassName, "", true),
+    ];
+    let pod_counts = expected.into();
+    assert_eq!(node, Some(api::NodeReads { pod_counts, ..api::NodeReads::default() }));
+    let pod = pod.unwrap();
+    assert_eq!((pod.parts, pod.labels), (vec![2, 3, 5], Some(map(&["B", "b"], &[]))));
+}
+
+#[test]
+fn each_count_declares_what_it_needs_of_the_pod_and_no_more() {
+    for (by, parts, keys) in [
+        (PodsBy::Owner, vec![PodPart::Owner as i32], vec![]),
+        (PodsBy::Namespace, vec![PodPart::Namespace as i32], vec![]),
+        (PodsBy::label("app"), vec![PodPart::Namespace as i32], vec!["app"]),
+        (PodsBy::PriorityClass, vec![PodPart::PriorityClass as i32], vec![]),
+    ] {
+        let labels = Some(map(&keys, &[])).filter(|_| !keys.is_empty());
+        let pod = message(|reads| drop(reads.pods_by(by))).pod.unwrap();
+        assert_eq!(pod, api::PodReads { parts, labels, annotations: None });
+    }
+}
+
+#[test]
+fn each_limit_of_counts_is_one_mistake() {
+    let mut reads = Reads::new();
+    reads.pods_by(PodsBy::label(""));
+    reads.pods_and_requests_by(PodsBy::label("k".repeat(318)));
+    let long = "k".repeat(64);
+    let expected = [
+        "Reads::pods_by(PodsBy::label(\"\")) has a key of 0 bytes; expected 1 to 317".to_owned(),
+        format!("Reads::pods_by(PodsBy::label(\"{long}\")) has a key of 318 bytes; expected 1 to 317"),
+    ];
+    assert_eq!(reads.mistakes(), expected);
+    let mut reads = Reads::new();
+    for number in 0..8 {
+        reads.pods_by(PodsBy::label(number.to_string()));
+    }
+    assert_eq!(reads.mistakes(), [""; 0]);
+    reads.pods_by(PodsBy::Namespace);
+    assert_eq!(reads.mistakes(), ["pods are counted by 9 attributes; expected at most 8"]);
+}
+
+/// Keys are handed out before the last declaration, which may move all counts.
+#[test]
+fn a_count_is_found_where_it_is_sent() {
+    let all =
+        [PodsBy::PriorityClass, PodsBy::label("b"), PodsBy::Owner, PodsBy::label("a"), PodsBy::Namespace];
+    let mut reads = Reads::new();
+    let keys = all.map(|by| reads.pods_by(by));
+    let layout = Layout::new(&reads);
+    let access = Access::to(Some(&layout.node));
+    let found = keys.map(|PodsKey(by)| access.pods(&by).position);
+    assert_eq!(found, [4, 3, 0, 2, 1]);
+    assert_eq!(layout.node.counts().pods, layout.rows.pod_counts.len());
+}
+
+#[test]
+fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
+    let mut other = Reads::new();
+    let PodsKey(owner) = other.pods_by(PodsBy::Owner);
+    let PodsKey(app) = other.pods_by(PodsBy::label("app"));
+    let mut reads = Reads::new();
+    reads.pods_by(PodsBy::label("tier"));
+    let layout = Layout::new(&reads);
+    let text = |access: Access<'_>, by: &PodsBy| {
+        let undeclared = std::panic::catch_unwind(|| access.pods(by).position).unwrap_err();
+        undeclared.downcast_ref::<String>().unwrap().clone()
+    };
+    let access = Access::to(Some(&layout.node));
+    let expected = "a count of pods is read and not declared; declare it with Reads::pods_by";
+    assert_eq!(text(access, &owner), format!("{expected}(PodsBy::Owner)"));
+    assert_eq!(text(access, &app), format!("{expected}(PodsBy::label(\"app\"))"));
+    assert_eq!(text(Access::EVERYTHING, &owner), format!("{expected}(PodsBy::Owner) and Verb::reads"));
+}
+
+#[test]
+fn everything_has_all_that_can_be_declared_but_the_identity() {
+    let mut reads = Reads::new();
+    reads.pods_and_requests_by(PodsBy::Owner);
+    let api::Reads { pod, node, .. } = Layout::new(&reads.everything()).message;
+    let all = Some(map(&[], &[""]));
+    let (pod, node) = (pod.unwrap(), node.unwrap());
+    assert_eq!((pod.parts, &pod.labels, &pod.annotations), ((2..=12).collect(), &all, &all));
+    assert_eq!((node.parts, &node.labels, &node.annotations), ((1..=5).collect(), &all, &all));
+    assert_eq!(
+        node.pod_counts,
+        message(|reads| drop(reads.pods_and_requests_by(PodsBy::Owner))).node.unwrap().pod_counts
+    );
 }
 
 fn text() -> impl Strategy<Value = String> {

@@ -1,20 +1,22 @@
-//! The values of declared keys come without their keys, so their number must be right: one that is missing would shift
-//! all others.
+//! The values of declared keys come without their keys, and the counts of pods without what they are counted by, so
+//! their number must be right: one that is missing would shift all others.
 
 use extender_policy_api::v1alpha1 as api;
 
-/// The number of values of an object.
+/// The number of values of an object, and of the counts of the pods on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) labels: usize,
     pub(crate) annotations: usize,
+    pub(crate) pods: usize,
 }
 
 impl Counts {
     /// Those of a table's rows.
     pub(crate) fn of(reads: &api::NodeReads) -> Self {
         let count = |map: &Option<api::MapReads>| map.as_ref().map_or(0, |map| map.keys.len());
-        Self { labels: count(&reads.labels), annotations: count(&reads.annotations) }
+        let (labels, annotations) = (count(&reads.labels), count(&reads.annotations));
+        Self { labels, annotations, pods: reads.pod_counts.len() }
     }
 }
 
@@ -25,6 +27,15 @@ pub(crate) enum Mismatch {
     Count { field: &'static str, given: usize, keys: usize },
     #[error("{field} is not a list of ascending positions below {keys}")]
     Absent { field: &'static str, keys: usize },
+}
+
+/// Why a row does not match the declaration. The field is one of `NodeRow`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RowMismatch {
+    #[error("facts.{0}")]
+    Facts(#[from] Mismatch),
+    #[error("pod_counts has {given} entries, and {declared} are declared")]
+    PodCounts { given: usize, declared: usize },
 }
 
 /// Checks the values of labels: how many there are, and which of them stand for a label that is missing.

@@ -57,8 +57,28 @@ fn decoding_takes_a_small_multiple_of_the_message() {
         ("ids", memory_per_byte::<FilterRequest>(&field(3, &field(3, &field(3, &[1; 100]))))),
         ("empty upserts", memory_per_byte::<SyncNodesRequest>(&field(4, &[]))),
         ("upserts", memory_per_byte::<SyncNodesRequest>(&field(4, &[8, 1, 18, 3, 10, 1, b'n']))),
+        (
+            "counts of a view",
+            memory_per_byte::<SyncNodesRequest>(&field(3, &field(4, &field(4, &field(4, &[]))))),
+        ),
         ("api versions", memory_per_byte::<api::GetInfoRequest>(&field(2, &[]))),
     ] {
+        assert!(per_byte <= 2 * PER_BYTE as u64, "{what}: {per_byte} bytes per byte");
+    }
+}
+
+/// Rows that are not as the gateway writes them are decoded.
+#[test]
+fn reading_a_row_takes_a_small_multiple_of_it() {
+    for (what, piece) in [
+        ("empty lists of counts", field(5, &[])),
+        ("empty counts", field(5, &field(1, &[]).repeat(60))),
+        ("counts with empty sums", field(5, &field(1, &field(5, &field(5, &[]))).repeat(15))),
+        ("empty taints", field(2, &field(3, &[]).repeat(60))),
+    ] {
+        let row = [field(2, &[]), field(1, b"n"), piece.repeat((1 << 20) / piece.len())].concat();
+        let cost = measure(|| drop(Row::read(&row)));
+        let per_byte = cost.bytes_max / u64::try_from(row.len()).unwrap();
         assert!(per_byte <= 2 * PER_BYTE as u64, "{what}: {per_byte} bytes per byte");
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Reads, View,
     node::row::Row,
-    reads::{MAX_KEY_BYTES, MAX_PARTS, values::Counts},
+    reads::{MAX_KEY_BYTES, MAX_PARTS, pods::MAX_POD_COUNTS, values::Counts},
     request::{SyncNodesRequest, TableEntry},
 };
 
@@ -106,7 +106,7 @@ impl Filling {
 
     /// In bytes of memory.
     fn cost(&self, entry: &TableEntry) -> usize {
-        let Counts { labels, annotations } = self.open.table.holds().counts();
+        let Counts { labels, annotations, pods: _ } = self.open.table.holds().counts();
         entry.row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES + (labels + annotations) * VALUE_BYTES
     }
 }
@@ -128,9 +128,13 @@ fn check_size(reads: &api::NodeReads) -> Result<(), Mistake> {
     if reads.parts.len() > MAX_PARTS {
         return Err(Mistake::TooManyParts(reads.parts.len()));
     }
+    if reads.pod_counts.len() > MAX_POD_COUNTS {
+        return Err(Mistake::TooManyPodCounts(reads.pod_counts.len()));
+    }
     let maps = || reads.labels.iter().chain(&reads.annotations);
     let keys = || maps().flat_map(|map| map.keys.iter().chain(&map.prefixes));
-    match keys().find(|key| key.len() > MAX_KEY_BYTES) {
+    let labels = reads.pod_counts.iter().map(|counts| &counts.label);
+    match keys().chain(labels).find(|key| key.len() > MAX_KEY_BYTES) {
         Some(long) => Err(Mistake::LongKey(long.len())),
         None if keys().count() > Reads::MAX_KEYS => Err(Mistake::TooManyKeys(keys().count())),
         None => Ok(()),

@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 use crate::{
     Reads,
     node::row::Unreadable,
-    reads::{MAX_KEY_BYTES, MAX_PARTS, values::Mismatch},
+    reads::{MAX_KEY_BYTES, MAX_PARTS, pods::MAX_POD_COUNTS, values::RowMismatch},
 };
 
 /// Why a stream is ended.
@@ -28,12 +28,14 @@ pub(super) enum Mistake {
     Entry { position: usize, field: &'static str },
     #[error("upserts[{position}].row.{field} is missing; the table's view has it")]
     Row { position: usize, field: &'static str },
-    #[error("upserts[{position}].row.facts.{source}")]
-    Values { position: usize, source: Mismatch },
+    #[error("upserts[{position}].row.{source}")]
+    Values { position: usize, source: RowMismatch },
     #[error("view.reads has {0} keys and prefixes; expected at most {most}", most = Reads::MAX_KEYS)]
     TooManyKeys(usize),
     #[error("view.reads has {0} parts; expected at most {MAX_PARTS}")]
     TooManyParts(usize),
+    #[error("view.reads has {0} pod_counts; expected at most {MAX_POD_COUNTS}")]
+    TooManyPodCounts(usize),
     #[error("view.reads has a key or prefix of {0} bytes; expected at most {MAX_KEY_BYTES}")]
     LongKey(usize),
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
@@ -60,6 +62,7 @@ impl Mistake {
             | Self::Values { .. }
             | Self::TooManyKeys(_)
             | Self::TooManyParts(_)
+            | Self::TooManyPodCounts(_)
             | Self::LongKey(_)
             | Self::Broken { .. }
             | Self::CompleteAgain => Code::InvalidArgument,

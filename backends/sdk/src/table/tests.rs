@@ -225,6 +225,15 @@ fn labels(keys: &[&str]) -> api::NodeReads {
     api::NodeReads { labels, ..api::NodeReads::default() }
 }
 
+fn counted(labels: &[&str]) -> api::NodeReads {
+    let by = |label: &&str| api::PodCountReads {
+        by: api::PodCountBy::Label.into(),
+        label: (*label).to_owned(),
+        requests: false,
+    };
+    api::NodeReads { pod_counts: labels.iter().map(by).collect(), ..api::NodeReads::default() }
+}
+
 fn with_values(values: &[&str], absent: &[u32]) -> api::NodeRow {
     let label_values = values.iter().map(|&value| value.to_owned()).collect();
     let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
@@ -299,6 +308,23 @@ fn rows_that_do_not_match_the_tables_declaration_end_the_stream() {
         (
             begin(Some(api::NodeReads { parts: vec![1; 65], ..labels(&[]) }), row("n")),
             "view.reads has 65 parts; expected at most 64",
+        ),
+        (
+            begin(Some(counted(&["app"])), row("n")),
+            "upserts[0].row.pod_counts has 0 entries, and 1 are declared",
+        ),
+        (
+            begin(None, api::NodeRow { pod_counts: vec![api::PodCounts::default()], ..row("n") }),
+            "upserts[0].row.pod_counts has 1 entries, and 0 are declared",
+        ),
+        (begin(Some(counted(&["app"; 9])), row("n")), "view.reads has 9 pod_counts; expected at most 8"),
+        (
+            begin(Some(counted(&[&"k".repeat(318)])), row("n")),
+            "view.reads has a key or prefix of 318 bytes; expected at most 317",
+        ),
+        (
+            begin(Some(counted(&["app"])), api::NodeRow { facts: None, ..row("n") }),
+            "upserts[0].row.facts is missing",
         ),
     ] {
         assert_eq!(code, Code::InvalidArgument, "{text}");

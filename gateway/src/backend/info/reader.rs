@@ -20,7 +20,7 @@ use crate::{
         question::ScoresWanted,
         row::{RowFields, RowView},
     },
-    object::view::{KeyPrefixes, NodeFactsView, PodFactsView},
+    object::view::{KeyPrefixes, NodeFactsView, PodCountView, PodFactsView},
 };
 
 /// The handshake to parse.
@@ -46,6 +46,11 @@ impl Reader<'_> {
             None => self.prefixes().into(),
             Some(reads) => (&reads.node.clone().unwrap_or_default()).into(),
         }
+    }
+
+    fn pod_counts(verb: &VerbInfo) -> Vec<PodCountView> {
+        let node = verb.reads.as_ref().and_then(|reads| reads.node.as_ref());
+        node.map(|node| PodCountView::declared(&node.pod_counts)).unwrap_or_default()
     }
 
     fn prefixes(&self) -> KeyPrefixes {
@@ -160,7 +165,11 @@ impl Reader<'_> {
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
-        let fields = RowFields { facts: Arc::new(self.node_facts(verb)), usage: verb.usage };
+        let fields = RowFields {
+            facts: Arc::new(self.node_facts(verb)),
+            usage: verb.usage,
+            pod_counts: Self::pod_counts(verb).into(),
+        };
         let rows = view.and_then(|view| RowView::new(view, fields)).ok_or_else(|| {
             unsuitable(format!(
                 "requests node view {}, which this gateway version does not support",
@@ -175,8 +184,14 @@ impl Reader<'_> {
         if verb.usage && self.known.pods.is_none() {
             return Err(unsuitable("needs usage, but pods are not watched; set pods.source: Watch"));
         }
+        if !rows.pod_counts().is_empty() && self.known.pods.is_none() {
+            return Err(unsuitable("needs pod counts, but pods are not watched; set pods.source: Watch"));
+        }
         let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
         let offered = self.known.offered.register(rows.clone());
+        if let Some(pods) = self.known.pods.as_ref().filter(|_| !rows.pod_counts().is_empty()) {
+            pods.views_changed();
+        }
         Ok(NodesView { rows, column, offered })
     }
 }

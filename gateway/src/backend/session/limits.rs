@@ -185,7 +185,8 @@ fn in_order(mut reads: Reads) -> Reads {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
-    if let Some(NodeReads { parts, labels, annotations }) = node {
+    // Pod counts are ordered.
+    if let Some(NodeReads { parts, labels, annotations, pod_counts: _ }) = node {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
@@ -289,7 +290,7 @@ mod tests {
         let declaring = |id, parts: [i32; 2], prefixes: [&str; 2]| {
             let prefixes = prefixes.map(str::to_owned).to_vec();
             let labels = Some(MapReads { prefixes, ..MapReads::default() });
-            let node = Some(NodeReads { parts: parts.into(), labels, annotations: None });
+            let node = Some(NodeReads { parts: parts.into(), labels, ..NodeReads::default() });
             let verb = VerbInfo { reads: Some(Reads { id, node, pod: None }), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
         };

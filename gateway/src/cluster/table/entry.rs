@@ -7,10 +7,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, PodCounts};
 use prost::Message;
 
 use crate::{
+    cluster::usage::{NodePods, UsageChange},
     contract::{
         facts,
         row::{RowMessage, RowView},
@@ -18,11 +19,51 @@ use crate::{
     object::{
         ObjectError,
         node::{self, ObjectNode},
+        view::{CountedBy, PodCountView},
     },
 };
 
 /// A map by node name. Maps share the names.
 pub(super) type NodeNames<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
+
+/// The pods on the nodes.
+#[derive(Debug, Default)]
+pub(super) struct KnownPods {
+    /// Without nodes that have no pods.
+    nodes: NodeNames<NodePods>,
+    /// By what they are counted; `None` before the first change.
+    counted_by: Option<Arc<[CountedBy]>>,
+}
+
+impl KnownPods {
+    /// Sets what has changed. Returns whether this can concern nodes that the change does not name.
+    pub(super) fn apply(&mut self, change: &UsageChange) -> bool {
+        for (name, pods) in &change.nodes {
+            if *pods == NodePods::default() {
+                self.nodes.remove(name);
+            } else {
+                self.nodes.insert(Arc::clone(name), pods.clone());
+            }
+        }
+        let before = self.counted_by.replace(Arc::clone(&change.counted_by));
+        before.is_none_or(|before| before != change.counted_by)
+    }
+
+    fn usage(&self, node: &str) -> NodeUsage {
+        self.nodes.get(node).map(|pods| pods.usage.clone()).unwrap_or_default()
+    }
+
+    /// The counts of a node in a view; `None` while pods are not counted by this.
+    fn counts(&self, node: &str, view: &PodCountView) -> Option<PodCounts> {
+        let place = self.counted_by.as_ref()?.binary_search(&view.by).ok()?;
+        let counts = self.nodes.get(node).and_then(|pods| pods.counts.get(place));
+        let mut counts = counts.cloned().unwrap_or_default();
+        if !view.requests {
+            counts.counts.iter_mut().for_each(|count| count.requested = None);
+        }
+        Some(counts)
+    }
+}
 
 /// What is known about a node; the default if only its name is.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,22 +84,19 @@ impl NodeEntry {
         self.raw.as_ref().map_or(0, Bytes::len)
     }
 
-    /// The node's row in a view; `None` if something that the view contains is unknown. `usages` is `None` until pods
-    /// are known; nodes without pods are not in it.
-    pub(super) fn row(
-        &mut self,
-        name: &str,
-        view: &RowView,
-        usages: Option<&NodeNames<NodeUsage>>,
-    ) -> Option<Bytes> {
-        let usage =
-            if view.wants_usage() { Some(usages?.get(name).cloned().unwrap_or_default()) } else { None };
+    /// The node's row in a view; `None` if something that the view contains is unknown. `pods` is `None` until pods are
+    /// known.
+    pub(super) fn row(&mut self, name: &str, view: &RowView, pods: Option<&KnownPods>) -> Option<Bytes> {
+        let usage = if view.wants_usage() { Some(pods?.usage(name)) } else { None };
+        let counted = view.pod_counts().iter().map(|counts| pods?.counts(name, counts));
+        let pod_counts = counted.collect::<Option<Vec<_>>>()?;
         let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
         let facts = match view.facts() {
             Some(view) => Some(facts::in_view(self.facts.as_ref()?, view)),
             None => None,
         };
-        let row = RowMessage { name, facts: facts.as_deref(), raw, usage: usage.as_ref() };
+        let row =
+            RowMessage { name, facts: facts.as_deref(), raw, usage: usage.as_ref(), pod_counts: &pod_counts };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);

@@ -69,7 +69,7 @@ fn direct(view: &RowView, json: &[u8]) -> NodeRow {
         facts
     });
     let raw_json = if view.wants_raw() { Bytes::copy_from_slice(json) } else { Bytes::new() };
-    NodeRow { name: node.name().to_owned(), facts, raw_json, usage: None }
+    NodeRow { name: node.name().to_owned(), facts, raw_json, ..NodeRow::default() }
 }
 
 /// Writes the rows of nodes that were known before the view.

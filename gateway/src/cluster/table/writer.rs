@@ -3,19 +3,18 @@
 
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
-use extender_policy_api::v1alpha1::NodeUsage;
-
 use super::{
     Column, NodeRelist, ViewId,
-    entry::{NodeEntry, NodeNames},
+    entry::{KnownPods, NodeEntry, NodeNames},
     rows::RowWriter,
     snapshot::{ChangeLog, TableSlot, TableSnapshot},
 };
 use crate::{
+    cluster::usage::UsageChange,
     contract::row::RowView,
-    object::{ObjectError, node},
+    object::{ObjectError, node, view::CountedBy},
 };
+use bytes::Bytes;
 
 /// The number of nodes whose rows are in one piece of memory.
 const PACKED_AT_ONCE: usize = 32;
@@ -47,8 +46,8 @@ pub(super) struct TableWriter {
     /// By position in a slot; `None` where the position is free.
     views: Vec<Option<Registered>>,
     pub(super) nodes: NodeNames<SlottedNode>,
-    /// What pods have requested, without nodes that have no pods; `None` until pods are known.
-    usages: Option<NodeNames<NodeUsage>>,
+    /// The pods on nodes; `None` until pods are known.
+    pods: Option<KnownPods>,
     pub(super) rows: RowWriter,
     /// The slots below the highest one that have no node.
     free_slots: Vec<u32>,
@@ -199,27 +198,27 @@ impl TableWriter {
 
     /// Sets the usage of these nodes. The first call makes the usage of all nodes known. Returns the nodes whose rows
     /// were rewritten.
-    pub(super) fn apply_usage(&mut self, changed: &[(Arc<str>, NodeUsage)]) -> Vec<Arc<str>> {
-        let is_first = self.usages.is_none();
-        let usages = self.usages.get_or_insert_default();
-        for (name, usage) in changed {
-            if *usage == NodeUsage::default() {
-                usages.remove(name);
-            } else {
-                usages.insert(Arc::clone(name), usage.clone());
-            }
-        }
-        if !self.views().any(RowView::wants_usage) {
+    pub(super) fn apply_usage(&mut self, change: &UsageChange) -> Vec<Arc<str>> {
+        let all = self.pods.get_or_insert_default().apply(change);
+        if !self.views().any(RowView::depends_on_pods) {
             return Vec::new();
         }
-        let mut names: Vec<_> = if is_first {
+        let mut names: Vec<_> = if all {
             self.nodes.keys().cloned().collect()
         } else {
-            changed.iter().map(|(name, _)| Arc::clone(name)).collect()
+            change.nodes.iter().map(|(name, _)| Arc::clone(name)).collect()
         };
+        if names.is_empty() {
+            return names;
+        }
         self.begin_change(names.len());
-        names.retain(|name| self.write_rows(name, |_, view| view.wants_usage()));
+        names.retain(|name| self.write_rows(name, |_, view| view.depends_on_pods()));
         names
+    }
+
+    /// By what the views count pods.
+    pub(super) fn counted_by(&self) -> impl Iterator<Item = &CountedBy> {
+        self.views().flat_map(RowView::pod_counts).map(|counts| &counts.by)
     }
 
     /// The extended resources that a node reports; `None` if its facts are unknown.
@@ -338,7 +337,7 @@ impl TableWriter {
             if let Some(Registered { view, .. }) = registered
                 && select(position, view)
             {
-                self.rows.write(row, node.entry.row(name, view, self.usages.as_ref()));
+                self.rows.write(row, node.entry.row(name, view, self.pods.as_ref()));
             }
         }
         true

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NonZero, Resources};
+use extender_policy_api::v1alpha1::{NonZero, PodCount, PodCounts, Resources};
 use proptest::prelude::*;
 use prost::Message;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ fn of(usage: &Usage, node: &str) -> NodeUsage {
 
 /// The changed nodes.
 fn changed(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
-    usage.take_changed(|_| Vec::new()).into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
+    let nodes = usage.take_changed(|_| Vec::new()).nodes;
+    nodes.into_iter().map(|(node, pods)| (node.to_string(), pods.usage)).collect()
 }
 
 /// Pods and milli-CPU of the changed nodes.
@@ -175,16 +176,16 @@ fn a_row_is_bounded() {
         vec!["nvidia.com/gpu".to_owned(), "example.com/unused".to_owned()]
     };
     let changed = usage.take_changed(reported);
-    let [(node, shown)] = &changed[..] else { panic!("one node") };
-    let others = &shown.requested.as_ref().unwrap().others;
+    let [(node, shown)] = &changed.nodes[..] else { panic!("one node") };
+    let others = &shown.usage.requested.as_ref().unwrap().others;
     assert_eq!((&**node, others["nvidia.com/gpu"], others.len()), ("n1", 3, MOST_OTHERS + 1));
-    assert!(shown.encoded_len() < 32 << 10, "{} bytes", shown.encoded_len());
-    assert_eq!(shown.requested.as_ref().unwrap().pods, 21);
+    assert!(shown.usage.encoded_len() < 32 << 10, "{} bytes", shown.usage.encoded_len());
+    assert_eq!(shown.usage.requested.as_ref().unwrap().pods, 21);
     for pod in 0..20 {
         usage.remove(&format!("crowd-{pod}"));
     }
-    let after = &usage.take_changed(|_| Vec::new())[0].1;
-    assert_eq!(after.requested.as_ref().unwrap().others.len(), 2, "nothing is omitted any more");
+    let after = &usage.take_changed(|_| Vec::new()).nodes[0].1;
+    assert_eq!(after.usage.requested.as_ref().unwrap().others.len(), 2, "nothing is omitted any more");
 }
 
 #[test]
@@ -291,4 +292,55 @@ proptest! {
             prop_assert_eq!(reader.remove(node).unwrap_or_default(), of(&usage, node));
         }
     }
+}
+
+/// A pod of an owner, with a label if there is a value.
+fn of_owner(node: &str, uid: &str, owner: &str, app: Option<&str>) -> Value {
+    let mut pod = on(node, uid, &json!({"cpu": "1"}));
+    pod["metadata"]["ownerReferences"] = json!([{"uid": owner, "controller": true}]);
+    pod["metadata"]["labels"] = app.map_or(json!({}), |app| json!({"app": app}));
+    pod
+}
+
+/// The changed nodes with their counts: by each attribute the namespace, value, pods and terminating ones.
+fn counts(usage: &mut Usage) -> BTreeMap<String, Vec<Vec<(String, String, u32, u32)>>> {
+    let count = |count: PodCount| (count.namespace, count.value, count.pods, count.terminating);
+    let by = |counts: PodCounts| counts.counts.into_iter().map(count).collect();
+    let nodes = usage.take_changed(|_| Vec::new()).nodes.into_iter();
+    nodes.map(|(node, pods)| (node.to_string(), pods.counts.into_iter().map(by).collect())).collect()
+}
+
+#[test]
+fn pods_are_counted_by_what_is_declared() {
+    let mut usage = Usage::default();
+    let pods = [
+        of_owner("n1", "a", "o1", Some("web")),
+        of_owner("n1", "b", "o1", None),
+        of_owner("n1", "c", "o2", Some("")),
+    ];
+    for pod in &pods {
+        apply(&mut usage, pod);
+    }
+    assert_eq!(counts(&mut usage)["n1"], [[]; 0], "nothing is declared");
+    let by: Arc<[CountedBy]> = [CountedBy::Owner, CountedBy::Label("app".into())].into();
+    usage.count_by(by, |uid| {
+        let pod = pods.iter().find(|pod| pod["metadata"]["uid"] == uid)?;
+        Some(pod.to_string().into())
+    });
+    let entry = |namespace: &str, value: &str, pods, terminating| {
+        (namespace.to_owned(), value.to_owned(), pods, terminating)
+    };
+    let of_n1 = vec![
+        vec![entry("", "o1", 2, 0), entry("", "o2", 1, 0)],
+        vec![entry("shop", "", 1, 0), entry("shop", "web", 1, 0)],
+    ];
+    assert_eq!(counts(&mut usage), BTreeMap::from([("n1".to_owned(), of_n1)]));
+    let mut deleted = pods[1].clone();
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    apply(&mut usage, &deleted);
+    assert_eq!(counts(&mut usage)["n1"][0], [entry("", "o1", 2, 1), entry("", "o2", 1, 0)]);
+    for uid in ["a", "b", "c"] {
+        usage.remove(uid);
+    }
+    assert_eq!(counts(&mut usage)["n1"], [[]; 0]);
 }

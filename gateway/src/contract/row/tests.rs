@@ -28,7 +28,7 @@ fn entry(view: &RowView) -> Vec<u8> {
     let facts = view.facts().map(|view| in_view(&node.facts().encode_to_vec(), view));
     let raw = view.wants_raw().then_some(JSON);
     let mut body = Vec::new();
-    RowMessage { name: node.name(), facts: facts.as_deref(), raw, usage: None }.encode(&mut body);
+    RowMessage { name: node.name(), facts: facts.as_deref(), raw, ..RowMessage::default() }.encode(&mut body);
     body
 }
 
@@ -47,7 +47,7 @@ fn a_row_holds_what_its_view_says() {
             facts.annotations.retain(|key, _| annotations.want(key));
             facts
         });
-        let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into(), usage: None };
+        let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into(), ..NodeRow::default() };
         assert_eq!(decode(&entry(&view)), [expected], "{view:?}");
     }
 }
@@ -61,8 +61,8 @@ fn a_table_says_what_its_rows_hold() {
         MapReads { keys: owned(keys), prefixes: owned(prefixes) }
     };
     let parts = vec![NodePart::Taints.into(), NodePart::Allocatable.into()];
-    let reads =
-        NodeReads { parts, labels: Some(map(&["a", "b"], &[])), annotations: Some(map(&[], &["x/"])) };
+    let (labels, annotations) = (Some(map(&["a", "b"], &[])), Some(map(&[], &["x/"])));
+    let reads = NodeReads { parts, labels, annotations, ..NodeReads::default() };
     let described = |reads: &NodeReads| RowView::Facts(NodeFactsView::from(reads).into()).described();
     let view = described(&reads);
     assert_eq!((view.annotation_prefixes, view.reads), (Vec::new(), Some(reads)));
@@ -70,11 +70,12 @@ fn a_table_says_what_its_rows_hold() {
         parts: vec![NodePart::Capacity.into(), NodePart::Taints.into()],
         labels: Some(map(&["a"], &["x/y", "x/", "b/", "x/"])),
         annotations: Some(MapReads::default()),
+        ..NodeReads::default()
     };
     let canonical = NodeReads {
         parts: vec![NodePart::Taints.into(), NodePart::Capacity.into()],
         labels: Some(map(&["a"], &["b/", "x/"])),
-        annotations: None,
+        ..NodeReads::default()
     };
     assert_eq!(described(&unordered).reads, Some(canonical));
     assert_eq!(described(&NodeReads::default()).reads, Some(NodeReads::default()), "not everything");
@@ -97,7 +98,7 @@ proptest! {
         let mut length = 0;
         for name in &names {
             body.extend_from_slice(&name_alone(name));
-            let row = RowMessage { name, facts: Some(&encoded), raw: Some(raw.as_bytes()), usage: None };
+            let row = RowMessage { name, facts: Some(&encoded), raw: Some(raw.as_bytes()), ..RowMessage::default() };
             length += row.encoded_len();
             row.encode(&mut body);
         }
@@ -105,7 +106,7 @@ proptest! {
         prop_assert_eq!(rows.len(), 2 * names.len());
         for (name, pair) in names.iter().zip(rows.chunks(2)) {
             prop_assert_eq!(&pair[0], &NodeRow { name: name.clone(), ..NodeRow::default() });
-            let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into(), usage: None };
+            let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into(), ..NodeRow::default() };
             prop_assert_eq!(&pair[1], &full);
             length += RowMessage { name, ..RowMessage::default() }.encoded_len();
         }

@@ -8,7 +8,10 @@ use prost::Message;
 
 use super::*;
 use crate::{
-    cluster::table::{self, NodeTable},
+    cluster::{
+        table::{self, NodeTable},
+        usage::{NodePods, UsageChange},
+    },
     contract::row::{RowFields, RowView},
     object::view::KeyPrefixes,
 };
@@ -138,8 +141,12 @@ fn happen(table: &NodeTable, step: &Step) {
         Step::Evict => table.limit(0, 0),
         Step::Use(name, milli_cpu) => {
             let requested = Some(Resources { milli_cpu: *milli_cpu, ..Resources::default() });
-            table
-                .apply_usage(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
+            let usage = NodeUsage { requested, ..NodeUsage::default() };
+            let pods = NodePods { usage, counts: Vec::new() };
+            table.apply_usage(&UsageChange {
+                nodes: vec![(format!("n{name}").into(), pods)],
+                ..UsageChange::default()
+            });
         }
         Step::Register(number) => {
             table.register(annotated(&format!("{number}/"), false)).leak();

@@ -1,0 +1,87 @@
+//! Counts the pods on a node as the gateway does, for tests of policies.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{
+    layout::Fields,
+    pods::{Attribute, SentCount, Sums},
+};
+use crate::Pod;
+
+/// The most counts of one attribute that the gateway sends of a node, and the longest value in bytes.
+const MAX_COUNTS: usize = 512;
+const MAX_VALUE_BYTES: usize = 253;
+
+/// Equal pods on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) pod: api::Pod,
+    pub(crate) pods: u32,
+    /// How many of them are being deleted.
+    pub(crate) terminating: u32,
+}
+
+impl Fields {
+    /// The counts in a row, one entry for each attribute that is declared.
+    pub(crate) fn pod_counts(
+        &self,
+        running: &[Running],
+        facts: Option<&api::NodeFacts>,
+    ) -> Vec<api::PodCounts> {
+        let reported = reported(facts);
+        self.pods.iter().map(|sent| counts(sent, running, &reported)).collect()
+    }
+}
+
+/// The names of the extended resources that a node reports.
+fn reported(facts: Option<&api::NodeFacts>) -> BTreeSet<&str> {
+    let amounts = facts.into_iter().flat_map(|facts| facts.allocatable.iter().chain(&facts.capacity));
+    amounts.flat_map(|amounts| amounts.others.keys().map(String::as_str)).collect()
+}
+
+fn counts(sent: &SentCount, running: &[Running], reported: &BTreeSet<&str>) -> api::PodCounts {
+    let mut counts: BTreeMap<Attribute<'_>, api::PodCount> = BTreeMap::new();
+    for equal in running.iter().filter(|equal| equal.pods > 0) {
+        let Some(attribute) = Pod::new(&equal.pod).and_then(|pod| sent.by.of(&pod)) else { continue };
+        add(counts.entry(attribute).or_insert_with(|| none(attribute)), equal, sent.sums, reported);
+    }
+    limited(counts.into_values().collect())
+}
+
+fn none(Attribute { namespace, value }: Attribute<'_>) -> api::PodCount {
+    api::PodCount { namespace: namespace.to_owned(), value: value.to_owned(), ..api::PodCount::default() }
+}
+
+fn add(count: &mut api::PodCount, equal: &Running, sums: Sums, reported: &BTreeSet<&str>) {
+    count.pods = count.pods.saturating_add(equal.pods);
+    count.terminating = count.terminating.saturating_add(equal.terminating);
+    let requests = equal.pod.facts.as_ref().and_then(|facts| facts.requests.as_ref());
+    let Some(requests) = requests.filter(|_| sums == Sums::Requests) else { return };
+    let sum = count.requested.get_or_insert_default();
+    let add =
+        |sum: &mut i64, amount: i64| *sum = sum.saturating_add(amount.saturating_mul(equal.pods.into()));
+    add(&mut sum.milli_cpu, requests.milli_cpu);
+    add(&mut sum.memory, requests.memory);
+    add(&mut sum.ephemeral_storage, requests.ephemeral_storage);
+    for (name, amount) in requests.others.iter().filter(|(name, _)| reported.contains(name.as_str())) {
+        add(sum.others.entry(name.clone()).or_default(), *amount);
+    }
+}
+
+/// Without long values, and of too many those with the most pods, in the order of before.
+fn limited(counts: Vec<api::PodCount>) -> api::PodCounts {
+    let (mut counts, mut omitted): (Vec<_>, Vec<_>) =
+        counts.into_iter().partition(|count| count.value.len() <= MAX_VALUE_BYTES);
+    if counts.len() > MAX_COUNTS {
+        counts.sort_by_key(|count| Reverse(count.pods));
+        omitted.extend(counts.drain(MAX_COUNTS..));
+        counts.sort_by(|a, b| (&a.namespace, &a.value).cmp(&(&b.namespace, &b.value)));
+    }
+    let omitted_pods = omitted.iter().fold(0, |pods: u32, count| pods.saturating_add(count.pods));
+    api::PodCounts { counts, omitted_pods }
+}

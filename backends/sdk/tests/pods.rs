@@ -1,0 +1,355 @@
+//! Policies that read counts of the pods on nodes: what tests of them are sent, and calls over real sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use extender_policy_api::v1alpha1::{
+    Call, FilterRequest, FilterResponse, GetInfoRequest, Miss, NodeFacts, NodeReads, NodeRef, NodeRow,
+    NodeRows, NodeView, Nodes, OwnerReference, Pod as PodMessage, PodCount as Count, PodCounts, PodFacts,
+    Purpose, SyncNodesRequest, TableEntry, TableView, VerbInfo,
+    node_table_service_client::NodeTableServiceClient, nodes::Form,
+    policy_service_client::PolicyServiceClient,
+};
+use extender_policy_sdk::{
+    Bound, Info, Node, Options, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict, View,
+    testing::{self, TestNode, TestPod},
+};
+use tokio_stream::{StreamExt as _, pending};
+use tonic::{Code, Status, transport::Channel};
+
+/// Refuses each node, and says what it knows of the pods on it that are like the pod.
+struct Siblings {
+    reads: Reads,
+    key: PodsKey,
+}
+
+impl Siblings {
+    fn by(by: PodsBy) -> Self {
+        let mut reads = Reads::new();
+        // Others before and after it.
+        reads.pods_and_requests_by(PodsBy::Owner);
+        let key = reads.pods_and_requests_by(by);
+        reads.pods_by(PodsBy::label("zzz"));
+        Self { reads, key }
+    }
+}
+
+impl Policy for Siblings {
+    fn info(&self) -> Info {
+        Info::new("siblings", "1").filters(Verb::per_node().pure().reads(&self.reads))
+    }
+
+    fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        Verdict::reject(match node.pods_like(&self.key, pod) {
+            None => "none are like it".to_owned(),
+            Some(like) => match like.counted() {
+                None => format!("{} to {}", like.at_least(), like.at_most()),
+                Some(count) => {
+                    let Resources { milli_cpu, others, .. } = count.requested();
+                    let (namespace, value) = (count.namespace().unwrap_or("-"), count.value());
+                    let (pods, terminating) = (count.pods(), count.terminating());
+                    format!(
+                        "{namespace} {value:?}: {pods}, {terminating} terminating, {milli_cpu}m {others:?}"
+                    )
+                }
+            },
+        })
+    }
+}
+
+fn reason(policy: impl Policy, pod: &TestPod, node: &TestNode) -> String {
+    let mut refused = testing::filter(policy, pod, std::slice::from_ref(node)).unwrap();
+    refused.remove(0).1
+}
+
+fn web() -> TestPod {
+    TestPod::new("shop").label("app", "web").owner("u1").priority_class("high")
+}
+
+/// With pods of which some are like [`web`].
+fn busy() -> TestNode {
+    let gpus = [("example.com/gpu".to_owned(), 1), ("example.com/other".to_owned(), 1)].into();
+    let requests = Resources { milli_cpu: 100, pods: 7, others: gpus, ..Resources::default() };
+    let reported = Resources { others: [("example.com/gpu".to_owned(), 8)].into(), ..Resources::default() };
+    let facts = NodeFacts { allocatable: Some(reported), ..NodeFacts::default() };
+    TestNode::from_facts("busy", facts)
+        .running(&web().requests(requests), 3)
+        .terminating(&TestPod::new("shop").label("app", "web"), 2)
+        .running(&TestPod::new("bank").label("app", "web").owner("u0").priority_class("low"), 4)
+        .running(&TestPod::new("shop").label("app", ""), 1)
+        .running(&TestPod::new("bank").owner("u2"), 0)
+}
+
+#[test]
+fn pods_are_counted_by_each_attribute() {
+    let gpus = r#"300m {"example.com/gpu": 3}"#;
+    for (by, expected) in [
+        (PodsBy::Owner, format!("- \"u1\": 3, 0 terminating, {gpus}")),
+        (PodsBy::Namespace, format!("shop \"shop\": 6, 2 terminating, {gpus}")),
+        (PodsBy::label("app"), format!("shop \"web\": 5, 2 terminating, {gpus}")),
+        (PodsBy::PriorityClass, format!("- \"high\": 3, 0 terminating, {gpus}")),
+    ] {
+        assert_eq!(reason(Siblings::by(by), &web(), &busy()), expected);
+    }
+}
+
+#[test]
+fn pods_that_are_not_there_are_none_and_pods_without_the_attribute_have_no_siblings() {
+    let other = TestPod::new("mill").label("app", "db").owner("u9").priority_class("none");
+    let bare = TestPod::new("mill");
+    for (by, none) in [
+        (PodsBy::Owner, "- \"u9\": 0, 0 terminating, 0m {}"),
+        (PodsBy::Namespace, "mill \"mill\": 0, 0 terminating, 0m {}"),
+        (PodsBy::label("app"), "mill \"db\": 0, 0 terminating, 0m {}"),
+        (PodsBy::PriorityClass, "- \"none\": 0, 0 terminating, 0m {}"),
+    ] {
+        assert_eq!(reason(Siblings::by(by.clone()), &other, &busy()), none);
+        let lacks = if by == PodsBy::Namespace { none } else { "none are like it" };
+        assert_eq!(reason(Siblings::by(by), &bare, &busy()), lacks);
+    }
+    let empty = TestPod::new("shop").label("app", "");
+    let counted = "shop \"\": 1, 0 terminating, 0m {}";
+    assert_eq!(reason(Siblings::by(PodsBy::label("app")), &empty, &busy()), counted);
+}
+
+#[test]
+fn a_count_that_is_left_out_is_not_0() {
+    let crowd = (0..513).fold(busy(), |node, number| {
+        node.running(
+            &TestPod::new("crowd").label("app", format!("{number:03}")),
+            1 + u32::from(number == 512),
+        )
+    });
+    let app = |value: &str| TestPod::new("crowd").label("app", value);
+    let told = |pod: &TestPod| reason(Siblings::by(PodsBy::label("app")), pod, &crowd);
+    // Of 516 counts, those of the most pods are sent: four of one pod are left out.
+    assert_eq!(told(&web()), "shop \"web\": 5, 2 terminating, 300m {\"example.com/gpu\": 3}");
+    assert_eq!(told(&app("512")), "crowd \"512\": 2, 0 terminating, 0m {}");
+    assert_eq!(told(&app("absent")), "0 to 4");
+    let long = TestNode::new("n").running(&app(&"v".repeat(254)), 2).running(&app("v"), 1);
+    let told = |pod: &TestPod| reason(Siblings::by(PodsBy::label("app")), pod, &long);
+    assert_eq!(told(&app(&"v".repeat(254))), "0 to 2");
+    assert_eq!(told(&app("v")), "crowd \"v\": 1, 0 terminating, 0m {}");
+}
+
+/// Refuses each node with the counts of its pods.
+struct All {
+    reads: Reads,
+    key: PodsKey,
+}
+
+impl Policy for All {
+    fn info(&self) -> Info {
+        Info::new("all", "1").filters(Verb::per_node().reads(&self.reads))
+    }
+
+    fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        if pod.label("curious").is_some() {
+            let memory: i64 = node.pod_counts(&self.key).map(|count| count.requested().memory).sum();
+            return Verdict::reject(memory.to_string());
+        }
+        let count = node.pod_counts(&self.key).map(|count| {
+            let namespace = count.namespace().unwrap_or_default();
+            format!("{namespace}/{}={}-{}", count.value(), count.pods(), count.terminating())
+        });
+        let taints = if pod.label("careful").is_some() { node.taints().len() } else { 0 };
+        let (counts, omitted) = (count.collect::<Vec<_>>().join(" "), node.omitted_pods(&self.key));
+        Verdict::reject(format!("{counts}, {omitted} omitted, {taints} taints"))
+    }
+}
+
+fn all() -> All {
+    let mut reads = Reads::new();
+    let key = reads.pods_by(PodsBy::label("app"));
+    reads.pod_label("curious");
+    reads.pod_label("careful");
+    All { reads, key }
+}
+
+#[test]
+fn all_counts_come_in_order() {
+    let pod = TestPod::new("mill");
+    let expected = "bank/web=4-0 shop/=1-0 shop/web=5-2, 0 omitted, 0 taints";
+    assert_eq!(reason(all(), &pod, &busy()), expected);
+    let empty = TestNode::new("n").running(&pod, 5);
+    assert_eq!(reason(all(), &pod, &empty), ", 0 omitted, 0 taints");
+}
+
+#[test]
+fn sums_that_are_not_declared_are_not_read() {
+    let pod = TestPod::new("mill").label("curious", "");
+    let error = testing::filter(all(), &pod, &[busy()]).unwrap_err().to_string();
+    let expected = "declare it with Reads::pods_and_requests_by(PodsBy::label(\"app\"))";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn everything_includes_the_declared_counts() {
+    for pod in [web(), TestPod::new("mill")] {
+        let nodes = [busy(), TestNode::new("n")];
+        let expected = testing::filter(all(), &pod, &nodes).unwrap();
+        assert_eq!(testing::filter(testing::everything(all()), &pod, &nodes).unwrap(), expected);
+        let pure = testing::filter(testing::everything(Siblings::by(PodsBy::Owner)), &pod, &nodes).unwrap();
+        assert_eq!(pure, testing::filter(Siblings::by(PodsBy::Owner), &pod, &nodes).unwrap());
+    }
+    let careful = TestPod::new("mill").label("careful", "");
+    let error = testing::filter(all(), &careful, &[busy()]).unwrap_err().to_string();
+    assert!(error.contains("Reads::node(NodePart::Taints)"), "{error}");
+    assert!(testing::filter(testing::everything(all()), &careful, &[busy()]).is_ok());
+}
+
+async fn served(policy: impl Policy) -> Channel {
+    let bound = Bound::new(policy, Options::default()).await.unwrap();
+    let uri = format!("http://{}", bound.address());
+    tokio::spawn(bound.until(std::future::pending()));
+    Channel::from_shared(uri).unwrap().connect().await.unwrap()
+}
+
+async fn declared(channel: &Channel) -> VerbInfo {
+    let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
+    info.into_inner().verbs.remove(0)
+}
+
+async fn filtered(channel: &Channel, reads: u32, form: Form) -> Result<FilterResponse, Status> {
+    let count = match &form {
+        Form::Rows(form) => form.rows.len(),
+        Form::Table(form) => form.ids.len(),
+    };
+    let owner = OwnerReference { uid: "u1".into(), ..OwnerReference::default() };
+    let facts = PodFacts {
+        owner: Some(owner),
+        namespace: "shop".into(),
+        label_values: vec![String::new()],
+        absent_labels: vec![0],
+        ..PodFacts::default()
+    };
+    let request = FilterRequest {
+        call: Some(Call { purpose: Purpose::Decide.into(), reads, ..Call::default() }),
+        pod: Some(PodMessage { facts: Some(facts), ..PodMessage::default() }),
+        nodes: Some(Nodes { count: count.try_into().unwrap(), form: Some(form) }),
+        want_scores: false,
+    };
+    Ok(PolicyServiceClient::new(channel.clone()).filter(request).await?.into_inner())
+}
+
+fn reasons(answer: &FilterResponse) -> Vec<&str> {
+    let mut refused: Vec<_> = answer
+        .rejections
+        .iter()
+        .flat_map(|entry| entry.positions.iter().map(|position| (*position, &*entry.reason)))
+        .collect();
+    refused.sort_unstable();
+    refused.into_iter().map(|(_, reason)| reason).collect()
+}
+
+fn count(value: &str, pods: u32, milli_cpu: i64) -> Count {
+    let requested = (milli_cpu > 0).then(|| Resources { milli_cpu, ..Resources::default() });
+    Count { value: value.into(), pods, requested, ..Count::default() }
+}
+
+/// A row with counts by owner, namespace and label.
+fn row(owners: Vec<Count>, namespaces: Vec<Count>) -> NodeRow {
+    let counts = |counts| PodCounts { counts, omitted_pods: 0 };
+    NodeRow {
+        name: "n".into(),
+        facts: Some(NodeFacts::default()),
+        pod_counts: vec![counts(owners), counts(namespaces), PodCounts::default()],
+        ..NodeRow::default()
+    }
+}
+
+fn rows() -> [NodeRow; 3] {
+    let omitting = PodCounts { counts: vec![], omitted_pods: 9 };
+    let mut left_out = row(vec![], vec![]);
+    left_out.pod_counts[1] = omitting;
+    [
+        row(vec![count("shop", 7, 0)], vec![count("bank", 1, 0), count("shop", 2, 50)]),
+        row(vec![count("shop", 7, 0)], vec![count("bank", 1, 0), count("z", 2, 50)]),
+        left_out,
+    ]
+}
+
+const EXPECTED: [&str; 3] =
+    ["shop \"shop\": 2, 0 terminating, 50m {}", "shop \"shop\": 0, 0 terminating, 0m {}", "0 to 9"];
+
+#[tokio::test]
+async fn counts_are_read_from_calls_and_from_tables() {
+    let channel = served(Siblings::by(PodsBy::Namespace)).await;
+    let VerbInfo { node_view, reads, .. } = declared(&channel).await;
+    let reads = reads.unwrap();
+    assert_eq!(node_view, i32::from(NodeView::Facts));
+    let node = reads.node.unwrap();
+    assert_eq!(node.pod_counts.iter().map(|counts| counts.by).collect::<Vec<_>>(), [1, 2, 3]);
+
+    let inline = Form::Rows(NodeRows { rows: rows().into() });
+    assert_eq!(reasons(&filtered(&channel, reads.id, inline).await.unwrap()), EXPECTED);
+
+    let view = TableView { node_view: NodeView::Facts.into(), reads: Some(node), ..TableView::default() };
+    let upserts = (1..).zip(rows()).map(|(id, row)| TableEntry { id, row: Some(row) }).collect();
+    let first =
+        SyncNodesRequest { table: 1, version: 1, view: Some(view), upserts, ..SyncNodesRequest::default() };
+    let mut client = NodeTableServiceClient::new(channel.clone());
+    let applied = client.sync_nodes(tokio_stream::once(first).chain(pending())).await.unwrap();
+    let mut applied = applied.into_inner();
+    assert_eq!(applied.message().await.unwrap().unwrap().applied, 1);
+    let [_, row, _] = rows();
+    let form = Form::Table(NodeRef { table: 1, at_least: 1, ids: vec![1, 0, 3], rows: vec![row] });
+    assert_eq!(reasons(&filtered(&channel, reads.id, form).await.unwrap()), EXPECTED);
+}
+
+#[tokio::test]
+async fn rows_with_other_counts_than_declared_are_invalid() {
+    let channel = served(Siblings::by(PodsBy::Namespace)).await;
+    let reads = declared(&channel).await.reads.unwrap();
+    let mut fewer = row(vec![], vec![]);
+    fewer.pod_counts.pop();
+    let unordered = row(vec![count("b", 1, 0), count("a", 1, 0)], vec![]);
+    let bare = NodeRow { facts: None, ..row(vec![], vec![]) };
+    for (row, expected) in [
+        (fewer, "nodes.rows.rows[0].pod_counts has 2 entries, and 3 are declared"),
+        (unordered, "pod_counts[0].counts is not in ascending order"),
+        (bare, "nodes.rows.rows[0].facts is missing"),
+    ] {
+        let form = Form::Rows(NodeRows { rows: vec![row] });
+        let error = filtered(&channel, reads.id, form).await.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert!(error.message().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_with_other_counts_is_another_table() {
+    let channel = served(Siblings::by(PodsBy::Namespace)).await;
+    let reads = declared(&channel).await.reads.unwrap();
+    let NodeReads { pod_counts, .. } = reads.node.clone().unwrap();
+    let without_sums = pod_counts.into_iter().map(|mut counts| {
+        counts.requests = false;
+        counts
+    });
+    let other = NodeReads { pod_counts: without_sums.collect(), ..NodeReads::default() };
+    let view = TableView { node_view: NodeView::Facts.into(), reads: Some(other), ..TableView::default() };
+    let [row, ..] = rows();
+    let upserts = vec![TableEntry { id: 1, row: Some(row) }];
+    let first =
+        SyncNodesRequest { table: 1, version: 1, view: Some(view), upserts, ..SyncNodesRequest::default() };
+    let mut client = NodeTableServiceClient::new(channel.clone());
+    let applied = client.sync_nodes(tokio_stream::once(first).chain(pending())).await.unwrap();
+    let mut applied = applied.into_inner();
+    assert_eq!(applied.message().await.unwrap().unwrap().applied, 1);
+    let form = Form::Table(NodeRef { table: 1, at_least: 1, ids: vec![1], rows: vec![] });
+    let answer = filtered(&channel, reads.id, form).await.unwrap();
+    assert_eq!(answer.result.unwrap().miss(), Miss::TableUnknown);
+}
+
+#[test]
+fn a_view_of_names_has_no_counts() {
+    struct Names;
+    impl Policy for Names {
+        fn info(&self) -> Info {
+            let mut reads = Reads::new();
+            reads.pods_by(PodsBy::Owner);
+            Info::new("names", "1").filters(Verb::per_node().view(View::Name).reads(&reads))
+        }
+    }
+    let error = testing::info(Names).unwrap_err().to_string();
+    assert!(error.contains("filter reads nodes and has View::Name; use View::Facts"), "{error}");
+}

@@ -1,0 +1,159 @@
+//! The pods on each node, counted by what verbs declare: nothing else is counted, and nothing is kept for it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use extender_policy_api::v1alpha1::{PodCount, PodCounts};
+use foldhash::HashMap;
+
+use super::{PodRequests, Sums};
+use crate::object::{pod::ObjectPod, view::CountedBy};
+
+/// The most counts by one attribute in a row: more pods than kubelet accepts by default, four times over.
+const MOST_COUNTS: usize = 512;
+
+/// The longest counted value in bytes: that of any name. The UID of an owner is any text.
+const LONGEST_VALUE: usize = 253;
+
+/// What pods on a node have in common: the namespace where labels are counted, and the value. In the order of the
+/// contract.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Shared {
+    namespace: Box<str>,
+    value: Box<str>,
+}
+
+/// What a pod has of each attribute that is counted by, in their order; `None` if it lacks it.
+pub(super) type Attributes = Box<[Option<Shared>]>;
+
+/// The counts of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    by: Arc<[CountedBy]>,
+    /// The counts of each node by each attribute. Nodes without counted pods are not in it.
+    nodes: HashMap<Arc<str>, Vec<BTreeMap<Shared, Count>>>,
+    /// Nodes whose counts may have changed since the previous [`Counts::take_touched`].
+    touched: HashSet<Arc<str>, foldhash::fast::RandomState>,
+}
+
+/// The pods of one count.
+#[derive(Debug, Default)]
+struct Count {
+    sums: Sums,
+    terminating: i64,
+}
+
+impl Counts {
+    /// Begins to count by these attributes, with no pods. Every node with pods counts as touched.
+    pub(super) fn new(by: Arc<[CountedBy]>, nodes: impl Iterator<Item = Arc<str>>) -> Self {
+        Self { by, touched: nodes.collect(), ..Self::default() }
+    }
+
+    /// By what pods are counted, in ascending order.
+    pub(super) fn by(&self) -> &Arc<[CountedBy]> {
+        &self.by
+    }
+
+    /// What the pod has of each attribute.
+    pub(super) fn attributes(&self, pod: &ObjectPod<'_>) -> Attributes {
+        self.by.iter().map(|by| shared(pod, by)).collect()
+    }
+
+    /// Adds a pod on a node with sign 1, or subtracts it with -1.
+    pub(super) fn change(&mut self, node: &Arc<str>, pod: (&Attributes, &PodRequests, bool), sign: i64) {
+        let (attributes, requests, is_terminating) = pod;
+        if attributes.iter().all(Option::is_none) {
+            return;
+        }
+        self.touched.insert(Arc::clone(node));
+        let counts = self.nodes.entry(Arc::clone(node)).or_default();
+        counts.resize_with(self.by.len(), BTreeMap::new);
+        for (counts, shared) in counts.iter_mut().zip(attributes) {
+            let Some(shared) = shared else { continue };
+            let count = counts.entry(shared.clone()).or_default();
+            count.sums.change(requests, sign);
+            count.terminating += sign * i64::from(is_terminating);
+            if count.sums.fixed.pods == 0 {
+                counts.remove(shared);
+            }
+        }
+        if counts.iter().all(BTreeMap::is_empty) {
+            self.nodes.remove(node);
+        }
+    }
+
+    /// Whether there are touched nodes.
+    pub(super) fn is_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// The nodes whose counts may have changed since the previous call.
+    pub(super) fn take_touched(&mut self) -> impl Iterator<Item = Arc<str>> {
+        std::mem::take(&mut self.touched).into_iter()
+    }
+
+    /// The counts of a node by each attribute; empty without counted pods. `reported` are the extended resources that
+    /// the node reports.
+    pub(super) fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> Vec<PodCounts> {
+        let Some(counts) = self.nodes.get(node) else { return Vec::new() };
+        let reported = reported(node);
+        counts.iter().map(|counts| message(counts, &reported)).collect()
+    }
+}
+
+/// What a pod has of an attribute.
+fn shared(pod: &ObjectPod<'_>, by: &CountedBy) -> Option<Shared> {
+    let alone = |value: &str| Shared { namespace: "".into(), value: value.into() };
+    match by {
+        CountedBy::Owner => pod.controller_uid().map(alone),
+        CountedBy::Namespace => Some(alone(pod.namespace())),
+        CountedBy::PriorityClassName => {
+            Some(pod.priority_class_name()).filter(|it| !it.is_empty()).map(alone)
+        }
+        CountedBy::Label(key) => {
+            let value = pod.label(key)?;
+            Some(Shared { namespace: pod.namespace().into(), value: value.into() })
+        }
+    }
+}
+
+/// The counts in the contract's form, within its limits.
+fn message(counts: &BTreeMap<Shared, Count>, reported: &[String]) -> PodCounts {
+    let is_sent = |(shared, _): &(&Shared, &Count)| {
+        shared.value.len() <= LONGEST_VALUE && shared.namespace.len() <= LONGEST_VALUE
+    };
+    let mut sent: Vec<_> = counts.iter().filter(is_sent).collect();
+    if sent.len() > MOST_COUNTS {
+        // Stable, so that of equal counts the first ones are sent.
+        sent.sort_by_key(|(_, count)| std::cmp::Reverse(count.sums.fixed.pods));
+        sent.truncate(MOST_COUNTS);
+        sent.sort_by_key(|(shared, _)| *shared);
+    }
+    let pods = |count: &Count| count.sums.fixed.pods;
+    let all: i64 = counts.values().map(pods).sum();
+    let listed: i64 = sent.iter().map(|(_, count)| pods(count)).sum();
+    PodCounts {
+        counts: sent.into_iter().map(|(shared, count)| count.message(shared, reported)).collect(),
+        omitted_pods: number(all - listed),
+    }
+}
+
+impl Count {
+    fn message(&self, Shared { namespace, value }: &Shared, reported: &[String]) -> PodCount {
+        let requested = self.sums.usage(reported.iter().map(String::as_str)).requested;
+        PodCount {
+            namespace: namespace.to_string(),
+            value: value.to_string(),
+            pods: number(self.sums.fixed.pods),
+            terminating: number(self.terminating),
+            requested: requested
+                .map(|requested| extender_policy_api::v1alpha1::Resources { pods: 0, ..requested }),
+        }
+    }
+}
+
+fn number(pods: i64) -> u32 {
+    u32::try_from(pods).unwrap_or(if pods < 0 { 0 } else { u32::MAX })
+}
