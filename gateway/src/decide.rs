@@ -12,6 +12,7 @@ mod filter;
 mod pacing;
 mod preempt;
 mod prioritize;
+mod reserve;
 mod shadow;
 
 use std::{
@@ -225,6 +226,9 @@ pub enum CallError {
     /// The pod was rejected on all nodes too often in a short time; one of the reasons.
     #[error("extender-gateway: no node is left, and the pod was retried too often in a short time; {0}")]
     Repeated(String),
+    /// The pod is not bound, because it no longer fits the node since other pods were bound. The reason.
+    #[error("extender-gateway: cannot bind: {0}; kube-scheduler tries again")]
+    NoLongerFits(String),
     /// The gateway is not configured to bind.
     #[error(
         "extender-gateway: bind is not configured: set `binder` to BuiltIn or a backend's name, or remove bindVerb from \
@@ -244,6 +248,7 @@ impl CallError {
             Self::Backend { .. } => "backend",
             Self::NotYetKnown(_) => "unknown_nodes",
             Self::Repeated(_) => "repeated",
+            Self::NoLongerFits(_) => "no_longer_fits",
             Self::NoBinder => "no_binder",
             Self::Bind(BindingState::Unknown(_)) => "apiserver",
             Self::Bind(_) => "pod",

@@ -8,6 +8,7 @@
 
 mod affinity;
 mod amounts;
+pub mod counted;
 mod json;
 pub mod limits;
 mod meta;

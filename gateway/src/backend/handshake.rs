@@ -129,7 +129,7 @@ fn check_count(name: &str, count: usize, most: Option<usize>) -> Result<(), Back
 struct DeclaredSize {
     parts: usize,
     keys: usize,
-    pod_counts: usize,
+    counts: usize,
 }
 
 /// The messages that a declaration consists of.
@@ -143,15 +143,15 @@ enum Level {
     Object,
     /// `MapReads`.
     Map,
-    /// `PodCountReads`.
-    PodCount,
+    /// `PodCountReads` or `TopologyCountReads`.
+    Count,
 }
 
 impl DeclaredSize {
     const MOST_PARTS: usize = 64;
     const MOST_KEYS: usize = 1000;
     /// More than a verb may declare, so that the sentence about that names the verb.
-    const MOST_POD_COUNTS: usize = 64;
+    const MOST_COUNTS: usize = 64;
 
     fn add(&mut self, message: &[u8], level: Level) -> Result<(), BackendFailure> {
         for field in fields(message) {
@@ -160,12 +160,12 @@ impl DeclaredSize {
                 (Level::Reads, (2 | 3, Some(object))) => self.add(object, Level::Object)?,
                 (Level::Object, (1, parts)) => self.parts += parts.map_or(1, count_packed),
                 (Level::Object, (2 | 3, Some(map))) => self.add(map, Level::Map)?,
-                (Level::Object, (4, Some(pod_count))) => {
-                    self.pod_counts += 1;
-                    self.add(pod_count, Level::PodCount)?;
+                (Level::Object, (4, Some(count))) => {
+                    self.counts += 1;
+                    self.add(count, Level::Count)?;
                 }
-                (Level::PodCount, (2, Some(label))) => {
-                    check_length("a label in reads", label.len(), LONGEST_KEY)?;
+                (Level::Count, (2 | 3, Some(key))) => {
+                    check_length("a key of counts in reads", key.len(), LONGEST_KEY)?;
                 }
                 (Level::Map, (field @ (1 | 2), Some(key))) => {
                     self.keys += 1;
@@ -176,7 +176,7 @@ impl DeclaredSize {
             }
         }
         check_count("parts in reads", self.parts, Some(Self::MOST_PARTS))?;
-        check_count("pod counts in reads", self.pod_counts, Some(Self::MOST_POD_COUNTS))?;
+        check_count("counts in reads", self.counts, Some(Self::MOST_COUNTS))?;
         check_count("keys and prefixes in reads", self.keys, Some(Self::MOST_KEYS))
     }
 }
@@ -277,7 +277,7 @@ mod tests {
             prefixes: vec!["x".repeat(len); count],
         };
         let declaring = |parts: usize, keys: MapReads| {
-            let pod = PodReads { parts: vec![1; parts], labels: Some(keys.clone()), annotations: None };
+            let pod = PodReads { parts: vec![1; parts], labels: Some(keys.clone()), ..PodReads::default() };
             let node = NodeReads { parts: vec![1; parts], labels: None, annotations: Some(keys), ..NodeReads::default() };
             let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
             let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };

@@ -11,7 +11,7 @@ use extender_gateway_core::{
     score::{Normalization, Range},
 };
 pub use extender_policy_api::v1alpha1::node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE;
-use extender_policy_api::v1alpha1::{GetInfoResponse, Scope};
+use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts};
 
 use self::reader::{Reader, unsuitable};
 use super::answer_cache::CachedVerbs;
@@ -22,6 +22,7 @@ use crate::{
     },
     config::{self, NodeSource},
     contract::{pod::PodView, question::ScoresWanted, row::RowView},
+    object::{counted::TopologyCountView, pod::ObjectPod},
 };
 
 /// The supported package of the policy API.
@@ -153,6 +154,33 @@ pub struct ClusterTables {
     pub offered: Arc<NodeTable>,
     /// The table that a watch of pods fills; `None` if pods are not watched.
     pub pods: Option<Arc<PodTable>>,
+}
+
+impl ClusterTables {
+    /// The tables of nodes, in a fixed order.
+    pub fn node_tables(&self) -> impl Iterator<Item = &NodeTable> + Clone {
+        self.table.iter().chain([&self.offered]).map(|table| &**table)
+    }
+
+    /// The pods in the cluster that are like this one, in each view. The handshake has ensured that pods and nodes are
+    /// known.
+    pub fn topology_counts(
+        &self,
+        pod: &ObjectPod<'_>,
+        views: &[TopologyCountView],
+    ) -> Vec<TopologyCounts> {
+        match (&self.pods, &self.table) {
+            (Some(pods), Some(table)) if !views.is_empty() => pods.topology_counts(pod, views, table),
+            _ => vec![TopologyCounts::default(); views.len()],
+        }
+    }
+}
+
+impl VerbPlan {
+    /// Whether it has pods counted.
+    pub fn counts_pods(&self) -> bool {
+        !self.nodes.rows.pod_counts().is_empty() || !self.pod.topology.is_empty()
+    }
 }
 
 impl Info {

@@ -6,7 +6,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
@@ -15,14 +15,13 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, SetOnce};
 
-use super::{
-    SourceHealth,
-    usage::{Usage, UsageChange},
-};
+use super::{SourceHealth, table::NodeTable, usage::Usage};
+use extender_policy_api::v1alpha1::TopologyCounts;
+
 use crate::object::{
     ObjectError,
+    counted::TopologyCountView,
     pod::{self, ObjectPod},
-    view::CountedBy,
 };
 
 /// A pod in its latest known state.
@@ -80,6 +79,12 @@ pub struct PodTable {
     /// The usage of the same pods, with a lock of its own so that reading it blocks no call.
     usage: Mutex<Usage>,
     usage_touched: Notify,
+    /// Held while what has changed is passed to node tables, so that an earlier state never follows a later one.
+    passing_on: Mutex<()>,
+    /// The views of pods with topology counts, while they are in use.
+    topologies: Mutex<Vec<Weak<[TopologyCountView]>>>,
+    /// Held by the bind call that decides whether its pod still fits, until the pod counts on its node.
+    pub reserving: tokio::sync::Mutex<()>,
     synced: SetOnce<()>,
     /// The health of the source.
     pub source_health: SourceHealth,
@@ -116,37 +121,105 @@ impl PodTable {
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
         self.change_usage(|usage| {
-            usage.replace(relist.usage);
-            self.count_again(usage);
+            usage.replace(relist.usage, |uid| self.json(uid));
+            let by = Arc::clone(usage.counted_by());
+            if !by.is_empty() {
+                usage.count_by(by, |uid| self.json(uid));
+            }
         });
         // Already set after an earlier list.
         let _ = self.synced.set(());
     }
 
-    /// Counts the pods by these attributes from now on. Parses all pods if they differ from the previous ones.
-    pub fn count_by(&self, attributes: BTreeSet<CountedBy>) {
-        let mut usage = self.usage.lock();
-        if !usage.counted_by().iter().eq(&attributes) {
-            usage.count_by(attributes.into_iter().collect(), |uid| Some(self.get(uid)?.json.clone()));
-        }
+    fn json(&self, uid: &str) -> Option<Bytes> {
+        self.get(uid).map(|pod| pod.json.clone())
     }
 
-    fn count_again(&self, usage: &mut Usage) {
-        let by = Arc::clone(usage.counted_by());
-        if !by.is_empty() {
-            usage.count_by(by, |uid| Some(self.get(uid)?.json.clone()));
-        }
-    }
-
-    /// A view that counts pods was registered: the next [`PodTable::usage_changed`] returns.
+    /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]
+    /// returns.
     pub fn views_changed(&self) {
         self.usage_touched.notify_one();
     }
 
-    /// The nodes whose pods have changed since the previous call, perhaps none. `reported` returns the extended
-    /// resources that a node reports.
-    pub fn changed_usage_so_far(&self, reported: impl Fn(&str) -> Vec<String>) -> UsageChange {
-        self.usage.lock().take_changed(reported)
+    /// Counts pods for these topology counts while they exist.
+    pub fn register(&self, views: &Arc<[TopologyCountView]>) {
+        if !views.is_empty() {
+            let mut topologies = self.topologies.lock();
+            topologies.retain(|view| view.strong_count() > 0);
+            topologies.push(Arc::downgrade(views));
+            drop(topologies);
+            self.views_changed();
+        }
+    }
+
+    fn topologies(&self) -> Vec<Arc<[TopologyCountView]>> {
+        self.topologies.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Passes what has changed about the pods on nodes to these tables, which must be the same in every call. Parses all
+    /// pods if they are to be counted by other attributes than before.
+    pub fn pass_on<'t>(&self, tables: impl Iterator<Item = &'t NodeTable> + Clone) {
+        let _one_at_a_time = self.passing_on.lock();
+        let topologies = self.topologies();
+        let over_topologies = topologies.iter().flat_map(|views| views.iter());
+        let keys = over_topologies.clone().map(|view| view.topology_key.as_ref());
+        let keys: BTreeSet<_> = keys.filter(|key| !key.is_empty()).collect();
+        let mut attributes: BTreeSet<_> = over_topologies.map(|view| view.by.clone()).collect();
+        for table in tables.clone() {
+            table.follow_labels(&keys);
+            attributes.extend(table.counted_by());
+        }
+        let reported =
+            |node: &str| tables.clone().find_map(|table| table.reported_resources(node)).unwrap_or_default();
+        let mut usage = self.usage.lock();
+        if !usage.counted_by().iter().eq(&attributes) {
+            usage.count_by(attributes.into_iter().collect(), |uid| self.json(uid));
+        }
+        let change = usage.take_changed(reported);
+        drop(usage);
+        for table in tables {
+            table.apply_usage(&change);
+        }
+    }
+
+    /// Whether any verb has pods counted.
+    pub fn is_counting(&self) -> bool {
+        !self.usage.lock().counted_by().is_empty()
+    }
+
+    /// Counts a pod on the node to which it is about to be bound, until [`PodTable::forget`] or until the source has it
+    /// on a node.
+    ///
+    /// # Errors
+    /// The pod cannot be parsed.
+    pub fn assume(&self, json: &[u8], node: &str) -> Result<(), ObjectError> {
+        let pod = pod::parse(json)?;
+        self.change_usage(|usage| usage.assume(&pod, node));
+        Ok(())
+    }
+
+    /// Undoes [`PodTable::assume`], unless the source has the pod on a node.
+    pub fn forget(&self, uid: &str) {
+        self.change_usage(|usage| usage.forget(uid));
+    }
+
+    /// The pods that are like this one, in each view. `table` has the labels of nodes.
+    pub fn topology_counts(
+        &self,
+        pod: &ObjectPod<'_>,
+        views: &[TopologyCountView],
+        table: &NodeTable,
+    ) -> Vec<TopologyCounts> {
+        let usage = self.usage.lock();
+        let labels = table.node_labels();
+        let counts = views.iter().map(|view| {
+            let values = labels.of(&view.topology_key);
+            usage.topology_counts(pod, view, |node| match &*view.topology_key {
+                "" => Some(""),
+                _ => values?.get(node).map(|value| &**value),
+            })
+        });
+        counts.collect()
     }
 
     /// Waits until pods or views may have changed since the previous call. For one caller. Cancel safe, and works on

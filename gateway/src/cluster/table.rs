@@ -9,6 +9,7 @@
 
 mod absent;
 mod entry;
+mod labels;
 mod lookups;
 mod rows;
 mod snapshot;
@@ -31,6 +32,7 @@ use self::{
 };
 pub use self::{
     entry::NodeRelist,
+    labels::NodeLabels,
     lookups::NodeRows,
     rows::{Column, NodeRow, RowId, RowState, ViewId},
     snapshot::{Found, TableSnapshot},
@@ -38,7 +40,7 @@ pub use self::{
 use super::{SourceHealth, usage::UsageChange};
 use crate::{
     contract::row::RowView,
-    object::{ObjectError, limits::EntryLimits, node, view::CountedBy},
+    object::{ObjectError, counted::CountedBy, limits::EntryLimits, node},
 };
 
 /// The number of nodes whose rows are written at once, while other writers wait: less than a millisecond.
@@ -53,6 +55,8 @@ pub struct NodeTable {
     writer: Mutex<TableWriter>,
     /// Locked last.
     absent: Mutex<Absent>,
+    /// Of a table of calls none. Locked last for writing.
+    labels: RwLock<NodeLabels>,
     /// Reports each change of `snapshot`.
     changes: watch::Sender<()>,
     synced: SetOnce<()>,
@@ -107,6 +111,9 @@ impl NodeTable {
         let changed = writer.put(object.name(), entry);
         if let Some(name) = &changed {
             self.absent.lock().appear(name);
+            if let Some(entry) = writer.entry(name) {
+                self.labels.write().set(name, entry);
+            }
             self.publish(&writer, std::slice::from_ref(name));
         }
         Ok(changed.is_some())
@@ -118,6 +125,7 @@ impl NodeTable {
         let is_removed = writer.remove(name);
         if is_removed {
             self.absent.lock().delete(name);
+            self.labels.write().remove(name);
             drop(self.write(&writer, |snapshot| snapshot.remove(name)));
         }
         is_removed
@@ -165,6 +173,20 @@ impl NodeTable {
         }
     }
 
+    /// Follows exactly these labels of nodes, for [`NodeTable::node_labels`].
+    pub fn follow_labels(&self, keys: &BTreeSet<&str>) {
+        // A table of calls is not complete.
+        if self.latest.is_some() && !self.labels.read().follows(keys) {
+            let writer = self.lock_writer();
+            self.labels.write().follow(keys, writer.entries());
+        }
+    }
+
+    /// The followed labels. Blocks writers: do not hold it for long, and never across an await.
+    pub fn node_labels(&self) -> RwLockReadGuard<'_, NodeLabels> {
+        self.labels.read()
+    }
+
     /// By what the registered views count pods.
     pub fn counted_by(&self) -> BTreeSet<CountedBy> {
         self.lock_writer().counted_by().cloned().collect()
@@ -197,6 +219,7 @@ impl NodeTable {
                 absent.delete(name);
             }
             drop(absent);
+            self.labels.write().replace(writer.entries());
             self.swap(&writer);
         }
         drop(writer);

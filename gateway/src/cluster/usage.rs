@@ -9,6 +9,7 @@
 //! resources of its pod, not on those of the node.
 
 mod counts;
+mod topology;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,11 +17,11 @@ use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
-use self::counts::{Attributes, Counts};
+use self::counts::{Attributes, CountedAs, Counts};
 use crate::object::{
     Share,
+    counted::CountedBy,
     pod::{self, ObjectPod},
-    view::CountedBy,
 };
 
 /// The most extended resources in a node's usage that the node does not report: more than any cluster has. A row with
@@ -41,6 +42,9 @@ pub(super) struct Usage {
     crowded: HashSet<Arc<str>>,
     /// The pods by what verbs declare.
     counts: Counts,
+    /// The nodes of pods that the gateway binds, by UID, until the source has them on a node. Mirrors the assumed pods
+    /// of kube-scheduler's cache.
+    assumed: HashMap<Box<str>, Arc<str>>,
 }
 
 /// What rows contain about the pods on a node; the default without pods.
@@ -66,13 +70,13 @@ pub struct UsageChange {
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,
-    attributes: Attributes,
-    is_terminating: bool,
+    /// By what it is counted; `None` if it has nothing of that.
+    attributes: Option<Box<Attributes>>,
 }
 
 impl CountedPod {
-    fn counted(&self) -> (&Attributes, &PodRequests, bool) {
-        (&self.attributes, &self.requests, self.is_terminating)
+    fn counted(&self) -> Option<CountedAs<'_>> {
+        Some(CountedAs { attributes: self.attributes.as_deref()?, requests: &self.requests })
     }
 }
 
@@ -181,37 +185,73 @@ impl EarlierSums {
 }
 
 impl Usage {
-    /// Sets a pod. As in kube-scheduler, it counts if it is on a node, has not ended, and has a UID.
+    /// Sets a pod. As in kube-scheduler, it counts if it is on a node, has not ended, and has a UID. While the source
+    /// has not seen the Binding of an assumed pod, the pod is on the assumed node.
     pub(super) fn apply(&mut self, pod: &ObjectPod<'_>) {
-        if pod.node_name().is_empty() || pod.uid().is_empty() || pod.has_ended() {
+        if pod.uid().is_empty() || pod.has_ended() {
             return self.remove(pod.uid());
         }
-        let node = pod.node_name();
-        let node = self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name));
+        if !pod.node_name().is_empty() {
+            self.assumed.remove(pod.uid());
+            self.put(pod, &self.name_of(pod.node_name()));
+        } else if let Some(node) = self.assumed.get(pod.uid()) {
+            self.put(pod, &Arc::clone(node));
+        } else {
+            self.take_out(pod.uid());
+        }
+    }
+
+    /// Counts a pod on the node to which it is about to be bound.
+    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) {
+        let node = self.name_of(node);
+        self.assumed.insert(pod.uid().into(), node);
+        self.apply(pod);
+    }
+
+    /// Undoes [`Usage::assume`], unless the source has the pod on a node.
+    pub(super) fn forget(&mut self, uid: &str) {
+        if self.assumed.remove(uid).is_some() {
+            self.take_out(uid);
+        }
+    }
+
+    fn name_of(&self, node: &str) -> Arc<str> {
+        self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name))
+    }
+
+    fn put(&mut self, pod: &ObjectPod<'_>, node: &Arc<str>) {
         let counted = CountedPod {
-            node,
+            node: Arc::clone(node),
             requests: PodRequests::new(pod.share()),
             attributes: self.counts.attributes(pod),
-            is_terminating: pod.is_terminating(),
         };
         // Most events change nothing.
         if self.pods.get(pod.uid()) == Some(&counted) {
             return;
         }
-        self.remove(pod.uid());
+        self.take_out(pod.uid());
         let CountedPod { node, requests, .. } = &counted;
         let sums = self.nodes.entry(Arc::clone(node)).or_default();
         keep_earlier(&mut self.earlier, node, sums, requests.names());
         sums.change(requests, 1);
-        self.counts.change(node, counted.counted(), 1);
+        if let Some(counted) = counted.counted() {
+            self.counts.change(node, counted, 1);
+        }
         self.pods.insert(pod.uid().into(), counted);
     }
 
     /// Removes the pod with this UID.
     pub(super) fn remove(&mut self, uid: &str) {
+        self.assumed.remove(uid);
+        self.take_out(uid);
+    }
+
+    fn take_out(&mut self, uid: &str) {
         let Some(pod) = self.pods.remove(uid) else { return };
         let CountedPod { node, requests, .. } = &pod;
-        self.counts.change(node, pod.counted(), -1);
+        if let Some(counted) = pod.counted() {
+            self.counts.change(node, counted, -1);
+        }
         let Some(sums) = self.nodes.get_mut(node) else { return };
         keep_earlier(&mut self.earlier, node, sums, requests.names());
         sums.change(requests, -1);
@@ -233,13 +273,16 @@ impl Usage {
             let json = json(uid);
             // It was parsed before; without it, the pod is about to be removed.
             let pod = json.as_ref().and_then(|json| pod::parse(json).ok());
-            counted.attributes = pod.map(|pod| self.counts.attributes(&pod)).unwrap_or_default();
-            self.counts.change(&counted.node, counted.counted(), 1);
+            counted.attributes = pod.and_then(|pod| self.counts.attributes(&pod));
+            if let Some(as_counted) = counted.counted() {
+                self.counts.change(&counted.node, as_counted, 1);
+            }
         }
     }
 
-    /// Replaces all pods by those of the list. They have no counts until [`Usage::count_by`].
-    pub(super) fn replace(&mut self, list: Self) {
+    /// Replaces all pods by those of the list. They have no counts until [`Usage::count_by`]. Assumed pods that are on
+    /// no node in the list remain assumed; `json` returns the JSON of those that are in the list.
+    pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
             let before = self.nodes.get(node).unwrap_or(&none);
@@ -250,6 +293,12 @@ impl Usage {
         }
         self.pods = list.pods;
         self.nodes = list.nodes;
+        for (uid, node) in std::mem::take(&mut self.assumed) {
+            let unbound = json(&uid).filter(|_| !self.pods.contains_key(&uid));
+            if let Some(pod) = unbound.as_ref().and_then(|json| pod::parse(json).ok()) {
+                self.assume(&pod, &node);
+            }
+        }
     }
 
     /// Whether [`Usage::take_changed`] may return nodes.

@@ -56,6 +56,21 @@ pub fn in_view(facts: &[u8], view: &NodeFactsView) -> Vec<u8> {
     out
 }
 
+/// The value of a label in encoded facts; `None` if the node does not have it.
+///
+/// # Panics
+/// `facts` are not the gateway's own encoding.
+pub fn label<'f>(facts: &'f [u8], key: &str) -> Option<&'f str> {
+    let labels = fields(facts).map(|field| field.expect(OWN)).filter(|(number, _)| *number == LABELS);
+    labels.filter_map(|(_, entry)| entry).find(|entry| text(entry, KEY) == key).map(|entry| text(entry, VALUE))
+}
+
+/// A field of an entry of a map.
+fn text(entry: &[u8], wanted: u32) -> &str {
+    let field = fields(entry).map(|field| field.expect(OWN)).find(|(number, _)| *number == wanted);
+    str::from_utf8(field.and_then(|(_, content)| content).unwrap_or_default()).expect(OWN)
+}
+
 /// Why decoding cannot fail.
 const OWN: &str = "the gateway encoded these facts itself";
 
@@ -74,14 +89,9 @@ impl<'f> MapInView<'f> {
 
     /// Takes an entry, which is written at once if it is sent with its key.
     fn add(&mut self, entry: &'f [u8], out: &mut Vec<u8>) {
-        let text = |wanted: u32| {
-            let field = fields(entry).map(|field| field.expect(OWN)).find(|(number, _)| *number == wanted);
-            let content = field.and_then(|(_, content)| content).unwrap_or_default();
-            str::from_utf8(content).expect(OWN)
-        };
-        match self.view.find(text(KEY)) {
+        match self.view.find(text(entry, KEY)) {
             Some(Selected::Entry) => put_bytes(self.field, entry, out),
-            Some(Selected::Value(place)) => self.values[place] = Some(text(VALUE)),
+            Some(Selected::Value(place)) => self.values[place] = Some(text(entry, VALUE)),
             None => {}
         }
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::Pod;
+use extender_policy_api::v1alpha1::{Pod, TopologyCounts};
 use prost::Message;
 
 use super::protobuf::field_len;
-use crate::object::{pod::ObjectPod, view::PodFactsView};
+use crate::object::{counted::TopologyCountView, pod::ObjectPod, view::PodFactsView};
 
 /// The field of `Pod` in requests.
 const POD: u32 = 2;
@@ -21,36 +21,44 @@ pub struct PodView {
     pub identity: bool,
     /// Whether it contains the object's JSON.
     pub raw: bool,
+    /// How the pods that are like it are counted. Only for the pod to be placed.
+    pub topology: Arc<[TopologyCountView]>,
 }
 
 impl PodView {
     /// What the view contains in words.
     pub fn words(&self) -> String {
+        let counts: String = self.topology.iter().map(|counts| format!(", {}", counts.words())).collect();
         let json = if self.raw { ", JSON" } else { "" };
-        format!("{}{json}", self.facts.words())
+        format!("{}{counts}{json}", self.facts.words())
     }
 }
 
-/// A pod as a field of a request. `json` is what `pod` was parsed from.
-pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
-    let pod = pod_message(pod, view, json);
+/// A pod as a field of a request. `json` is what `pod` was parsed from, `topology_counts` are those of the view.
+pub fn pod_field(
+    (pod, json): (&ObjectPod<'_>, &Bytes),
+    view: &PodView,
+    topology_counts: Vec<TopologyCounts>,
+) -> Bytes {
+    let pod = Pod { topology_counts, ..pod_message(pod, view, json) };
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
     prost::encoding::message::encode(POD, &pod, &mut field);
     field.into()
 }
 
-/// A pod as a message. `json` is what `pod` was parsed from.
+/// A pod as a message, without topology counts. `json` is what `pod` was parsed from.
 pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
     Pod {
         identity: view.identity.then(|| pod.identity()),
         facts: Some(pod.facts(&view.facts)),
         raw_json: if view.raw { json.clone() } else { Bytes::new() },
+        topology_counts: Vec::new(),
     }
 }
 
 #[cfg(test)]
 impl Default for PodView {
     fn default() -> Self {
-        Self { facts: Arc::default(), identity: true, raw: false }
+        Self { facts: Arc::default(), identity: true, raw: false, topology: Arc::default() }
     }
 }

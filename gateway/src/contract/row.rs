@@ -11,7 +11,7 @@ use extender_policy_api::v1alpha1::{NodeReads, NodeUsage, NodeView, PodCounts, T
 use prost::encoding::message;
 
 use super::protobuf::{field_len, put_bytes, put_head};
-use crate::object::view::{NodeFactsView, PodCountView};
+use crate::object::{counted::PodCountView, view::NodeFactsView};
 
 /// `NodeRows.rows`, and the fields of `NodeRow`.
 const ROWS: u32 = 1;

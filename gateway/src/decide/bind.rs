@@ -2,8 +2,8 @@
 //!
 //! The interested backends are called one after the other, and the gateway itself binds if none of them does: with
 //! an extender that binds, kube-scheduler does not use its own binder. Regardless of a backend's answer, the state
-//! in the apiserver is decisive ([`BindingState`]). Calls share no state, so concurrent binds do not wait for each
-//! other.
+//! in the apiserver is decisive ([`BindingState`]). Concurrent binds do not wait for each other, except in
+//! [`reserve`](super::reserve) while a verb has pods counted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,21 +64,33 @@ impl Decider {
         let deadline = began + self.settings.timeouts.bind;
         let ask_until = began + self.settings.timeouts.asking_to_bind();
         let call = BindCall { decider: self, binders, assignment, deadline, ask_until };
-        // If no backend can bind, no facts about the pod are needed.
-        let may_bind =
-            |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
-        let exempt = self.settings.exempt.contains(&assignment.namespace);
-        if !exempt
-            && self.backends.iter().any(|backend| may_bind(&backend.settings))
-            && call.backends(record).await?
-        {
+        let Some(pods) = self.counted_pods() else { return call.bind(record).await };
+        let json = call.pod().await?;
+        if is_bound(BindingState::read(&json, assignment))? {
             return Ok(());
         }
-        call.built_in().await
+        let reservation = self.reserve(pods, (assignment, &json), ask_until, record).await?;
+        call.bind(record).await?;
+        reservation.keep();
+        Ok(())
     }
 }
 
 impl<'c> BindCall<'c> {
+    async fn bind(&self, record: &mut CallRecord) -> Result<(), CallError> {
+        // If no backend can bind, no facts about the pod are needed.
+        let may_bind =
+            |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
+        let exempt = self.decider.settings.exempt.contains(&self.assignment.namespace);
+        if !exempt
+            && self.decider.backends.iter().any(|backend| may_bind(&backend.settings))
+            && self.backends(record).await?
+        {
+            return Ok(());
+        }
+        self.built_in().await
+    }
+
     /// Calls the interested backends until one has bound the pod. Returns whether it is bound.
     async fn backends(&self, record: &mut CallRecord) -> Result<bool, CallError> {
         let json = self.pod().await?;

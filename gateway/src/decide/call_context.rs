@@ -254,7 +254,8 @@ impl<'c> CallContext<'c> {
         if let Some(place) = self.pods.iter().position(|(known, _)| known == view) {
             return place;
         }
-        let field = pod_field(self.call.pod, view, &self.call.request.pod());
+        let counts = self.tables.topology_counts(self.call.pod, &view.topology);
+        let field = pod_field((self.call.pod, &self.call.request.pod()), view, counts);
         self.pods.push((view.clone(), field));
         self.pods.len() - 1
     }

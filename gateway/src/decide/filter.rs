@@ -54,22 +54,8 @@ impl Decider {
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
         let mut context = CallContext::new(self, call, record);
-        let (mut participants, mut seats) = (Vec::new(), Vec::new());
-        if count > 0 {
-            for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
-                let ready = context.ready::<FilterPlan>(backend).await?;
-                let seat = seat(&context, backend, settings, &ready);
-                let (place, timeout) = (record.backends.len(), settings.timeout);
-                record.backends.push(BackendOutcome {
-                    unknown: seat.unknown.clone(),
-                    deleted: seat.deleted.clone(),
-                    oversize: seat.oversize.clone(),
-                    ..BackendOutcome::new(&backend.settings, settings.failure_policy.into())
-                });
-                participants.push(Participant { place, backend, timeout, ready });
-                seats.push(seat);
-            }
-        }
+        let all = |_: &Backend| count > 0;
+        let (participants, seats) = self.participants(&mut context, all, record).await?;
         let (verdict, scores) = self.fold(&context, &participants, seats, record).await;
         let left = match &verdict {
             Verdict::Decided(rejected) => count - number_of_rejected(rejected),
@@ -86,8 +72,36 @@ impl Decider {
         Ok(filtered)
     }
 
-    /// The decision, and the scores that came with the answers.
-    async fn fold(
+    /// The selected backends that filter for this pod, with their places in the fold. The record gets a part for each.
+    ///
+    /// # Errors
+    /// The request contains a node that cannot be parsed.
+    pub(super) async fn participants<'d>(
+        &'d self,
+        context: &mut CallContext<'_>,
+        select: impl Fn(&Backend) -> bool,
+        record: &mut CallRecord,
+    ) -> Result<(Vec<Participant<'d>>, Vec<Seat>), CallError> {
+        let (mut participants, mut seats) = (Vec::new(), Vec::new());
+        let asked = self.asked(context.call.pod, |backend| backend.filter.as_ref());
+        for (backend, settings) in asked.filter(|(backend, _)| select(backend)) {
+            let ready = context.ready::<FilterPlan>(backend).await?;
+            let seat = seat(context, backend, settings, &ready);
+            let (place, timeout) = (record.backends.len(), settings.timeout);
+            record.backends.push(BackendOutcome {
+                unknown: seat.unknown.clone(),
+                deleted: seat.deleted.clone(),
+                oversize: seat.oversize.clone(),
+                ..BackendOutcome::new(&backend.settings, settings.failure_policy.into())
+            });
+            participants.push(Participant { place, backend, timeout, ready });
+            seats.push(seat);
+        }
+        Ok((participants, seats))
+    }
+
+    /// The decision, and the scores that came with the answers. The record has the participants' parts and no others.
+    pub(super) async fn fold(
         &self,
         context: &CallContext<'_>,
         participants: &[Participant<'_>],
@@ -200,7 +214,7 @@ impl Decider {
         Err(CallError::Repeated(reason.unwrap_or_default()))
     }
 
-    fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
+    pub(super) fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
         let text = match (group.by, self.settings.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),

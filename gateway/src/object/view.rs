@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, marker::PhantomData};
 
 use extender_policy_api::v1alpha1::{
-    MapReads, NodePart, NodeReads, PodCountBy, PodCountReads, PodPart, PodReads,
+    MapReads, NodePart, NodeReads, PodPart, PodReads,
 };
 
 /// Prefixes of the keys of labels or annotations in a canonical form: lists that select the same keys, but differ in
@@ -253,7 +253,7 @@ impl<P> From<KeyPrefixes> for FactsView<P> {
 
 /// What a verb declares, which the handshake's reader has checked.
 impl From<&PodReads> for PodFactsView {
-    fn from(PodReads { parts, labels, annotations }: &PodReads) -> Self {
+    fn from(PodReads { parts, labels, annotations, topology_counts: _ }: &PodReads) -> Self {
         Self::declared(parts, labels.as_ref(), annotations.as_ref())
     }
 }
@@ -275,74 +275,6 @@ impl NodeFactsView {
         let parts = (0..LARGEST_PART).filter(|number| self.parts.has(*number)).collect();
         let (labels, annotations) = (self.labels.reads(), self.annotations.reads());
         Some(NodeReads { parts, labels, annotations, pod_counts: Vec::new() })
-    }
-}
-
-/// By what the pods on a node are counted. Mirrors `PodCountBy`, whose order it has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CountedBy {
-    /// The UID of the controller.
-    Owner,
-    /// `metadata.namespace`.
-    Namespace,
-    /// The namespace and the value of the label with this key.
-    Label(Box<str>),
-    /// `spec.priorityClassName`.
-    PriorityClassName,
-}
-
-impl CountedBy {
-    /// What a verb declares; `None` if this version does not know it, or if it is a label without a key.
-    pub fn declared(reads: &PodCountReads) -> Option<Self> {
-        match (PodCountBy::try_from(reads.by).ok()?, reads.label.as_str()) {
-            (PodCountBy::Owner, "") => Some(Self::Owner),
-            (PodCountBy::Namespace, "") => Some(Self::Namespace),
-            (PodCountBy::PriorityClassName, "") => Some(Self::PriorityClassName),
-            (PodCountBy::Label, key) if !key.is_empty() => Some(Self::Label(key.into())),
-            _ => None,
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Owner => "pods by owner".to_owned(),
-            Self::Namespace => "pods by namespace".to_owned(),
-            Self::Label(key) => format!("pods by label {key}"),
-            Self::PriorityClassName => "pods by priority class name".to_owned(),
-        }
-    }
-}
-
-/// The pods on a node in a view.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PodCountView {
-    /// By what they are counted.
-    pub by: CountedBy,
-    /// Whether the sums of their requests are included.
-    pub requests: bool,
-}
-
-impl PodCountView {
-    /// What a verb declares, which the handshake's reader has checked.
-    pub fn declared(reads: &[PodCountReads]) -> Vec<Self> {
-        let view = |reads| Some(Self { by: CountedBy::declared(reads)?, requests: reads.requests });
-        reads.iter().filter_map(view).collect()
-    }
-
-    /// What it contains in words, such as `pods by owner with requests`.
-    pub fn words(&self) -> String {
-        self.by.words() + if self.requests { " with requests" } else { "" }
-    }
-
-    /// The declaration.
-    pub fn reads(&self) -> PodCountReads {
-        let (by, label) = match &self.by {
-            CountedBy::Owner => (PodCountBy::Owner, ""),
-            CountedBy::Namespace => (PodCountBy::Namespace, ""),
-            CountedBy::Label(key) => (PodCountBy::Label, &**key),
-            CountedBy::PriorityClassName => (PodCountBy::PriorityClassName, ""),
-        };
-        PodCountReads { by: by.into(), label: label.to_owned(), requests: self.requests }
     }
 }
 
@@ -393,7 +325,7 @@ mod tests {
         let parts =
             vec![PodPart::Requests.into(), PodPart::PriorityClassName.into(), PodPart::Identity.into()];
         let reads =
-            PodReads { parts, labels: map(&["app", "team"], &[]), annotations: map(&[], &["acme.io/"]) };
+            PodReads { parts, labels: map(&["app", "team"], &[]), annotations: map(&[], &["acme.io/"]), ..PodReads::default() };
         let words = "identity, priority class name, requests, label app, label team, annotations acme.io/*";
         assert_eq!(PodFactsView::from(&reads).words(), words);
         assert_eq!(NodeFactsView::from(&NodeReads::default()).words(), "nothing");

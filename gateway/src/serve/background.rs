@@ -136,15 +136,9 @@ impl PodFeed {
 /// Passes the resources that pods have requested to the node tables.
 async fn update_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
-    // All usage, since after the first update unnamed nodes count as empty.
-    let reported =
-        |node: &str| nodes.iter().find_map(|table| table.reported_resources(node)).unwrap_or_default();
     loop {
-        pods.count_by(nodes.iter().flat_map(|table| table.counted_by()).collect());
-        let change = pods.changed_usage_so_far(reported);
-        for table in &nodes {
-            table.apply_usage(&change);
-        }
+        // At first all pods, since after that unnamed nodes count as empty.
+        pods.pass_on(nodes.iter().map(|table| &**table));
         sleep(PAUSE).await;
         pods.usage_changed().await;
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Names, WireError,
-    json::{Cursor, RawString, key_is, name_fits},
+    json::{self, Cursor, RawString, key_is, name_fits},
 };
 use crate::object::limits::LONGEST_NAME;
 
@@ -81,6 +81,19 @@ impl Request {
             (None, None) => return Err(not_one("neither Nodes nor NodeNames")),
         };
         Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys })
+    }
+
+    /// A request about one node.
+    ///
+    /// # Errors
+    /// The pod is not a JSON object, or the name is not that of a node.
+    pub fn about(pod: &[u8], node: &str) -> Result<Self, WireError> {
+        let mut body = br#"{"Pod":"#.to_vec();
+        body.extend_from_slice(pod);
+        body.extend_from_slice(br#","NodeNames":["#);
+        json::push_string(&mut body, node);
+        body.extend_from_slice(b"]}");
+        Self::read(body.into())
     }
 
     /// The pod's JSON.

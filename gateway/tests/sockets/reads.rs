@@ -68,11 +68,13 @@ fn some_of_each() -> Reads {
             parts: vec![PodPart::Owner.into(), PodPart::Requests.into()],
             labels: Some(map(&["absent", "app"], &[])),
             annotations: Some(map(&["kubectl/at"], &["example.com/"])),
+            ..PodReads::default()
         }),
         node: Some(NodeReads {
             parts: vec![NodePart::Taints.into()],
             labels: Some(map(&["rack", "zone"], &["tier/"])),
             annotations: Some(map(&["at"], &[])),
+            ..NodeReads::default()
         }),
     }
 }

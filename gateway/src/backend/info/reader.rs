@@ -20,7 +20,10 @@ use crate::{
         question::ScoresWanted,
         row::{RowFields, RowView},
     },
-    object::view::{KeyPrefixes, NodeFactsView, PodCountView, PodFactsView},
+    object::{
+        counted::{PodCountView, TopologyCountView},
+        view::{KeyPrefixes, NodeFactsView, PodFactsView},
+    },
 };
 
 /// The handshake to parse.
@@ -37,7 +40,11 @@ impl Reader<'_> {
             Some(Reads { pod: None, .. }) => ((&api::PodReads::default()).into(), false),
             Some(Reads { pod: Some(pod), .. }) => (pod.into(), reads_identity(pod)),
         };
-        PodView { facts: Arc::new(facts), identity, raw: self.response.pod_raw }
+        let topology = TopologyCountView::declared(topology_counts(verb)).into();
+        if let Some(pods) = &self.known.pods {
+            pods.register(&topology);
+        }
+        PodView { facts: Arc::new(facts), identity, raw: self.response.pod_raw, topology }
     }
 
     /// The facts about nodes.
@@ -46,11 +53,6 @@ impl Reader<'_> {
             None => self.prefixes().into(),
             Some(reads) => (&reads.node.clone().unwrap_or_default()).into(),
         }
-    }
-
-    fn pod_counts(verb: &VerbInfo) -> Vec<PodCountView> {
-        let node = verb.reads.as_ref().and_then(|reads| reads.node.as_ref());
-        node.map(|node| PodCountView::declared(&node.pod_counts)).unwrap_or_default()
     }
 
     fn prefixes(&self) -> KeyPrefixes {
@@ -160,7 +162,24 @@ impl Reader<'_> {
         }
         let missing = || unsuitable(format!("does not serve {name}; remove {name} from its configuration"));
         let verb = verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)?;
-        reads::check(verb, name).map(|()| verb)
+        reads::check(verb, name)?;
+        self.check_sources(verb).map(|()| verb)
+    }
+
+    /// The configured sources provide what the verb reads of pods.
+    fn check_sources(&self, verb: &VerbInfo) -> Result<(), BackendFailure> {
+        let (topology, on_nodes) = (!topology_counts(verb).is_empty(), !pod_counts(verb).is_empty());
+        let wanted = [(verb.usage, "usage"), (on_nodes, "pod counts"), (topology, "topology counts")];
+        let wanted = wanted.iter().find(|(wanted, _)| *wanted);
+        if let Some((_, what)) = wanted.filter(|_| self.known.pods.is_none()) {
+            return Err(unsuitable(format!("needs {what}, but pods are not watched; set pods.source: Watch")));
+        }
+        if topology && self.known.table.is_none() {
+            return Err(unsuitable(
+                "needs topology counts, for which all nodes must be known; set nodes.source to Watch or File",
+            ));
+        }
+        Ok(())
     }
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
@@ -168,7 +187,7 @@ impl Reader<'_> {
         let fields = RowFields {
             facts: Arc::new(self.node_facts(verb)),
             usage: verb.usage,
-            pod_counts: Self::pod_counts(verb).into(),
+            pod_counts: PodCountView::declared(pod_counts(verb)).into(),
         };
         let rows = view.and_then(|view| RowView::new(view, fields)).ok_or_else(|| {
             unsuitable(format!(
@@ -180,12 +199,6 @@ impl Reader<'_> {
             return Err(unsuitable(
                 "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File",
             ));
-        }
-        if verb.usage && self.known.pods.is_none() {
-            return Err(unsuitable("needs usage, but pods are not watched; set pods.source: Watch"));
-        }
-        if !rows.pod_counts().is_empty() && self.known.pods.is_none() {
-            return Err(unsuitable("needs pod counts, but pods are not watched; set pods.source: Watch"));
         }
         let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
         let offered = self.known.offered.register(rows.clone());
@@ -199,6 +212,16 @@ impl Reader<'_> {
 /// The id of a verb's declaration; 0 without one.
 fn reads_id(verb: &VerbInfo) -> u32 {
     verb.reads.as_ref().map_or(0, |reads| reads.id)
+}
+
+fn pod_counts(verb: &VerbInfo) -> &[api::PodCountReads] {
+    let node = verb.reads.as_ref().and_then(|reads| reads.node.as_ref());
+    node.map_or(&[], |node| &node.pod_counts)
+}
+
+fn topology_counts(verb: &VerbInfo) -> &[api::TopologyCountReads] {
+    let pod = verb.reads.as_ref().and_then(|reads| reads.pod.as_ref());
+    pod.map_or(&[], |pod| &pod.topology_counts)
 }
 
 fn reads_identity(pod: &api::PodReads) -> bool {

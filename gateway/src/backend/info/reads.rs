@@ -4,32 +4,41 @@ use std::collections::BTreeSet;
 
 use extender_gateway_core::BackendFailure;
 use extender_policy_api::v1alpha1::{
-    MapReads, NodePart, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, Verb, VerbInfo,
+    MapReads, NodePart, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo,
 };
 
 use super::reader::unsuitable;
-use crate::object::view::CountedBy;
+use crate::object::counted::CountedBy;
 
-/// The most pod counts of a verb.
-const MOST_POD_COUNTS: usize = 8;
+/// The most attributes by which a verb has pods counted on nodes, and the most over a topology.
+const MOST_COUNTS: usize = 8;
+
+/// A declared count as it is ordered: by what, the key of the label, and the topology key.
+type DeclaredCount<'r> = (i32, &'r str, &'r str);
 
 /// # Errors
 /// The declaration is contradictory, or names something that this version does not know.
 pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
     let Some(Reads { pod, node, .. }) = &verb.reads else { return Ok(()) };
     let check = || {
-        if let Some(PodReads { parts, labels, annotations }) = pod {
+        if let Some(PodReads { parts, labels, annotations, topology_counts }) = pod {
             let is_known = |part: i32| PodPart::try_from(part).is_ok_and(|part| part != PodPart::Unspecified);
             check_parts(parts, is_known, "pods")?;
             check_map(labels.as_ref(), "labels of pods")?;
             check_map(annotations.as_ref(), "annotations of pods")?;
+            let counts = topology_counts.iter().map(|it| (it.by, it.label.as_str(), it.topology_key.as_str()));
+            check_counts(&counts.collect::<Vec<_>>(), "topology counts of pods")?;
+            if !topology_counts.is_empty() && !matches!(verb.verb(), Verb::Filter | Verb::Score) {
+                return Err("topology counts of pods, which only filter and score can read".to_owned());
+            }
         }
         let Some(node @ NodeReads { parts, labels, annotations, pod_counts }) = node else { return Ok(()) };
         let is_known = |part: i32| NodePart::try_from(part).is_ok_and(|part| part != NodePart::Unspecified);
         check_parts(parts, is_known, "nodes")?;
         check_map(labels.as_ref(), "labels of nodes")?;
         check_map(annotations.as_ref(), "annotations of nodes")?;
-        check_pod_counts(pod_counts)?;
+        let counts = pod_counts.iter().map(|it| (it.by, it.label.as_str(), ""));
+        check_counts(&counts.collect::<Vec<_>>(), "pod counts of nodes")?;
         let gets_names_alone = verb.verb() == Verb::Bind || verb.node_view() == NodeView::Name;
         if gets_names_alone && *node != NodeReads::default() {
             return Err("nodes, of which it requests only the name".to_owned());
@@ -50,24 +59,21 @@ fn check_parts(parts: &[i32], is_known: impl Fn(i32) -> bool, whose: &str) -> Re
     }
 }
 
-fn check_pod_counts(reads: &[PodCountReads]) -> Result<(), String> {
-    if reads.len() > MOST_POD_COUNTS {
-        return Err(format!("{} pod counts of nodes; at most {MOST_POD_COUNTS} are accepted", reads.len()));
+fn check_counts(counts: &[DeclaredCount<'_>], what: &str) -> Result<(), String> {
+    if counts.len() > MOST_COUNTS {
+        return Err(format!("{} {what}; at most {MOST_COUNTS} are accepted", counts.len()));
     }
-    let unknown = |reads: &&PodCountReads| CountedBy::declared(reads).is_none();
-    if let Some(PodCountReads { by, label, .. }) = reads.iter().find(unknown) {
+    let unknown = |(by, label, _): &&DeclaredCount<'_>| CountedBy::declared(*by, label).is_none();
+    if let Some((by, label, _)) = counts.iter().find(unknown) {
         return Err(format!(
-            "pods of nodes counted by {by} with the label key {label:?}, which this gateway version does not support"
+            "{what} by {by} with the label key {label:?}, which this gateway version does not support"
         ));
     }
-    let name = |reads: &PodCountReads| (reads.by, reads.label.clone());
-    match reads.array_windows().find(|[before, after]| name(before) >= name(after)) {
+    match counts.array_windows().find(|[before, after]| before >= after) {
         None => Ok(()),
-        Some([before, after]) => Err(format!(
-            "pod counts of nodes that are not in ascending order: {:?} before {:?}",
-            name(before),
-            name(after)
-        )),
+        Some([before, after]) => {
+            Err(format!("{what} that are not in ascending order: {before:?} before {after:?}"))
+        }
     }
 }
 

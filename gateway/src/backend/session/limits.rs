@@ -181,11 +181,11 @@ fn views(info: &GetInfoResponse) -> impl PartialEq + use<> {
 fn in_order(mut reads: Reads) -> Reads {
     let Reads { pod, node, .. } = &mut reads;
     let mut maps = Vec::new();
-    if let Some(PodReads { parts, labels, annotations }) = pod {
+    // Counts are ordered.
+    if let Some(PodReads { parts, labels, annotations, topology_counts: _ }) = pod {
         parts.sort_unstable();
         maps.extend([labels, annotations]);
     }
-    // Pod counts are ordered.
     if let Some(NodeReads { parts, labels, annotations, pod_counts: _ }) = node {
         parts.sort_unstable();
         maps.extend([labels, annotations]);

@@ -75,7 +75,7 @@ fn a_list_replaces_all_at_once() {
 async fn changed(table: &PodTable) -> Vec<(String, i64)> {
     let nodes = async {
         loop {
-            let nodes = table.changed_usage_so_far(|_| Vec::new()).nodes;
+            let nodes = table.usage.lock().take_changed(|_| Vec::new()).nodes;
             if !nodes.is_empty() {
                 return nodes;
             }

@@ -18,8 +18,8 @@ use crate::{
     },
     object::{
         ObjectError,
+        counted::{CountedBy, PodCountView},
         node::{self, ObjectNode},
-        view::{CountedBy, PodCountView},
     },
 };
 
@@ -107,6 +107,11 @@ impl NodeEntry {
             *raw = entry.slice(end - raw.len()..end);
         }
         Some(entry)
+    }
+
+    /// The value of a label; `None` if the node does not have it, or if only its name is known.
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        facts::label(self.facts.as_ref()?, key)
     }
 
     /// The node's facts; `None` if only its name is known.

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cluster::usage::UsageChange,
     contract::row::RowView,
-    object::{ObjectError, node, view::CountedBy},
+    object::{ObjectError, counted::CountedBy, node},
 };
 use bytes::Bytes;
 
@@ -271,6 +271,16 @@ impl TableWriter {
         self.rows.version += 1;
         self.free_slots.extend(self.nodes.drain().map(|(_, node)| node.position));
         self.raw_bytes = 0;
+    }
+
+    /// What is known about each node.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        self.nodes.iter().map(|(name, node)| (name, &node.entry))
+    }
+
+    /// What is known about a node; `None` if it is unknown.
+    pub(super) fn entry(&self, name: &str) -> Option<&NodeEntry> {
+        self.nodes.get(name).map(|node| &node.entry)
     }
 
     /// The position and rows of a node.

@@ -1,15 +1,15 @@
 //! The pods on each node, counted by what verbs declare: nothing else is counted, and nothing is kept for it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::Arc,
 };
 
-use extender_policy_api::v1alpha1::{PodCount, PodCounts};
-use foldhash::HashMap;
+use extender_policy_api::v1alpha1::{PodCount, PodCounts, Resources};
+use foldhash::{HashMap, HashSet};
 
 use super::{PodRequests, Sums};
-use crate::object::{pod::ObjectPod, view::CountedBy};
+use crate::object::{counted::CountedBy, pod::ObjectPod};
 
 /// The most counts by one attribute in a row: more pods than kubelet accepts by default, four times over.
 const MOST_COUNTS: usize = 512;
@@ -19,14 +19,26 @@ const LONGEST_VALUE: usize = 253;
 
 /// What pods on a node have in common: the namespace where labels are counted, and the value. In the order of the
 /// contract.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Shared {
     namespace: Box<str>,
     value: Box<str>,
 }
 
-/// What a pod has of each attribute that is counted by, in their order; `None` if it lacks it.
-pub(super) type Attributes = Box<[Option<Shared>]>;
+/// What a pod has of what is counted by.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Attributes {
+    /// Of each attribute, in their order; `None` if it lacks it.
+    shared: Box<[Option<Shared>]>,
+    is_terminating: bool,
+}
+
+/// A pod in its counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CountedAs<'p> {
+    pub(super) attributes: &'p Attributes,
+    pub(super) requests: &'p PodRequests,
+}
 
 /// The counts of all nodes.
 #[derive(Debug, Default)]
@@ -35,20 +47,23 @@ pub(super) struct Counts {
     /// The counts of each node by each attribute. Nodes without counted pods are not in it.
     nodes: HashMap<Arc<str>, Vec<BTreeMap<Shared, Count>>>,
     /// Nodes whose counts may have changed since the previous [`Counts::take_touched`].
-    touched: HashSet<Arc<str>, foldhash::fast::RandomState>,
+    touched: HashSet<Arc<str>>,
+    /// The nodes of each count by each attribute.
+    places: Vec<HashMap<Shared, HashSet<Arc<str>>>>,
 }
 
 /// The pods of one count.
 #[derive(Debug, Default)]
-struct Count {
-    sums: Sums,
-    terminating: i64,
+pub(super) struct Count {
+    pub(super) sums: Sums,
+    pub(super) terminating: i64,
 }
 
 impl Counts {
     /// Begins to count by these attributes, with no pods. Every node with pods counts as touched.
     pub(super) fn new(by: Arc<[CountedBy]>, nodes: impl Iterator<Item = Arc<str>>) -> Self {
-        Self { by, touched: nodes.collect(), ..Self::default() }
+        let places = by.iter().map(|_| HashMap::default()).collect();
+        Self { by, touched: nodes.collect(), places, ..Self::default() }
     }
 
     /// By what pods are counted, in ascending order.
@@ -56,27 +71,30 @@ impl Counts {
         &self.by
     }
 
-    /// What the pod has of each attribute.
-    pub(super) fn attributes(&self, pod: &ObjectPod<'_>) -> Attributes {
-        self.by.iter().map(|by| shared(pod, by)).collect()
+    /// What the pod has of each attribute; `None` if it has none.
+    pub(super) fn attributes(&self, pod: &ObjectPod<'_>) -> Option<Box<Attributes>> {
+        let shared: Box<[_]> = self.by.iter().map(|by| shared(pod, by)).collect();
+        let is_counted = shared.iter().any(Option::is_some);
+        is_counted.then(|| Box::new(Attributes { shared, is_terminating: pod.is_terminating() }))
     }
 
     /// Adds a pod on a node with sign 1, or subtracts it with -1.
-    pub(super) fn change(&mut self, node: &Arc<str>, pod: (&Attributes, &PodRequests, bool), sign: i64) {
-        let (attributes, requests, is_terminating) = pod;
-        if attributes.iter().all(Option::is_none) {
-            return;
-        }
+    pub(super) fn change(&mut self, node: &Arc<str>, pod: CountedAs<'_>, sign: i64) {
+        let CountedAs { attributes: Attributes { shared, is_terminating }, requests } = pod;
         self.touched.insert(Arc::clone(node));
         let counts = self.nodes.entry(Arc::clone(node)).or_default();
         counts.resize_with(self.by.len(), BTreeMap::new);
-        for (counts, shared) in counts.iter_mut().zip(attributes) {
+        for ((counts, places), shared) in counts.iter_mut().zip(&mut self.places).zip(shared) {
             let Some(shared) = shared else { continue };
-            let count = counts.entry(shared.clone()).or_default();
+            let count = counts.entry(shared.clone()).or_insert_with(|| {
+                places.entry(shared.clone()).or_default().insert(Arc::clone(node));
+                Count::default()
+            });
             count.sums.change(requests, sign);
-            count.terminating += sign * i64::from(is_terminating);
+            count.terminating += sign * i64::from(*is_terminating);
             if count.sums.fixed.pods == 0 {
                 counts.remove(shared);
+                leave(places, shared, node);
             }
         }
         if counts.iter().all(BTreeMap::is_empty) {
@@ -98,8 +116,35 @@ impl Counts {
     /// the node reports.
     pub(super) fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> Vec<PodCounts> {
         let Some(counts) = self.nodes.get(node) else { return Vec::new() };
-        let reported = reported(node);
+        // Most pods request no extended resources, and the node need not be read for them.
+        let has_others = counts.iter().flat_map(BTreeMap::values).any(|count| !count.sums.others.is_empty());
+        let reported = if has_others { reported(node) } else { Vec::new() };
         counts.iter().map(|counts| message(counts, &reported)).collect()
+    }
+
+    /// The counts of the pods that are like this one, by node; nothing if the pod lacks the attribute, or if pods are
+    /// not counted by it.
+    pub(super) fn like(
+        &self,
+        pod: &ObjectPod<'_>,
+        by: &CountedBy,
+    ) -> impl Iterator<Item = (&Arc<str>, &Count)> {
+        let place = self.by.binary_search(by).ok();
+        let wanted = place.zip(shared(pod, by));
+        let nodes = wanted.as_ref().and_then(|(place, shared)| self.places.get(*place)?.get(shared));
+        nodes.into_iter().flatten().filter_map(move |node| {
+            let (place, shared) = wanted.as_ref()?;
+            Some((node, self.nodes.get(node)?.get(*place)?.get(shared)?))
+        })
+    }
+}
+
+/// The node has no pods of this count any longer.
+fn leave(places: &mut HashMap<Shared, HashSet<Arc<str>>>, shared: &Shared, node: &Arc<str>) {
+    let Some(nodes) = places.get_mut(shared) else { return };
+    nodes.remove(node);
+    if nodes.is_empty() {
+        places.remove(shared);
     }
 }
 
@@ -149,11 +194,11 @@ impl Count {
             pods: number(self.sums.fixed.pods),
             terminating: number(self.terminating),
             requested: requested
-                .map(|requested| extender_policy_api::v1alpha1::Resources { pods: 0, ..requested }),
+                .map(|requested| Resources { pods: 0, ..requested }),
         }
     }
 }
 
-fn number(pods: i64) -> u32 {
+pub(super) fn number(pods: i64) -> u32 {
     u32::try_from(pods).unwrap_or(if pods < 0 { 0 } else { u32::MAX })
 }

@@ -8,7 +8,7 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::object::pod;
+use crate::object::{counted::TopologyCountView, pod};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -130,11 +130,11 @@ fn a_list_replaces_all_pods_and_only_changed_nodes_are_returned() {
         list
     };
     let mut usage = Usage::default();
-    usage.replace(list(&[("n1", "a"), ("n2", "b")]));
+    usage.replace(list(&[("n1", "a"), ("n2", "b")]), |_| None);
     assert_eq!(changes(&mut usage), [change("n1", 1, 1000), change("n2", 1, 1000)]);
-    usage.replace(list(&[("n1", "a"), ("n2", "b")]));
+    usage.replace(list(&[("n1", "a"), ("n2", "b")]), |_| None);
     assert!(!usage.is_touched());
-    usage.replace(list(&[("n1", "c"), ("n3", "b")]));
+    usage.replace(list(&[("n1", "c"), ("n3", "b")]), |_| None);
     assert_eq!(changes(&mut usage), [change("n2", 0, 0), change("n3", 1, 1000)]);
     usage.remove("a");
     assert!(!usage.is_touched(), "the list has removed it");
@@ -213,37 +213,127 @@ enum Event {
     Apply(Value),
     Remove(String),
     Relist(Vec<Value>),
+    /// The gateway binds the pod to the node.
+    Assume(&'static str, &'static str),
+    /// It could not bind the pod.
+    Forget(&'static str),
     /// Reads the changed nodes.
     Read,
 }
 
 fn any_pod() -> impl Strategy<Value = Value> {
-    let node = proptest::sample::select(vec!["", "n1", "n2", "n3"]);
-    let uid = proptest::sample::select(vec!["a", "b", "c", "d", "e"]);
+    let node = proptest::sample::select(vec!["", "", "n1", "n2", "n3"]);
+    let uid = any_uid();
+    let (owner, app) = (proptest::sample::select(vec!["o1", "o2"]), proptest::option::of("[xy]"));
+    let deleted = proptest::bool::weighted(0.2);
     let phase = proptest::sample::select(vec!["Pending", "Running", "Running", "Succeeded", "Failed"]);
     let amount = proptest::sample::select(vec!["0", "1", "1500u", "7", "9223372036854775807"]);
     let names = ["cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi"];
     let name = proptest::sample::select(names.to_vec());
     let requests = proptest::collection::btree_map(name, amount, 0..4);
-    (node, uid, phase, requests).prop_map(|(node, uid, phase, requests)| {
-        let mut pod = on(node, uid, &json!(requests));
+    let counted_by = (owner, app, deleted);
+    (node, uid, phase, requests, counted_by).prop_map(|(node, uid, phase, requests, (owner, app, deleted))| {
+        let mut pod = of_owner(node, uid, owner, app.as_deref());
+        pod["spec"]["containers"][0]["resources"]["requests"] = json!(requests);
         pod["status"]["phase"] = phase.into();
+        if deleted {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
         pod
     })
+}
+
+fn any_uid() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec!["a", "b", "c", "d", "e"])
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => any_pod().prop_map(Event::Apply),
-        3 => proptest::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(|uid| Event::Remove(uid.into())),
+        3 => any_uid().prop_map(|uid| Event::Remove(uid.into())),
+        3 => (any_uid(), proptest::sample::select(NODES.to_vec())).prop_map(|(uid, node)| Event::Assume(uid, node)),
+        2 => any_uid().prop_map(Event::Forget),
         1 => proptest::collection::vec(any_pod(), 0..6).prop_map(Event::Relist),
         3 => Just(Event::Read),
     ]
 }
 
+fn counting() -> Usage {
+    let mut usage = Usage::default();
+    usage.count_by([CountedBy::Owner, CountedBy::Label("app".into())].into(), |_| None);
+    usage
+}
+
+/// What the events have led to: the pods as the source has them, and the assumed nodes.
+#[derive(Default)]
+struct Model {
+    pods: BTreeMap<String, Value>,
+    assumed: BTreeMap<String, &'static str>,
+}
+
+impl Model {
+    /// A pod that is bound or has ended is no longer assumed.
+    fn settle(&mut self) {
+        let pods = &self.pods;
+        let is_unbound = |pod: &Value| {
+            pod["spec"]["nodeName"] == "" && !["Succeeded", "Failed"].iter().any(|it| pod["status"]["phase"] == *it)
+        };
+        self.assumed.retain(|uid, _| pods.get(uid).is_some_and(is_unbound));
+    }
+
+    fn placed(&self) -> Vec<Value> {
+        let place = |(uid, pod): (&String, &Value)| {
+            let mut pod = pod.clone();
+            if let Some(node) = self.assumed.get(uid) {
+                pod["spec"]["nodeName"] = (*node).into();
+            }
+            pod
+        };
+        self.pods.iter().map(place).collect()
+    }
+}
+
+/// The pods of an owner by node, as topology counts.
+fn by_owner(usage: &Usage, owner: &str) -> Vec<(String, u32, u32, Option<Resources>)> {
+    let pod = of_owner("", "new", owner, None).to_string();
+    let pod = pod::parse(pod.as_bytes()).unwrap();
+    let view = TopologyCountView { by: CountedBy::Owner, topology_key: "host".into(), requests: true };
+    // Two of the nodes are one domain.
+    let domain = |node: &str| Some(if node == "n3" { "n2" } else { NODES.into_iter().find(|it| *it == node)? });
+    let counts = usage.topology_counts(&pod, &view, domain);
+    assert_eq!(counts.omitted_pods, 0);
+    let counts = counts.domains.into_iter();
+    counts.map(|count| (count.value, count.pods, count.terminating, count.requested)).collect()
+}
+
+/// The same from the pods themselves.
+fn by_owner_of(pods: &[Value], owner: &str) -> Vec<(String, u32, u32, Option<Resources>)> {
+    let mut domains: BTreeMap<&str, (u32, u32, Usage)> = BTreeMap::new();
+    for pod in pods {
+        let ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase);
+        let node = pod["spec"]["nodeName"].as_str().unwrap();
+        if ended || node.is_empty() || pod["metadata"]["ownerReferences"][0]["uid"] != owner {
+            continue;
+        }
+        let domain = domains.entry(if node == "n1" { "n1" } else { "n2" }).or_default();
+        domain.0 += 1;
+        domain.1 += u32::from(!pod["metadata"]["deletionTimestamp"].is_null());
+        let mut one = pod.clone();
+        one["spec"]["nodeName"] = "domain".into();
+        apply(&mut domain.2, &one);
+    }
+    let requested = |usage: &Usage| {
+        let requested = usage.of("domain", |_| Vec::new()).requested.unwrap();
+        // The pod itself requests no other resources.
+        Some(Resources { pods: 0, others: BTreeMap::new(), ..requested })
+    };
+    let domains = domains.into_iter();
+    domains.map(|(node, (pods, terminating, sums))| (node.to_owned(), pods, terminating, requested(&sums))).collect()
+}
+
 /// New sums of these pods.
 fn summed<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
-    let mut usage = Usage::default();
+    let mut usage = counting();
     for pod in pods {
         apply(&mut usage, pod);
     }
@@ -259,33 +349,52 @@ proptest! {
 
     #[test]
     fn sums_are_exact(events in proptest::collection::vec(any_event(), 0..25)) {
-        let mut usage = Usage::default();
-        let mut pods = BTreeMap::new();
+        let mut usage = counting();
+        let mut model = Model::default();
         let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
         for event in events {
             match event {
                 Event::Apply(pod) => {
                     apply(&mut usage, &pod);
-                    pods.insert(uid(&pod), pod);
+                    model.pods.insert(uid(&pod), pod);
                 }
                 Event::Remove(uid) => {
                     usage.remove(&uid);
-                    pods.remove(&uid);
+                    model.pods.remove(&uid);
                 }
                 Event::Relist(list) => {
-                    usage.replace(summed(&list));
-                    pods = list.into_iter().map(|pod| (uid(&pod), pod)).collect();
+                    model.pods = list.iter().map(|pod| (uid(pod), pod.clone())).collect();
+                    let json = |uid: &str| Some(model.pods.get(uid)?.to_string().into());
+                    usage.replace(summed(model.pods.values()), json);
+                    let by = Arc::clone(usage.counted_by());
+                    usage.count_by(by, json);
                 }
-                Event::Read => {
-                    for (node, now) in changed(&mut usage) {
-                        let before = reader.insert(node, now.clone()).unwrap_or_default();
-                        prop_assert_ne!(before, now);
+                Event::Assume(uid, node) => {
+                    if let Some(pod) = model.pods.get(uid).filter(|pod| pod["spec"]["nodeName"] == "") {
+                        usage.assume(&pod::parse(pod.to_string().as_bytes()).unwrap(), node);
+                        model.assumed.insert(uid.to_owned(), node);
                     }
                 }
+                Event::Forget(uid) => {
+                    usage.forget(uid);
+                    model.assumed.remove(uid);
+                }
+                Event::Read => {
+                    reader.extend(changed(&mut usage));
+                }
             }
-            let expected = summed(pods.values());
+            model.settle();
+            let pods = model.placed();
+            let expected = summed(&pods);
             prop_assert_eq!(&usage.nodes, &expected.nodes);
             prop_assert_eq!(&usage.pods, &expected.pods);
+            for node in NODES {
+                let none = |_: &str| Vec::new();
+                prop_assert_eq!(usage.counts.of(node, none), expected.counts.of(node, none));
+            }
+            for owner in ["o1", "o2", "o3"] {
+                prop_assert_eq!(by_owner(&usage, owner), by_owner_of(&pods, owner));
+            }
         }
         reader.extend(changed(&mut usage));
         for node in NODES {
