@@ -1,0 +1,250 @@
+//! A verb that has pods counted is sent the counts, and a pod counts from the moment at which it is bound.
+
+use std::{collections::BTreeSet, iter, sync::Arc};
+
+use crate::support::{
+    Gateway,
+    apiserver::{Apiserver, Turn},
+    backend::{Act, Scripted, configured, filtered, info, rows},
+    binding::{bound, refused},
+    function::about,
+};
+use extender_gateway::cluster::pods::PodRelist;
+use extender_policy_api::v1alpha1::{
+    DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads, PodCounts,
+    PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
+};
+use futures_util::future::join_all;
+use prost::Message;
+use serde_json::{Value, json};
+
+const NODES: [(&str, Option<&str>); 4] = [("a", Some("z1")), ("b", Some("z1")), ("c", Some("z2")), ("d", None)];
+
+/// Counts pods by owner and by a label: on nodes, by zone, and in the cluster.
+fn reads() -> Reads {
+    let zone = MapReads { keys: vec!["zone".to_owned()], ..MapReads::default() };
+    let topology = |by: PodCountBy, label: &str, topology_key: &str, requests| TopologyCountReads {
+        by: by.into(),
+        label: label.to_owned(),
+        topology_key: topology_key.to_owned(),
+        requests,
+    };
+    let on_nodes = |by: PodCountBy, label: &str, requests| PodCountReads {
+        by: by.into(),
+        label: label.to_owned(),
+        requests,
+    };
+    Reads {
+        id: 7,
+        pod: Some(PodReads {
+            parts: vec![PodPart::Owner.into()],
+            topology_counts: vec![
+                topology(PodCountBy::Owner, "", "", false),
+                topology(PodCountBy::Owner, "", "zone", true),
+                topology(PodCountBy::Label, "app", "zone", false),
+            ],
+            ..PodReads::default()
+        }),
+        node: Some(NodeReads {
+            labels: Some(zone),
+            pod_counts: vec![
+                on_nodes(PodCountBy::Owner, "", true),
+                on_nodes(PodCountBy::Label, "app", false),
+            ],
+            ..NodeReads::default()
+        }),
+    }
+}
+
+/// Rejects the nodes of a zone in which there are this many pods of the owner.
+async fn at_most(pods: u32) -> Scripted {
+    let mut info = info(NodeView::Facts);
+    info.verbs.truncate(1);
+    info.verbs[0].reads = Some(reads());
+    Scripted::start(info, move |_, message| {
+        let request = FilterRequest::decode(message.clone()).unwrap();
+        let domains = &request.pod.unwrap().topology_counts[1].domains;
+        let is_full = |zone: &str| domains.iter().any(|domain| domain.value == zone && domain.pods >= pods);
+        let rows = rows(&message);
+        let full = rows.iter().filter(|row| {
+            row.facts.as_ref().unwrap().label_values.first().is_some_and(|zone| is_full(zone))
+        });
+        let full: Vec<_> = full.map(|row| row.name.as_str()).collect();
+        Act::Message(filtered(&message, &full, "zone is full").encode_to_vec())
+    })
+    .await
+}
+
+/// A gateway that binds, watches nodes and pods, and asks this backend.
+async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
+    let sources = apiserver.configuration("BuiltIn").replace("source: Request", "source: Watch");
+    let sources = sources.replace("timeouts: {", "timeouts: {decision: 60s, ");
+    let backend = configured("zones", backend, "filter: {timeout: 60s}");
+    let gateway =
+        Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
+    for (name, zone) in NODES {
+        let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
+        gateway.table.apply(json!({"metadata": {"name": name, "labels": labels}}).to_string().as_bytes()).unwrap();
+    }
+    pass_on(&gateway);
+    gateway
+}
+
+/// What the background thread does after a change.
+fn pass_on(gateway: &Gateway) {
+    gateway.pods.as_ref().unwrap().pass_on(iter::once(&*gateway.table));
+}
+
+fn pod(name: &str, owner: &str, node: Option<&str>) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"), "labels": {"app": "web"},
+            "ownerReferences": [{"uid": owner, "controller": true}]},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]},
+    })
+}
+
+/// The watch of pods brings this.
+fn watched(gateway: &Gateway, pod: &Value) {
+    gateway.pods.as_ref().unwrap().apply(pod.to_string().as_bytes()).unwrap();
+}
+
+/// The nodes that are left for the pod.
+async fn left(gateway: &Gateway, pod: &Value) -> Value {
+    let names = NODES.map(|(name, _)| name);
+    let mut answer = gateway.post("/filter", about(pod, &names)).await.json();
+    assert_eq!(answer["Error"], "", "{answer}");
+    answer["NodeNames"].take()
+}
+
+fn binding(pod: &Value, node: &str) -> String {
+    let metadata = &pod["metadata"];
+    let (name, uid) = (&metadata["name"], &metadata["uid"]);
+    json!({"PodName": name, "PodNamespace": "shop", "PodUID": uid, "Node": node}).to_string()
+}
+
+fn latest(backend: &Scripted) -> FilterRequest {
+    FilterRequest::decode(backend.messages("Filter").pop().unwrap()).unwrap()
+}
+
+/// A new pod that the apiserver knows, too.
+fn created(apiserver: &Apiserver, gateway: &Gateway, name: &str) -> Value {
+    let pod = pod(name, "o1", None);
+    apiserver.set(name, format!("u-{name}").leak(), None);
+    watched(gateway, &pod);
+    pod
+}
+
+#[tokio::test]
+async fn a_request_has_the_counts_that_are_declared() {
+    let (apiserver, backend) = (Apiserver::start().await, at_most(9).await);
+    let gateway = start(&apiserver, &backend).await;
+    for (name, owner, node) in
+        [("p1", "o1", "a"), ("p2", "o1", "b"), ("p3", "o1", "c"), ("p4", "o2", "c"), ("p5", "o1", "d")]
+    {
+        watched(&gateway, &pod(name, owner, Some(node)));
+    }
+    let mut terminating = pod("p6", "o1", Some("b"));
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    watched(&gateway, &terminating);
+    pass_on(&gateway);
+    assert_eq!(left(&gateway, &pod("new", "o1", None)).await, json!(["a", "b", "c", "d"]));
+
+    let request = latest(&backend);
+    let domain = |value: &str, pods, terminating, milli_cpu: Option<i64>| DomainCount {
+        value: value.to_owned(),
+        pods,
+        terminating,
+        requested: milli_cpu.map(|milli_cpu| Resources { milli_cpu, ..Resources::default() }),
+    };
+    let counts = |domains: Vec<DomainCount>| TopologyCounts { domains, omitted_pods: 0 };
+    let expected = [
+        counts(vec![domain("", 5, 1, None)]),
+        counts(vec![domain("z1", 3, 1, Some(300)), domain("z2", 1, 0, Some(100))]),
+        counts(vec![domain("z1", 3, 1, None), domain("z2", 2, 0, None)]),
+    ];
+    assert_eq!(request.pod.unwrap().topology_counts, expected);
+    let rows = rows(&backend.messages("Filter").pop().unwrap());
+    let count = |namespace: &str, value: &str, pods, terminating, milli_cpu: Option<i64>| PodCount {
+        namespace: namespace.to_owned(),
+        value: value.to_owned(),
+        pods,
+        terminating,
+        requested: milli_cpu.map(|milli_cpu| Resources { milli_cpu, ..Resources::default() }),
+    };
+    let on_b = [
+        PodCounts { counts: vec![count("", "o1", 2, 1, Some(200))], omitted_pods: 0 },
+        PodCounts { counts: vec![count("shop", "web", 2, 1, None)], omitted_pods: 0 },
+    ];
+    assert_eq!(rows[1].pod_counts, on_b);
+
+    // A pod without an owner is like no other, and a node that changes its zone takes its pods with it.
+    let mut alone = pod("alone", "o1", None);
+    alone["metadata"]["ownerReferences"] = json!([]);
+    let c_in_z1 = json!({"metadata": {"name": "c", "labels": {"zone": "z1"}}}).to_string();
+    gateway.table.apply(c_in_z1.as_bytes()).unwrap();
+    left(&gateway, &alone).await;
+    let expected = [counts(vec![]), counts(vec![]), counts(vec![domain("z1", 5, 1, None)])];
+    assert_eq!(latest(&backend).pod.unwrap().topology_counts, expected);
+}
+
+#[tokio::test]
+async fn a_pod_counts_from_its_binding_on_and_the_next_is_asked_about_again() {
+    let (apiserver, backend) = (Apiserver::start().await, at_most(1).await);
+    let gateway = start(&apiserver, &backend).await;
+    let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
+    // kube-scheduler filters for the second pod before the first is bound.
+    for pod in [&first, &second] {
+        assert_eq!(left(&gateway, pod).await, json!(["a", "b", "c", "d"]));
+    }
+    bound(&gateway.post("/bind", binding(&first, "a")).await);
+    let full = "extender-gateway: cannot bind: zones: zone is full; kube-scheduler tries again";
+    refused(&gateway.post("/bind", binding(&second, "b")).await, full);
+    assert_eq!(apiserver.log(), ["POST first"]);
+    assert_eq!(latest(&backend).nodes.unwrap().count, 1);
+    assert_eq!(left(&gateway, &second).await, json!(["c", "d"]));
+    // An event from before the Binding, and a list, do not undo it.
+    watched(&gateway, &first);
+    assert_eq!(left(&gateway, &second).await, json!(["c", "d"]));
+    let mut list = PodRelist::default();
+    for pod in [&first, &second] {
+        list.add(pod.to_string().as_bytes()).unwrap();
+    }
+    gateway.pods.as_ref().unwrap().replace(list);
+    assert_eq!(left(&gateway, &second).await, json!(["c", "d"]));
+    // The watch has the Binding, and then the end of the pod.
+    watched(&gateway, &pod("first", "o1", Some("a")));
+    assert_eq!(left(&gateway, &second).await, json!(["c", "d"]));
+    gateway.pods.as_ref().unwrap().remove("u-first");
+    assert_eq!(left(&gateway, &second).await, json!(["a", "b", "c", "d"]));
+    bound(&gateway.post("/bind", binding(&second, "b")).await);
+}
+
+#[tokio::test]
+async fn a_pod_that_could_not_be_bound_does_not_count() {
+    let (apiserver, backend) = (Apiserver::start().await, at_most(1).await);
+    let gateway = start(&apiserver, &backend).await;
+    let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
+    apiserver.binds(&[Turn::Status(500)]);
+    let error = gateway.post("/bind", binding(&first, "a")).await.error();
+    assert!(error.starts_with("extender-gateway: cannot bind: the apiserver rejected"), "{error}");
+    assert_eq!(left(&gateway, &second).await, json!(["a", "b", "c", "d"]));
+    bound(&gateway.post("/bind", binding(&second, "a")).await);
+    assert_eq!(left(&gateway, &first).await, json!(["c", "d"]));
+}
+
+#[tokio::test]
+async fn of_pods_that_are_bound_at_once_no_more_than_allowed_get_through() {
+    let (apiserver, backend) = (Apiserver::start().await, at_most(3).await);
+    let gateway = Arc::new(start(&apiserver, &backend).await);
+    let pods: Vec<_> = (0..20).map(|at| created(&apiserver, &gateway, &format!("p{at}"))).collect();
+    let answers = join_all(pods.iter().zip(["a", "b"].iter().cycle()).map(|(pod, node)| {
+        let (gateway, body) = (Arc::clone(&gateway), binding(pod, node));
+        async move { gateway.post("/bind", body).await.error() }
+    }));
+    let errors = answers.await;
+    let outcomes: BTreeSet<_> = errors.iter().map(String::as_str).collect();
+    let full = "extender-gateway: cannot bind: zones: zone is full; kube-scheduler tries again";
+    assert_eq!(outcomes, BTreeSet::from(["", full]));
+    assert_eq!(errors.iter().filter(|error| error.is_empty()).count(), 3);
+    assert_eq!(apiserver.bindings().len(), 3);
+}
