@@ -230,7 +230,9 @@ async fn preflight(settings: &config::BackendSettings) -> Result<(), RpcError> {
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1::{GetInfoResponse, MapReads, NodeReads, PodReads, Reads, VerbInfo};
+    use extender_policy_api::v1alpha1::{
+        GetInfoResponse, MapReads, NodeReads, PodCountReads, PodReads, Reads, TopologyCountReads, VerbInfo,
+    };
     use prost::Message;
 
     use super::*;
@@ -290,14 +292,29 @@ mod tests {
         assert_eq!(longer, Err("a key in reads has 318 bytes, at most 317 are accepted".into()));
         let parts = checked(&declaring(33, keys(0, 0)));
         assert_eq!(parts, Err("there are 66 parts in reads, at most 64 are accepted".into()));
+        let counting = |count: usize, len: usize| {
+            let counts = vec![PodCountReads { label: "x".repeat(len), ..PodCountReads::default() }; count];
+            let topology_key = "x".repeat(len);
+            let over_topologies = vec![TopologyCountReads { topology_key, ..TopologyCountReads::default() }; count];
+            let pod = PodReads { topology_counts: over_topologies, ..PodReads::default() };
+            let node = NodeReads { pod_counts: counts, ..NodeReads::default() };
+            let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
+            let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
+            GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
+        };
+        assert_eq!(checked(&counting(32, 317)), Ok(()));
+        let counts = checked(&counting(33, 1));
+        assert_eq!(counts, Err("there are 65 counts in reads, at most 64 are accepted".into()));
+        let longer = checked(&counting(1, 318));
+        assert_eq!(longer, Err("a key of counts in reads has 318 bytes, at most 317 are accepted".into()));
         // A message that occurs several times is one message.
         let nested = |content: &[u8], field| {
             let mut message = Vec::new();
             put_bytes(field, content, &mut message);
             message
         };
-        let [parts, empty_key] = [[8, 1], [10, 0]];
-        for content in [nested(&parts, 2), nested(&nested(&empty_key, 2), 2)] {
+        let [parts, empty_key, count] = [[8, 1], [10, 0], [34, 0]];
+        for content in [nested(&parts, 2), nested(&nested(&empty_key, 2), 2), nested(&count, 3)] {
             let reads = nested(&content.repeat(100_000), 11);
             let message = nested(&reads, VERBS);
             let cost = measure(|| assert!(check_size(&message).is_err()));

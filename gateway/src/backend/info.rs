@@ -162,17 +162,22 @@ impl ClusterTables {
         self.table.iter().chain([&self.offered]).map(|table| &**table)
     }
 
-    /// The pods in the cluster that are like this one, in each view. The handshake has ensured that pods and nodes are
-    /// known.
+    /// The pods in the cluster that are like this one, in each view.
+    ///
+    /// # Errors
+    /// They are not counted yet: the sources have just started, or the views are new.
     pub fn topology_counts(
         &self,
         pod: &ObjectPod<'_>,
         views: &[TopologyCountView],
-    ) -> Vec<TopologyCounts> {
-        match (&self.pods, &self.table) {
-            (Some(pods), Some(table)) if !views.is_empty() => pods.topology_counts(pod, views, table),
-            _ => vec![TopologyCounts::default(); views.len()],
+    ) -> Result<Vec<TopologyCounts>, BackendFailure> {
+        if views.is_empty() {
+            return Ok(Vec::new());
         }
+        // The handshake has ensured that there are both.
+        let sources = self.pods.as_ref().zip(self.table.as_ref());
+        let counts = sources.and_then(|(pods, table)| pods.topology_counts(pod, views, table));
+        counts.ok_or_else(|| unsuitable("needs topology counts, and the pods are not counted yet"))
     }
 }
 

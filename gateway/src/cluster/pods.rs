@@ -15,12 +15,16 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, SetOnce};
 
-use super::{SourceHealth, table::NodeTable, usage::Usage};
+use super::{
+    SourceHealth,
+    table::NodeTable,
+    usage::{Attributes, Usage},
+};
 use extender_policy_api::v1alpha1::TopologyCounts;
 
 use crate::object::{
     ObjectError,
-    counted::TopologyCountView,
+    counted::{CountedBy, TopologyCountView},
     pod::{self, ObjectPod},
 };
 
@@ -115,18 +119,17 @@ impl PodTable {
         self.change_usage(|usage| usage.remove(uid));
     }
 
+    /// An empty list for [`PodTable::replace`].
+    pub fn relist(&self) -> PodRelist {
+        PodRelist { pods: PodIndex::default(), usage: self.usage.lock().relist() }
+    }
+
     /// Replaces all pods by those of the list, in one step for calls. The table is synced afterwards.
     pub fn replace(&self, relist: PodRelist) {
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
-        self.change_usage(|usage| {
-            usage.replace(relist.usage, |uid| self.json(uid));
-            let by = Arc::clone(usage.counted_by());
-            if !by.is_empty() {
-                usage.count_by(by, |uid| self.json(uid));
-            }
-        });
+        self.change_usage(|usage| usage.replace(relist.usage, |uid| self.json(uid)));
         // Already set after an earlier list.
         let _ = self.synced.set(());
     }
@@ -156,27 +159,46 @@ impl PodTable {
         self.topologies.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Passes what has changed about the pods on nodes to these tables, which must be the same in every call. Parses all
-    /// pods if they are to be counted by other attributes than before.
-    pub fn pass_on<'t>(&self, tables: impl Iterator<Item = &'t NodeTable> + Clone) {
-        let _one_at_a_time = self.passing_on.lock();
+    /// Has pods counted as the registered views of these tables and of pods want it. Parses all pods if that has
+    /// changed. Call [`PodTable::pass_on`] afterwards.
+    pub fn follow_views<'t>(&self, tables: impl Iterator<Item = &'t NodeTable>) {
         let topologies = self.topologies();
         let over_topologies = topologies.iter().flat_map(|views| views.iter());
         let keys = over_topologies.clone().map(|view| view.topology_key.as_ref());
         let keys: BTreeSet<_> = keys.filter(|key| !key.is_empty()).collect();
         let mut attributes: BTreeSet<_> = over_topologies.map(|view| view.by.clone()).collect();
-        for table in tables.clone() {
+        for table in tables {
             table.follow_labels(&keys);
             attributes.extend(table.counted_by());
         }
+        if !self.usage.lock().counted_by().iter().eq(&attributes) {
+            self.count_by(attributes.into_iter().collect());
+        }
+    }
+
+    /// The pods are parsed without the lock: there may be 150,000.
+    fn count_by(&self, by: Arc<[CountedBy]>) {
+        let pods: Vec<_> = self.pods.read().by_uid.values().cloned().collect();
+        let attributes = |json: &[u8]| Attributes::of(&pod::parse(json).ok()?, &by);
+        let mut parsed: HashMap<_, _> =
+            pods.iter().map(|pod| (pod.uid.as_str(), (pod, attributes(&pod.json)))).collect();
+        self.change_usage(|usage| {
+            usage.count_by(Arc::clone(&by), |uid| {
+                let known = self.get(uid)?;
+                match parsed.remove(uid) {
+                    Some((pod, attributes)) if Arc::ptr_eq(pod, &known) => attributes,
+                    _ => attributes(&known.json),
+                }
+            });
+        });
+    }
+
+    /// Passes what has changed about the pods on nodes to these tables, which must be the same in every call.
+    pub fn pass_on<'t>(&self, tables: impl Iterator<Item = &'t NodeTable> + Clone) {
+        let _one_at_a_time = self.passing_on.lock();
         let reported =
             |node: &str| tables.clone().find_map(|table| table.reported_resources(node)).unwrap_or_default();
-        let mut usage = self.usage.lock();
-        if !usage.counted_by().iter().eq(&attributes) {
-            usage.count_by(attributes.into_iter().collect(), |uid| self.json(uid));
-        }
-        let change = usage.take_changed(reported);
-        drop(usage);
+        let change = self.usage.lock().take_changed(reported);
         for table in tables {
             table.apply_usage(&change);
         }
@@ -203,21 +225,24 @@ impl PodTable {
         self.change_usage(|usage| usage.forget(uid));
     }
 
-    /// The pods that are like this one, in each view. `table` has the labels of nodes.
+    /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.
     pub fn topology_counts(
         &self,
         pod: &ObjectPod<'_>,
         views: &[TopologyCountView],
         table: &NodeTable,
-    ) -> Vec<TopologyCounts> {
+    ) -> Option<Vec<TopologyCounts>> {
+        if !self.is_synced() || !table.is_synced() {
+            return None;
+        }
         let usage = self.usage.lock();
         let labels = table.node_labels();
-        let counts = views.iter().map(|view| {
-            let values = labels.of(&view.topology_key);
-            usage.topology_counts(pod, view, |node| match &*view.topology_key {
-                "" => Some(""),
-                _ => values?.get(node).map(|value| &**value),
-            })
+        let counts = views.iter().map(|view| match &*view.topology_key {
+            "" => usage.topology_counts(pod, view, |_| Some("")),
+            key => {
+                let values = labels.of(key)?;
+                usage.topology_counts(pod, view, |node| values.get(node).map(|value| &**value))
+            }
         });
         counts.collect()
     }
@@ -260,7 +285,7 @@ impl PodTable {
 }
 
 /// The pods of a list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PodRelist {
     pods: PodIndex,
     usage: Usage,

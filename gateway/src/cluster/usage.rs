@@ -17,7 +17,8 @@ use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
-use self::counts::{Attributes, CountedAs, Counts};
+pub(in crate::cluster) use self::counts::Attributes;
+use self::counts::{CountedAs, Counts};
 use crate::object::{
     Share,
     counted::CountedBy,
@@ -223,7 +224,7 @@ impl Usage {
         let counted = CountedPod {
             node: Arc::clone(node),
             requests: PodRequests::new(pod.share()),
-            attributes: self.counts.attributes(pod),
+            attributes: Attributes::of(pod, self.counts.by()),
         };
         // Most events change nothing.
         if self.pods.get(pod.uid()) == Some(&counted) {
@@ -265,23 +266,30 @@ impl Usage {
         self.counts.by()
     }
 
-    /// Counts all pods anew by these attributes, in ascending order. `json` returns the latest JSON of a pod.
-    pub(super) fn count_by(&mut self, by: Arc<[CountedBy]>, json: impl Fn(&str) -> Option<Bytes>) {
+    /// Counts all pods anew by these attributes, in ascending order. `attributes` returns what a pod has of them.
+    pub(super) fn count_by(
+        &mut self,
+        by: Arc<[CountedBy]>,
+        mut attributes: impl FnMut(&str) -> Option<Box<Attributes>>,
+    ) {
         // Those that lose their last pod with an attribute are touched, too.
         self.counts = Counts::new(by, self.nodes.keys().chain(self.earlier.keys()).cloned());
         for (uid, counted) in &mut self.pods {
-            let json = json(uid);
-            // It was parsed before; without it, the pod is about to be removed.
-            let pod = json.as_ref().and_then(|json| pod::parse(json).ok());
-            counted.attributes = pod.and_then(|pod| self.counts.attributes(&pod));
+            counted.attributes = attributes(uid);
             if let Some(as_counted) = counted.counted() {
                 self.counts.change(&counted.node, as_counted, 1);
             }
         }
     }
 
-    /// Replaces all pods by those of the list. They have no counts until [`Usage::count_by`]. Assumed pods that are on
-    /// no node in the list remain assumed; `json` returns the JSON of those that are in the list.
+    /// An empty one that counts by the same attributes.
+    pub(super) fn relist(&self) -> Self {
+        let counts = Counts::new(Arc::clone(self.counts.by()), std::iter::empty());
+        Self { counts, ..Self::default() }
+    }
+
+    /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed. `json` returns
+    /// the JSON of a pod in the list.
     pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
@@ -293,6 +301,13 @@ impl Usage {
         }
         self.pods = list.pods;
         self.nodes = list.nodes;
+        if list.counts.by() == self.counts.by() {
+            self.counts.replace(list.counts);
+        } else {
+            let by = Arc::clone(self.counts.by());
+            let parsed = |json: Bytes| Attributes::of(&pod::parse(&json).ok()?, &by);
+            self.count_by(Arc::clone(&by), |uid| json(uid).and_then(parsed));
+        }
         for (uid, node) in std::mem::take(&mut self.assumed) {
             let unbound = json(&uid).filter(|_| !self.pods.contains_key(&uid));
             if let Some(pod) = unbound.as_ref().and_then(|json| pod::parse(json).ok()) {

@@ -118,7 +118,7 @@ impl WatchedTable for PodTable {
     type List = PodRelist;
 
     fn begin(&self) -> Self::List {
-        PodRelist::default()
+        self.relist()
     }
 
     fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError> {

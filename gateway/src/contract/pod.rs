@@ -28,9 +28,8 @@ pub struct PodView {
 impl PodView {
     /// What the view contains in words.
     pub fn words(&self) -> String {
-        let counts: String = self.topology.iter().map(|counts| format!(", {}", counts.words())).collect();
         let json = if self.raw { ", JSON" } else { "" };
-        format!("{}{counts}{json}", self.facts.words())
+        format!("{}{json}", self.facts.words(self.topology.iter().map(TopologyCountView::words)))
     }
 }
 

@@ -81,9 +81,8 @@ impl RowView {
     pub fn words(&self) -> String {
         let Some(facts) = self.facts() else { return "name".to_owned() };
         let usage = if self.wants_usage() { ", usage" } else { "" };
-        let counts: String = self.pod_counts().iter().map(|counts| format!(", {}", counts.words())).collect();
         let json = if self.wants_raw() { ", JSON" } else { "" };
-        format!("{}{usage}{counts}{json}", facts.words())
+        format!("{}{usage}{json}", facts.words(self.pod_counts().iter().map(PodCountView::words)))
     }
 
     /// Whether rows contain the object's JSON.

@@ -224,7 +224,12 @@ impl<'c> CallContext<'c> {
             Err(failure) => return Ok(Err(failure)),
         };
         let nodes = self.encode_nodes(&plan.nodes).await?;
-        let (pod, reads_id) = (self.encode_pod(&plan.pod), plan.reads_id);
+        // Last, so that the counts in it are the latest.
+        let pod = match self.encode_pod(&plan.pod) {
+            Ok(pod) => pod,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let reads_id = plan.reads_id;
         let nodes = self.without_oversize(nodes, &session);
         Ok(Ok(Ready { session, reads_id, pod, nodes }))
     }
@@ -250,14 +255,14 @@ impl<'c> CallContext<'c> {
         Ok(plan)
     }
 
-    fn encode_pod(&mut self, view: &PodView) -> usize {
+    fn encode_pod(&mut self, view: &PodView) -> Result<usize, BackendFailure> {
         if let Some(place) = self.pods.iter().position(|(known, _)| known == view) {
-            return place;
+            return Ok(place);
         }
-        let counts = self.tables.topology_counts(self.call.pod, &view.topology);
+        let counts = self.tables.topology_counts(self.call.pod, &view.topology)?;
         let field = pod_field((self.call.pod, &self.call.request.pod()), view, counts);
         self.pods.push((view.clone(), field));
-        self.pods.len() - 1
+        Ok(self.pods.len() - 1)
     }
 
     async fn encode_nodes(&mut self, view: &NodesView) -> Result<usize, CallError> {

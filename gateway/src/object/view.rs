@@ -198,9 +198,9 @@ fn in_words(name: &str, prefix: &str) -> String {
 }
 
 impl<P: Part> FactsView<P> {
-    /// What the view contains in words, such as `requests, label team`; `everything`, with the annotations, without a
-    /// declaration.
-    pub fn words(&self) -> String {
+    /// What the view and these counts of pods contain in words, such as `requests, label team`; `everything`, with the
+    /// annotations, without a declaration.
+    pub fn words(&self, counts: impl Iterator<Item = String>) -> String {
         let annotations = self.annotations.words("annotation", "annotations");
         if self.parts == Parts::ALL {
             let annotations: Vec<_> = annotations.collect();
@@ -210,7 +210,8 @@ impl<P: Part> FactsView<P> {
             };
         }
         let parts = (0..LARGEST_PART).filter(|number| self.parts.has(*number)).filter_map(P::words);
-        let all: Vec<_> = parts.chain(self.labels.words("label", "labels")).chain(annotations).collect();
+        let facts = parts.chain(self.labels.words("label", "labels")).chain(annotations);
+        let all: Vec<_> = facts.chain(counts).collect();
         if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
     }
 
@@ -327,11 +328,11 @@ mod tests {
         let reads =
             PodReads { parts, labels: map(&["app", "team"], &[]), annotations: map(&[], &["acme.io/"]), ..PodReads::default() };
         let words = "identity, priority class name, requests, label app, label team, annotations acme.io/*";
-        assert_eq!(PodFactsView::from(&reads).words(), words);
-        assert_eq!(NodeFactsView::from(&NodeReads::default()).words(), "nothing");
-        assert_eq!(NodeFactsView::default().words(), "everything but annotations");
+        assert_eq!(PodFactsView::from(&reads).words(std::iter::empty()), words);
+        assert_eq!(NodeFactsView::from(&NodeReads::default()).words(std::iter::empty()), "nothing");
+        assert_eq!(NodeFactsView::default().words(std::iter::empty()), "everything but annotations");
         assert_eq!(
-            NodeFactsView::from(prefixes(&["b/", "a/"])).words(),
+            NodeFactsView::from(prefixes(&["b/", "a/"])).words(std::iter::empty()),
             "everything, annotations a/*, annotations b/*"
         );
     }

@@ -137,6 +137,7 @@ impl PodFeed {
 async fn update_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
     loop {
+        pods.follow_views(nodes.iter().map(|table| &**table));
         // At first all pods, since after that unnamed nodes count as empty.
         pods.pass_on(nodes.iter().map(|table| &**table));
         sleep(PAUSE).await;

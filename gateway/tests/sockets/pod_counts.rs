@@ -9,7 +9,6 @@ use crate::support::{
     binding::{bound, refused},
     function::about,
 };
-use extender_gateway::cluster::pods::PodRelist;
 use extender_policy_api::v1alpha1::{
     DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads, PodCounts,
     PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
@@ -82,6 +81,13 @@ async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
     let backend = configured("zones", backend, "filter: {timeout: 60s}");
     let gateway =
         Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
+    let early = gateway.post("/filter", about(&pod("early", "o1", None), &["a"])).await.error();
+    assert_eq!(
+        early,
+        "extender-gateway: backend zones failed filter: needs topology counts, and the pods are not counted yet"
+    );
+    let pods = gateway.pods.as_ref().unwrap();
+    pods.replace(pods.relist());
     for (name, zone) in NODES {
         let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
         gateway.table.apply(json!({"metadata": {"name": name, "labels": labels}}).to_string().as_bytes()).unwrap();
@@ -92,7 +98,9 @@ async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
 
 /// What the background thread does after a change.
 fn pass_on(gateway: &Gateway) {
-    gateway.pods.as_ref().unwrap().pass_on(iter::once(&*gateway.table));
+    let pods = gateway.pods.as_ref().unwrap();
+    pods.follow_views(iter::once(&*gateway.table));
+    pods.pass_on(iter::once(&*gateway.table));
 }
 
 fn pod(name: &str, owner: &str, node: Option<&str>) -> Value {
@@ -205,7 +213,7 @@ async fn a_pod_counts_from_its_binding_on_and_the_next_is_asked_about_again() {
     // An event from before the Binding, and a list, do not undo it.
     watched(&gateway, &first);
     assert_eq!(left(&gateway, &second).await, json!(["c", "d"]));
-    let mut list = PodRelist::default();
+    let mut list = gateway.pods.as_ref().unwrap().relist();
     for pod in [&first, &second] {
         list.add(pod.to_string().as_bytes()).unwrap();
     }

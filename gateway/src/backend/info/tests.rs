@@ -1,6 +1,6 @@
 use extender_gateway_core::{self as core, score::Direction};
 use extender_policy_api::v1alpha1::{
-    self as api, MapReads, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo,
+    self as api, MapReads, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo, PodCountReads, TopologyCountReads,
 };
 
 use std::path::Path;
@@ -229,6 +229,23 @@ fn of_pods(pod: PodReads) -> VerbInfo {
     declaring(Reads { pod: Some(pod), ..Reads::default() })
 }
 
+/// Pods counted on nodes, by what and by which label.
+fn on_nodes(counts: &[(i32, &str)]) -> VerbInfo {
+    let count = |(by, label): &(i32, &str)| PodCountReads { by: *by, label: (*label).to_owned(), requests: false };
+    of_nodes(NodeReads { pod_counts: counts.iter().map(count).collect(), ..NodeReads::default() })
+}
+
+/// Pods counted over a topology, by what, by which label, and by which label of nodes.
+fn over_topologies(counts: &[(i32, &str, &str)]) -> VerbInfo {
+    let count = |(by, label, key): &(i32, &str, &str)| TopologyCountReads {
+        by: *by,
+        label: (*label).to_owned(),
+        topology_key: (*key).to_owned(),
+        requests: false,
+    };
+    of_pods(PodReads { topology_counts: counts.iter().map(count).collect(), ..PodReads::default() })
+}
+
 fn of_nodes(node: NodeReads) -> VerbInfo {
     declaring(Reads { node: Some(node), ..Reads::default() })
 }
@@ -270,6 +287,36 @@ fn a_declaration_that_cannot_be_used_says_why() {
             r#"annotations of pods with keys that are not in ascending order: "b" before "a""#,
         ),
         (
+            on_nodes(&[(9, "")]),
+            r#"pod counts of nodes by 9 with the label key "", which this gateway version does not support"#,
+        ),
+        (
+            on_nodes(&[(3, "")]),
+            r#"pod counts of nodes by 3 with the label key "", which this gateway version does not support"#,
+        ),
+        (
+            on_nodes(&[(1, "app")]),
+            r#"pod counts of nodes by 1 with the label key "app", which this gateway version does not support"#,
+        ),
+        (
+            on_nodes(&[(3, "b"), (3, "a")]),
+            r#"pod counts of nodes that are not in ascending order: (3, "b", "") before (3, "a", "")"#,
+        ),
+        (
+            on_nodes(&[(1, ""), (1, "")]),
+            r#"pod counts of nodes that are not in ascending order: (1, "", "") before (1, "", "")"#,
+        ),
+        (on_nodes(&[(1, ""); 9]), "9 pod counts of nodes; at most 8 are accepted"),
+        (
+            over_topologies(&[(1, "", "zone"), (1, "", "rack")]),
+            r#"topology counts of pods that are not in ascending order: (1, "", "zone") before (1, "", "rack")"#,
+        ),
+        (
+            over_topologies(&[(0, "", "")]),
+            r#"topology counts of pods by 0 with the label key "", which this gateway version does not support"#,
+        ),
+        (over_topologies(&[(1, "", "rack"); 9]), "9 topology counts of pods; at most 8 are accepted"),
+        (
             VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
             "nodes, of which it requests only the name",
         ),
@@ -286,6 +333,41 @@ fn a_declaration_that_cannot_be_used_says_why() {
     let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
     let expected = "declares that bind reads nodes, of which it requests only the name";
     assert_eq!(info.bind.unwrap_err().detail, expected);
+    for (wanted, name) in [(Verb::Bind, "bind"), (Verb::Preempt, "preempt")] {
+        let verb = VerbInfo { verb: wanted as i32, ..over_topologies(&[(1, "", "rack")]) };
+        let info = Info::read(response(vec![verb]), &configured("preempt: {}"), &known(NodeSource::Request));
+        let failure = if wanted == Verb::Bind { info.bind.map(drop) } else { info.preempt.map(drop) };
+        let expected = format!("declares that {name} reads topology counts of pods, which only filter and score can read");
+        assert_eq!(failure.unwrap_err().detail, expected);
+    }
+}
+
+#[test]
+fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
+    let (table, pods) = (Arc::new(NodeTable::new()), Arc::new(PodTable::new()));
+    let [nothing, only_pods, both] = [(None, None), (Some(&pods), None), (Some(&pods), Some(&table))]
+        .map(|(pods, table)| ClusterTables {
+            pods: pods.cloned(),
+            table: table.cloned(),
+            ..known(if table.is_some() { NodeSource::Watch } else { NodeSource::Request })
+        });
+    let read = |verb: &VerbInfo, known: &ClusterTables| {
+        let info = Info::read(response(vec![verb.clone()]), &configured("filter: {}"), known);
+        let words = info.reads_in_words(core::Verb::Filter);
+        info.filter.map_err(|failure| failure.detail).map(|_| words.unwrap())
+    };
+    let words = |pods: &str, nodes: &str| Ok((pods.to_owned(), nodes.to_owned()));
+    let not_watched = |what| Err(format!("needs {what}, but pods are not watched; set pods.source: Watch"));
+    let on_nodes = on_nodes(&[(1, ""), (3, "app")]);
+    assert_eq!(read(&on_nodes, &nothing), not_watched("pod counts"));
+    let counts = "pods by owner, pods by label app";
+    assert_eq!(read(&on_nodes, &only_pods), words("nothing", counts));
+    let over_topologies = over_topologies(&[(2, "", ""), (4, "", "rack")]);
+    assert_eq!(read(&over_topologies, &nothing), not_watched("topology counts"));
+    let sentence = "needs topology counts, for which all nodes must be known; set nodes.source to Watch or File";
+    assert_eq!(read(&over_topologies, &only_pods), Err(sentence.to_owned()));
+    let counts = "pods by namespace in the cluster, pods by priority class name in rack";
+    assert_eq!(read(&over_topologies, &both), words(counts, "nothing"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_uid_has_one_name() {
 fn a_list_replaces_all_at_once() {
     let table = PodTable::new();
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
-    let mut relist = PodRelist::default();
+    let mut relist = table.relist();
     relist.add(pod("db", "u-3", "n1").as_bytes()).unwrap();
     assert!(relist.add(b"[]").is_err());
     assert!(!table.is_synced());
@@ -97,7 +97,7 @@ fn pods_on(node: &str, pods: i64) -> (String, i64) {
 #[tokio::test(start_paused = true)]
 async fn usage_follows_the_pods() {
     let table = PodTable::new();
-    let mut relist = PodRelist::default();
+    let mut relist = table.relist();
     for (name, uid, node) in
         [("web", "u-1", "n1"), ("db", "u-2", "n2"), ("web", "u-3", "n2"), ("new", "u-4", "")]
     {
@@ -109,7 +109,7 @@ async fn usage_follows_the_pods() {
     table.apply(pod("db", "u-5", "n3").as_bytes()).unwrap();
     table.remove("u-2");
     assert_eq!(changed(&table).await, [pods_on("n1", 1), pods_on("n2", 1), pods_on("n3", 1)]);
-    table.replace(PodRelist::default());
+    table.replace(table.relist());
     assert_eq!(changed(&table).await, [pods_on("n1", 0), pods_on("n2", 0), pods_on("n3", 0)]);
 }
 

@@ -27,10 +27,19 @@ pub(super) struct Shared {
 
 /// What a pod has of what is counted by.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Attributes {
+pub(in crate::cluster) struct Attributes {
     /// Of each attribute, in their order; `None` if it lacks it.
     shared: Box<[Option<Shared>]>,
     is_terminating: bool,
+}
+
+impl Attributes {
+    /// What the pod has of these attributes; `None` if it has none of them.
+    pub(in crate::cluster) fn of(pod: &ObjectPod<'_>, by: &[CountedBy]) -> Option<Box<Self>> {
+        let shared: Box<[_]> = by.iter().map(|by| shared(pod, by)).collect();
+        let is_counted = shared.iter().any(Option::is_some);
+        is_counted.then(|| Box::new(Self { shared, is_terminating: pod.is_terminating() }))
+    }
 }
 
 /// A pod in its counts.
@@ -53,7 +62,7 @@ pub(super) struct Counts {
 }
 
 /// The pods of one count.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Count {
     pub(super) sums: Sums,
     pub(super) terminating: i64,
@@ -71,11 +80,13 @@ impl Counts {
         &self.by
     }
 
-    /// What the pod has of each attribute; `None` if it has none.
-    pub(super) fn attributes(&self, pod: &ObjectPod<'_>) -> Option<Box<Attributes>> {
-        let shared: Box<[_]> = self.by.iter().map(|by| shared(pod, by)).collect();
-        let is_counted = shared.iter().any(Option::is_some);
-        is_counted.then(|| Box::new(Attributes { shared, is_terminating: pod.is_terminating() }))
+    /// Replaces all counts by those of a list, by the same attributes.
+    pub(super) fn replace(&mut self, list: Self) {
+        let differ = |node: &&Arc<str>| self.nodes.get(*node) != list.nodes.get(*node);
+        let nodes = self.nodes.keys().chain(list.nodes.keys()).filter(differ).cloned();
+        let touched: Vec<_> = nodes.collect();
+        self.touched.extend(touched);
+        (self.nodes, self.places) = (list.nodes, list.places);
     }
 
     /// Adds a pod on a node with sign 1, or subtracts it with -1.

@@ -212,7 +212,7 @@ fn a_pod_takes_little_memory() {
 enum Event {
     Apply(Value),
     Remove(String),
-    Relist(Vec<Value>),
+    Relist(Vec<Value>, bool),
     /// The gateway binds the pod to the node.
     Assume(&'static str, &'static str),
     /// It could not bind the pod.
@@ -253,7 +253,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => any_uid().prop_map(|uid| Event::Remove(uid.into())),
         3 => (any_uid(), proptest::sample::select(NODES.to_vec())).prop_map(|(uid, node)| Event::Assume(uid, node)),
         2 => any_uid().prop_map(Event::Forget),
-        1 => proptest::collection::vec(any_pod(), 0..6).prop_map(Event::Relist),
+        2 => (proptest::collection::vec(any_pod(), 0..6), any::<bool>())
+            .prop_map(|(pods, same)| Event::Relist(pods, same)),
         3 => Just(Event::Read),
     ]
 }
@@ -300,7 +301,7 @@ fn by_owner(usage: &Usage, owner: &str) -> Vec<(String, u32, u32, Option<Resourc
     let view = TopologyCountView { by: CountedBy::Owner, topology_key: "host".into(), requests: true };
     // Two of the nodes are one domain.
     let domain = |node: &str| Some(if node == "n3" { "n2" } else { NODES.into_iter().find(|it| *it == node)? });
-    let counts = usage.topology_counts(&pod, &view, domain);
+    let counts = usage.topology_counts(&pod, &view, domain).unwrap();
     assert_eq!(counts.omitted_pods, 0);
     let counts = counts.domains.into_iter();
     counts.map(|count| (count.value, count.pods, count.terminating, count.requested)).collect()
@@ -362,12 +363,13 @@ proptest! {
                     usage.remove(&uid);
                     model.pods.remove(&uid);
                 }
-                Event::Relist(list) => {
+                Event::Relist(list, same) => {
                     model.pods = list.iter().map(|pod| (uid(pod), pod.clone())).collect();
                     let json = |uid: &str| Some(model.pods.get(uid)?.to_string().into());
-                    usage.replace(summed(model.pods.values()), json);
-                    let by = Arc::clone(usage.counted_by());
-                    usage.count_by(by, json);
+                    // What is counted may change while a list arrives.
+                    let mut list = if same { usage.relist() } else { Usage::default() };
+                    model.pods.values().for_each(|pod| apply(&mut list, pod));
+                    usage.replace(list, json);
                 }
                 Event::Assume(uid, node) => {
                     if let Some(pod) = model.pods.get(uid).filter(|pod| pod["spec"]["nodeName"] == "") {
@@ -432,9 +434,9 @@ fn pods_are_counted_by_what_is_declared() {
     }
     assert_eq!(counts(&mut usage)["n1"], [[]; 0], "nothing is declared");
     let by: Arc<[CountedBy]> = [CountedBy::Owner, CountedBy::Label("app".into())].into();
-    usage.count_by(by, |uid| {
+    usage.count_by(Arc::clone(&by), |uid| {
         let pod = pods.iter().find(|pod| pod["metadata"]["uid"] == uid)?;
-        Some(pod.to_string().into())
+        Attributes::of(&pod::parse(pod.to_string().as_bytes()).unwrap(), &by)
     });
     let entry = |namespace: &str, value: &str, pods, terminating| {
         (namespace.to_owned(), value.to_owned(), pods, terminating)

@@ -18,14 +18,15 @@ struct Domain {
 }
 
 impl Usage {
-    /// The pods that are like this one in a view. `domain` returns the value of the topology key of a node; pods on nodes
+    /// The pods that are like this one in a view; `None` if pods are not counted by this. `domain` returns the value of the topology key of a node; pods on nodes
     /// without it are not counted. Of extended resources, the sums are those that the pod itself requests.
     pub(in crate::cluster) fn topology_counts<'n>(
         &self,
         pod: &ObjectPod<'_>,
         view: &TopologyCountView,
         domain: impl Fn(&str) -> Option<&'n str>,
-    ) -> TopologyCounts {
+    ) -> Option<TopologyCounts> {
+        self.counted_by().binary_search(&view.by).ok()?;
         let requested: Vec<_> = if view.requests {
             pod.share().requested.others.into_keys().collect()
         } else {
@@ -37,7 +38,7 @@ impl Usage {
                 domains.entry(value).or_default().add(count, &requested);
             }
         }
-        message(domains, view)
+        Some(message(domains, view))
     }
 }
 
