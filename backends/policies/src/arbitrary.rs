@@ -68,7 +68,8 @@ fn affinity() -> impl Strategy<Value = NodeAffinity> {
 
 /// The parts of a pod that belong to its template.
 fn template() -> impl Strategy<Value = PodFacts> {
-    let owner = key().prop_map(|name| OwnerReference { name, ..OwnerReference::default() });
+    let owner = (key(), key());
+    let owner = owner.prop_map(|(name, uid)| OwnerReference { name, uid, ..OwnerReference::default() });
     let toleration = key().prop_map(|key| Toleration { key, ..Toleration::default() });
     let volume = key().prop_map(|name| Volume { claim: name.clone(), name });
     (option::of(owner), vec(toleration, 0..2), vec(volume, 0..2), key(), key(), 0..3).prop_map(
@@ -121,8 +122,16 @@ fn node() -> impl Strategy<Value = TestNode> {
     let amounts = (option::of(resources()), option::of(resources()));
     let usage = (option::of(resources()), option::of(nonzero()))
         .prop_map(|(requested, nonzero)| NodeUsage { requested, nonzero });
-    ("[a-c]", (map(), map(), map()), vec(taint, 0..2), any::<bool>(), amounts, option::of(usage)).prop_map(
-        |(name, (labels, annotations, conditions), taints, unschedulable, (capacity, allocatable), usage)| {
+    let used = (option::of(usage), vec((pod(), 0..3_u32, 0..2_u32), 0..3));
+    ("[a-c]", (map(), map(), map()), vec(taint, 0..2), any::<bool>(), amounts, used).prop_map(
+        |(
+            name,
+            (labels, annotations, conditions),
+            taints,
+            unschedulable,
+            (capacity, allocatable),
+            (usage, pods),
+        )| {
             let facts = NodeFacts {
                 labels,
                 annotations,
@@ -134,7 +143,10 @@ fn node() -> impl Strategy<Value = TestNode> {
                 ..NodeFacts::default()
             };
             let node = TestNode::from_facts(name, facts);
-            usage.into_iter().fold(node, TestNode::usage)
+            let node = usage.into_iter().fold(node, TestNode::usage);
+            pods.iter().fold(node, |node, (pod, running, terminating)| {
+                node.running(pod, *running).terminating(pod, *terminating)
+            })
         },
     )
 }

@@ -1,5 +1,5 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
-//! [`program`] is what the binaries share.
+//! [`program`] is what the binaries share, [`resource`] names and amounts of resources.
 
 #[cfg(test)]
 mod arbitrary;
@@ -8,3 +8,5 @@ pub mod label_rules;
 pub mod node_affinity;
 pub mod node_resources;
 pub mod program;
+mod resource;
+pub mod spread;

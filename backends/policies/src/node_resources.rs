@@ -1,13 +1,12 @@
 //! Refuses nodes that have too little left for a pod, and scores the others by what is requested on them, as
 //! kube-scheduler's plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation` do.
 //!
-//! [`args`] reads the operator's settings, [`resource`] knows names and amounts, [`fit`] refuses, [`allocation`]
-//! scores, [`shape`] is a scoring function that the operator defines.
+//! [`args`] reads the operator's settings, [`fit`] refuses, [`allocation`] scores, [`shape`] is a scoring function that the
+//! operator defines.
 
 mod allocation;
 mod args;
 mod fit;
-mod resource;
 mod shape;
 
 use std::collections::BTreeMap;

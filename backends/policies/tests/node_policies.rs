@@ -5,7 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-const PROGRAMS: [&str; 2] = [env!("CARGO_BIN_EXE_node-resources"), env!("CARGO_BIN_EXE_node-affinity")];
+const PROGRAMS: [&str; 3] =
+    [env!("CARGO_BIN_EXE_node-resources"), env!("CARGO_BIN_EXE_node-affinity"), env!("CARGO_BIN_EXE_spread")];
 
 #[test]
 fn exit_codes_tell_bad_usage_from_a_failed_start() {

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 use crate::{
     ArgsError, BindFailed, DeclarationError, NotReady, View,
     node::row::Unreadable,
-    reads::values::{Mismatch, RowMismatch},
+    reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
 };
 
@@ -41,6 +41,8 @@ pub(crate) enum CallError {
     RowValues { form: &'static str, position: usize, source: RowMismatch },
     #[error("pod.facts.{0}")]
     PodValues(Mismatch),
+    #[error("pod.topology_counts{0}")]
+    TopologyCounts(TopologyMismatch),
     #[error("candidates[{candidate}].victims[{victim}].pod.facts.{source}")]
     VictimValues { candidate: usize, victim: usize, source: Mismatch },
     #[error(
@@ -98,6 +100,7 @@ impl CallError {
             | Self::Row { .. }
             | Self::RowValues { .. }
             | Self::PodValues(_)
+            | Self::TopologyCounts(_)
             | Self::VictimValues { .. }
             | Self::Broken { .. }
             | Self::View { .. }

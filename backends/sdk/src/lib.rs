@@ -32,6 +32,7 @@
 //! - [`Info`] declares a policy, in one place: verbs, the view of a node that it needs, its [`Scale`].
 //! - [`Reads`] declares what a verb reads of pods and nodes; nothing else is sent.
 //! - [`Node::pods_like`] counts the pods on a node that are like the pod, by what [`Reads::pods_by`] declares.
+//! - [`Pod::pods_like`] counts those in the cluster by topology, as [`Reads::pods_by_topology`] declares.
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
@@ -86,9 +87,9 @@ pub use self::{
     candidate::{Candidate, Eviction, Victim},
     info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
     node::{Node, Nodes, PodCount, PodsLike},
-    pod::Pod,
+    pod::{Domains, Pod},
     policy::Policy,
-    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads},
+    reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, serve},
     telemetry::{Telemetry, TelemetryError},

@@ -1,4 +1,7 @@
-//! The pod of a call as a policy sees it: a borrowed view over the request.
+//! The pod of a call as a policy sees it: a borrowed view over the request. [`domains`] are the pods in the cluster that
+//! are like it.
+
+mod domains;
 
 use std::collections::BTreeMap;
 
@@ -7,14 +10,15 @@ use extender_policy_api::v1alpha1::{
     NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
 };
 
+pub use self::domains::Domains;
 use crate::{
-    PodKey, PodPart, PodPrefix,
+    PodKey, PodPart, PodPrefix, TopologyKey,
     reads::{
         Map,
         access::Access,
         keys::Place,
         layout::Fields,
-        values::{self, Mismatch},
+        values::{self, Mismatch, TopologyMismatch},
     },
 };
 
@@ -44,6 +48,11 @@ pub(crate) fn check(pod: &api::Pod, fields: &Fields) -> Result<(), Mismatch> {
     let counts = fields.counts();
     values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
     values::check_annotations(facts.annotation_values.len(), facts.absent_annotations.iter().copied(), counts)
+}
+
+/// Checks the counts by topology of the pod to be placed; victims have none.
+pub(crate) fn check_counts(pod: &api::Pod, fields: &Fields) -> Result<(), TopologyMismatch> {
+    values::check_topologies(&pod.topology_counts, fields.topologies())
 }
 
 impl<'a> Pod<'a> {
@@ -213,6 +222,24 @@ impl<'a> Pod<'a> {
     pub fn scheduler_name(&self) -> Option<&'a str> {
         self.access.part(PodPart::SchedulerName);
         given(&self.facts.scheduler_name)
+    }
+
+    /// The pods in the cluster that are like this one: with the same owner, namespace, value of the label or priority
+    /// class, added up by topology, as the key declares. `None` if the pod lacks that: a pod without a controller has no
+    /// siblings. Only of the pod to be placed.
+    ///
+    /// Pods count from when they are bound until they have ended or are deleted; the pod of a call is none of them, and
+    /// neither are pods on nodes without the label. The counts lag behind like those of
+    /// [`Node::pods_like`](crate::Node::pods_like). For many nodes it is cheaper to call this once, in
+    /// [`Policy::filter_all`](crate::Policy::filter_all).
+    #[track_caller]
+    pub fn pods_like(&self, key: &TopologyKey) -> Option<Domains<'a>> {
+        let TopologyKey(topology) = key;
+        let counted = self.access.topology(topology);
+        let attribute = topology.by.of(self)?;
+        // A victim has no counts, and verbs with victims declare none.
+        let counts = self.message.topology_counts.get(counted.position)?;
+        Some(Domains::new(counted, attribute, counts))
     }
 
     /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.

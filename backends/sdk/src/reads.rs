@@ -1,9 +1,11 @@
 //! What a verb reads of pods and nodes, declared once. [`key`] is what the policy reads with, [`keys`] collects the
-//! keys of one map, [`parts`] are read as a whole, [`pods`] is by what the pods on nodes are counted, [`layout`] turns
-//! the declaration into positions and into the contract's message, [`access`] enforces it, [`values`] checks what comes with a request, [`sent`] and
-//! [`running`] are what the gateway sends.
+//! keys of one map, [`parts`] are read as a whole, [`pods`] is by what the pods on nodes are counted, [`topology`] by what
+//! those in the cluster are, [`layout`] turns the declaration into positions and into the contract's message, [`access`]
+//! enforces it, [`values`] checks what comes with a request, [`sent`], [`running`] and [`cluster`] are what the gateway
+//! sends.
 
 pub(crate) mod access;
+pub(crate) mod cluster;
 mod key;
 pub(crate) mod keys;
 pub(crate) mod layout;
@@ -11,6 +13,7 @@ mod parts;
 pub(crate) mod pods;
 pub(crate) mod running;
 pub(crate) mod sent;
+pub(crate) mod topology;
 pub(crate) mod values;
 
 use std::sync::Arc;
@@ -20,11 +23,13 @@ pub use self::{
     key::{NodeKey, NodePrefix, PodKey, PodPrefix},
     parts::{NodePart, PodPart},
     pods::{PodsBy, PodsKey},
+    topology::TopologyKey,
 };
 use self::{
     keys::Keys,
     parts::Parts,
     pods::{Counted, Sums},
+    topology::{Topologies, Topology},
 };
 
 /// The longest key and prefix of the contract, in bytes: the longest key of an annotation.
@@ -89,6 +94,8 @@ struct Declared {
     annotations: Keys,
     /// Of nodes alone: how the pods on them are counted.
     pods: Counted,
+    /// Of the pod to be placed alone: how the pods in the cluster that are like it are counted.
+    topologies: Topologies,
 }
 
 impl Declared {
@@ -215,8 +222,91 @@ impl Reads {
         self.counted(by, Sums::Requests)
     }
 
+    /// The pods in the cluster that are like the pod, added up by the value of a label of nodes, such as
+    /// `topology.kubernetes.io/zone`; with an empty topology key, the pods on all nodes of the cluster. Declares the
+    /// attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only; the gateway
+    /// must watch pods, and know the nodes from more than the calls.
+    ///
+    /// The counts are those of the whole cluster, also of nodes that are not part of the call, at the moment of the call.
+    /// So the answer for a node depends on the pod, the counts that come with it, and that node: the verb is
+    /// [per node](crate::Verb::per_node). It may be [pure](crate::Verb::pure), but each change of a count begins a new
+    /// class of pods, for which nothing is cached yet. Like those of [`pods_by`](Self::pods_by), the counts lag behind
+    /// what kube-scheduler assumes.
+    ///
+    /// ```
+    /// use extender_policy_sdk::testing::{self, TestNode, TestPod};
+    /// use extender_policy_sdk::{Info, Node, Pod, Policy, PodsBy, Reads, TopologyKey, Verb, Verdict};
+    ///
+    /// /// At most 2 pods of an owner in a rack.
+    /// struct Apart {
+    ///     reads: Reads,
+    ///     racks: TopologyKey,
+    /// }
+    ///
+    /// impl Apart {
+    ///     fn new() -> Self {
+    ///         let mut reads = Reads::new();
+    ///         let racks = reads.pods_by_topology(PodsBy::Owner, "rack");
+    ///         Self { reads, racks }
+    ///     }
+    /// }
+    ///
+    /// impl Policy for Apart {
+    ///     fn info(&self) -> Info {
+    ///         Info::new("apart", "1.0.0").filters(Verb::per_node().reads(&self.reads))
+    ///     }
+    ///
+    ///     fn filter(&self, pod: &Pod, node: &Node) -> Verdict {
+    ///         let Some(racks) = pod.pods_like(&self.racks) else { return Verdict::Accept };
+    ///         match racks.of(node) {
+    ///             None => Verdict::reject("node is in no rack"),
+    ///             Some(like) if like.at_most() >= 2 => Verdict::reject("rack has 2 pods of the owner"),
+    ///             Some(_) => Verdict::Accept,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let pod = TestPod::new("shop").owner("web");
+    /// let nodes = [
+    ///     TestNode::new("a").label("rack", "r1").running(&pod, 2),
+    ///     TestNode::new("b").label("rack", "r1"),
+    ///     TestNode::new("c").label("rack", "r2").running(&pod, 1),
+    /// ];
+    /// let refused = testing::filter(Apart::new(), &pod, &nodes).unwrap();
+    /// let refused: Vec<_> = refused.iter().map(|(node, _)| node.as_str()).collect();
+    /// assert_eq!(refused, ["a", "b"]);
+    /// ```
+    pub fn pods_by_topology(&mut self, by: PodsBy, topology_key: impl Into<Arc<str>>) -> TopologyKey {
+        self.added_up(Topology { by, key: topology_key.into() }, Sums::Unread)
+    }
+
+    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested).
+    pub fn pods_and_requests_by_topology(
+        &mut self,
+        by: PodsBy,
+        topology_key: impl Into<Arc<str>>,
+    ) -> TopologyKey {
+        self.added_up(Topology { by, key: topology_key.into() }, Sums::Requests)
+    }
+
     fn counted(&mut self, by: PodsBy, sums: Sums) -> PodsKey {
-        match &by {
+        self.attribute(&by);
+        self.node.pods.insert(by.clone(), sums);
+        PodsKey(by)
+    }
+
+    fn added_up(&mut self, topology: Topology, sums: Sums) -> TopologyKey {
+        self.attribute(&topology.by);
+        // A wrong key is reported once, as a mistake of the count.
+        let is_label = !topology.key.is_empty() && topology.has_valid_key();
+        let label = is_label.then(|| self.node_label(Arc::clone(&topology.key)));
+        self.pod.topologies.insert(topology.clone(), sums, label);
+        TopologyKey(topology)
+    }
+
+    /// What pods are counted by, of the pod to be placed.
+    fn attribute(&mut self, by: &PodsBy) {
+        match by {
             PodsBy::Owner => self.pod.parts.insert(PodPart::Owner),
             PodsBy::Namespace => self.pod.parts.insert(PodPart::Namespace),
             PodsBy::Label(key) => {
@@ -228,8 +318,6 @@ impl Reads {
             }
             PodsBy::PriorityClass => self.pod.parts.insert(PodPart::PriorityClass),
         }
-        self.node.pods.insert(by.clone(), sums);
-        PodsKey(by)
     }
 
     /// Everything that can be declared, with the same counts of pods: without a declaration there are none. The
@@ -244,12 +332,18 @@ impl Reads {
             }
         }
         all.node.pods = self.node.pods.clone();
+        all.pod.topologies = self.pod.topologies.clone();
         all
     }
 
-    /// Whether pods on nodes are counted.
+    /// Whether pods are counted, on nodes or in the cluster.
     pub(crate) fn counts_pods(&self) -> bool {
-        !self.node.pods.is_empty()
+        !self.node.pods.is_empty() || self.counts_topologies()
+    }
+
+    /// Whether pods in the cluster are counted.
+    pub(crate) fn counts_topologies(&self) -> bool {
+        !self.pod.topologies.is_empty()
     }
 
     /// Whether the name, the UID or the claims of one pod are read.
@@ -272,7 +366,8 @@ impl Reads {
                 "there are {count} keys and prefixes; expected at most {most}, use a prefix for several keys"
             )
         });
-        texts.chain(too_many).chain(self.node.pods.mistakes()).collect()
+        let counts = self.node.pods.mistakes().chain(self.pod.topologies.mistakes());
+        texts.chain(too_many).chain(counts).collect()
     }
 
     fn maps(&self) -> [(&'static str, &Keys); 4] {

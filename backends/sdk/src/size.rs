@@ -28,6 +28,16 @@ const fn first_victims() -> usize {
     4 * size_of::<api::Victim>()
 }
 
+/// The same for domains of counts by topology.
+const fn first_domains() -> usize {
+    4 * size_of::<api::DomainCount>()
+}
+
+/// The smallest allocation of a `BTreeMap` of amounts: a node has room for eleven entries.
+const fn first_amounts() -> usize {
+    12 * (size_of::<String>() + size_of::<i64>())
+}
+
 /// A key and a value in a `BTreeMap`, the nodes of which are at least half full.
 const MAP_ENTRY: usize = 4 * size_of::<String>();
 
@@ -170,7 +180,12 @@ const POD: Shape = &[
             numbers(17, listed::<u32>()),
         ],
     ),
+    messages(4, listed::<api::TopologyCounts>() + first_domains(), TOPOLOGY_COUNTS),
 ];
+
+/// Most sums have one extended resource or none.
+const TOPOLOGY_COUNTS: Shape =
+    &[messages(1, listed::<api::DomainCount>(), &[message(4, &[plain(5, first_amounts())])])];
 
 const NODE_AFFINITY: Shape = &[
     message(1, &[messages(1, listed::<api::NodeSelectorTerm>(), SELECTOR_TERM)]),

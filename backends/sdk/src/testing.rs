@@ -33,7 +33,7 @@ use crate::{
     Backend, Bind, Policy, answer,
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
-    reads::{layout::Fields, running::Running},
+    reads::{cluster::ClusterNode, layout::Fields, running::Running},
     request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
     table::Tables,
 };
@@ -71,7 +71,8 @@ impl TestNode {
     }
 
     /// With this many pods like this one on it, besides those that are there already. A verb that counts pods gets the
-    /// counts that the gateway would send; the [usage](Self::usage) stays as it is.
+    /// counts that the gateway would send for a cluster of the nodes of the call; the [usage](Self::usage) stays as it
+    /// is.
     pub fn running(self, pod: &TestPod, pods: u32) -> Self {
         self.with(Running { pod: pod.pod.clone(), pods, terminating: 0 })
     }
@@ -84,6 +85,10 @@ impl TestNode {
     fn with(mut self, pods: Running) -> Self {
         self.pods.push(pods);
         self
+    }
+
+    fn in_cluster(&self) -> ClusterNode<'_> {
+        ClusterNode { facts: self.row.facts.as_ref(), pods: &self.pods }
     }
 
     /// What the gateway sends of it to a verb.
@@ -141,6 +146,13 @@ impl TestPod {
     pub fn node_affinity(mut self, affinity: api::NodeAffinity) -> Self {
         self.facts().node_affinity = Some(affinity);
         self
+    }
+
+    /// What the gateway sends of it to a verb, to be placed on one of these nodes.
+    fn sent(&self, fields: &Fields, nodes: &[TestNode]) -> api::Pod {
+        let cluster: Vec<_> = nodes.iter().map(TestNode::in_cluster).collect();
+        let topology_counts = fields.topology_counts(&self.pod, &cluster);
+        api::Pod { topology_counts, ..fields.pod(&self.pod) }
     }
 
     fn facts(&mut self) -> &mut PodFacts {
@@ -342,7 +354,7 @@ impl Asked {
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Ok(Self {
             call: Some(api::Call { purpose, reads, ..api::Call::default() }),
-            pod: Some(fields.map_or_else(|| pod.pod.clone(), |fields| fields.pod(&pod.pod))),
+            pod: Some(fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes))),
             nodes: Some(Nodes { count, form: Some(Form::Rows(NodeRows { rows })) }),
         })
     }

@@ -23,6 +23,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What the pods of one PodCount have in common. Pods that do not have it are not counted.
+type PodCountBy int32
+
+const (
+	// Rejected.
+	PodCountBy_POD_COUNT_BY_UNSPECIFIED PodCountBy = 0
+	// The UID of the owner that is the controller.
+	PodCountBy_POD_COUNT_BY_OWNER PodCountBy = 1
+	// metadata.namespace.
+	PodCountBy_POD_COUNT_BY_NAMESPACE PodCountBy = 2
+	// The namespace and the value of a label.
+	PodCountBy_POD_COUNT_BY_LABEL PodCountBy = 3
+	// spec.priorityClassName.
+	PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME PodCountBy = 4
+)
+
+// Enum value maps for PodCountBy.
+var (
+	PodCountBy_name = map[int32]string{
+		0: "POD_COUNT_BY_UNSPECIFIED",
+		1: "POD_COUNT_BY_OWNER",
+		2: "POD_COUNT_BY_NAMESPACE",
+		3: "POD_COUNT_BY_LABEL",
+		4: "POD_COUNT_BY_PRIORITY_CLASS_NAME",
+	}
+	PodCountBy_value = map[string]int32{
+		"POD_COUNT_BY_UNSPECIFIED":         0,
+		"POD_COUNT_BY_OWNER":               1,
+		"POD_COUNT_BY_NAMESPACE":           2,
+		"POD_COUNT_BY_LABEL":               3,
+		"POD_COUNT_BY_PRIORITY_CLASS_NAME": 4,
+	}
+)
+
+func (x PodCountBy) Enum() *PodCountBy {
+	p := new(PodCountBy)
+	*p = x
+	return p
+}
+
+func (x PodCountBy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PodCountBy) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+}
+
+func (PodCountBy) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+}
+
+func (x PodCountBy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PodCountBy.Descriptor instead.
+func (PodCountBy) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+}
+
 // The parts of a pod besides labels and annotations.
 type PodPart int32
 
@@ -90,11 +151,11 @@ func (x PodPart) String() string {
 }
 
 func (PodPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
 }
 
 func (PodPart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
 }
 
 func (x PodPart) Number() protoreflect.EnumNumber {
@@ -103,7 +164,7 @@ func (x PodPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodPart.Descriptor instead.
 func (PodPart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
 }
 
 // The parts of a node besides labels and annotations.
@@ -151,11 +212,11 @@ func (x NodePart) String() string {
 }
 
 func (NodePart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
 }
 
 func (NodePart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
 }
 
 func (x NodePart) Number() protoreflect.EnumNumber {
@@ -164,7 +225,7 @@ func (x NodePart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodePart.Descriptor instead.
 func (NodePart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
 }
 
 // The verbs of PolicyService.
@@ -208,11 +269,11 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
 }
 
 func (x Verb) Number() protoreflect.EnumNumber {
@@ -221,7 +282,7 @@ func (x Verb) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
 }
 
 // The content of a NodeRow.
@@ -265,11 +326,11 @@ func (x NodeView) String() string {
 }
 
 func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
 }
 
 func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
 }
 
 func (x NodeView) Number() protoreflect.EnumNumber {
@@ -278,7 +339,7 @@ func (x NodeView) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeView.Descriptor instead.
 func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 // What the verdict about one node depends on.
@@ -318,11 +379,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -331,7 +392,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -379,11 +440,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -392,7 +453,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
 }
 
 type GetInfoRequest struct {
@@ -822,9 +883,14 @@ type PodReads struct {
 	// OPTIONAL. Absent: none.
 	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
 	// OPTIONAL. Absent: none.
-	Annotations   *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Annotations *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OPTIONAL. The pods in the cluster that are like the pod, added up by topology, in ascending order of `by`, then of the
+	// bytes of `label`, then of `topology_key`, each triple once, at most 8. Pod.topology_counts has one entry for each, in
+	// this order. Only for Filter and Score. A gateway that does not watch pods, or that has no source of nodes besides the
+	// calls, rejects the verb with a message. Absent: none.
+	TopologyCounts []*TopologyCountReads `protobuf:"bytes,4,rep,name=topology_counts,json=topologyCounts,proto3" json:"topology_counts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PodReads) Reset() {
@@ -878,7 +944,14 @@ func (x *PodReads) GetAnnotations() *MapReads {
 	return nil
 }
 
-// What a verb reads of a node. VerbInfo.usage adds the usage.
+func (x *PodReads) GetTopologyCounts() []*TopologyCountReads {
+	if x != nil {
+		return x.TopologyCounts
+	}
+	return nil
+}
+
+// What a verb reads of a node and of the pods on it. VerbInfo.usage adds the usage.
 type NodeReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Each once. Absent: none.
@@ -886,7 +959,11 @@ type NodeReads struct {
 	// OPTIONAL. Absent: none.
 	Labels *MapReads `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
 	// OPTIONAL. Absent: none.
-	Annotations   *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	Annotations *MapReads `protobuf:"bytes,3,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OPTIONAL. By what the pods on a node are counted, in ascending order of `by`, then of the bytes of `label`,
+	// each pair once, at most 8. NodeRow.pod_counts has one entry for each, in this order. A gateway that does
+	// not watch pods rejects the verb with a message. Absent: none.
+	PodCounts     []*PodCountReads `protobuf:"bytes,4,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -942,6 +1019,151 @@ func (x *NodeReads) GetAnnotations() *MapReads {
 	return nil
 }
 
+func (x *NodeReads) GetPodCounts() []*PodCountReads {
+	if x != nil {
+		return x.PodCounts
+	}
+	return nil
+}
+
+// By what the pods on a node are counted.
+type PodCountReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
+	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label, at most 317 bytes.
+	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// OPTIONAL. PodCount.requested is read, too. False: it is not sent.
+	Requests      bool `protobuf:"varint,3,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodCountReads) Reset() {
+	*x = PodCountReads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodCountReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodCountReads) ProtoMessage() {}
+
+func (x *PodCountReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodCountReads.ProtoReflect.Descriptor instead.
+func (*PodCountReads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PodCountReads) GetBy() PodCountBy {
+	if x != nil {
+		return x.By
+	}
+	return PodCountBy_POD_COUNT_BY_UNSPECIFIED
+}
+
+func (x *PodCountReads) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *PodCountReads) GetRequests() bool {
+	if x != nil {
+		return x.Requests
+	}
+	return false
+}
+
+// How the pods that are like the pod to be placed are added up.
+type TopologyCountReads struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. What they have in common with it.
+	By PodCountBy `protobuf:"varint,1,opt,name=by,proto3,enum=extender.policy.v1alpha1.PodCountBy" json:"by,omitempty"`
+	// REQUIRED with POD_COUNT_BY_LABEL, otherwise absent. The key of the label of pods, at most 317 bytes.
+	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// OPTIONAL. The key of a label of nodes, such as topology.kubernetes.io/zone, at most 317 bytes: the pods on all nodes
+	// with the same value are added up. Absent: the pods on all nodes of the cluster are.
+	TopologyKey string `protobuf:"bytes,3,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
+	// OPTIONAL. DomainCount.requested is read, too. False: it is not sent.
+	Requests      bool `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyCountReads) Reset() {
+	*x = TopologyCountReads{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyCountReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyCountReads) ProtoMessage() {}
+
+func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyCountReads.ProtoReflect.Descriptor instead.
+func (*TopologyCountReads) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TopologyCountReads) GetBy() PodCountBy {
+	if x != nil {
+		return x.By
+	}
+	return PodCountBy_POD_COUNT_BY_UNSPECIFIED
+}
+
+func (x *TopologyCountReads) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *TopologyCountReads) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
+func (x *TopologyCountReads) GetRequests() bool {
+	if x != nil {
+		return x.Requests
+	}
+	return false
+}
+
 // The labels or annotations that a verb reads.
 type MapReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -957,7 +1179,7 @@ type MapReads struct {
 
 func (x *MapReads) Reset() {
 	*x = MapReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1191,7 @@ func (x *MapReads) String() string {
 func (*MapReads) ProtoMessage() {}
 
 func (x *MapReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1204,7 @@ func (x *MapReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
 func (*MapReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MapReads) GetKeys() []string {
@@ -1042,18 +1264,37 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x05Reads\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x124\n" +
 	"\x03pod\x18\x02 \x01(\v2\".extender.policy.v1alpha1.PodReadsR\x03pod\x127\n" +
-	"\x04node\x18\x03 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x04node\"\xc5\x01\n" +
+	"\x04node\x18\x03 \x01(\v2#.extender.policy.v1alpha1.NodeReadsR\x04node\"\x9c\x02\n" +
 	"\bPodReads\x127\n" +
 	"\x05parts\x18\x01 \x03(\x0e2!.extender.policy.v1alpha1.PodPartR\x05parts\x12:\n" +
 	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
-	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\"\xc7\x01\n" +
+	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\x12U\n" +
+	"\x0ftopology_counts\x18\x04 \x03(\v2,.extender.policy.v1alpha1.TopologyCountReadsR\x0etopologyCounts\"\x8f\x02\n" +
 	"\tNodeReads\x128\n" +
 	"\x05parts\x18\x01 \x03(\x0e2\".extender.policy.v1alpha1.NodePartR\x05parts\x12:\n" +
 	"\x06labels\x18\x02 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\x06labels\x12D\n" +
-	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\":\n" +
+	"\vannotations\x18\x03 \x01(\v2\".extender.policy.v1alpha1.MapReadsR\vannotations\x12F\n" +
+	"\n" +
+	"pod_counts\x18\x04 \x03(\v2'.extender.policy.v1alpha1.PodCountReadsR\tpodCounts\"w\n" +
+	"\rPodCountReads\x124\n" +
+	"\x02by\x18\x01 \x01(\x0e2$.extender.policy.v1alpha1.PodCountByR\x02by\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12\x1a\n" +
+	"\brequests\x18\x03 \x01(\bR\brequests\"\x9f\x01\n" +
+	"\x12TopologyCountReads\x124\n" +
+	"\x02by\x18\x01 \x01(\x0e2$.extender.policy.v1alpha1.PodCountByR\x02by\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x12!\n" +
+	"\ftopology_key\x18\x03 \x01(\tR\vtopologyKey\x12\x1a\n" +
+	"\brequests\x18\x04 \x01(\bR\brequests\":\n" +
 	"\bMapReads\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xda\x02\n" +
+	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\x9c\x01\n" +
+	"\n" +
+	"PodCountBy\x12\x1c\n" +
+	"\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12POD_COUNT_BY_OWNER\x10\x01\x12\x1a\n" +
+	"\x16POD_COUNT_BY_NAMESPACE\x10\x02\x12\x16\n" +
+	"\x12POD_COUNT_BY_LABEL\x10\x03\x12$\n" +
+	" POD_COUNT_BY_PRIORITY_CLASS_NAME\x10\x04*\xda\x02\n" +
 	"\aPodPart\x12\x18\n" +
 	"\x14POD_PART_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POD_PART_IDENTITY\x10\x01\x12\x16\n" +
@@ -1113,43 +1354,50 @@ func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
-	(PodPart)(0),            // 0: extender.policy.v1alpha1.PodPart
-	(NodePart)(0),           // 1: extender.policy.v1alpha1.NodePart
-	(Verb)(0),               // 2: extender.policy.v1alpha1.Verb
-	(NodeView)(0),           // 3: extender.policy.v1alpha1.NodeView
-	(Scope)(0),              // 4: extender.policy.v1alpha1.Scope
-	(Normalization)(0),      // 5: extender.policy.v1alpha1.Normalization
-	(*GetInfoRequest)(nil),  // 6: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil), // 7: extender.policy.v1alpha1.GetInfoResponse
-	(*VerbInfo)(nil),        // 8: extender.policy.v1alpha1.VerbInfo
-	(*Reads)(nil),           // 9: extender.policy.v1alpha1.Reads
-	(*PodReads)(nil),        // 10: extender.policy.v1alpha1.PodReads
-	(*NodeReads)(nil),       // 11: extender.policy.v1alpha1.NodeReads
-	(*MapReads)(nil),        // 12: extender.policy.v1alpha1.MapReads
+	(PodCountBy)(0),            // 0: extender.policy.v1alpha1.PodCountBy
+	(PodPart)(0),               // 1: extender.policy.v1alpha1.PodPart
+	(NodePart)(0),              // 2: extender.policy.v1alpha1.NodePart
+	(Verb)(0),                  // 3: extender.policy.v1alpha1.Verb
+	(NodeView)(0),              // 4: extender.policy.v1alpha1.NodeView
+	(Scope)(0),                 // 5: extender.policy.v1alpha1.Scope
+	(Normalization)(0),         // 6: extender.policy.v1alpha1.Normalization
+	(*GetInfoRequest)(nil),     // 7: extender.policy.v1alpha1.GetInfoRequest
+	(*GetInfoResponse)(nil),    // 8: extender.policy.v1alpha1.GetInfoResponse
+	(*VerbInfo)(nil),           // 9: extender.policy.v1alpha1.VerbInfo
+	(*Reads)(nil),              // 10: extender.policy.v1alpha1.Reads
+	(*PodReads)(nil),           // 11: extender.policy.v1alpha1.PodReads
+	(*NodeReads)(nil),          // 12: extender.policy.v1alpha1.NodeReads
+	(*PodCountReads)(nil),      // 13: extender.policy.v1alpha1.PodCountReads
+	(*TopologyCountReads)(nil), // 14: extender.policy.v1alpha1.TopologyCountReads
+	(*MapReads)(nil),           // 15: extender.policy.v1alpha1.MapReads
 }
 var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	8,  // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	2,  // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	3,  // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	4,  // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	5,  // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	9,  // 5: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
-	10, // 6: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
-	11, // 7: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
-	0,  // 8: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
-	12, // 9: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	12, // 10: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	1,  // 11: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
-	12, // 12: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	12, // 13: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	9,  // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
+	3,  // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
+	4,  // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
+	5,  // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
+	6,  // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
+	10, // 5: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
+	11, // 6: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
+	12, // 7: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
+	1,  // 8: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
+	15, // 9: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	15, // 10: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	14, // 11: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
+	2,  // 12: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
+	15, // 13: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	15, // 14: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	13, // 15: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
+	0,  // 16: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	0,  // 17: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_info_proto_init() }
@@ -1163,8 +1411,8 @@ func file_extender_policy_v1alpha1_info_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   7,
+			NumEnums:      7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

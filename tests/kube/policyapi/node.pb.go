@@ -255,7 +255,10 @@ type NodeRow struct {
 	// NODE_VIEW_FACTS_AND_RAW.
 	RawJson []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
 	// OPTIONAL. Only if VerbInfo.usage is set. Absent: not known.
-	Usage         *NodeUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *NodeUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	// OPTIONAL. The pods on the node, counted as Reads.node.pod_counts declares: exactly as many entries, in the
+	// same order. They lag behind like the usage.
+	PodCounts     []*PodCounts `protobuf:"bytes,5,rep,name=pod_counts,json=podCounts,proto3" json:"pod_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +321,154 @@ func (x *NodeRow) GetUsage() *NodeUsage {
 	return nil
 }
 
+func (x *NodeRow) GetPodCounts() []*PodCounts {
+	if x != nil {
+		return x.PodCounts
+	}
+	return nil
+}
+
+// The pods that are bound to a node and have not ended, counted by one of the declared attributes.
+type PodCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. In ascending order of the bytes of `namespace`, then of `value`; each pair once. At most 512: of
+	// more, those with the most pods. Absent: none.
+	Counts []*PodCount `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	// OPTIONAL. The pods whose count is left out because there are too many, or because its value is longer than 253
+	// bytes. Absent: none.
+	OmittedPods   uint32 `protobuf:"varint,2,opt,name=omitted_pods,json=omittedPods,proto3" json:"omitted_pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodCounts) Reset() {
+	*x = PodCounts{}
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodCounts) ProtoMessage() {}
+
+func (x *PodCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
+func (*PodCounts) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PodCounts) GetCounts() []*PodCount {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *PodCounts) GetOmittedPods() uint32 {
+	if x != nil {
+		return x.OmittedPods
+	}
+	return 0
+}
+
+// Pods of one owner, one namespace, one value of a label, or one priority class.
+type PodCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. The pods' namespace. Only with POD_COUNT_BY_LABEL.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// OPTIONAL. The owner's UID, the namespace, the label's value, or the name of the priority class.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// REQUIRED. How many pods, at least 1.
+	Pods uint32 `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	// OPTIONAL. How many of them are being deleted (metadata.deletionTimestamp). kube-scheduler does not count these for
+	// topology spread constraints. Absent: none.
+	Terminating uint32 `protobuf:"varint,4,opt,name=terminating,proto3" json:"terminating,omitempty"`
+	// OPTIONAL. Sums of the effective requests of the pods; of extended resources those that the node reports. `pods` is
+	// 0. Only if PodCountReads.requests is set. Absent: nothing.
+	Requested     *Resources `protobuf:"bytes,5,opt,name=requested,proto3" json:"requested,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodCount) Reset() {
+	*x = PodCount{}
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodCount) ProtoMessage() {}
+
+func (x *PodCount) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodCount.ProtoReflect.Descriptor instead.
+func (*PodCount) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PodCount) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PodCount) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PodCount) GetPods() uint32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *PodCount) GetTerminating() uint32 {
+	if x != nil {
+		return x.Terminating
+	}
+	return 0
+}
+
+func (x *PodCount) GetRequested() *Resources {
+	if x != nil {
+		return x.Requested
+	}
+	return nil
+}
+
 // The requests of the pods on a node. They lag behind kube-scheduler's own view by the time that a Binding
 // needs through the apiserver and the watch, usually some milliseconds: no basis for exclusive allocation.
 type NodeUsage struct {
@@ -333,7 +484,7 @@ type NodeUsage struct {
 
 func (x *NodeUsage) Reset() {
 	*x = NodeUsage{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +496,7 @@ func (x *NodeUsage) String() string {
 func (*NodeUsage) ProtoMessage() {}
 
 func (x *NodeUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +509,7 @@ func (x *NodeUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUsage.ProtoReflect.Descriptor instead.
 func (*NodeUsage) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeUsage) GetRequested() *Resources {
@@ -411,7 +562,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +574,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +587,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeFacts) GetLabels() map[string]string {
@@ -531,7 +682,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +694,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +707,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Taint) GetKey() string {
@@ -596,12 +747,23 @@ const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
 	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x19\n" +
 	"\bat_least\x18\x02 \x01(\x04R\aatLeast\x12\x10\n" +
 	"\x03ids\x18\x03 \x03(\rR\x03ids\x125\n" +
-	"\x04rows\x18\x04 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\xae\x01\n" +
+	"\x04rows\x18\x04 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\xf2\x01\n" +
 	"\aNodeRow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\x05facts\x18\x02 \x01(\v2#.extender.policy.v1alpha1.NodeFactsR\x05facts\x12\x19\n" +
 	"\braw_json\x18\x03 \x01(\fR\arawJson\x129\n" +
-	"\x05usage\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\x05usage\"\x8b\x01\n" +
+	"\x05usage\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\x05usage\x12B\n" +
+	"\n" +
+	"pod_counts\x18\x05 \x03(\v2#.extender.policy.v1alpha1.PodCountsR\tpodCounts\"j\n" +
+	"\tPodCounts\x12:\n" +
+	"\x06counts\x18\x01 \x03(\v2\".extender.policy.v1alpha1.PodCountR\x06counts\x12!\n" +
+	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\xb7\x01\n" +
+	"\bPodCount\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\rR\x04pods\x12 \n" +
+	"\vterminating\x18\x04 \x01(\rR\vterminating\x12A\n" +
+	"\trequested\x18\x05 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\"\x8b\x01\n" +
 	"\tNodeUsage\x12A\n" +
 	"\trequested\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\x12;\n" +
 	"\anonzero\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NonZeroR\anonzero\"\xc6\x06\n" +
@@ -647,41 +809,46 @@ func file_extender_policy_v1alpha1_node_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_node_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_extender_policy_v1alpha1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_extender_policy_v1alpha1_node_proto_goTypes = []any{
 	(*Nodes)(nil),     // 0: extender.policy.v1alpha1.Nodes
 	(*NodeRows)(nil),  // 1: extender.policy.v1alpha1.NodeRows
 	(*NodeRef)(nil),   // 2: extender.policy.v1alpha1.NodeRef
 	(*NodeRow)(nil),   // 3: extender.policy.v1alpha1.NodeRow
-	(*NodeUsage)(nil), // 4: extender.policy.v1alpha1.NodeUsage
-	(*NodeFacts)(nil), // 5: extender.policy.v1alpha1.NodeFacts
-	(*Taint)(nil),     // 6: extender.policy.v1alpha1.Taint
-	nil,               // 7: extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	nil,               // 8: extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	nil,               // 9: extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	(*Resources)(nil), // 10: extender.policy.v1alpha1.Resources
-	(*NonZero)(nil),   // 11: extender.policy.v1alpha1.NonZero
+	(*PodCounts)(nil), // 4: extender.policy.v1alpha1.PodCounts
+	(*PodCount)(nil),  // 5: extender.policy.v1alpha1.PodCount
+	(*NodeUsage)(nil), // 6: extender.policy.v1alpha1.NodeUsage
+	(*NodeFacts)(nil), // 7: extender.policy.v1alpha1.NodeFacts
+	(*Taint)(nil),     // 8: extender.policy.v1alpha1.Taint
+	nil,               // 9: extender.policy.v1alpha1.NodeFacts.LabelsEntry
+	nil,               // 10: extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
+	nil,               // 11: extender.policy.v1alpha1.NodeFacts.ConditionsEntry
+	(*Resources)(nil), // 12: extender.policy.v1alpha1.Resources
+	(*NonZero)(nil),   // 13: extender.policy.v1alpha1.NonZero
 }
 var file_extender_policy_v1alpha1_node_proto_depIdxs = []int32{
 	1,  // 0: extender.policy.v1alpha1.Nodes.rows:type_name -> extender.policy.v1alpha1.NodeRows
 	2,  // 1: extender.policy.v1alpha1.Nodes.table:type_name -> extender.policy.v1alpha1.NodeRef
 	3,  // 2: extender.policy.v1alpha1.NodeRows.rows:type_name -> extender.policy.v1alpha1.NodeRow
 	3,  // 3: extender.policy.v1alpha1.NodeRef.rows:type_name -> extender.policy.v1alpha1.NodeRow
-	5,  // 4: extender.policy.v1alpha1.NodeRow.facts:type_name -> extender.policy.v1alpha1.NodeFacts
-	4,  // 5: extender.policy.v1alpha1.NodeRow.usage:type_name -> extender.policy.v1alpha1.NodeUsage
-	10, // 6: extender.policy.v1alpha1.NodeUsage.requested:type_name -> extender.policy.v1alpha1.Resources
-	11, // 7: extender.policy.v1alpha1.NodeUsage.nonzero:type_name -> extender.policy.v1alpha1.NonZero
-	7,  // 8: extender.policy.v1alpha1.NodeFacts.labels:type_name -> extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	8,  // 9: extender.policy.v1alpha1.NodeFacts.annotations:type_name -> extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	6,  // 10: extender.policy.v1alpha1.NodeFacts.taints:type_name -> extender.policy.v1alpha1.Taint
-	9,  // 11: extender.policy.v1alpha1.NodeFacts.conditions:type_name -> extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	10, // 12: extender.policy.v1alpha1.NodeFacts.capacity:type_name -> extender.policy.v1alpha1.Resources
-	10, // 13: extender.policy.v1alpha1.NodeFacts.allocatable:type_name -> extender.policy.v1alpha1.Resources
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	7,  // 4: extender.policy.v1alpha1.NodeRow.facts:type_name -> extender.policy.v1alpha1.NodeFacts
+	6,  // 5: extender.policy.v1alpha1.NodeRow.usage:type_name -> extender.policy.v1alpha1.NodeUsage
+	4,  // 6: extender.policy.v1alpha1.NodeRow.pod_counts:type_name -> extender.policy.v1alpha1.PodCounts
+	5,  // 7: extender.policy.v1alpha1.PodCounts.counts:type_name -> extender.policy.v1alpha1.PodCount
+	12, // 8: extender.policy.v1alpha1.PodCount.requested:type_name -> extender.policy.v1alpha1.Resources
+	12, // 9: extender.policy.v1alpha1.NodeUsage.requested:type_name -> extender.policy.v1alpha1.Resources
+	13, // 10: extender.policy.v1alpha1.NodeUsage.nonzero:type_name -> extender.policy.v1alpha1.NonZero
+	9,  // 11: extender.policy.v1alpha1.NodeFacts.labels:type_name -> extender.policy.v1alpha1.NodeFacts.LabelsEntry
+	10, // 12: extender.policy.v1alpha1.NodeFacts.annotations:type_name -> extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
+	8,  // 13: extender.policy.v1alpha1.NodeFacts.taints:type_name -> extender.policy.v1alpha1.Taint
+	11, // 14: extender.policy.v1alpha1.NodeFacts.conditions:type_name -> extender.policy.v1alpha1.NodeFacts.ConditionsEntry
+	12, // 15: extender.policy.v1alpha1.NodeFacts.capacity:type_name -> extender.policy.v1alpha1.Resources
+	12, // 16: extender.policy.v1alpha1.NodeFacts.allocatable:type_name -> extender.policy.v1alpha1.Resources
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_node_proto_init() }
@@ -700,7 +867,7 @@ func file_extender_policy_v1alpha1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_node_proto_rawDesc), len(file_extender_policy_v1alpha1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,9 +32,13 @@ type Pod struct {
 	Facts *PodFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
 	// OPTIONAL. The object's JSON as kube-scheduler or the apiserver sent it, for data that is not in the
 	// facts. Only if GetInfoResponse.pod_raw is set.
-	RawJson       []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RawJson []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	// OPTIONAL. Only of the pod to be placed, in Filter and Score. The pods in the cluster that are like it, added up as
+	// PodReads.topology_counts declares: exactly as many entries, in the same order. They are those of the moment of the
+	// call; see SPEC.md.
+	TopologyCounts []*TopologyCounts `protobuf:"bytes,4,rep,name=topology_counts,json=topologyCounts,proto3" json:"topology_counts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Pod) Reset() {
@@ -88,6 +92,146 @@ func (x *Pod) GetRawJson() []byte {
 	return nil
 }
 
+func (x *Pod) GetTopologyCounts() []*TopologyCounts {
+	if x != nil {
+		return x.TopologyCounts
+	}
+	return nil
+}
+
+// The pods that are bound and have not ended, and that have something in common with the pod to be placed: the owner,
+// the namespace, the value of a label within a namespace, or the priority class. The pod itself is not counted. Empty if
+// it has nothing of the kind, such as no owner.
+type TopologyCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. In ascending order of the bytes of `value`, each once. At most 4,096: of more, those with the most pods.
+	// Absent: none.
+	Domains []*DomainCount `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
+	// OPTIONAL. The pods in the domains that are left out because there are too many. Absent: none.
+	OmittedPods   uint32 `protobuf:"varint,2,opt,name=omitted_pods,json=omittedPods,proto3" json:"omitted_pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyCounts) Reset() {
+	*x = TopologyCounts{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyCounts) ProtoMessage() {}
+
+func (x *TopologyCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyCounts.ProtoReflect.Descriptor instead.
+func (*TopologyCounts) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TopologyCounts) GetDomains() []*DomainCount {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *TopologyCounts) GetOmittedPods() uint32 {
+	if x != nil {
+		return x.OmittedPods
+	}
+	return 0
+}
+
+// The pods on all nodes with one value of the topology key.
+type DomainCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. The value. Without a topology key there is one entry at most, with an empty value. Pods on nodes without
+	// the label are not counted.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// REQUIRED. How many pods, at least 1.
+	Pods uint32 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// OPTIONAL. How many of them are being deleted (metadata.deletionTimestamp). Absent: none.
+	Terminating uint32 `protobuf:"varint,3,opt,name=terminating,proto3" json:"terminating,omitempty"`
+	// OPTIONAL. Sums of the effective requests of the pods. `pods` is 0. Only if TopologyCountReads.requests is set.
+	// Absent: nothing.
+	Requested     *Resources `protobuf:"bytes,4,opt,name=requested,proto3" json:"requested,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainCount) Reset() {
+	*x = DomainCount{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainCount) ProtoMessage() {}
+
+func (x *DomainCount) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainCount.ProtoReflect.Descriptor instead.
+func (*DomainCount) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DomainCount) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *DomainCount) GetPods() uint32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *DomainCount) GetTerminating() uint32 {
+	if x != nil {
+		return x.Terminating
+	}
+	return 0
+}
+
+func (x *DomainCount) GetRequested() *Resources {
+	if x != nil {
+		return x.Requested
+	}
+	return nil
+}
+
 // The data that differs between two pods of one Deployment or StatefulSet.
 type PodIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -104,7 +248,7 @@ type PodIdentity struct {
 
 func (x *PodIdentity) Reset() {
 	*x = PodIdentity{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -116,7 +260,7 @@ func (x *PodIdentity) String() string {
 func (*PodIdentity) ProtoMessage() {}
 
 func (x *PodIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[1]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -129,7 +273,7 @@ func (x *PodIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodIdentity.ProtoReflect.Descriptor instead.
 func (*PodIdentity) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PodIdentity) GetName() string {
@@ -203,7 +347,7 @@ type PodFacts struct {
 
 func (x *PodFacts) Reset() {
 	*x = PodFacts{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +359,7 @@ func (x *PodFacts) String() string {
 func (*PodFacts) ProtoMessage() {}
 
 func (x *PodFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +372,7 @@ func (x *PodFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodFacts.ProtoReflect.Descriptor instead.
 func (*PodFacts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PodFacts) GetNamespace() string {
@@ -364,7 +508,7 @@ type NodeAffinity struct {
 
 func (x *NodeAffinity) Reset() {
 	*x = NodeAffinity{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +520,7 @@ func (x *NodeAffinity) String() string {
 func (*NodeAffinity) ProtoMessage() {}
 
 func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +533,7 @@ func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
 func (*NodeAffinity) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeAffinity) GetRequired() *NodeSelector {
@@ -417,7 +561,7 @@ type NodeSelector struct {
 
 func (x *NodeSelector) Reset() {
 	*x = NodeSelector{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +573,7 @@ func (x *NodeSelector) String() string {
 func (*NodeSelector) ProtoMessage() {}
 
 func (x *NodeSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +586,7 @@ func (x *NodeSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
 func (*NodeSelector) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeSelector) GetTerms() []*NodeSelectorTerm {
@@ -465,7 +609,7 @@ type NodeSelectorTerm struct {
 
 func (x *NodeSelectorTerm) Reset() {
 	*x = NodeSelectorTerm{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +621,7 @@ func (x *NodeSelectorTerm) String() string {
 func (*NodeSelectorTerm) ProtoMessage() {}
 
 func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +634,7 @@ func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
 func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
@@ -522,7 +666,7 @@ type NodeSelectorRequirement struct {
 
 func (x *NodeSelectorRequirement) Reset() {
 	*x = NodeSelectorRequirement{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +678,7 @@ func (x *NodeSelectorRequirement) String() string {
 func (*NodeSelectorRequirement) ProtoMessage() {}
 
 func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +691,7 @@ func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
 func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NodeSelectorRequirement) GetKey() string {
@@ -584,7 +728,7 @@ type PreferredSchedulingTerm struct {
 
 func (x *PreferredSchedulingTerm) Reset() {
 	*x = PreferredSchedulingTerm{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +740,7 @@ func (x *PreferredSchedulingTerm) String() string {
 func (*PreferredSchedulingTerm) ProtoMessage() {}
 
 func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +753,7 @@ func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
 func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreferredSchedulingTerm) GetWeight() int32 {
@@ -643,7 +787,7 @@ type OwnerReference struct {
 
 func (x *OwnerReference) Reset() {
 	*x = OwnerReference{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +799,7 @@ func (x *OwnerReference) String() string {
 func (*OwnerReference) ProtoMessage() {}
 
 func (x *OwnerReference) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +812,7 @@ func (x *OwnerReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerReference.ProtoReflect.Descriptor instead.
 func (*OwnerReference) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OwnerReference) GetApiVersion() string {
@@ -718,7 +862,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +874,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +887,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{9}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Toleration) GetKey() string {
@@ -795,7 +939,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +951,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +964,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{10}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Volume) GetName() string {
@@ -841,11 +985,20 @@ var File_extender_policy_v1alpha1_pod_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\n" +
-	"\"extender/policy/v1alpha1/pod.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"\x9d\x01\n" +
+	"\"extender/policy/v1alpha1/pod.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"\xf0\x01\n" +
 	"\x03Pod\x12A\n" +
 	"\bidentity\x18\x01 \x01(\v2%.extender.policy.v1alpha1.PodIdentityR\bidentity\x128\n" +
 	"\x05facts\x18\x02 \x01(\v2\".extender.policy.v1alpha1.PodFactsR\x05facts\x12\x19\n" +
-	"\braw_json\x18\x03 \x01(\fR\arawJson\"K\n" +
+	"\braw_json\x18\x03 \x01(\fR\arawJson\x12Q\n" +
+	"\x0ftopology_counts\x18\x04 \x03(\v2(.extender.policy.v1alpha1.TopologyCountsR\x0etopologyCounts\"t\n" +
+	"\x0eTopologyCounts\x12?\n" +
+	"\adomains\x18\x01 \x03(\v2%.extender.policy.v1alpha1.DomainCountR\adomains\x12!\n" +
+	"\fomitted_pods\x18\x02 \x01(\rR\vomittedPods\"\x9c\x01\n" +
+	"\vDomainCount\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\rR\x04pods\x12 \n" +
+	"\vterminating\x18\x03 \x01(\rR\vterminating\x12A\n" +
+	"\trequested\x18\x04 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\"K\n" +
 	"\vPodIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
@@ -926,48 +1079,53 @@ func file_extender_policy_v1alpha1_pod_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_pod_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_extender_policy_v1alpha1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_extender_policy_v1alpha1_pod_proto_goTypes = []any{
 	(*Pod)(nil),                     // 0: extender.policy.v1alpha1.Pod
-	(*PodIdentity)(nil),             // 1: extender.policy.v1alpha1.PodIdentity
-	(*PodFacts)(nil),                // 2: extender.policy.v1alpha1.PodFacts
-	(*NodeAffinity)(nil),            // 3: extender.policy.v1alpha1.NodeAffinity
-	(*NodeSelector)(nil),            // 4: extender.policy.v1alpha1.NodeSelector
-	(*NodeSelectorTerm)(nil),        // 5: extender.policy.v1alpha1.NodeSelectorTerm
-	(*NodeSelectorRequirement)(nil), // 6: extender.policy.v1alpha1.NodeSelectorRequirement
-	(*PreferredSchedulingTerm)(nil), // 7: extender.policy.v1alpha1.PreferredSchedulingTerm
-	(*OwnerReference)(nil),          // 8: extender.policy.v1alpha1.OwnerReference
-	(*Toleration)(nil),              // 9: extender.policy.v1alpha1.Toleration
-	(*Volume)(nil),                  // 10: extender.policy.v1alpha1.Volume
-	nil,                             // 11: extender.policy.v1alpha1.PodFacts.LabelsEntry
-	nil,                             // 12: extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	nil,                             // 13: extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	(*Resources)(nil),               // 14: extender.policy.v1alpha1.Resources
-	(*NonZero)(nil),                 // 15: extender.policy.v1alpha1.NonZero
+	(*TopologyCounts)(nil),          // 1: extender.policy.v1alpha1.TopologyCounts
+	(*DomainCount)(nil),             // 2: extender.policy.v1alpha1.DomainCount
+	(*PodIdentity)(nil),             // 3: extender.policy.v1alpha1.PodIdentity
+	(*PodFacts)(nil),                // 4: extender.policy.v1alpha1.PodFacts
+	(*NodeAffinity)(nil),            // 5: extender.policy.v1alpha1.NodeAffinity
+	(*NodeSelector)(nil),            // 6: extender.policy.v1alpha1.NodeSelector
+	(*NodeSelectorTerm)(nil),        // 7: extender.policy.v1alpha1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil), // 8: extender.policy.v1alpha1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil), // 9: extender.policy.v1alpha1.PreferredSchedulingTerm
+	(*OwnerReference)(nil),          // 10: extender.policy.v1alpha1.OwnerReference
+	(*Toleration)(nil),              // 11: extender.policy.v1alpha1.Toleration
+	(*Volume)(nil),                  // 12: extender.policy.v1alpha1.Volume
+	nil,                             // 13: extender.policy.v1alpha1.PodFacts.LabelsEntry
+	nil,                             // 14: extender.policy.v1alpha1.PodFacts.AnnotationsEntry
+	nil,                             // 15: extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
+	(*Resources)(nil),               // 16: extender.policy.v1alpha1.Resources
+	(*NonZero)(nil),                 // 17: extender.policy.v1alpha1.NonZero
 }
 var file_extender_policy_v1alpha1_pod_proto_depIdxs = []int32{
-	1,  // 0: extender.policy.v1alpha1.Pod.identity:type_name -> extender.policy.v1alpha1.PodIdentity
-	2,  // 1: extender.policy.v1alpha1.Pod.facts:type_name -> extender.policy.v1alpha1.PodFacts
-	11, // 2: extender.policy.v1alpha1.PodFacts.labels:type_name -> extender.policy.v1alpha1.PodFacts.LabelsEntry
-	12, // 3: extender.policy.v1alpha1.PodFacts.annotations:type_name -> extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	8,  // 4: extender.policy.v1alpha1.PodFacts.owner:type_name -> extender.policy.v1alpha1.OwnerReference
-	14, // 5: extender.policy.v1alpha1.PodFacts.requests:type_name -> extender.policy.v1alpha1.Resources
-	9,  // 6: extender.policy.v1alpha1.PodFacts.tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	13, // 7: extender.policy.v1alpha1.PodFacts.node_selector:type_name -> extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	10, // 8: extender.policy.v1alpha1.PodFacts.volumes:type_name -> extender.policy.v1alpha1.Volume
-	3,  // 9: extender.policy.v1alpha1.PodFacts.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
-	15, // 10: extender.policy.v1alpha1.PodFacts.nonzero_requests:type_name -> extender.policy.v1alpha1.NonZero
-	4,  // 11: extender.policy.v1alpha1.NodeAffinity.required:type_name -> extender.policy.v1alpha1.NodeSelector
-	7,  // 12: extender.policy.v1alpha1.NodeAffinity.preferred:type_name -> extender.policy.v1alpha1.PreferredSchedulingTerm
-	5,  // 13: extender.policy.v1alpha1.NodeSelector.terms:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
-	6,  // 14: extender.policy.v1alpha1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
-	6,  // 15: extender.policy.v1alpha1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
-	5,  // 16: extender.policy.v1alpha1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	3,  // 0: extender.policy.v1alpha1.Pod.identity:type_name -> extender.policy.v1alpha1.PodIdentity
+	4,  // 1: extender.policy.v1alpha1.Pod.facts:type_name -> extender.policy.v1alpha1.PodFacts
+	1,  // 2: extender.policy.v1alpha1.Pod.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCounts
+	2,  // 3: extender.policy.v1alpha1.TopologyCounts.domains:type_name -> extender.policy.v1alpha1.DomainCount
+	16, // 4: extender.policy.v1alpha1.DomainCount.requested:type_name -> extender.policy.v1alpha1.Resources
+	13, // 5: extender.policy.v1alpha1.PodFacts.labels:type_name -> extender.policy.v1alpha1.PodFacts.LabelsEntry
+	14, // 6: extender.policy.v1alpha1.PodFacts.annotations:type_name -> extender.policy.v1alpha1.PodFacts.AnnotationsEntry
+	10, // 7: extender.policy.v1alpha1.PodFacts.owner:type_name -> extender.policy.v1alpha1.OwnerReference
+	16, // 8: extender.policy.v1alpha1.PodFacts.requests:type_name -> extender.policy.v1alpha1.Resources
+	11, // 9: extender.policy.v1alpha1.PodFacts.tolerations:type_name -> extender.policy.v1alpha1.Toleration
+	15, // 10: extender.policy.v1alpha1.PodFacts.node_selector:type_name -> extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
+	12, // 11: extender.policy.v1alpha1.PodFacts.volumes:type_name -> extender.policy.v1alpha1.Volume
+	5,  // 12: extender.policy.v1alpha1.PodFacts.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
+	17, // 13: extender.policy.v1alpha1.PodFacts.nonzero_requests:type_name -> extender.policy.v1alpha1.NonZero
+	6,  // 14: extender.policy.v1alpha1.NodeAffinity.required:type_name -> extender.policy.v1alpha1.NodeSelector
+	9,  // 15: extender.policy.v1alpha1.NodeAffinity.preferred:type_name -> extender.policy.v1alpha1.PreferredSchedulingTerm
+	7,  // 16: extender.policy.v1alpha1.NodeSelector.terms:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
+	8,  // 17: extender.policy.v1alpha1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
+	8,  // 18: extender.policy.v1alpha1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
+	7,  // 19: extender.policy.v1alpha1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_pod_proto_init() }
@@ -976,14 +1134,14 @@ func file_extender_policy_v1alpha1_pod_proto_init() {
 		return
 	}
 	file_extender_policy_v1alpha1_resources_proto_init()
-	file_extender_policy_v1alpha1_pod_proto_msgTypes[9].OneofWrappers = []any{}
+	file_extender_policy_v1alpha1_pod_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_pod_proto_rawDesc), len(file_extender_policy_v1alpha1_pod_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

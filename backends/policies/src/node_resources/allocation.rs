@@ -5,7 +5,8 @@ mod balance;
 
 use extender_policy_sdk::{Node, NodeUsage, NonZero, Resources};
 
-use super::{NOTHING, resource::Resource, shape::Shape};
+use super::{NOTHING, shape::Shape};
+use crate::resource::Resource;
 
 /// The best score; the least is 0.
 pub(super) const MAX_SCORE: i32 = 100;

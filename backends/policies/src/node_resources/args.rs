@@ -1,16 +1,16 @@
 //! The operator's args: fields, names and defaults of `NodeResourcesFitArgs` in kube-scheduler's configuration, and
 //! one more strategy, `BalancedAllocation`. All mistakes are reported at once.
 
+use extender_config::names;
 use extender_policy_sdk::{Args, ArgsError};
 use serde::Deserialize;
 
 use super::{
     allocation::{Aim, Strategy, Weighted},
     fit::Ignored,
-    resource::Resource,
     shape::{Point, Shape},
 };
-use extender_config::names;
+use crate::resource::Resource;
 
 /// The largest score that an operator can give a point; the largest of a strategy is ten times that.
 const MAX_POINT: i64 = 10;

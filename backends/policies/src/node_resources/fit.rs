@@ -5,10 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use extender_policy_sdk::{Node, Preemption, Reason, Refusal, Resources, Verdict};
 
-use super::{
-    NOTHING,
-    resource::{self, Resource},
-};
+use super::NOTHING;
+use crate::resource::{self, Resource};
 
 const TOO_MANY_PODS: &str = "Too many pods";
 /// Further shortages are only counted. A pod may request thousands of resources, and each node has its own reason.

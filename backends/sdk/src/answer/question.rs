@@ -47,6 +47,9 @@ impl<'a> Asked<'a> {
 
     fn pod(self, reads: Option<&'a Layout>) -> Result<Pod<'a>, CallError> {
         let pod = self.pod.as_ref().ok_or(CallError::Missing("pod"))?;
+        reads
+            .map_or(Ok(()), |reads| pod::check_counts(pod, &reads.pod))
+            .map_err(CallError::TopologyCounts)?;
         checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))
     }
 }

@@ -192,7 +192,10 @@ fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
     let identity = (reads.identity() && verb.memory == Memory::Pure).then_some(
         "is pure and reads PodPart::Identity, but a pure verb is not sent the pod's name and UID; remove one",
     );
-    let contradictions = unseen.into_iter().chain(identity).map(str::to_owned);
+    let topologies = (reads.counts_topologies() && matches!(name, "preempt" | "bind")).then_some(
+        "counts pods by topology, which it is not sent; declare Reads::pods_by_topology for filter or score",
+    );
+    let contradictions = unseen.into_iter().chain(identity).chain(topologies).map(str::to_owned);
     let reads = reads.mistakes().into_iter().map(|mistake| format!("reads: {mistake}"));
     contradictions.chain(reads).map(|mistake| format!("{name} {mistake}")).collect()
 }

@@ -2,7 +2,7 @@
 //! checked when the request arrived: counts are in ascending order, so a look-up passes over those before the wanted
 //! one and decodes nothing of them.
 
-use extender_policy_api::v1alpha1::Resources;
+use extender_policy_api::v1alpha1::{DomainCount, Resources};
 use prost::Message;
 
 use super::{
@@ -14,6 +14,7 @@ use crate::{
     reads::{
         access,
         pods::{Attribute, SentCount, Sums},
+        topology::SentTopology,
     },
     wire::{Field, Fields, Value},
 };
@@ -25,26 +26,35 @@ const POD_COUNTS: u8 = 5;
 const COUNTS: u8 = 1;
 const OMITTED_PODS: u32 = 2;
 
-/// Pods on a node with one owner, one namespace, one value of a label, or one priority class.
+/// Pods on a node, or in a domain of the cluster, with one owner, one namespace, one value of a label, or one priority
+/// class.
 #[derive(Clone, Copy, Debug)]
 pub struct PodCount<'a> {
-    counted: &'a SentCount,
+    counted: Counted<'a>,
     attribute: Attribute<'a>,
     pods: u32,
     terminating: u32,
-    /// Encoded.
-    requested: &'a [u8],
 }
 
-/// How many pods on a node are like a pod. Of a node with pods of very many owners, or very many values of a label, the
-/// gateway leaves out some counts; the number is then known only within bounds. A limit takes
+/// Where pods are counted, and the sums of their requests.
+#[derive(Clone, Copy, Debug)]
+enum Counted<'a> {
+    /// On a node. The sums are encoded.
+    OnNode { declared: &'a SentCount, requested: &'a [u8] },
+    /// In a domain of the cluster.
+    InDomain { declared: &'a SentTopology, requested: Option<&'a Resources> },
+}
+
+/// How many pods on a node, or in a domain of the cluster, are like a pod. Of a node with pods of very many owners, or very many values of a label, the
+/// gateway leaves out some counts, and so it does of very many domains; the number is then known only within bounds. A limit takes
 /// [`at_most`](Self::at_most), a requirement takes [`at_least`](Self::at_least): neither then takes an unknown number
 /// for 0.
 #[derive(Clone, Copy, Debug)]
 pub enum PodsLike<'a> {
     /// Exactly these, possibly none.
     Counted(PodCount<'a>),
-    /// The count is left out: any number of pods up to this one. See [`Node::omitted_pods`](crate::Node::omitted_pods).
+    /// The count is left out: any number of pods up to this one. See [`Node::omitted_pods`](crate::Node::omitted_pods)
+    /// and [`Domains::omitted_pods`](crate::Domains::omitted_pods).
     AtMost(u32),
 }
 
@@ -57,7 +67,7 @@ pub(super) struct CountList<'a> {
 impl<'a> PodCount<'a> {
     /// The pods' namespace; `None` if they are counted by owner or priority class.
     pub fn namespace(&self) -> Option<&'a str> {
-        match self.counted.by {
+        match self.counted.by() {
             PodsBy::Label(_) => Some(self.attribute.namespace),
             PodsBy::Namespace => Some(self.attribute.value),
             PodsBy::Owner | PodsBy::PriorityClass => None,
@@ -80,37 +90,73 @@ impl<'a> PodCount<'a> {
         self.terminating
     }
 
-    /// The sums of what the pods need from the node, in the units of [`Pod::requests`](crate::Pod::requests), of extended
-    /// resources those that the node reports. `pods` is 0. Decoded with each call.
+    /// The sums of what the pods need, in the units of [`Pod::requests`](crate::Pod::requests); on a node, of extended
+    /// resources those that the node reports. `pods` is 0. Decoded or copied with each call.
     ///
     /// # Panics
     ///
-    /// Unless the count is declared with [`Reads::pods_and_requests_by`](crate::Reads::pods_and_requests_by).
+    /// Unless the count is declared with [`Reads::pods_and_requests_by`](crate::Reads::pods_and_requests_by) or
+    /// [`Reads::pods_and_requests_by_topology`](crate::Reads::pods_and_requests_by_topology).
     #[track_caller]
     pub fn requested(&self) -> Resources {
-        match self.counted.sums {
-            Sums::Requests => Resources::decode(self.requested).expect(CHECKED),
-            Sums::Unread => access::undeclared_requests(&self.counted.by),
+        match self.counted {
+            Counted::OnNode { declared: SentCount { by, sums: Sums::Unread, .. }, .. } => {
+                access::undeclared_requests(by)
+            }
+            Counted::InDomain { declared: SentTopology { topology, sums: Sums::Unread, .. }, .. } => {
+                access::undeclared_topology_requests(topology)
+            }
+            Counted::OnNode { requested, .. } => Resources::decode(requested).expect(CHECKED),
+            Counted::InDomain { requested, .. } => requested.cloned().unwrap_or_default(),
         }
     }
 
-    fn none(counted: &'a SentCount, attribute: Attribute<'a>) -> Self {
-        Self { counted, attribute, pods: 0, terminating: 0, requested: &[] }
+    /// The pods in a domain of the cluster.
+    pub(crate) fn in_domain(
+        declared: &'a SentTopology,
+        attribute: Attribute<'a>,
+        domain: &'a DomainCount,
+    ) -> Self {
+        let DomainCount { value: _, pods, terminating, requested } = domain;
+        let counted = Counted::InDomain { declared, requested: requested.as_ref() };
+        Self { counted, attribute, pods: *pods, terminating: *terminating }
+    }
+
+    /// No pods in a domain of the cluster.
+    pub(crate) fn none_in_domain(declared: &'a SentTopology, attribute: Attribute<'a>) -> Self {
+        let counted = Counted::InDomain { declared, requested: None };
+        Self { counted, attribute, pods: 0, terminating: 0 }
+    }
+
+    fn none(declared: &'a SentCount, attribute: Attribute<'a>) -> Self {
+        let counted = Counted::OnNode { declared, requested: &[] };
+        Self { counted, attribute, pods: 0, terminating: 0 }
     }
 
     /// From an encoded `PodCount`.
-    fn read(counted: &'a SentCount, encoded: &'a [u8]) -> Self {
+    fn read(declared: &'a SentCount, encoded: &'a [u8]) -> Self {
         let [namespace, value] = shape::first_texts(encoded).map(text);
-        let mut count = Self::none(counted, Attribute { namespace, value });
+        let mut count = Self::none(declared, Attribute { namespace, value });
         for field in Fields::of(encoded) {
             match field.expect(CHECKED) {
                 Field { tag: 3, value: Value::Number(pods) } => count.pods = number(pods),
                 Field { tag: 4, value: Value::Number(pods) } => count.terminating = number(pods),
-                Field { tag: 5, value: Value::Slice(requested) } => count.requested = requested,
+                Field { tag: 5, value: Value::Slice(requested) } => {
+                    count.counted = Counted::OnNode { declared, requested };
+                }
                 _ => {}
             }
         }
         count
+    }
+}
+
+impl<'a> Counted<'a> {
+    fn by(self) -> &'a PodsBy {
+        match self {
+            Self::OnNode { declared, .. } => &declared.by,
+            Self::InDomain { declared, .. } => &declared.topology.by,
+        }
     }
 }
 

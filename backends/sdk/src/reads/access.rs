@@ -7,7 +7,10 @@ use super::{
     keys::Place,
     layout::Fields,
     pods::{PodsBy, SentCount},
+    topology::{SentTopology, Topology},
 };
+
+const REQUESTS: &str = "the sum of the requests of counted pods";
 
 /// What a policy may read of an object.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,16 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Where the pods in the cluster are counted by this.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn topology(self, topology: &Topology) -> &'a SentTopology {
+        match self.declared.and_then(|fields| fields.topology(topology)) {
+            Some(sent) => sent,
+            None => undeclared_topology(self.declared, topology),
+        }
+    }
+
     /// A part is read.
     #[track_caller]
     pub(crate) fn part<P: Part>(self, part: P) {
@@ -105,15 +118,32 @@ fn undeclared_key(fields: &Fields, map: Map, key: &str) -> ! {
 #[cold]
 #[track_caller]
 fn undeclared_pods(declared: Option<&Fields>, by: &PodsBy) -> ! {
-    let and = if declared.is_none() { " and Verb::reads" } else { "" };
-    undeclared("a count of pods", &format!("pods_by({by}){and}"))
+    undeclared("a count of pods", &format!("pods_by({by}){}", and_reads(declared)))
+}
+
+#[cold]
+#[track_caller]
+fn undeclared_topology(declared: Option<&Fields>, topology: &Topology) -> ! {
+    let right = format!("pods_by_topology({topology}){}", and_reads(declared));
+    undeclared("a count of pods by topology", &right)
+}
+
+fn and_reads(declared: Option<&Fields>) -> &'static str {
+    if declared.is_none() { " and Verb::reads" } else { "" }
 }
 
 /// The requests of counted pods are read.
 #[cold]
 #[track_caller]
 pub(crate) fn undeclared_requests(by: &PodsBy) -> ! {
-    undeclared("the sum of the requests of counted pods", &format!("pods_and_requests_by({by})"))
+    undeclared(REQUESTS, &format!("pods_and_requests_by({by})"))
+}
+
+/// The same of pods in the cluster.
+#[cold]
+#[track_caller]
+pub(crate) fn undeclared_topology_requests(topology: &Topology) -> ! {
+    undeclared(REQUESTS, &format!("pods_and_requests_by_topology({topology})"))
 }
 
 #[cold]

@@ -9,6 +9,7 @@ use super::{
     keys::Places,
     parts::Parts,
     pods::{PodsBy, SentCount},
+    topology::{SentTopology, Topology},
     values::Counts,
 };
 
@@ -32,13 +33,17 @@ pub(crate) struct Fields {
     pub(super) annotations: Places,
     /// Of nodes alone. Ascending.
     pub(super) pods: Box<[SentCount]>,
+    /// Of the pod to be placed alone. Ascending.
+    pub(super) topologies: Box<[SentTopology]>,
 }
 
 impl Layout {
     pub(crate) fn new(reads: &Reads) -> Self {
         let (pod, node) = (Fields::new("pod", &reads.pod), Fields::new("node", &reads.node));
         let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
-        let message = api::PodReads { parts: pod.parts.numbers().collect(), labels, annotations };
+        let topology_counts = pod.topologies.iter().map(SentTopology::message).collect();
+        let message =
+            api::PodReads { parts: pod.parts.numbers().collect(), labels, annotations, topology_counts };
         let (labels, annotations) = (node.labels.message(), node.annotations.message());
         let pod_counts = node.pods.iter().map(SentCount::message).collect();
         let rows = api::NodeReads { parts: node.parts.numbers().collect(), labels, annotations, pod_counts };
@@ -59,9 +64,10 @@ impl Layout {
 
 impl Fields {
     fn new(object: &'static str, declared: &Declared) -> Self {
-        let Declared { parts, labels, annotations, pods } = declared;
+        let Declared { parts, labels, annotations, pods, topologies } = declared;
         let (labels, annotations) = (labels.places(), annotations.places());
-        Self { object, parts: *parts, labels, annotations, pods: pods.sent() }
+        let (pods, topologies) = (pods.sent(), topologies.sent());
+        Self { object, parts: *parts, labels, annotations, pods, topologies }
     }
 
     pub(super) fn places(&self, map: Map) -> &Places {
@@ -75,6 +81,17 @@ impl Fields {
     pub(super) fn pods(&self, by: &PodsBy) -> Option<&SentCount> {
         let position = self.pods.binary_search_by(|sent| sent.by.cmp(by)).ok()?;
         self.pods.get(position)
+    }
+
+    /// The counts of pods by this topology; `None` if they are not declared.
+    pub(super) fn topology(&self, topology: &Topology) -> Option<&SentTopology> {
+        let position = self.topologies.binary_search_by(|sent| sent.topology.cmp(topology)).ok()?;
+        self.topologies.get(position)
+    }
+
+    /// The counts by topology that come with the pod to be placed.
+    pub(crate) fn topologies(&self) -> &[SentTopology] {
+        &self.topologies
     }
 
     /// The number of values and of counts that come with each object.

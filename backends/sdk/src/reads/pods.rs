@@ -94,6 +94,11 @@ impl PodsBy {
         self.key().is_none_or(|key| (1..=MAX_KEY_BYTES).contains(&key.len()))
     }
 
+    pub(super) fn message(&self, sums: Sums) -> api::PodCountReads {
+        let label = self.key().map(|key| key.as_ref().to_owned()).unwrap_or_default();
+        api::PodCountReads { by: self.number(), label, requests: sums == Sums::Requests }
+    }
+
     fn number(&self) -> i32 {
         let number = match self {
             Self::Owner => api::PodCountBy::Owner,
@@ -152,7 +157,6 @@ impl Counted {
 impl SentCount {
     pub(super) fn message(&self) -> api::PodCountReads {
         let Self { by, sums, position: _ } = self;
-        let label = by.key().map(|key| key.as_ref().to_owned()).unwrap_or_default();
-        api::PodCountReads { by: by.number(), label, requests: *sums == Sums::Requests }
+        by.message(*sums)
     }
 }

@@ -26,6 +26,24 @@ pub(crate) struct Running {
     pub(crate) terminating: u32,
 }
 
+impl Running {
+    /// Adds the pods' requests, of extended resources those with these names.
+    pub(super) fn add_requests(&self, sum: &mut Option<api::Resources>, extended: impl Fn(&str) -> bool) {
+        let Some(requests) = self.pod.facts.as_ref().and_then(|facts| facts.requests.as_ref()) else {
+            return;
+        };
+        let sum = sum.get_or_insert_default();
+        let add =
+            |sum: &mut i64, amount: i64| *sum = sum.saturating_add(amount.saturating_mul(self.pods.into()));
+        add(&mut sum.milli_cpu, requests.milli_cpu);
+        add(&mut sum.memory, requests.memory);
+        add(&mut sum.ephemeral_storage, requests.ephemeral_storage);
+        for (name, amount) in requests.others.iter().filter(|(name, _)| extended(name)) {
+            add(sum.others.entry(name.clone()).or_default(), *amount);
+        }
+    }
+}
+
 impl Fields {
     /// The counts in a row, one entry for each attribute that is declared.
     pub(crate) fn pod_counts(
@@ -60,16 +78,8 @@ fn none(Attribute { namespace, value }: Attribute<'_>) -> api::PodCount {
 fn add(count: &mut api::PodCount, equal: &Running, sums: Sums, reported: &BTreeSet<&str>) {
     count.pods = count.pods.saturating_add(equal.pods);
     count.terminating = count.terminating.saturating_add(equal.terminating);
-    let requests = equal.pod.facts.as_ref().and_then(|facts| facts.requests.as_ref());
-    let Some(requests) = requests.filter(|_| sums == Sums::Requests) else { return };
-    let sum = count.requested.get_or_insert_default();
-    let add =
-        |sum: &mut i64, amount: i64| *sum = sum.saturating_add(amount.saturating_mul(equal.pods.into()));
-    add(&mut sum.milli_cpu, requests.milli_cpu);
-    add(&mut sum.memory, requests.memory);
-    add(&mut sum.ephemeral_storage, requests.ephemeral_storage);
-    for (name, amount) in requests.others.iter().filter(|(name, _)| reported.contains(name.as_str())) {
-        add(sum.others.entry(name.clone()).or_default(), *amount);
+    if sums == Sums::Requests {
+        equal.add_requests(&mut count.requested, |name| reported.contains(name));
     }
 }
 

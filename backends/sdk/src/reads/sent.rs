@@ -9,13 +9,14 @@ use super::{NodePart, Part, PodPart, keys::Places, layout::Fields};
 type Texts = BTreeMap<String, String>;
 
 impl Fields {
-    /// The pod, with the declared parts alone.
+    /// The pod, with the declared parts alone, and without counts by topology.
     pub(crate) fn pod(&self, pod: &api::Pod) -> api::Pod {
-        let api::Pod { identity, facts, raw_json } = pod.clone();
+        let api::Pod { identity, facts, raw_json, topology_counts: _ } = pod.clone();
         api::Pod {
             identity: self.given(PodPart::Identity, identity),
             facts: facts.map(|facts| self.pod_facts(facts)),
             raw_json,
+            topology_counts: Vec::new(),
         }
     }
 

@@ -170,7 +170,7 @@ fn each_count_declares_what_it_needs_of_the_pod_and_no_more() {
     ] {
         let labels = Some(map(&keys, &[])).filter(|_| !keys.is_empty());
         let pod = message(|reads| drop(reads.pods_by(by))).pod.unwrap();
-        assert_eq!(pod, api::PodReads { parts, labels, annotations: None });
+        assert_eq!(pod, api::PodReads { parts, labels, ..api::PodReads::default() });
     }
 }
 
@@ -228,14 +228,95 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
 }
 
 #[test]
+fn counts_by_topology_are_sent_in_ascending_order_and_once() {
+    let api::Reads { pod, node, .. } = message(|reads| {
+        reads.pods_by_topology(PodsBy::PriorityClass, "");
+        reads.pods_by_topology(PodsBy::label("b"), "rack");
+        reads.pods_by_topology(PodsBy::label("a"), "zone");
+        reads.pods_and_requests_by_topology(PodsBy::label("a"), "Zone");
+        reads.pods_by_topology(PodsBy::label("a"), "");
+        reads.pods_and_requests_by_topology(PodsBy::Owner, "zone");
+        reads.pods_by_topology(PodsBy::Owner, "zone");
+    });
+    let by = |by: api::PodCountBy, label: &str, topology_key: &str, requests| api::TopologyCountReads {
+        by: by.into(),
+        label: label.to_owned(),
+        topology_key: topology_key.to_owned(),
+        requests,
+    };
+    let expected = [
+        by(api::PodCountBy::Owner, "", "zone", true),
+        by(api::PodCountBy::Label, "a", "", false),
+        by(api::PodCountBy::Label, "a", "Zone", true),
+        by(api::PodCountBy::Label, "a", "zone", false),
+        by(api::PodCountBy::Label, "b", "rack", false),
+        by(api::PodCountBy::PriorityClassName, "", "", false),
+    ];
+    let pod = pod.unwrap();
+    assert_eq!(pod.topology_counts, expected);
+    assert_eq!((pod.parts, pod.labels), (vec![2, 3, 5], Some(map(&["a", "b"], &[]))));
+    let labels = Some(map(&["Zone", "rack", "zone"], &[]));
+    assert_eq!(node, Some(api::NodeReads { labels, ..api::NodeReads::default() }));
+}
+
+#[test]
+fn the_cluster_as_a_whole_needs_nothing_of_nodes() {
+    let declared = message(|reads| drop(reads.pods_by_topology(PodsBy::Namespace, "")));
+    assert_eq!(declared.node, None);
+    assert_eq!(declared.pod.unwrap().parts, [PodPart::Namespace as i32]);
+}
+
+#[test]
+fn each_limit_of_counts_by_topology_is_one_mistake() {
+    let mut reads = Reads::new();
+    reads.pods_by_topology(PodsBy::label(""), "zone");
+    reads.pods_and_requests_by_topology(PodsBy::Owner, "k".repeat(318));
+    let long = "k".repeat(64);
+    let expected = [
+        format!(
+            "Reads::pods_by_topology(PodsBy::Owner, \"{long}\") has a topology key of 318 bytes; expected 0 to 317"
+        ),
+        "Reads::pods_by_topology(PodsBy::label(\"\"), \"zone\") has a key of 0 bytes; expected 1 to 317"
+            .to_owned(),
+    ];
+    assert_eq!(reads.mistakes(), expected);
+    let mut reads = Reads::new();
+    for number in 0..8 {
+        reads.pods_by_topology(PodsBy::Owner, number.to_string());
+    }
+    assert_eq!(reads.mistakes(), [""; 0]);
+    reads.pods_by_topology(PodsBy::Owner, "");
+    assert_eq!(reads.mistakes(), ["pods are counted by 9 topologies; expected at most 8"]);
+}
+
+#[test]
+fn a_topology_that_is_not_declared_panics_with_the_right_declaration() {
+    let mut other = Reads::new();
+    let TopologyKey(zones) = other.pods_by_topology(PodsBy::label("app"), "zone");
+    let mut reads = Reads::new();
+    reads.pods_by_topology(PodsBy::label("app"), "rack");
+    let layout = Layout::new(&reads);
+    let text = |access: Access<'_>| {
+        let undeclared = std::panic::catch_unwind(|| access.topology(&zones).position).unwrap_err();
+        undeclared.downcast_ref::<String>().unwrap().clone()
+    };
+    let expected = "a count of pods by topology is read and not declared; declare it with \
+                    Reads::pods_by_topology(PodsBy::label(\"app\"), \"zone\")";
+    assert_eq!(text(Access::to(Some(&layout.pod))), expected);
+    assert_eq!(text(Access::EVERYTHING), format!("{expected} and Verb::reads"));
+}
+
+#[test]
 fn everything_has_all_that_can_be_declared_but_the_identity() {
     let mut reads = Reads::new();
     reads.pods_and_requests_by(PodsBy::Owner);
+    reads.pods_by_topology(PodsBy::Owner, "zone");
     let api::Reads { pod, node, .. } = Layout::new(&reads.everything()).message;
     let all = Some(map(&[], &[""]));
     let (pod, node) = (pod.unwrap(), node.unwrap());
     assert_eq!((pod.parts, &pod.labels, &pod.annotations), ((2..=12).collect(), &all, &all));
     assert_eq!((node.parts, &node.labels, &node.annotations), ((1..=5).collect(), &all, &all));
+    assert_eq!(pod.topology_counts, Layout::new(&reads).message.pod.unwrap().topology_counts);
     assert_eq!(
         node.pod_counts,
         message(|reads| drop(reads.pods_and_requests_by(PodsBy::Owner))).node.unwrap().pod_counts

@@ -1,7 +1,10 @@
 //! The values of declared keys come without their keys, and the counts of pods without what they are counted by, so
-//! their number must be right: one that is missing would shift all others.
+//! their number must be right: one that is missing would shift all others. Counts by topology are looked up, so they must
+//! be in order.
 
 use extender_policy_api::v1alpha1 as api;
+
+use super::topology::SentTopology;
 
 /// The number of values of an object, and of the counts of the pods on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,40 @@ pub(crate) enum RowMismatch {
     Facts(#[from] Mismatch),
     #[error("pod_counts has {given} entries, and {declared} are declared")]
     PodCounts { given: usize, declared: usize },
+}
+
+/// Why counts by topology do not match the declaration. The field is `Pod.topology_counts`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TopologyMismatch {
+    #[error(" has {given} entries, and {declared} are declared")]
+    Count { given: usize, declared: usize },
+    #[error("[{0}].domains is not in ascending order of value, each once")]
+    Unordered(usize),
+    #[error("[{0}].domains has a value, and no topology key is declared for it")]
+    Valued(usize),
+}
+
+/// Checks the counts by topology of the pod to be placed: how many lists there are, and whether a domain can be looked
+/// up in them.
+pub(crate) fn check_topologies(
+    counts: &[api::TopologyCounts],
+    declared: &[SentTopology],
+) -> Result<(), TopologyMismatch> {
+    if counts.len() != declared.len() {
+        return Err(TopologyMismatch::Count { given: counts.len(), declared: declared.len() });
+    }
+    for (position, (counts, sent)) in counts.iter().zip(declared).enumerate() {
+        if !counts.domains.is_sorted_by(|domain, next| domain.value < next.value) {
+            return Err(TopologyMismatch::Unordered(position));
+        }
+        // Values ascend, so if one is not empty, the last one is not.
+        // Values ascend: if one is not empty, the last one is not.
+        let valued = counts.domains.last().is_some_and(|domain| !domain.value.is_empty());
+        if valued && sent.label.is_none() {
+            return Err(TopologyMismatch::Valued(position));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the values of labels: how many there are, and which of them stand for a label that is missing.

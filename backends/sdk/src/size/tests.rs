@@ -52,6 +52,12 @@ fn decoding_takes_a_small_multiple_of_the_message() {
             "empty requirements",
             memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &field(1, &[])))))),
         ),
+        ("empty counts by topology", memory_per_byte::<FilterRequest>(&field(2, &field(4, &[])))),
+        ("empty domains", memory_per_byte::<FilterRequest>(&field(2, &field(4, &field(1, &[]))))),
+        (
+            "domains with sums",
+            memory_per_byte::<FilterRequest>(&field(2, &field(4, &field(1, &field(4, &field(5, &[])))))),
+        ),
         ("empty rows", memory_per_byte::<FilterRequest>(&rows(&[]))),
         ("rows with a name", memory_per_byte::<FilterRequest>(&rows(&field(1, b"n")))),
         ("ids", memory_per_byte::<FilterRequest>(&field(3, &field(3, &field(3, &[1; 100]))))),
@@ -101,6 +107,28 @@ fn an_element_with_nothing_in_it_is_refused() {
         Err(Refused::Empty("nodes.table.rows"))
     );
     assert_eq!(check(&field(4, &[]), SYNC_NODES, 1 << 20), Err(Refused::Empty("upserts")));
+}
+
+/// The most that the gateway sends, with the shortest values.
+#[test]
+fn counts_by_topology_of_a_large_cluster_are_decoded() {
+    let gpus = || [("a.com/gpu".to_owned(), 1)].into();
+    for requested in [
+        None,
+        Some(api::Resources { milli_cpu: 1, ..api::Resources::default() }),
+        Some(api::Resources { others: gpus(), ..api::Resources::default() }),
+    ] {
+        let domain = |n: u32| api::DomainCount {
+            value: n.to_string(),
+            pods: 1,
+            requested: requested.clone(),
+            ..api::DomainCount::default()
+        };
+        let counts = api::TopologyCounts { domains: (0..4_096).map(domain).collect(), omitted_pods: 0 };
+        let pod = api::Pod { topology_counts: vec![counts; 8], ..api::Pod::default() };
+        let request = api::FilterRequest { pod: Some(pod), ..api::FilterRequest::default() };
+        decode::<FilterRequest>(request.encode_to_vec().into()).unwrap();
+    }
 }
 
 #[test]

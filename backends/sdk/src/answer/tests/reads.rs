@@ -255,7 +255,17 @@ fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
     let mut empty = Reads::new();
     empty.node_label("");
     let filters = |verb| Info::new("p", "1").filters(verb);
+    let mut cluster = Reads::new();
+    cluster.pods_by_topology(crate::PodsBy::Owner, "");
     for (info, expected) in [
+        (
+            Info::new("p", "1").preempts(Verb::per_node().reads(&cluster)),
+            "preempt counts pods by topology, which it is not sent",
+        ),
+        (
+            Info::new("p", "1").binds_reading(&cluster),
+            "bind counts pods by topology, which it is not sent; declare Reads::pods_by_topology for filter or score",
+        ),
         (filters(Verb::per_node().view(View::Name).reads(&nodes)), "filter reads nodes and has View::Name"),
         (filters(Verb::per_node().pure().reads(&identity)), "filter is pure and reads PodPart::Identity"),
         (Info::new("p", "1").binds_reading(&nodes), "bind reads nodes, of which it gets the name alone"),
@@ -266,4 +276,6 @@ fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
         assert_eq!(error.mistakes().len(), 1, "{error}");
     }
     assert!(Declaration::new(Info::new("p", "1").binds_reading(&identity)).is_ok());
+    let names = Verb::per_node().view(View::Name).reads(&cluster);
+    assert!(Declaration::new(filters(names)).is_ok());
 }

@@ -1,0 +1,82 @@
+//! Counts the pods in the cluster that are like a pod, by topology, as the gateway does, for tests of policies.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, btree_map::Entry},
+};
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{
+    layout::Fields,
+    pods::{Attribute, PodsBy, Sums},
+    running::Running,
+    topology::SentTopology,
+};
+use crate::Pod;
+
+/// The most domains that the gateway sends.
+const MAX_DOMAINS: usize = 4096;
+
+/// A node of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClusterNode<'a> {
+    pub(crate) facts: Option<&'a api::NodeFacts>,
+    pub(crate) pods: &'a [Running],
+}
+
+impl Fields {
+    /// The counts that come with a pod, one entry for each that is declared.
+    pub(crate) fn topology_counts(
+        &self,
+        pod: &api::Pod,
+        cluster: &[ClusterNode<'_>],
+    ) -> Vec<api::TopologyCounts> {
+        self.topologies.iter().map(|sent| counts(sent, pod, cluster)).collect()
+    }
+}
+
+impl<'a> ClusterNode<'a> {
+    /// The value of its topology label; without a topology key all nodes have an empty one.
+    fn domain(self, key: &str) -> Option<&'a str> {
+        if key.is_empty() { Some("") } else { Some(self.facts?.labels.get(key)?) }
+    }
+}
+
+fn counts(sent: &SentTopology, pod: &api::Pod, cluster: &[ClusterNode<'_>]) -> api::TopologyCounts {
+    let by = &sent.topology.by;
+    let Some(wanted) = attribute(by, pod) else { return api::TopologyCounts::default() };
+    let mut domains = BTreeMap::new();
+    for node in cluster {
+        let Some(value) = node.domain(&sent.topology.key) else { continue };
+        let like = |equal: &&Running| equal.pods > 0 && attribute(by, &equal.pod) == Some(wanted);
+        node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, sent.sums));
+    }
+    limited(domains.into_values().collect())
+}
+
+fn attribute<'p>(by: &PodsBy, pod: &'p api::Pod) -> Option<Attribute<'p>> {
+    by.of(&Pod::new(pod)?)
+}
+
+fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, sums: Sums) {
+    let value = (*domain.key()).to_owned();
+    let count = domain.or_insert(api::DomainCount { value, ..api::DomainCount::default() });
+    count.pods = count.pods.saturating_add(equal.pods);
+    count.terminating = count.terminating.saturating_add(equal.terminating);
+    if sums == Sums::Requests {
+        equal.add_requests(&mut count.requested, |_| true);
+    }
+}
+
+/// Of too many those with the most pods, in the order of before.
+fn limited(mut domains: Vec<api::DomainCount>) -> api::TopologyCounts {
+    let mut omitted = Vec::new();
+    if domains.len() > MAX_DOMAINS {
+        domains.sort_by_key(|domain| Reverse(domain.pods));
+        omitted = domains.split_off(MAX_DOMAINS);
+        domains.sort_by(|a, b| a.value.cmp(&b.value));
+    }
+    let omitted_pods = omitted.iter().fold(0, |pods: u32, domain| pods.saturating_add(domain.pods));
+    api::TopologyCounts { domains, omitted_pods }
+}
