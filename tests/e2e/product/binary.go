@@ -20,6 +20,7 @@ const (
 	LabelBinder   = "label-binder"
 	NodeResources = "node-resources"
 	NodeAffinity  = "node-affinity"
+	Spread        = "spread"
 	EchoExtender  = "echo-extender"
 )
 
