@@ -2,6 +2,7 @@ package policies
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -48,10 +49,22 @@ func factsOf(pod *corev1.Pod) *policyapi.PodFacts {
 	}
 	return &policyapi.PodFacts{
 		Namespace:       pod.Namespace,
+		Labels:          pod.Labels,
+		Owner:           ownerOf(pod),
 		Requests:        requests,
 		NonzeroRequests: &policyapi.NonZero{MilliCpu: needs.Non0CPU, Memory: needs.Non0Mem},
 		NodeSelector:    pod.Spec.NodeSelector,
 		NodeAffinity:    affinityOf(pod.Spec.Affinity),
+	}
+}
+
+func ownerOf(pod *corev1.Pod) *policyapi.OwnerReference {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return nil
+	}
+	return &policyapi.OwnerReference{
+		ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: string(owner.UID),
 	}
 }
 

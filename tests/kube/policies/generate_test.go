@@ -35,6 +35,12 @@ type generator struct{ *rand.Rand }
 // forEachCluster runs a test on random clusters, with random pods to be placed there.
 func forEachCluster(t *testing.T, body func(*testing.T, generator, []fwk.NodeInfo)) {
 	t.Helper()
+	forEachSeed(t, func(t *testing.T, g generator) { body(t, g, g.cluster()) })
+}
+
+// forEachSeed runs a test with a generator for each of some seeds, the first of which it prints.
+func forEachSeed(t *testing.T, body func(*testing.T, generator)) {
+	t.Helper()
 	seed := int64(usualSeed)
 	if text := os.Getenv("POLICIES_SEED"); text != "" {
 		var err error
@@ -45,8 +51,7 @@ func forEachCluster(t *testing.T, body func(*testing.T, generator, []fwk.NodeInf
 	t.Logf("POLICIES_SEED=%d", seed)
 	for i := range int64(clusters) {
 		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
-			g := generator{rand.New(rand.NewSource(seed + i))}
-			body(t, g, g.cluster())
+			body(t, generator{rand.New(rand.NewSource(seed + i))})
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestNodeAffinityRefusesLikeThePlugin(t *testing.T) {
 		for range 2 * pods {
 			pod, args := g.constrained(), pick(g, added...)
 			want := verdicts(t, plugin(t, nodeaffinity.New, affinityArgs, args), pod, infos)
-			got := program.filter(t, question{args, factsOf(pod), rows})
+			got := program.filter(t, question{args: args, pod: factsOf(pod), nodes: rows})
 			for i, info := range infos {
 				if err := sameVerdict(got[i], want[i]); err != nil {
 					t.Errorf("%s, %s: %v\n%v", args, info.Node().Name, err, pod.Spec.Affinity)
@@ -53,7 +53,7 @@ func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 				seen["a term cannot be read"]++
 				want = make([]int64, len(infos))
 			}
-			got := program.score(t, question{args, factsOf(pod), rows})
+			got := program.score(t, question{args: args, pod: factsOf(pod), nodes: rows})
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: the policy: %v, the plugin: %v\n%v", args, got, want, pod.Spec.Affinity)
 			}

@@ -28,7 +28,7 @@ func TestNodeResourcesRefusesLikeThePlugin(t *testing.T) {
 			pod := g.pod()
 			args := pick(g, "{}", `{"ignoredResources": ["example.com/gpu", "hugepages-2Mi"], "ignoredResourceGroups": ["acme.io"]}`)
 			want := verdicts(t, plugin(t, noderesources.NewFit, fitArgs, args), pod, infos)
-			got := program.filter(t, question{args, factsOf(pod), rows})
+			got := program.filter(t, question{args: args, pod: factsOf(pod), nodes: rows})
 			for i, info := range infos {
 				if err := sameVerdict(got[i], want[i]); err != nil {
 					t.Errorf("%s, %s: %v", args, info.Node().Name, err)
@@ -139,7 +139,7 @@ func sameScores(t *testing.T, program program, s strategy) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := program.score(t, question{s.policyArgs, factsOf(pod), rows})
+			got := program.score(t, question{args: s.policyArgs, pod: factsOf(pod), nodes: rows})
 			if !slices.Equal(got, want) {
 				t.Errorf("the policy: %v, the plugin: %v", got, want)
 			}
@@ -169,7 +169,7 @@ func TestNodeResourcesKnowsPodsThatRequestNothing(t *testing.T) {
 	forEachCluster(t, func(t *testing.T, _ generator, infos []fwk.NodeInfo) {
 		rows := rowsOf(infos)
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
-		q := question{balances("[]").policyArgs, factsOf(pod), rows}
+		q := question{args: balances("[]").policyArgs, pod: factsOf(pod), nodes: rows}
 		for i, got := range program.filter(t, q) {
 			full := int64(len(infos[i].GetPods())) >= infos[i].Node().Status.Allocatable.Pods().Value()
 			if want := (rejection{reason: "Too many pods", mayHelp: true}); full != (got == want) {

@@ -36,12 +36,17 @@ func decoded(kind, args string) (runtime.Object, error) {
 
 // configured is a plugin as kube-scheduler would make it from these args.
 func configured(ctx context.Context, make factory, kind, args string) (fwk.Plugin, error) {
+	return configuredIn(ctx, handle{}, make, kind, args)
+}
+
+// configuredIn is the same for a plugin that asks the scheduler for more.
+func configuredIn(ctx context.Context, scheduler fwk.Handle, make factory, kind, args string) (fwk.Plugin, error) {
 	object, err := decoded(kind, args)
 	if err != nil {
 		return nil, err
 	}
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	return make(ctx, object, handle{}, features)
+	return make(ctx, object, scheduler, features)
 }
 
 func plugin(t *testing.T, make factory, kind, args string) fwk.Plugin {

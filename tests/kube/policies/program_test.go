@@ -48,6 +48,8 @@ type question struct {
 	args  string
 	pod   *policyapi.PodFacts
 	nodes []*policyapi.NodeRow
+	// like counts the pods of the cluster that are like the pod. Nil if the policy counts none.
+	like func(*policyapi.TopologyCountReads) *policyapi.TopologyCounts
 }
 
 // rejection is why a node is refused; without a reason it is not refused.
@@ -79,7 +81,11 @@ func (p program) prepare(t *testing.T, q question, verb policyapi.Verb) prepared
 		Reads: declared.GetReads().GetId(),
 	}
 	rows := &policyapi.Nodes_Rows{Rows: rowsRead(q.nodes, declared)}
-	return prepared{call, podRead(q.pod, declared.Reads), &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}}
+	pod := podRead(q.pod, declared.Reads)
+	for _, counted := range declared.GetReads().GetPod().GetTopologyCounts() {
+		pod.TopologyCounts = append(pod.TopologyCounts, q.like(counted))
+	}
+	return prepared{call, pod, &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}}
 }
 
 // info is the handshake.

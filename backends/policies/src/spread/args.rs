@@ -131,9 +131,9 @@ fn mistakes(constraints: &[ConstraintFields]) -> Vec<String> {
 
 impl ConstraintFields {
     fn is_about_the_same(&self, other: &Self) -> bool {
-        let about =
-            |fields: &Self| (fields.topology_key.clone(), fields.by.clone(), fields.when_unsatisfiable);
-        about(self) == about(other)
+        self.topology_key == other.topology_key
+            && self.by == other.by
+            && self.when_unsatisfiable == other.when_unsatisfiable
     }
 
     /// Predicates of a sentence about the constraint.

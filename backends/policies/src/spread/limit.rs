@@ -35,14 +35,15 @@ pub(super) struct MaxRequest {
 pub(super) struct Question<'a> {
     limit: &'a Limit,
     domains: Domains<'a>,
-    /// What the pod requests of a limited resource: a pod that requests nothing of it is not limited by it.
+    /// A pod that requests nothing of a resource is not limited by it.
     needs: Vec<Need<'a>>,
     /// By the value of the label.
     known: HashMap<&'a str, Option<Reason>>,
 }
 
+/// What the pod requests of a limited resource.
 struct Need<'a> {
-    limit: &'a MaxRequest,
+    most: &'a MaxRequest,
     amount: i64,
 }
 
@@ -50,7 +51,7 @@ impl Limit {
     /// `None` if the limit does not concern the pod, which has nothing in common with others.
     pub(super) fn question<'a>(&'a self, pod: &Pod<'a>) -> Option<Question<'a>> {
         let domains = self.topology.domains(pod)?;
-        let need = |limit: &'a MaxRequest| Need { limit, amount: limit.resource.amount(pod.requests()) };
+        let need = |most: &'a MaxRequest| Need { most, amount: most.resource.amount(pod.requests()) };
         let needs = self.max_requests.iter().map(need).filter(|need| need.amount > 0).collect();
         Some(Question { limit: self, domains, needs, known: HashMap::new() })
     }
@@ -92,15 +93,15 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Whether the pods of the domain would request too much with the pod. Pods that are being deleted still hold what they
+/// The reason if the pods of the domain would request too much with the pod. Without the sum, which changes with every
+/// pod. Pods that are being deleted still hold what they
 /// request.
 fn too_much(limit: &Limit, needs: &[Need<'_>], value: &str, like: &PodsLike<'_>) -> Option<Reason> {
     if needs.is_empty() {
         return None;
     }
     let requested = like.counted().map(|count| count.requested());
-    let Need { limit: MaxRequest { name, given, .. }, .. } =
-        needs.iter().find(|need| need.exceeds(requested.as_ref()))?;
+    let MaxRequest { name, given, .. } = needs.iter().find(|need| need.exceeds(requested.as_ref()))?.most;
     let (domain, alike) = (limit.topology.domain(value), limit.topology.alike(0));
     Some(format!("{alike} may request at most {given} {name} in {domain}").into())
 }
@@ -108,7 +109,7 @@ fn too_much(limit: &Limit, needs: &[Need<'_>], value: &str, like: &PodsLike<'_>)
 impl Need<'_> {
     /// Whether the limit is exceeded if this much is requested already. What is not known could be too much.
     fn exceeds(&self, requested: Option<&Resources>) -> bool {
-        let requested = requested.map_or(i64::MAX, |requested| self.limit.resource.amount(requested));
-        requested.saturating_add(self.amount) > self.limit.amount
+        let requested = requested.map_or(i64::MAX, |requested| self.most.resource.amount(requested));
+        requested.saturating_add(self.amount) > self.most.amount
     }
 }

@@ -64,7 +64,8 @@ impl Topology {
     pub(super) fn domain(&self, value: &str) -> String {
         match &self.label {
             Some(Label { key, .. }) => {
-                format!("{} {value}", key.rsplit_once('/').map_or(&**key, |(_, name)| name))
+                let name = key.rsplit_once('/').map_or(&**key, |(_, name)| name);
+                if value.is_empty() { format!("{name} \"\"") } else { format!("{name} {value}") }
             }
             None => "the cluster".to_owned(),
         }

@@ -72,3 +72,85 @@ fn unlisted(counts: &TopologyCounts) -> u32 {
         omitted => counts.domains.iter().map(|domain| domain.pods).fold(omitted, u32::min),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use allocation_counter::measure;
+    use extender_policy_api::v1alpha1 as api;
+    use proptest::prelude::*;
+    use prost::Message as _;
+
+    use crate::{
+        Nodes, Pod, PodsBy, Reads, TopologyKey,
+        node::row::Row,
+        reads::{access::Access, layout::Layout},
+    };
+
+    /// By owner and zone, the only things that are read.
+    fn layout() -> (Layout, TopologyKey) {
+        let mut reads = Reads::new();
+        let zones = reads.pods_by_topology(PodsBy::Owner, "zone");
+        (Layout::new(&reads), zones)
+    }
+
+    fn domain(value: &str, pods: u32) -> api::DomainCount {
+        api::DomainCount { value: value.to_owned(), pods, ..api::DomainCount::default() }
+    }
+
+    fn pod(domains: Vec<api::DomainCount>, omitted_pods: u32) -> api::Pod {
+        let owner = Some(api::OwnerReference { uid: "u1".into(), ..api::OwnerReference::default() });
+        let facts = Some(api::PodFacts { owner, ..api::PodFacts::default() });
+        let topology_counts = vec![api::TopologyCounts { domains, omitted_pods }];
+        api::Pod { facts, topology_counts, ..api::Pod::default() }
+    }
+
+    fn node(zone: Option<&str>) -> Vec<u8> {
+        let label_values = vec![zone.unwrap_or_default().to_owned()];
+        let absent_labels = zone.is_none().then_some(0).into_iter().collect();
+        let facts = Some(api::NodeFacts { label_values, absent_labels, ..api::NodeFacts::default() });
+        api::NodeRow { name: "n".into(), facts, ..api::NodeRow::default() }.encode_to_vec()
+    }
+
+    #[test]
+    fn a_domain_is_looked_up_without_memory() {
+        let (layout, zones) = layout();
+        let names: Vec<_> = (0..4_096).map(|number| format!("zone-{number:04}")).collect();
+        let pod = pod(names.iter().map(|name| domain(name, 2)).collect(), 3);
+        let pod = Pod::with_access(&pod, Access::to(Some(&layout.pod))).unwrap();
+        let encoded: Vec<_> =
+            names.iter().map(|name| node(Some(name))).chain([node(Some("z")), node(None)]).collect();
+        let rows: Vec<_> = encoded.iter().map(|row| Row::read(row).unwrap()).collect();
+        let rows: Vec<_> = rows.iter().collect();
+        let nodes = Nodes::new(&rows, Access::to(Some(&layout.node)));
+        let mut most = 0;
+        let cost = measure(|| {
+            let domains = pod.pods_like(&zones).unwrap();
+            most = nodes.iter().filter_map(|node| domains.of(&node)).map(|like| like.at_most()).sum();
+        });
+        assert_eq!((most, cost.count_total), (2 * 4_096 + 2, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_domain_is_what_is_listed_for_its_value(
+            counts in prop::collection::btree_map("[a-c]{0,2}", 1..5_u32, 0..6),
+            omitted in 0..4_u32,
+            zone in prop::option::of("[a-c]{0,2}"),
+        ) {
+            let (layout, zones) = layout();
+            let pod = pod(counts.iter().map(|(value, pods)| domain(value, *pods)).collect(), omitted);
+            let pod = Pod::with_access(&pod, Access::to(Some(&layout.pod))).unwrap();
+            let row = node(zone.as_deref());
+            let row = Row::read(&row).unwrap();
+            let rows = [&row];
+            let node = Nodes::new(&rows, Access::to(Some(&layout.node))).iter().next().unwrap();
+            let domains = pod.pods_like(&zones).unwrap();
+            let like = domains.of(&node).map(|like| (like.at_least(), like.at_most()));
+            let fewest = counts.values().min().map_or(omitted, |fewest| omitted.min(*fewest));
+            let listed = |zone: String| counts.get(&zone).map_or((0, fewest), |pods| (*pods, *pods));
+            prop_assert_eq!(like, zone.map(listed));
+            let all: Vec<_> = domains.iter().map(|(value, count)| (value.to_owned(), count.pods())).collect();
+            prop_assert_eq!(all, counts.into_iter().collect::<Vec<_>>());
+        }
+    }
+}
