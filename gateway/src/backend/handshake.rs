@@ -280,7 +280,12 @@ mod tests {
         };
         let declaring = |parts: usize, keys: MapReads| {
             let pod = PodReads { parts: vec![1; parts], labels: Some(keys.clone()), ..PodReads::default() };
-            let node = NodeReads { parts: vec![1; parts], labels: None, annotations: Some(keys), ..NodeReads::default() };
+            let node = NodeReads {
+                parts: vec![1; parts],
+                labels: None,
+                annotations: Some(keys),
+                ..NodeReads::default()
+            };
             let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };
             let verb = VerbInfo { reads: Some(reads), ..VerbInfo::default() };
             GetInfoResponse { verbs: vec![verb; 2], ..GetInfoResponse::default() }
@@ -295,7 +300,8 @@ mod tests {
         let counting = |count: usize, len: usize| {
             let counts = vec![PodCountReads { label: "x".repeat(len), ..PodCountReads::default() }; count];
             let topology_key = "x".repeat(len);
-            let over_topologies = vec![TopologyCountReads { topology_key, ..TopologyCountReads::default() }; count];
+            let over_topologies =
+                vec![TopologyCountReads { topology_key, ..TopologyCountReads::default() }; count];
             let pod = PodReads { topology_counts: over_topologies, ..PodReads::default() };
             let node = NodeReads { pod_counts: counts, ..NodeReads::default() };
             let reads = Reads { id: 1, pod: Some(pod), node: Some(node) };

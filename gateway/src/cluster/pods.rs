@@ -172,18 +172,18 @@ impl PodTable {
             attributes.extend(table.counted_by());
         }
         if !self.usage.lock().counted_by().iter().eq(&attributes) {
-            self.count_by(attributes.into_iter().collect());
+            self.count_by(&attributes.into_iter().collect());
         }
     }
 
     /// The pods are parsed without the lock: there may be 150,000.
-    fn count_by(&self, by: Arc<[CountedBy]>) {
+    fn count_by(&self, by: &Arc<[CountedBy]>) {
         let pods: Vec<_> = self.pods.read().by_uid.values().cloned().collect();
-        let attributes = |json: &[u8]| Attributes::of(&pod::parse(json).ok()?, &by);
+        let attributes = |json: &[u8]| Attributes::of(&pod::parse(json).ok()?, by);
         let mut parsed: HashMap<_, _> =
             pods.iter().map(|pod| (pod.uid.as_str(), (pod, attributes(&pod.json)))).collect();
         self.change_usage(|usage| {
-            usage.count_by(Arc::clone(&by), |uid| {
+            usage.count_by(Arc::clone(by), |uid| {
                 let known = self.get(uid)?;
                 match parsed.remove(uid) {
                     Some((pod, attributes)) if Arc::ptr_eq(pod, &known) => attributes,

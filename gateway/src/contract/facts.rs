@@ -62,7 +62,10 @@ pub fn in_view(facts: &[u8], view: &NodeFactsView) -> Vec<u8> {
 /// `facts` are not the gateway's own encoding.
 pub fn label<'f>(facts: &'f [u8], key: &str) -> Option<&'f str> {
     let labels = fields(facts).map(|field| field.expect(OWN)).filter(|(number, _)| *number == LABELS);
-    labels.filter_map(|(_, entry)| entry).find(|entry| text(entry, KEY) == key).map(|entry| text(entry, VALUE))
+    labels
+        .filter_map(|(_, entry)| entry)
+        .find(|entry| text(entry, KEY) == key)
+        .map(|entry| text(entry, VALUE))
 }
 
 /// A field of an entry of a map.

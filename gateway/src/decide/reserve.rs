@@ -71,7 +71,8 @@ impl Decider {
         let asked = self.ask_again((assignment, json), until, record).await;
         for part in &mut record.backends {
             if let Outcome::Filtered(heard) = &part.outcome {
-                let text = if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
+                let text =
+                    if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
                 part.outcome = Outcome::Bound(text.to_owned());
             }
         }

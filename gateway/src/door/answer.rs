@@ -95,7 +95,9 @@ impl From<CallError> for CallRefusal {
             CallError::NotYetKnown(_) => (StatusCode::SERVICE_UNAVAILABLE, false),
             CallError::Repeated(_) => (StatusCode::SERVICE_UNAVAILABLE, true),
             // Sent with status 200, like every error of bind.
-            CallError::NoLongerFits(_) | CallError::NoBinder | CallError::Bind(_) => (StatusCode::CONFLICT, false),
+            CallError::NoLongerFits(_) | CallError::NoBinder | CallError::Bind(_) => {
+                (StatusCode::CONFLICT, false)
+            }
         };
         Self { is_logged, ..Self::new(status, error.kind(), error.to_string()) }
     }

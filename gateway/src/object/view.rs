@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, marker::PhantomData};
 
-use extender_policy_api::v1alpha1::{
-    MapReads, NodePart, NodeReads, PodPart, PodReads,
-};
+use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, PodPart, PodReads};
 
 /// Prefixes of the keys of labels or annotations in a canonical form: lists that select the same keys, but differ in
 /// order, repetitions or redundant prefixes, are equal and share their encodings. The default selects none.
@@ -325,8 +323,12 @@ mod tests {
         };
         let parts =
             vec![PodPart::Requests.into(), PodPart::PriorityClassName.into(), PodPart::Identity.into()];
-        let reads =
-            PodReads { parts, labels: map(&["app", "team"], &[]), annotations: map(&[], &["acme.io/"]), ..PodReads::default() };
+        let reads = PodReads {
+            parts,
+            labels: map(&["app", "team"], &[]),
+            annotations: map(&[], &["acme.io/"]),
+            ..PodReads::default()
+        };
         let words = "identity, priority class name, requests, label app, label team, annotations acme.io/*";
         assert_eq!(PodFactsView::from(&reads).words(std::iter::empty()), words);
         assert_eq!(NodeFactsView::from(&NodeReads::default()).words(std::iter::empty()), "nothing");

@@ -10,14 +10,15 @@ use crate::support::{
     function::about,
 };
 use extender_policy_api::v1alpha1::{
-    DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads, PodCounts,
-    PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
+    DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
+    PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
 };
 use futures_util::future::join_all;
 use prost::Message;
 use serde_json::{Value, json};
 
-const NODES: [(&str, Option<&str>); 4] = [("a", Some("z1")), ("b", Some("z1")), ("c", Some("z2")), ("d", None)];
+const NODES: [(&str, Option<&str>); 4] =
+    [("a", Some("z1")), ("b", Some("z1")), ("c", Some("z2")), ("d", None)];
 
 /// Counts pods by owner and by a label: on nodes, by zone, and in the cluster.
 fn reads() -> Reads {
@@ -65,9 +66,9 @@ async fn at_most(pods: u32) -> Scripted {
         let domains = &request.pod.unwrap().topology_counts[1].domains;
         let is_full = |zone: &str| domains.iter().any(|domain| domain.value == zone && domain.pods >= pods);
         let rows = rows(&message);
-        let full = rows.iter().filter(|row| {
-            row.facts.as_ref().unwrap().label_values.first().is_some_and(|zone| is_full(zone))
-        });
+        let full = rows
+            .iter()
+            .filter(|row| row.facts.as_ref().unwrap().label_values.first().is_some_and(|zone| is_full(zone)));
         let full: Vec<_> = full.map(|row| row.name.as_str()).collect();
         Act::Message(filtered(&message, &full, "zone is full").encode_to_vec())
     })
@@ -79,8 +80,7 @@ async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
     let sources = apiserver.configuration("BuiltIn").replace("source: Request", "source: Watch");
     let sources = sources.replace("timeouts: {", "timeouts: {decision: 60s, ");
     let backend = configured("zones", backend, "filter: {timeout: 60s}");
-    let gateway =
-        Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
+    let gateway = Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
     let early = gateway.post("/filter", about(&pod("early", "o1", None), &["a"])).await.error();
     assert_eq!(
         early,
@@ -90,7 +90,10 @@ async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
     pods.replace(pods.relist());
     for (name, zone) in NODES {
         let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
-        gateway.table.apply(json!({"metadata": {"name": name, "labels": labels}}).to_string().as_bytes()).unwrap();
+        gateway
+            .table
+            .apply(json!({"metadata": {"name": name, "labels": labels}}).to_string().as_bytes())
+            .unwrap();
     }
     pass_on(&gateway);
     gateway

@@ -50,7 +50,7 @@ fn counts(sent: &SentTopology, pod: &api::Pod, cluster: &[ClusterNode<'_>]) -> a
     for node in cluster {
         let Some(value) = node.domain(&sent.topology.key) else { continue };
         let like = |equal: &&Running| equal.pods > 0 && attribute(by, &equal.pod) == Some(wanted);
-        node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, sent.sums));
+        node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, (sent.sums, pod)));
     }
     limited(domains.into_values().collect())
 }
@@ -59,13 +59,16 @@ fn attribute<'p>(by: &PodsBy, pod: &'p api::Pod) -> Option<Attribute<'p>> {
     by.of(&Pod::new(pod)?)
 }
 
-fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, sums: Sums) {
+/// `pod` is the pod to be placed.
+fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, (sums, pod): (Sums, &api::Pod)) {
     let value = (*domain.key()).to_owned();
     let count = domain.or_insert(api::DomainCount { value, ..api::DomainCount::default() });
     count.pods = count.pods.saturating_add(equal.pods);
     count.terminating = count.terminating.saturating_add(equal.terminating);
     if sums == Sums::Requests {
-        equal.add_requests(&mut count.requested, |_| true);
+        let requests = pod.facts.as_ref().and_then(|facts| facts.requests.as_ref());
+        let is_requested = |name: &str| requests.is_some_and(|requests| requests.others.contains_key(name));
+        equal.add_requests(&mut count.requested, is_requested);
     }
 }
 

@@ -172,7 +172,9 @@ impl Reader<'_> {
         let wanted = [(verb.usage, "usage"), (on_nodes, "pod counts"), (topology, "topology counts")];
         let wanted = wanted.iter().find(|(wanted, _)| *wanted);
         if let Some((_, what)) = wanted.filter(|_| self.known.pods.is_none()) {
-            return Err(unsuitable(format!("needs {what}, but pods are not watched; set pods.source: Watch")));
+            return Err(unsuitable(format!(
+                "needs {what}, but pods are not watched; set pods.source: Watch"
+            )));
         }
         if topology && self.known.table.is_none() {
             return Err(unsuitable(

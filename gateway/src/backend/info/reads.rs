@@ -26,7 +26,8 @@ pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
             check_parts(parts, is_known, "pods")?;
             check_map(labels.as_ref(), "labels of pods")?;
             check_map(annotations.as_ref(), "annotations of pods")?;
-            let counts = topology_counts.iter().map(|it| (it.by, it.label.as_str(), it.topology_key.as_str()));
+            let counts =
+                topology_counts.iter().map(|it| (it.by, it.label.as_str(), it.topology_key.as_str()));
             check_counts(&counts.collect::<Vec<_>>(), "topology counts of pods")?;
             if !topology_counts.is_empty() && !matches!(verb.verb(), Verb::Filter | Verb::Score) {
                 return Err("topology counts of pods, which only filter and score can read".to_owned());

@@ -1,6 +1,7 @@
 use extender_gateway_core::{self as core, score::Direction};
 use extender_policy_api::v1alpha1::{
-    self as api, MapReads, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo, PodCountReads, TopologyCountReads,
+    self as api, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, TopologyCountReads,
+    Verb, VerbInfo,
 };
 
 use std::path::Path;
@@ -231,7 +232,8 @@ fn of_pods(pod: PodReads) -> VerbInfo {
 
 /// Pods counted on nodes, by what and by which label.
 fn on_nodes(counts: &[(i32, &str)]) -> VerbInfo {
-    let count = |(by, label): &(i32, &str)| PodCountReads { by: *by, label: (*label).to_owned(), requests: false };
+    let count =
+        |(by, label): &(i32, &str)| PodCountReads { by: *by, label: (*label).to_owned(), requests: false };
     of_nodes(NodeReads { pod_counts: counts.iter().map(count).collect(), ..NodeReads::default() })
 }
 
@@ -287,6 +289,28 @@ fn a_declaration_that_cannot_be_used_says_why() {
             r#"annotations of pods with keys that are not in ascending order: "b" before "a""#,
         ),
         (
+            VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
+            "nodes, of which it requests only the name",
+        ),
+    ] {
+        let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
+        let expected = format!("declares that filter reads {sentence}");
+        assert_eq!(info.filter.unwrap_err().detail, expected);
+    }
+    let pure = VerbInfo { pure: true, ..pod_parts(&[identity]) };
+    let info = Info::read(response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
+    let expected = "declares filter pure and also reads the identity of pods; these are mutually exclusive";
+    assert_eq!(info.filter.unwrap_err().detail, expected);
+    let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
+    let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
+    let expected = "declares that bind reads nodes, of which it requests only the name";
+    assert_eq!(info.bind.unwrap_err().detail, expected);
+}
+
+#[test]
+fn counts_that_cannot_be_used_say_why() {
+    for (verb, sentence) in [
+        (
             on_nodes(&[(9, "")]),
             r#"pod counts of nodes by 9 with the label key "", which this gateway version does not support"#,
         ),
@@ -316,28 +340,17 @@ fn a_declaration_that_cannot_be_used_says_why() {
             r#"topology counts of pods by 0 with the label key "", which this gateway version does not support"#,
         ),
         (over_topologies(&[(1, "", "rack"); 9]), "9 topology counts of pods; at most 8 are accepted"),
-        (
-            VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
-            "nodes, of which it requests only the name",
-        ),
     ] {
         let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
-        let expected = format!("declares that filter reads {sentence}");
-        assert_eq!(info.filter.unwrap_err().detail, expected);
+        assert_eq!(info.filter.unwrap_err().detail, format!("declares that filter reads {sentence}"));
     }
-    let pure = VerbInfo { pure: true, ..pod_parts(&[identity]) };
-    let info = Info::read(response(vec![pure]), &configured("filter: {}"), &known(NodeSource::Request));
-    let expected = "declares filter pure and also reads the identity of pods; these are mutually exclusive";
-    assert_eq!(info.filter.unwrap_err().detail, expected);
-    let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
-    let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
-    let expected = "declares that bind reads nodes, of which it requests only the name";
-    assert_eq!(info.bind.unwrap_err().detail, expected);
     for (wanted, name) in [(Verb::Bind, "bind"), (Verb::Preempt, "preempt")] {
         let verb = VerbInfo { verb: wanted as i32, ..over_topologies(&[(1, "", "rack")]) };
         let info = Info::read(response(vec![verb]), &configured("preempt: {}"), &known(NodeSource::Request));
         let failure = if wanted == Verb::Bind { info.bind.map(drop) } else { info.preempt.map(drop) };
-        let expected = format!("declares that {name} reads topology counts of pods, which only filter and score can read");
+        let expected = format!(
+            "declares that {name} reads topology counts of pods, which only filter and score can read"
+        );
         assert_eq!(failure.unwrap_err().detail, expected);
     }
 }
@@ -345,8 +358,8 @@ fn a_declaration_that_cannot_be_used_says_why() {
 #[test]
 fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
     let (table, pods) = (Arc::new(NodeTable::new()), Arc::new(PodTable::new()));
-    let [nothing, only_pods, both] = [(None, None), (Some(&pods), None), (Some(&pods), Some(&table))]
-        .map(|(pods, table)| ClusterTables {
+    let [nothing, only_pods, both] =
+        [(None, None), (Some(&pods), None), (Some(&pods), Some(&table))].map(|(pods, table)| ClusterTables {
             pods: pods.cloned(),
             table: table.cloned(),
             ..known(if table.is_some() { NodeSource::Watch } else { NodeSource::Request })
@@ -364,7 +377,8 @@ fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
     assert_eq!(read(&on_nodes, &only_pods), words("nothing", counts));
     let over_topologies = over_topologies(&[(2, "", ""), (4, "", "rack")]);
     assert_eq!(read(&over_topologies, &nothing), not_watched("topology counts"));
-    let sentence = "needs topology counts, for which all nodes must be known; set nodes.source to Watch or File";
+    let sentence =
+        "needs topology counts, for which all nodes must be known; set nodes.source to Watch or File";
     assert_eq!(read(&over_topologies, &only_pods), Err(sentence.to_owned()));
     let counts = "pods by namespace in the cluster, pods by priority class name in rack";
     assert_eq!(read(&over_topologies, &both), words(counts, "nothing"));

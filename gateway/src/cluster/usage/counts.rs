@@ -1,9 +1,6 @@
 //! The pods on each node, counted by what verbs declare: nothing else is counted, and nothing is kept for it.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use extender_policy_api::v1alpha1::{PodCount, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
@@ -204,8 +201,7 @@ impl Count {
             value: value.to_string(),
             pods: number(self.sums.fixed.pods),
             terminating: number(self.terminating),
-            requested: requested
-                .map(|requested| Resources { pods: 0, ..requested }),
+            requested: requested.map(|requested| Resources { pods: 0, ..requested }),
         }
     }
 }

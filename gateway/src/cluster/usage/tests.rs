@@ -232,15 +232,17 @@ fn any_pod() -> impl Strategy<Value = Value> {
     let name = proptest::sample::select(names.to_vec());
     let requests = proptest::collection::btree_map(name, amount, 0..4);
     let counted_by = (owner, app, deleted);
-    (node, uid, phase, requests, counted_by).prop_map(|(node, uid, phase, requests, (owner, app, deleted))| {
-        let mut pod = of_owner(node, uid, owner, app.as_deref());
-        pod["spec"]["containers"][0]["resources"]["requests"] = json!(requests);
-        pod["status"]["phase"] = phase.into();
-        if deleted {
-            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        }
-        pod
-    })
+    (node, uid, phase, requests, counted_by).prop_map(
+        |(node, uid, phase, requests, (owner, app, deleted))| {
+            let mut pod = of_owner(node, uid, owner, app.as_deref());
+            pod["spec"]["containers"][0]["resources"]["requests"] = json!(requests);
+            pod["status"]["phase"] = phase.into();
+            if deleted {
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            pod
+        },
+    )
 }
 
 fn any_uid() -> impl Strategy<Value = &'static str> {
@@ -277,7 +279,8 @@ impl Model {
     fn settle(&mut self) {
         let pods = &self.pods;
         let is_unbound = |pod: &Value| {
-            pod["spec"]["nodeName"] == "" && !["Succeeded", "Failed"].iter().any(|it| pod["status"]["phase"] == *it)
+            pod["spec"]["nodeName"] == ""
+                && !["Succeeded", "Failed"].iter().any(|it| pod["status"]["phase"] == *it)
         };
         self.assumed.retain(|uid, _| pods.get(uid).is_some_and(is_unbound));
     }
@@ -300,7 +303,8 @@ fn by_owner(usage: &Usage, owner: &str) -> Vec<(String, u32, u32, Option<Resourc
     let pod = pod::parse(pod.as_bytes()).unwrap();
     let view = TopologyCountView { by: CountedBy::Owner, topology_key: "host".into(), requests: true };
     // Two of the nodes are one domain.
-    let domain = |node: &str| Some(if node == "n3" { "n2" } else { NODES.into_iter().find(|it| *it == node)? });
+    let domain =
+        |node: &str| Some(if node == "n3" { "n2" } else { NODES.into_iter().find(|it| *it == node)? });
     let counts = usage.topology_counts(&pod, &view, domain).unwrap();
     assert_eq!(counts.omitted_pods, 0);
     let counts = counts.domains.into_iter();
@@ -329,7 +333,9 @@ fn by_owner_of(pods: &[Value], owner: &str) -> Vec<(String, u32, u32, Option<Res
         Some(Resources { pods: 0, others: BTreeMap::new(), ..requested })
     };
     let domains = domains.into_iter();
-    domains.map(|(node, (pods, terminating, sums))| (node.to_owned(), pods, terminating, requested(&sums))).collect()
+    domains
+        .map(|(node, (pods, terminating, sums))| (node.to_owned(), pods, terminating, requested(&sums)))
+        .collect()
 }
 
 /// New sums of these pods.
@@ -413,8 +419,11 @@ fn of_owner(node: &str, uid: &str, owner: &str, app: Option<&str>) -> Value {
     pod
 }
 
-/// The changed nodes with their counts: by each attribute the namespace, value, pods and terminating ones.
-fn counts(usage: &mut Usage) -> BTreeMap<String, Vec<Vec<(String, String, u32, u32)>>> {
+/// Counts by one attribute: namespace, value, pods, and those of them that are being deleted.
+type CountsBy = Vec<(String, String, u32, u32)>;
+
+/// The changed nodes with their counts by each attribute.
+fn counts(usage: &mut Usage) -> BTreeMap<String, Vec<CountsBy>> {
     let count = |count: PodCount| (count.namespace, count.value, count.pods, count.terminating);
     let by = |counts: PodCounts| counts.counts.into_iter().map(count).collect();
     let nodes = usage.take_changed(|_| Vec::new()).nodes.into_iter();

@@ -4,7 +4,10 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use extender_policy_api::v1alpha1::{DomainCount, Resources, TopologyCounts};
 
-use super::{Sums, Usage, counts::{Count, number}};
+use super::{
+    Sums, Usage,
+    counts::{Count, number},
+};
 use crate::object::{counted::TopologyCountView, pod::ObjectPod};
 
 /// The most domains of a count in a request: about 200 KiB.
@@ -27,11 +30,8 @@ impl Usage {
         domain: impl Fn(&str) -> Option<&'n str>,
     ) -> Option<TopologyCounts> {
         self.counted_by().binary_search(&view.by).ok()?;
-        let requested: Vec<_> = if view.requests {
-            pod.share().requested.others.into_keys().collect()
-        } else {
-            Vec::new()
-        };
+        let requested: Vec<_> =
+            if view.requests { pod.share().requested.others.into_keys().collect() } else { Vec::new() };
         let mut domains: BTreeMap<&str, Domain> = BTreeMap::new();
         for (node, count) in self.counts.like(pod, &view.by) {
             if let Some(value) = domain(node) {

@@ -20,7 +20,7 @@ pub(super) fn declaration(manner: Manner) -> Option<Reads> {
     let parts = parts.into_iter().chain(identity).collect();
     let node = (manner.view != View::Name)
         .then(|| NodeReads { labels: Some(labels_of_nodes(manner.reads)), ..NodeReads::default() });
-    let pod = Some(PodReads { parts, labels, annotations: None });
+    let pod = Some(PodReads { parts, labels, ..PodReads::default() });
     Some(Reads { id: id(manner), pod, node })
 }
 
