@@ -60,10 +60,16 @@ fn web() -> TestPod {
     TestPod::new("shop").label("app", "web").owner("u1").priority_class("high")
 }
 
+/// The pod to be placed, which requests one extended resource of the two that are in use.
+fn new_web() -> TestPod {
+    let others = [("example.com/gpu".to_owned(), 1)].into();
+    web().requests(Resources { others, ..Resources::default() })
+}
+
 /// Two nodes of zone z1, one of z2 that is empty, and one without a zone.
 fn cluster() -> [TestNode; 4] {
-    let gpus = [("example.com/gpu".to_owned(), 1)].into();
-    let requests = Resources { milli_cpu: 100, pods: 7, others: gpus, ..Resources::default() };
+    let others = ["example.com/gpu", "example.com/nic"].map(|name| (name.to_owned(), 1)).into();
+    let requests = Resources { milli_cpu: 100, pods: 7, others, ..Resources::default() };
     [
         TestNode::new("n1").label("zone", "z1").running(&web().requests(requests), 3),
         TestNode::new("n2")
@@ -86,14 +92,14 @@ fn pods_are_added_up_over_the_nodes_of_a_domain() {
     ] {
         let first = format!("{first} terminating, {gpus}");
         let expected = [&first, &first, &format!("{empty} terminating, 0m {{}}"), "in no domain"];
-        assert_eq!(reasons(Siblings::by(by, "zone"), &web(), &cluster()), expected);
+        assert_eq!(reasons(Siblings::by(by, "zone"), &new_web(), &cluster()), expected);
     }
 }
 
 #[test]
 fn the_cluster_is_one_domain_with_all_nodes() {
     let all = "shop \"shop\": 6, 2 terminating, 300m {\"example.com/gpu\": 3}";
-    assert_eq!(reasons(Siblings::by(PodsBy::Namespace, ""), &web(), &cluster()), [all; 4]);
+    assert_eq!(reasons(Siblings::by(PodsBy::Namespace, ""), &new_web(), &cluster()), [all; 4]);
     let none = "mill \"mill\": 0, 0 terminating, 0m {}";
     assert_eq!(reasons(Siblings::by(PodsBy::Namespace, ""), &TestPod::new("mill"), &cluster()), [none; 4]);
 }
