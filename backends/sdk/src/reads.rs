@@ -217,7 +217,8 @@ impl Reads {
         self.counted(by, Sums::Unread)
     }
 
-    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested).
+    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested). The requests of
+    /// the pod to be placed are [`PodPart::Requests`], to be declared besides.
     pub fn pods_and_requests_by(&mut self, by: PodsBy) -> PodsKey {
         self.counted(by, Sums::Requests)
     }

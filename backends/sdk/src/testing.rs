@@ -64,6 +64,13 @@ impl TestNode {
         self
     }
 
+    /// With these allocatable resources, `status.allocatable`. Sums of requests contain the extended resources that the
+    /// node reports.
+    pub fn allocatable(mut self, resources: api::Resources) -> Self {
+        self.row.facts.get_or_insert_default().allocatable = Some(resources);
+        self
+    }
+
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.row.facts.get_or_insert_default().labels.insert(key.into(), value.into());

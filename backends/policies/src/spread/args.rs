@@ -188,8 +188,8 @@ impl ConstraintFields {
         for (name, given) in self.max_requests.iter().flatten() {
             if Resource::named(name).is_none() {
                 mistakes.push(format!(
-                    ".maxRequests has {name:?}, which is no resource; expected cpu, memory, ephemeral-storage, or a name \
-                     such as example.com/gpu"
+                    ".maxRequests has {name:?}, which is not counted; expected cpu, memory, ephemeral-storage, or a name \
+                     such as example.com/gpu, and maxPods for pods"
                 ));
             }
             if *given < 0 {
@@ -255,7 +255,7 @@ mod tests {
             (rack(r#", "maxPods": 0"#), "args.constraints[0].maxPods is 0; expected 1 to 2147483647"),
             (rack(r#", "maxPods": 1.5"#), "args.constraints[0].maxPods: invalid type: floating point `1.5`"),
             (rack(r#", "maxRequests": {}"#), "args.constraints[0].maxRequests is empty"),
-            (rack(r#", "maxRequests": {"gpu": 1}"#), ".maxRequests has \"gpu\", which is no resource"),
+            (rack(r#", "maxRequests": {"gpu": 1}"#), ".maxRequests has \"gpu\", which is not counted"),
             (rack(r#", "maxRequests": {"cpu": -1}"#), ".maxRequests[\"cpu\"] is -1; expected 0 or more"),
             (
                 rack(r#", "maxRequests": {"cpu": "1"}"#),

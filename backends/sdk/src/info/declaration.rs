@@ -193,7 +193,7 @@ fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
         "is pure and reads PodPart::Identity, but a pure verb is not sent the pod's name and UID; remove one",
     );
     let topologies = (reads.counts_topologies() && matches!(name, "preempt" | "bind")).then_some(
-        "counts pods by topology, which it is not sent; declare Reads::pods_by_topology for filter or score",
+        "reads counts by topology, which only filter and score are sent; remove Reads::pods_by_topology from its declaration",
     );
     let contradictions = unseen.into_iter().chain(identity).chain(topologies).map(str::to_owned);
     let reads = reads.mistakes().into_iter().map(|mistake| format!("reads: {mistake}"));

@@ -90,8 +90,10 @@ impl<'a> PodCount<'a> {
         self.terminating
     }
 
-    /// The sums of what the pods need, in the units of [`Pod::requests`](crate::Pod::requests); on a node, of extended
-    /// resources those that the node reports. `pods` is 0. Decoded or copied with each call.
+    /// The sums of what the pods need, with those that are being deleted, in the units of
+    /// [`Pod::requests`](crate::Pod::requests). `pods` is 0. Of extended resources, those on a node are the ones that the
+    /// node reports in its status, and those in a domain the ones that the pod to be placed requests: others are left out
+    /// and read as 0. Decoded with each call.
     ///
     /// # Panics
     ///
@@ -161,7 +163,7 @@ impl<'a> Counted<'a> {
 }
 
 impl<'a> PodsLike<'a> {
-    /// The most pods that there can be.
+    /// The most pods that there can be, with those that are being deleted.
     pub fn at_most(&self) -> u32 {
         match self {
             Self::Counted(count) => count.pods(),
@@ -169,7 +171,7 @@ impl<'a> PodsLike<'a> {
         }
     }
 
-    /// The fewest pods that there can be.
+    /// The fewest pods that there can be, with those that are being deleted.
     pub fn at_least(&self) -> u32 {
         self.counted().map_or(0, |count| count.pods())
     }

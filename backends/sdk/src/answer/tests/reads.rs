@@ -264,7 +264,7 @@ fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
         ),
         (
             Info::new("p", "1").binds_reading(&cluster),
-            "bind counts pods by topology, which it is not sent; declare Reads::pods_by_topology for filter or score",
+            "bind reads counts by topology, which only filter and score are sent; remove Reads::pods_by_topology from its declaration",
         ),
         (filters(Verb::per_node().view(View::Name).reads(&nodes)), "filter reads nodes and has View::Name"),
         (filters(Verb::per_node().pure().reads(&identity)), "filter is pure and reads PodPart::Identity"),
