@@ -17,7 +17,10 @@ pub mod remote_table;
 pub mod session;
 pub mod sync;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
@@ -102,6 +105,12 @@ impl Backend {
     pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         let state = self.session.state.borrow();
         state.clone().unwrap_or_else(|| Err(unreachable("not connected yet")))
+    }
+
+    /// Whether filter has pods counted. While there is no connection, what the latest handshake said; before the first
+    /// one it may.
+    pub fn may_count_pods(&self) -> bool {
+        self.session.may_count_pods.load(Ordering::Relaxed)
     }
 
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a

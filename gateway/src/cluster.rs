@@ -9,6 +9,7 @@ pub mod file;
 pub mod pods;
 pub mod table;
 pub mod usage;
+mod wanted;
 pub mod watch;
 
 use std::time::Duration;

@@ -175,7 +175,7 @@ impl Reads {
     /// verb needs [`View::Facts`](crate::View::Facts) and a gateway that watches pods. It may be
     /// [pure](crate::Verb::pure): the answer for a node is then cached until a pod is added to the node or removed from
     /// it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some
-    /// milliseconds: two pods in a row can both see room for one.
+    /// milliseconds: two pods in a row can both see room for one. A gateway that binds asks again before each Binding.
     ///
     /// ```
     /// use extender_policy_sdk::testing::{self, TestNode, TestPod};

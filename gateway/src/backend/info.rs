@@ -249,6 +249,15 @@ impl Info {
         views.into_iter().flatten().filter(|view| view.rows != RowView::Name)
     }
 
+    /// How its verbs have pods counted over a topology.
+    pub fn topologies(&self) -> impl Iterator<Item = &[TopologyCountView]> {
+        let verbs = [
+            self.filter.as_ref().map(|plan| &plan.common.pod),
+            self.score.as_ref().map(|plan| &plan.common.pod),
+        ];
+        verbs.into_iter().flatten().map(|pod| &*pod.topology)
+    }
+
     /// The columns of the table that its verbs use.
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
         let views = [

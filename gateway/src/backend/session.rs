@@ -151,6 +151,8 @@ pub(super) struct SessionHandle {
     /// How long calls may run on a connection that takes no new ones: the longest timeout of the configurations that
     /// share it.
     pub(super) longest_timeout: Arc<Mutex<Duration>>,
+    /// Whether filter has pods counted, according to the latest handshake; true before the first one.
+    pub(super) may_count_pods: Arc<AtomicBool>,
 }
 
 /// A connection as its task sees it.
@@ -159,10 +161,15 @@ pub(super) struct SessionPublisher {
     state: watch::Sender<SessionState>,
     recheck: Arc<Notify>,
     longest_timeout: Arc<Mutex<Duration>>,
+    may_count_pods: Arc<AtomicBool>,
 }
 
 impl SessionPublisher {
     fn publish(&self, state: Result<Session, BackendFailure>) {
+        if let Ok(session) = &state {
+            let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
+            self.may_count_pods.store(counts, Ordering::Relaxed);
+        }
         self.state.send_replace(Some(state.map(Arc::new)));
     }
 
@@ -175,9 +182,15 @@ impl SessionPublisher {
 /// Both ends of a new connection.
 pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
     let (publish, state) = watch::channel(None);
-    let handle = SessionHandle { state, recheck: Arc::default(), longest_timeout: Arc::default() };
+    let may_count_pods = Arc::new(AtomicBool::new(true));
+    let handle = SessionHandle {
+        state,
+        recheck: Arc::default(),
+        longest_timeout: Arc::default(),
+        may_count_pods: Arc::clone(&may_count_pods),
+    };
     let (recheck, longest_timeout) = (Arc::clone(&handle.recheck), Arc::clone(&handle.longest_timeout));
-    (SessionPublisher { state: publish, recheck, longest_timeout }, handle)
+    (SessionPublisher { state: publish, recheck, longest_timeout, may_count_pods }, handle)
 }
 
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation

@@ -6,22 +6,29 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
+use extender_policy_api::v1alpha1::TopologyCounts;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, SetOnce};
+use tokio::{
+    sync::{Notify, SetOnce, watch},
+    time::Instant,
+};
 
+pub use super::usage::AssumptionId;
 use super::{
     SourceHealth,
     table::NodeTable,
     usage::{Attributes, Usage},
+    wanted::Wanted,
 };
-use extender_policy_api::v1alpha1::TopologyCounts;
-
 use crate::object::{
     ObjectError,
     counted::{CountedBy, TopologyCountView},
@@ -80,13 +87,18 @@ fn slim(json: &[u8]) -> Option<Bytes> {
 #[derive(Debug, Default)]
 pub struct PodTable {
     pods: RwLock<PodIndex>,
-    /// The usage of the same pods, with a lock of its own so that reading it blocks no call.
+    /// The usage of the same pods, with a lock of its own so that most calls do not need it.
     usage: Mutex<Usage>,
     usage_touched: Notify,
     /// Held while what has changed is passed to node tables, so that an earlier state never follows a later one.
     passing_on: Mutex<()>,
     /// The views of pods with topology counts, while they are in use.
     topologies: Mutex<Vec<Weak<[TopologyCountView]>>>,
+    /// The attributes that are counted by.
+    wanted: Mutex<Wanted>,
+    is_counting: AtomicBool,
+    /// Reports that pods may be counted by other attributes.
+    counted: watch::Sender<()>,
     /// Held by the bind call that decides whether its pod still fits, until the pod counts on its node.
     pub reserving: tokio::sync::Mutex<()>,
     synced: SetOnce<()>,
@@ -159,27 +171,52 @@ impl PodTable {
         self.topologies.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Has pods counted as the registered views of these tables and of pods want it. Parses all pods if that has
-    /// changed. Call [`PodTable::pass_on`] afterwards.
+    /// Has pods counted as the registered views of these tables and of pods want it. Parses all pods if an attribute is
+    /// new, or one has not been wanted for [`KEPT_UNUSED`]. Call [`PodTable::pass_on`] afterwards.
     pub fn follow_views<'t>(&self, tables: impl Iterator<Item = &'t NodeTable>) {
         let topologies = self.topologies();
         let over_topologies = topologies.iter().flat_map(|views| views.iter());
         let keys = over_topologies.clone().map(|view| view.topology_key.as_ref());
         let keys: BTreeSet<_> = keys.filter(|key| !key.is_empty()).collect();
-        let mut attributes: BTreeSet<_> = over_topologies.map(|view| view.by.clone()).collect();
+        let mut in_rows = BTreeSet::new();
         for table in tables {
             table.follow_labels(&keys);
-            attributes.extend(table.counted_by());
+            in_rows.extend(table.counted_by());
         }
-        if !self.usage.lock().counted_by().iter().eq(&attributes) {
-            self.count_by(&attributes.into_iter().collect());
+        let wanted = over_topologies.map(|view| view.by.clone()).chain(in_rows.iter().cloned());
+        let by = self.wanted.lock().add(&wanted.collect(), Instant::now());
+        let in_rows = in_rows.into_iter().filter(|attribute| by.contains(attribute)).collect();
+        let is_new = self.usage.lock().counted_by() != &by;
+        if is_new {
+            self.count_by(&by);
         }
+        self.change_usage(|usage| usage.put_in_rows(in_rows));
+        self.is_counting.store(!by.is_empty(), Ordering::Relaxed);
+        self.counted.send_replace(());
+    }
+
+    /// Waits until pods are counted in these views. `table` has the labels of nodes. Works on any runtime.
+    pub async fn counted(&self, views: &[TopologyCountView], table: &NodeTable) {
+        let mut changes = self.counted.subscribe();
+        self.synced().await;
+        table.synced().await;
+        let is_counted = || {
+            let usage = self.usage.lock();
+            let labels = table.node_labels();
+            let is_followed = |key: &str| key.is_empty() || labels.of(key).is_some();
+            views.iter().all(|view| usage.counts_by(&view.by) && is_followed(&view.topology_key))
+        };
+        // The sender is in `self`, so waiting cannot fail.
+        while !is_counted() && changes.changed().await.is_ok() {}
     }
 
     /// The pods are parsed without the lock: there may be 150,000.
     fn count_by(&self, by: &Arc<[CountedBy]>) {
         let pods: Vec<_> = self.pods.read().by_uid.values().cloned().collect();
-        let attributes = |json: &[u8]| Attributes::of(&pod::parse(json).ok()?, by);
+        let attributes = |json: &[u8]| {
+            // Without attributes, nothing needs to be parsed.
+            if by.is_empty() { None } else { Attributes::of(&pod::parse(json).ok()?, by) }
+        };
         let mut parsed: HashMap<_, _> =
             pods.iter().map(|pod| (pod.uid.as_str(), (pod, attributes(&pod.json)))).collect();
         self.change_usage(|usage| {
@@ -204,25 +241,26 @@ impl PodTable {
         }
     }
 
-    /// Whether any verb has pods counted.
+    /// Whether any verb has pods counted, or had so a short time ago.
     pub fn is_counting(&self) -> bool {
-        !self.usage.lock().counted_by().is_empty()
+        self.is_counting.load(Ordering::Relaxed)
     }
 
     /// Counts a pod on the node to which it is about to be bound, until [`PodTable::forget`] or until the source has it
-    /// on a node.
+    /// on a node. `None` if the source already has.
     ///
     /// # Errors
     /// The pod cannot be parsed.
-    pub fn assume(&self, json: &[u8], node: &str) -> Result<(), ObjectError> {
+    pub fn assume(&self, json: &[u8], node: &str) -> Result<Option<AssumptionId>, ObjectError> {
         let pod = pod::parse(json)?;
-        self.change_usage(|usage| usage.assume(&pod, node));
-        Ok(())
+        let mut assumed = None;
+        self.change_usage(|usage| assumed = usage.assume(&pod, node));
+        Ok(assumed)
     }
 
-    /// Undoes [`PodTable::assume`], unless the source has the pod on a node.
-    pub fn forget(&self, uid: &str) {
-        self.change_usage(|usage| usage.forget(uid));
+    /// Undoes [`PodTable::assume`], unless the source has the pod on a node or it was assumed again.
+    pub fn forget(&self, uid: &str, id: AssumptionId) {
+        self.change_usage(|usage| usage.forget(uid, id));
     }
 
     /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.

@@ -2,7 +2,7 @@
 //! declares ([`counts`]).
 //!
 //! Sums per node change with each pod event, and are exact: they always equal new sums over all pods. Only the node and
-//! the requests of a pod are kept, about 150 bytes.
+//! the requests of a pod are kept, about 150 bytes, and for counts what it has of the attributes that are counted by.
 //!
 //! A pod that is created with `spec.nodeName` bypasses schedulers and may request any number of resources that no node
 //! has. All are summed, but rows contain few of them ([`MOST_OTHERS`]), and the cost of an event depends on the
@@ -29,8 +29,8 @@ use crate::object::{
 /// this many of the longest names stays below 32 KiB.
 const MOST_OTHERS: usize = 64;
 
-/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`, without the pods that it has
-/// assumed but not yet seen bound.
+/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`. Of the pods that kube-scheduler has
+/// assumed and not yet seen bound, those are included that the gateway binds.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// The counted pods by UID.
@@ -45,7 +45,19 @@ pub(super) struct Usage {
     counts: Counts,
     /// The nodes of pods that the gateway binds, by UID, until the source has them on a node. Mirrors the assumed pods
     /// of kube-scheduler's cache.
-    assumed: HashMap<Box<str>, Arc<str>>,
+    assumed: HashMap<Box<str>, Assumption>,
+    latest_assumption: AssumptionId,
+}
+
+/// Identifies an assumption; later ones are larger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AssumptionId(u64);
+
+/// The node of a pod that is about to be bound.
+#[derive(Debug, Clone)]
+struct Assumption {
+    node: Arc<str>,
+    id: AssumptionId,
 }
 
 /// What rows contain about the pods on a node; the default without pods.
@@ -60,7 +72,7 @@ pub struct NodePods {
 /// A change of the pods on nodes.
 #[derive(Debug, Default)]
 pub struct UsageChange {
-    /// By what pods are counted. If this differs from the previous change, `nodes` are all nodes with pods.
+    /// By what the pods in rows are counted. If this differs from the previous change, `nodes` are all nodes with pods.
     pub counted_by: Arc<[CountedBy]>,
     /// The nodes, unordered.
     pub nodes: Vec<(Arc<str>, NodePods)>,
@@ -195,23 +207,29 @@ impl Usage {
         if !pod.node_name().is_empty() {
             self.assumed.remove(pod.uid());
             self.put(pod, &self.name_of(pod.node_name()));
-        } else if let Some(node) = self.assumed.get(pod.uid()) {
+        } else if let Some(Assumption { node, .. }) = self.assumed.get(pod.uid()) {
             self.put(pod, &Arc::clone(node));
         } else {
             self.take_out(pod.uid());
         }
     }
 
-    /// Counts a pod on the node to which it is about to be bound.
-    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) {
-        let node = self.name_of(node);
-        self.assumed.insert(pod.uid().into(), node);
+    /// Counts a pod on the node to which it is about to be bound; `None` if the source already has it on a node.
+    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
+        if self.pods.contains_key(pod.uid()) && !self.assumed.contains_key(pod.uid()) {
+            return None;
+        }
+        self.latest_assumption.0 += 1;
+        let id = self.latest_assumption;
+        self.assumed.insert(pod.uid().into(), Assumption { node: self.name_of(node), id });
         self.apply(pod);
+        Some(id)
     }
 
-    /// Undoes [`Usage::assume`], unless the source has the pod on a node.
-    pub(super) fn forget(&mut self, uid: &str) {
-        if self.assumed.remove(uid).is_some() {
+    /// Undoes [`Usage::assume`], unless the source has the pod on a node or it was assumed again.
+    pub(super) fn forget(&mut self, uid: &str, id: AssumptionId) {
+        if self.assumed.get(uid).is_some_and(|assumption| assumption.id == id) {
+            self.assumed.remove(uid);
             self.take_out(uid);
         }
     }
@@ -231,14 +249,18 @@ impl Usage {
             return;
         }
         self.take_out(pod.uid());
-        let CountedPod { node, requests, .. } = &counted;
+        self.add(pod.uid().into(), counted);
+    }
+
+    fn add(&mut self, uid: Box<str>, pod: CountedPod) {
+        let CountedPod { node, requests, .. } = &pod;
         let sums = self.nodes.entry(Arc::clone(node)).or_default();
         keep_earlier(&mut self.earlier, node, sums, requests.names());
         sums.change(requests, 1);
-        if let Some(counted) = counted.counted() {
+        if let Some(counted) = pod.counted() {
             self.counts.change(node, counted, 1);
         }
-        self.pods.insert(pod.uid().into(), counted);
+        self.pods.insert(uid, pod);
     }
 
     /// Removes the pod with this UID.
@@ -261,6 +283,16 @@ impl Usage {
         }
     }
 
+    /// Whether pods are counted by this.
+    pub(super) fn counts_by(&self, by: &CountedBy) -> bool {
+        self.counted_by().binary_search(by).is_ok()
+    }
+
+    /// Has rows contain the counts by these attributes.
+    pub(super) fn put_in_rows(&mut self, by: Arc<[CountedBy]>) {
+        self.counts.put_in_rows(by, self.nodes.keys());
+    }
+
     /// By what pods are counted.
     pub(super) fn counted_by(&self) -> &Arc<[CountedBy]> {
         self.counts.by()
@@ -273,7 +305,9 @@ impl Usage {
         mut attributes: impl FnMut(&str) -> Option<Box<Attributes>>,
     ) {
         // Those that lose their last pod with an attribute are touched, too.
+        let in_rows = Arc::clone(self.counts.in_rows());
         self.counts = Counts::new(by, self.nodes.keys().chain(self.earlier.keys()).cloned());
+        self.counts.put_in_rows(in_rows, std::iter::empty());
         for (uid, counted) in &mut self.pods {
             counted.attributes = attributes(uid);
             if let Some(as_counted) = counted.counted() {
@@ -285,11 +319,11 @@ impl Usage {
     /// An empty one that counts by the same attributes.
     pub(super) fn relist(&self) -> Self {
         let counts = Counts::new(Arc::clone(self.counts.by()), std::iter::empty());
-        Self { counts, ..Self::default() }
+        Self { counts, latest_assumption: self.latest_assumption, ..Self::default() }
     }
 
-    /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed. `json` returns
-    /// the JSON of a pod in the list.
+    /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those that
+    /// are not in it if they were assumed since it was begun. `json` returns the JSON of a pod in the list.
     pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
@@ -299,7 +333,7 @@ impl Usage {
                 keep_earlier(&mut self.earlier, node, before, before.names().chain(now.names()));
             }
         }
-        self.pods = list.pods;
+        let mut before = std::mem::replace(&mut self.pods, list.pods);
         self.nodes = list.nodes;
         if list.counts.by() == self.counts.by() {
             self.counts.replace(list.counts);
@@ -308,10 +342,23 @@ impl Usage {
             let parsed = |json: Bytes| Attributes::of(&pod::parse(&json).ok()?, &by);
             self.count_by(Arc::clone(&by), |uid| json(uid).and_then(parsed));
         }
-        for (uid, node) in std::mem::take(&mut self.assumed) {
-            let unbound = json(&uid).filter(|_| !self.pods.contains_key(&uid));
-            if let Some(pod) = unbound.as_ref().and_then(|json| pod::parse(json).ok()) {
-                self.assume(&pod, &node);
+        for (uid, assumption) in std::mem::take(&mut self.assumed) {
+            if self.pods.contains_key(&uid) {
+                continue;
+            }
+            match (json(&uid), before.remove(&uid)) {
+                (Some(json), _) => {
+                    self.assumed.insert(uid, assumption);
+                    // It was parsed before.
+                    if let Ok(pod) = pod::parse(&json) {
+                        self.apply(&pod);
+                    }
+                }
+                (None, Some(pod)) if assumption.id > list.latest_assumption => {
+                    self.add(uid.clone(), pod);
+                    self.assumed.insert(uid, assumption);
+                }
+                (None, _) => {}
             }
         }
     }
@@ -341,7 +388,7 @@ impl Usage {
             (node, NodePods { usage, counts })
         };
         let nodes = changed.into_iter().map(pods).collect();
-        UsageChange { counted_by: Arc::clone(self.counts.by()), nodes }
+        UsageChange { counted_by: Arc::clone(self.counts.in_rows()), nodes }
     }
 
     /// The usage of a node; the default without pods. If it has more than [`MOST_OTHERS`] extended resources, contains

@@ -65,14 +65,21 @@ impl Decider {
         let ask_until = began + self.settings.timeouts.asking_to_bind();
         let call = BindCall { decider: self, binders, assignment, deadline, ask_until };
         let Some(pods) = self.counted_pods() else { return call.bind(record).await };
-        let json = call.pod().await?;
+        let json = match call.pod().await {
+            Ok(json) => json,
+            // It is counted for scores or shadows alone.
+            Err(_) if !self.has_limits() => return call.bind(record).await,
+            Err(state) => return Err(state.into()),
+        };
         if is_bound(BindingState::read(&json, assignment))? {
             return Ok(());
         }
         let reservation = self.reserve(pods, (assignment, &json), ask_until, record).await?;
-        call.bind(record).await?;
-        reservation.keep();
-        Ok(())
+        let result = call.bind(record).await;
+        if let Some(reservation) = reservation {
+            reservation.end(&result);
+        }
+        result
     }
 }
 

@@ -3,101 +3,157 @@
 //! kube-scheduler filters nodes for the next pod before it calls bind for the previous one, so two pods can both have
 //! seen room for one. Therefore the backends that have pods counted are asked once more when a pod is bound, about its
 //! node alone. From this answer on the pod counts, and only one pod at a time is in between. Mirrors the Reserve
-//! extension point of kube-scheduler.
+//! extension point of kube-scheduler, and the assumed pods of its cache.
+
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{
-    Assignment,
+    Assignment, Verb,
     filter::{Rejected, Verdict},
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep, timeout_at},
+};
 
 use super::{Call, CallError, Decider, ask::Participant, call_context::CallContext};
 use crate::{
     backend::Backend,
-    cluster::pods::PodTable,
-    object,
+    cluster::{
+        binder::{ApiserverError, BindingState},
+        pods::{AssumptionId, PodTable},
+    },
+    config::Mode,
+    object::{self, ObjectError},
     record::{CallRecord, Outcome},
-    wire::Request,
+    wire::{Request, WireError},
 };
 
-/// A pod that counts on its node although it is not bound yet. When this is dropped, it no longer does, unless it was
-/// bound.
+/// How long a pod counts after a Binding with an uncertain end, unless the watch of pods tells the end before: the
+/// apiserver ends a request after a minute, and a watch takes much less than the rest.
+const UNCERTAIN: Duration = Duration::from_secs(90);
+
+/// A pod that counts on its node although it may not be bound yet.
 #[derive(Debug)]
-pub(super) struct Reservation<'d> {
-    /// `None` once the pod is bound.
-    pods: Option<&'d PodTable>,
-    uid: &'d str,
+pub(super) struct Reservation {
+    pods: Arc<PodTable>,
+    uid: String,
+    /// `None` once the end is known.
+    id: Option<AssumptionId>,
 }
 
-impl Reservation<'_> {
-    /// The pod is bound: it counts until the watch of pods says otherwise.
-    pub(super) fn keep(mut self) {
-        self.pods = None;
+impl Reservation {
+    /// Ends it with the result of the Binding. A bound pod counts until the watch of pods says otherwise.
+    pub(super) fn end(mut self, result: &Result<(), CallError>) {
+        match result {
+            Ok(()) => self.id = None,
+            Err(error) if excludes_a_binding(error) => {
+                if let Some(id) = self.id.take() {
+                    self.pods.forget(&self.uid, id);
+                }
+            }
+            // Dropped.
+            Err(_) => {}
+        }
     }
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for Reservation {
+    /// The end is uncertain: the answer was lost, or the caller disconnected.
     fn drop(&mut self) {
-        if let Some(pods) = self.pods {
-            pods.forget(self.uid);
+        let Some(id) = self.id else { return };
+        let (pods, uid) = (Arc::clone(&self.pods), std::mem::take(&mut self.uid));
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                sleep(UNCERTAIN).await;
+                pods.forget(&uid, id);
+            })),
+            Err(_) => pods.forget(&uid, id),
         }
+    }
+}
+
+/// Whether the pod is certainly not bound to the node, and will not be by this attempt.
+fn excludes_a_binding(error: &CallError) -> bool {
+    match error {
+        CallError::Bind(BindingState::Unknown(ApiserverError::Refused { .. })) => true,
+        CallError::Bind(BindingState::Unknown(_)) | CallError::Backend { .. } => false,
+        _ => true,
     }
 }
 
 impl Decider {
-    /// The pods, if some are counted. If not, nothing is reserved.
-    pub(super) fn counted_pods(&self) -> Option<&PodTable> {
-        self.settings.tables.pods.as_deref().filter(|pods| pods.is_counting())
+    /// The pods, if they are counted, or if a backend whose answers count may have them counted.
+    pub(super) fn counted_pods(&self) -> Option<&Arc<PodTable>> {
+        let pods = self.settings.tables.pods.as_ref()?;
+        (pods.is_counting() || self.has_limits()).then_some(pods)
     }
 
-    /// Asks the backends that have pods counted whether the pod still fits the node, and counts it there.
+    /// Whether a filter whose answers count has pods counted, or may have.
+    pub(super) fn has_limits(&self) -> bool {
+        let enforces =
+            |backend: &Backend| backend.settings.mode == Mode::Enforce && backend.settings.filter.is_some();
+        self.backends.iter().any(|backend| enforces(backend) && backend.may_count_pods())
+    }
+
+    /// Counts a pod on its node, after the backends that have pods counted have accepted it there once more. `None` if the
+    /// watch of pods already has it on a node.
     ///
     /// # Errors
     /// It no longer fits, the answer is unknown, or other pods took until this instant.
-    pub(super) async fn reserve<'d>(
-        &'d self,
-        pods: &'d PodTable,
-        (assignment, json): (&'d Assignment, &Bytes),
+    pub(super) async fn reserve(
+        &self,
+        pods: &Arc<PodTable>,
+        (assignment, json): (&Assignment, &Bytes),
         until: Instant,
         record: &mut CallRecord,
-    ) -> Result<Reservation<'d>, CallError> {
-        let Ok(_one_at_a_time) = timeout_at(until, pods.reserving.lock()).await else {
-            return Err(CallError::NoLongerFits("too many pods are bound at the same time".to_owned()));
-        };
+    ) -> Result<Option<Reservation>, CallError> {
         let tables = &self.settings.tables;
-        // What the watch has just reported.
+        let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
+        let pod = object::pod::parse(json).map_err(BindingState::from)?;
+        let concerns = |backend: &Backend| self.asks_again(backend);
+        let mut asked = self.asked(&pod, |backend| backend.filter.as_ref());
+        let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {
+            let Ok(turn) = timeout_at(until, pods.reserving.lock()).await else {
+                return Err(CallError::NoLongerFits("backends were still asked about other pods".to_owned()));
+            };
+            // What the watch has just reported.
+            pods.pass_on(tables.node_tables());
+            let call = Call { request: &request, pod: &pod, began: Instant::now() };
+            let answer = self.ask_again(call, until, record).await;
+            tell_of_bind(record);
+            answer?;
+            Some(turn)
+        } else {
+            None
+        };
+        let id = pods.assume(json, &assignment.node).map_err(BindingState::from)?;
         pods.pass_on(tables.node_tables());
-        let asked = self.ask_again((assignment, json), until, record).await;
-        for part in &mut record.backends {
-            if let Outcome::Filtered(heard) = &part.outcome {
-                let text =
-                    if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
-                part.outcome = Outcome::Bound(text.to_owned());
-            }
-        }
-        asked?;
-        pods.assume(json, &assignment.node)?;
-        pods.pass_on(tables.node_tables());
-        Ok(Reservation { pods: Some(pods), uid: &assignment.uid })
+        let reservation =
+            |id| Reservation { pods: Arc::clone(pods), uid: assignment.uid.clone(), id: Some(id) };
+        Ok(id.map(reservation))
+    }
+
+    /// Whether the filter of a backend is asked again: it has pods counted, and can be called twice. Without a node table,
+    /// the facts about nodes come with filter calls only.
+    fn asks_again(&self, backend: &Backend) -> bool {
+        let side_effects = backend
+            .session()
+            .is_ok_and(|session| session.info.filter.as_ref().is_ok_and(|plan| plan.common.side_effects));
+        self.settings.tables.table.is_some() && backend.may_count_pods() && !side_effects
     }
 
     async fn ask_again(
         &self,
-        (assignment, json): (&Assignment, &Bytes),
+        call: Call<'_>,
         until: Instant,
         record: &mut CallRecord,
     ) -> Result<(), CallError> {
-        // Without a table, the facts about nodes come with filter calls only.
-        if self.settings.tables.table.is_none() {
-            return Ok(());
-        }
-        let request = Request::about(json, &assignment.node)?;
-        let pod = object::pod::parse(json)?;
-        let call = Call { request: &request, pod: &pod, began: Instant::now() };
         let mut context = CallContext::new(self, call, record);
         context.deadline = context.deadline.min(until);
-        let (participants, seats) = self.participants(&mut context, may_count_pods, record).await?;
+        let select = |backend: &Backend| self.asks_again(backend);
+        let (participants, seats) = self.participants(&mut context, select, record).await?;
         let (verdict, _) = self.fold(&context, &participants, seats, record).await;
         self.check(&participants, verdict)
     }
@@ -109,17 +165,34 @@ impl Decider {
                 Some(group) => Err(CallError::NoLongerFits(self.reason(participants, group).text)),
             },
             Verdict::Failed { seat, failure } => {
-                let backend = &participants[seat].backend.settings;
-                Err(CallError::backend(backend, extender_gateway_core::Verb::Filter, failure))
+                Err(CallError::backend(&participants[seat].backend.settings, Verb::Filter, failure))
             }
-            Verdict::NotYetKnown { nodes } => Err(CallError::NotYetKnown(nodes)),
+            Verdict::NotYetKnown { .. } => {
+                Err(CallError::NoLongerFits("the node is not yet known to the gateway".to_owned()))
+            }
         }
     }
 }
 
-/// Whether the backend's filter has pods counted, or may have: of one that is unavailable this is not known, and its
-/// failure policy applies, as it does in filter.
-fn may_count_pods(backend: &Backend) -> bool {
-    let Ok(session) = backend.session() else { return true };
-    session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods())
+/// In the record of a bind, verdicts are told in words.
+fn tell_of_bind(record: &mut CallRecord) {
+    for part in &mut record.backends {
+        if let Outcome::Filtered(heard) = &part.outcome {
+            let text = if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
+            part.outcome = Outcome::Bound(text.to_owned());
+        }
+    }
+}
+
+/// The pod is from the apiserver, not from the request.
+fn unreadable(error: &WireError) -> BindingState {
+    BindingState::Unknown(ApiserverError::Failed(format!(
+        "cannot parse the pod from the apiserver ({error})"
+    )))
+}
+
+impl From<ObjectError> for BindingState {
+    fn from(error: ObjectError) -> Self {
+        Self::Unknown(error.into())
+    }
 }

@@ -1,6 +1,13 @@
 //! A verb that has pods counted is sent the counts, and a pod counts from the moment at which it is bound.
 
-use std::{collections::BTreeSet, iter, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use crate::support::{
     Gateway,
@@ -8,6 +15,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info, rows},
     binding::{bound, refused},
     function::about,
+    until,
 };
 use extender_policy_api::v1alpha1::{
     DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
@@ -58,10 +66,18 @@ fn reads() -> Reads {
 
 /// Rejects the nodes of a zone in which there are this many pods of the owner.
 async fn at_most(pods: u32) -> Scripted {
+    at_most_unless(pods, Arc::default(), Act::Hang).await
+}
+
+/// The same, which does something else while the flag is set.
+async fn at_most_unless(pods: u32, disturbed: Arc<AtomicBool>, instead: Act) -> Scripted {
     let mut info = info(NodeView::Facts);
     info.verbs.truncate(1);
     info.verbs[0].reads = Some(reads());
     Scripted::start(info, move |_, message| {
+        if disturbed.load(Ordering::Relaxed) {
+            return instead.clone();
+        }
         let request = FilterRequest::decode(message.clone()).unwrap();
         let domains = &request.pod.unwrap().topology_counts[1].domains;
         let is_full = |zone: &str| domains.iter().any(|domain| domain.value == zone && domain.pods >= pods);
@@ -77,17 +93,14 @@ async fn at_most(pods: u32) -> Scripted {
 
 /// A gateway that binds, watches nodes and pods, and asks this backend.
 async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
+    start_with(apiserver, backend, "filter: {timeout: 60s}").await
+}
+
+async fn start_with(apiserver: &Apiserver, backend: &Scripted, settings: &str) -> Gateway {
     let sources = apiserver.configuration("BuiltIn").replace("source: Request", "source: Watch");
     let sources = sources.replace("timeouts: {", "timeouts: {decision: 60s, ");
-    let backend = configured("zones", backend, "filter: {timeout: 60s}");
+    let backend = configured("zones", backend, settings);
     let gateway = Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
-    let early = gateway.post("/filter", about(&pod("early", "o1", None), &["a"])).await.error();
-    assert_eq!(
-        early,
-        "extender-gateway: backend zones failed filter: needs topology counts, and the pods are not counted yet"
-    );
-    let pods = gateway.pods.as_ref().unwrap();
-    pods.replace(pods.relist());
     for (name, zone) in NODES {
         let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
         gateway
@@ -258,4 +271,41 @@ async fn of_pods_that_are_bound_at_once_no_more_than_allowed_get_through() {
     assert_eq!(outcomes, BTreeSet::from(["", full]));
     assert_eq!(errors.iter().filter(|error| error.is_empty()).count(), 3);
     assert_eq!(apiserver.bindings().len(), 3);
+}
+
+#[tokio::test]
+async fn while_a_backend_fails_its_policy_decides_about_the_binding() {
+    for (policy, expected) in
+        [("Fail", "extender-gateway: backend zones failed filter: UNAVAILABLE: away"), ("Ignore", "")]
+    {
+        let (apiserver, disturbed) = (Apiserver::start().await, Arc::new(AtomicBool::new(false)));
+        let backend = at_most_unless(1, Arc::clone(&disturbed), Act::Status(14, "away")).await;
+        let settings = format!("filter: {{timeout: 60s, failurePolicy: {policy}}}");
+        let gateway = start_with(&apiserver, &backend, &settings).await;
+        let first = created(&apiserver, &gateway, "first");
+        assert_eq!(left(&gateway, &first).await, json!(["a", "b", "c", "d"]));
+        disturbed.store(true, Ordering::Relaxed);
+        assert_eq!(gateway.post("/bind", binding(&first, "a")).await.error(), expected, "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_no_limit_concerns_does_not_wait_for_others() {
+    let (apiserver, disturbed) = (Apiserver::start().await, Arc::new(AtomicBool::new(false)));
+    let backend = at_most_unless(1, Arc::clone(&disturbed), Act::Hang).await;
+    let settings = "filter: {timeout: 60s}, match: {podSelector: {matchLabels: {limited: 'yes'}}}";
+    let gateway = Arc::new(start_with(&apiserver, &backend, settings).await);
+    let mut limited = created(&apiserver, &gateway, "limited");
+    limited["metadata"]["labels"]["limited"] = "yes".into();
+    watched(&gateway, &limited);
+    let free = created(&apiserver, &gateway, "free");
+    disturbed.store(true, Ordering::Relaxed);
+    let asked = backend.messages("Filter").len();
+    let waiting = tokio::spawn({
+        let (gateway, body) = (Arc::clone(&gateway), binding(&limited, "a"));
+        async move { gateway.post("/bind", body).await.error() }
+    });
+    until("the backend is asked about the limited pod", || backend.messages("Filter").len() > asked).await;
+    bound(&gateway.post("/bind", binding(&free, "a")).await);
+    assert!(!waiting.is_finished());
 }

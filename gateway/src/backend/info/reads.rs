@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use extender_gateway_core::BackendFailure;
 use extender_policy_api::v1alpha1::{
-    MapReads, NodePart, NodeReads, NodeView, PodPart, PodReads, Reads, Verb, VerbInfo,
+    MapReads, NodePart, NodeReads, NodeView, PodCountBy, PodPart, PodReads, Reads, Verb, VerbInfo,
 };
 
 use super::reader::unsuitable;
@@ -64,18 +64,32 @@ fn check_counts(counts: &[DeclaredCount<'_>], what: &str) -> Result<(), String> 
     if counts.len() > MOST_COUNTS {
         return Err(format!("{} {what}; at most {MOST_COUNTS} are accepted", counts.len()));
     }
-    let unknown = |(by, label, _): &&DeclaredCount<'_>| CountedBy::declared(*by, label).is_none();
-    if let Some((by, label, _)) = counts.iter().find(unknown) {
-        return Err(format!(
-            "{what} by {by} with the label key {label:?}, which this gateway version does not support"
-        ));
+    let unusable = |(by, label, _): &&DeclaredCount<'_>| CountedBy::declared(*by, label).is_none();
+    if let Some((by, label, _)) = counts.iter().find(unusable) {
+        return Err(match (PodCountBy::try_from(*by), *label) {
+            (Ok(PodCountBy::Label), _) => format!("{what} by a label without a key"),
+            (Ok(known), key) if known != PodCountBy::Unspecified => {
+                format!("{what} with the label key {key:?} by something else than a label")
+            }
+            _ => format!("{what} by {by}, which this gateway version does not support"),
+        });
     }
     match counts.array_windows().find(|[before, after]| before >= after) {
         None => Ok(()),
-        Some([before, after]) => {
-            Err(format!("{what} that are not in ascending order: {before:?} before {after:?}"))
-        }
+        Some([before, after]) if before == after => Err(format!("{what} by {} twice", in_words(before))),
+        Some([before, after]) => Err(format!(
+            "{what} that are not in ascending order: by {} before {}",
+            in_words(before),
+            in_words(after)
+        )),
     }
+}
+
+/// What is counted by as the contract orders it, such as `3 "app" over "zone"`.
+fn in_words((by, label, topology_key): &DeclaredCount<'_>) -> String {
+    let label = if label.is_empty() { String::new() } else { format!(" {label:?}") };
+    let over = if topology_key.is_empty() { String::new() } else { format!(" over {topology_key:?}") };
+    format!("{by}{label}{over}")
 }
 
 fn check_map(reads: Option<&MapReads>, what: &str) -> Result<(), String> {

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::GetInfoResponse;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use h2::client::SendRequest;
 use parking_lot::Mutex;
 use tokio::{
@@ -247,15 +247,20 @@ impl Connecting<'_> {
         known.latest = Some(response);
     }
 
-    /// Waits until the table has the rows for the backend. Limited for views with JSON, which are listed again when
+    /// Waits until the table has the rows for the backend, and pods are counted for it. Limited for views with JSON, which are listed again when
     /// the first backend requests them.
     async fn wait_for_rows(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
             table.fill(column).await;
         }
-        let rows = info.columns().map(|column| table.complete(column));
-        let _ = timeout(self.task.cadences.handshake, join_all(rows)).await;
+        let rows = join_all(info.columns().map(|column| table.complete(column)));
+        let counts = async {
+            if let Some(pods) = &self.task.tables.pods {
+                join_all(info.topologies().map(|views| pods.counted(views, table))).await;
+            }
+        };
+        let _ = timeout(self.task.cadences.handshake, join(rows, counts)).await;
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct CountedAs<'p> {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     by: Arc<[CountedBy]>,
+    /// Those of the attributes whose counts are in rows. The others are counted for topologies alone.
+    in_rows: Arc<[CountedBy]>,
     /// The counts of each node by each attribute. Nodes without counted pods are not in it.
     nodes: HashMap<Arc<str>, Vec<BTreeMap<Shared, Count>>>,
     /// Nodes whose counts may have changed since the previous [`Counts::take_touched`].
@@ -70,6 +72,24 @@ impl Counts {
     pub(super) fn new(by: Arc<[CountedBy]>, nodes: impl Iterator<Item = Arc<str>>) -> Self {
         let places = by.iter().map(|_| HashMap::default()).collect();
         Self { by, touched: nodes.collect(), places, ..Self::default() }
+    }
+
+    /// Has rows contain the counts by these attributes, in ascending order. If these are others than before, all nodes with
+    /// pods are touched.
+    pub(super) fn put_in_rows<'n>(
+        &mut self,
+        by: Arc<[CountedBy]>,
+        nodes: impl Iterator<Item = &'n Arc<str>>,
+    ) {
+        if self.in_rows != by {
+            self.in_rows = by;
+            self.touched.extend(nodes.cloned());
+        }
+    }
+
+    /// By what the pods in rows are counted, in ascending order.
+    pub(super) fn in_rows(&self) -> &Arc<[CountedBy]> {
+        &self.in_rows
     }
 
     /// By what pods are counted, in ascending order.
@@ -120,14 +140,31 @@ impl Counts {
         std::mem::take(&mut self.touched).into_iter()
     }
 
-    /// The counts of a node by each attribute; empty without counted pods. `reported` are the extended resources that
+    /// The counts of a node by each attribute that is in rows; empty without counted pods. `reported` are the extended resources that
     /// the node reports.
     pub(super) fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> Vec<PodCounts> {
-        let Some(counts) = self.nodes.get(node) else { return Vec::new() };
+        let Some(counts) = self.nodes.get(node).filter(|_| !self.in_rows.is_empty()) else {
+            return Vec::new();
+        };
+        let counts = self.by.iter().zip(counts).filter(|(by, _)| self.in_rows.binary_search(by).is_ok());
+        let counts: Vec<_> = counts.map(|(_, counts)| counts).collect();
         // Most pods request no extended resources, and the node need not be read for them.
-        let has_others = counts.iter().flat_map(BTreeMap::values).any(|count| !count.sums.others.is_empty());
+        let has_others =
+            counts.iter().copied().flat_map(BTreeMap::values).any(|count| !count.sums.others.is_empty());
         let reported = if has_others { reported(node) } else { Vec::new() };
-        counts.iter().map(|counts| message(counts, &reported)).collect()
+        counts.into_iter().map(|counts| message(counts, &reported)).collect()
+    }
+
+    /// Whether a pod with these attributes is like this one.
+    pub(super) fn is_like(
+        &self,
+        attributes: Option<&Attributes>,
+        pod: &ObjectPod<'_>,
+        by: &CountedBy,
+    ) -> bool {
+        let known = attributes.zip(self.by.binary_search(by).ok());
+        let known = known.and_then(|(attributes, place)| attributes.shared.get(place)?.as_ref());
+        known.is_some() && known == shared(pod, by).as_ref()
     }
 
     /// The counts of the pods that are like this one, by node; nothing if the pod lacks the attribute, or if pods are

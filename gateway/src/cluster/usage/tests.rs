@@ -141,6 +141,42 @@ fn a_list_replaces_all_pods_and_only_changed_nodes_are_returned() {
 }
 
 #[test]
+fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
+    let [before, since, gone] =
+        ["before", "since", "gone"].map(|uid| of_owner("", uid, "o1", None).to_string());
+    let [before, since, gone] = [&before, &since, &gone].map(|json| pod::parse(json.as_bytes()).unwrap());
+    let mut usage = counting();
+    let id = usage.assume(&before, "n1").unwrap();
+    usage.assume(&gone, "n1").unwrap();
+    let list = usage.relist();
+    usage.assume(&since, "n2").unwrap();
+    let json = |uid: &str| (uid == "before").then(|| of_owner("", uid, "o1", None).to_string().into());
+    usage.replace(list, json);
+    let pods: Vec<_> = by_owner(&usage, "o1").into_iter().map(|(node, pods, ..)| (node, pods)).collect();
+    assert_eq!(pods, [("n1".to_owned(), 1), ("n2".to_owned(), 1)]);
+    // A later attempt to bind the pod is not ended by the end of an earlier one.
+    let later = usage.assume(&before, "n2").unwrap();
+    usage.forget("before", id);
+    assert_eq!(by_owner(&usage, "o1").len(), 1);
+    usage.forget("before", later);
+    assert_eq!(by_owner(&usage, "o1")[0].1, 1);
+    // The source has it on a node.
+    apply(&mut usage, &of_owner("n3", "since", "o1", None));
+    assert_eq!(usage.assume(&since, "n1"), None);
+}
+
+#[test]
+fn a_pod_is_not_like_itself() {
+    let mut usage = counting();
+    let own = of_owner("", "new", "o1", None).to_string();
+    usage.assume(&pod::parse(own.as_bytes()).unwrap(), "n1").unwrap();
+    apply(&mut usage, &of_owner("n2", "other", "o1", None));
+    // `by_owner` asks about a pod with this UID.
+    let nodes: Vec<_> = by_owner(&usage, "o1").into_iter().map(|(node, ..)| node).collect();
+    assert_eq!(nodes, ["n2"]);
+}
+
+#[test]
 fn a_saturated_sum_recovers() {
     let most = json!({"memory": "9223372036854775807", "example.com/gpu": "9223372036854775807"});
     let mut usage = Usage::default();
@@ -263,7 +299,9 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 fn counting() -> Usage {
     let mut usage = Usage::default();
-    usage.count_by([CountedBy::Owner, CountedBy::Label("app".into())].into(), |_| None);
+    let by: Arc<[CountedBy]> = [CountedBy::Owner, CountedBy::Label("app".into())].into();
+    usage.count_by(Arc::clone(&by), |_| None);
+    usage.put_in_rows(by);
     usage
 }
 
@@ -271,7 +309,7 @@ fn counting() -> Usage {
 #[derive(Default)]
 struct Model {
     pods: BTreeMap<String, Value>,
-    assumed: BTreeMap<String, &'static str>,
+    assumed: BTreeMap<String, (&'static str, AssumptionId)>,
 }
 
 impl Model {
@@ -288,7 +326,7 @@ impl Model {
     fn placed(&self) -> Vec<Value> {
         let place = |(uid, pod): (&String, &Value)| {
             let mut pod = pod.clone();
-            if let Some(node) = self.assumed.get(uid) {
+            if let Some((node, _)) = self.assumed.get(uid) {
                 pod["spec"]["nodeName"] = (*node).into();
             }
             pod
@@ -373,19 +411,28 @@ proptest! {
                     model.pods = list.iter().map(|pod| (uid(pod), pod.clone())).collect();
                     let json = |uid: &str| Some(model.pods.get(uid)?.to_string().into());
                     // What is counted may change while a list arrives.
-                    let mut list = if same { usage.relist() } else { Usage::default() };
+                    let mut list = usage.relist();
+                    if !same {
+                        list.counts = Counts::default();
+                    }
                     model.pods.values().for_each(|pod| apply(&mut list, pod));
                     usage.replace(list, json);
                 }
                 Event::Assume(uid, node) => {
-                    if let Some(pod) = model.pods.get(uid).filter(|pod| pod["spec"]["nodeName"] == "") {
-                        usage.assume(&pod::parse(pod.to_string().as_bytes()).unwrap(), node);
-                        model.assumed.insert(uid.to_owned(), node);
+                    if let Some(pod) = model.pods.get(uid) {
+                        let mut unbound = pod.clone();
+                        unbound["spec"]["nodeName"] = "".into();
+                        let assumed = usage.assume(&pod::parse(unbound.to_string().as_bytes()).unwrap(), node);
+                        // A pod on a node is not assumed, unless it has ended there.
+                        if let Some(id) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
+                            model.assumed.insert(uid.to_owned(), (node, id));
+                        }
                     }
                 }
                 Event::Forget(uid) => {
-                    usage.forget(uid);
-                    model.assumed.remove(uid);
+                    if let Some((_, id)) = model.assumed.remove(uid) {
+                        usage.forget(uid, id);
+                    }
                 }
                 Event::Read => {
                     reader.extend(changed(&mut usage));
@@ -443,6 +490,7 @@ fn pods_are_counted_by_what_is_declared() {
     }
     assert_eq!(counts(&mut usage)["n1"], [[]; 0], "nothing is declared");
     let by: Arc<[CountedBy]> = [CountedBy::Owner, CountedBy::Label("app".into())].into();
+    usage.put_in_rows(Arc::clone(&by));
     usage.count_by(Arc::clone(&by), |uid| {
         let pod = pods.iter().find(|pod| pod["metadata"]["uid"] == uid)?;
         Attributes::of(&pod::parse(pod.to_string().as_bytes()).unwrap(), &by)

@@ -29,13 +29,27 @@ impl Usage {
         view: &TopologyCountView,
         domain: impl Fn(&str) -> Option<&'n str>,
     ) -> Option<TopologyCounts> {
-        self.counted_by().binary_search(&view.by).ok()?;
+        if !self.counts_by(&view.by) {
+            return None;
+        }
         let requested: Vec<_> =
             if view.requests { pod.share().requested.others.into_keys().collect() } else { Vec::new() };
         let mut domains: BTreeMap<&str, Domain> = BTreeMap::new();
         for (node, count) in self.counts.like(pod, &view.by) {
             if let Some(value) = domain(node) {
                 domains.entry(value).or_default().add(count, &requested);
+            }
+        }
+        // The pod is not like itself. It is counted if an earlier attempt to bind it had no certain end.
+        if let Some(own) = self.pods.get(pod.uid())
+            && self.counts.is_like(own.attributes.as_deref(), pod, &view.by)
+            && let Some(value) = domain(&own.node)
+            && let Some(domain) = domains.get_mut(value)
+        {
+            domain.sums.change(&own.requests, -1);
+            domain.terminating -= i64::from(pod.is_terminating());
+            if domain.sums.fixed.pods == 0 {
+                domains.remove(value);
             }
         }
         Some(message(domains, view))

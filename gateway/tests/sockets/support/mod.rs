@@ -110,6 +110,10 @@ impl Gateway {
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
         let pods = assembly.pods();
+        if let Some(pods) = &pods {
+            pods.replace(pods.relist());
+            tokio::spawn(count(Arc::clone(pods), [Arc::clone(&table), assembly.offered()]));
+        }
         let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -123,6 +127,15 @@ impl Gateway {
     /// Posts a body and returns the answer.
     pub(crate) async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
         http::Client::connect(self.address).await.post(path, body.as_ref()).await
+    }
+}
+
+/// What the background thread does after each change of pods.
+async fn count(pods: Arc<PodTable>, tables: [Arc<NodeTable>; 2]) {
+    loop {
+        pods.follow_views(tables.iter().map(|table| &**table));
+        pods.pass_on(tables.iter().map(|table| &**table));
+        pods.usage_changed().await;
     }
 }
 
