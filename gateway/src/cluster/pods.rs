@@ -172,7 +172,7 @@ impl PodTable {
     }
 
     /// Has pods counted as the registered views of these tables and of pods want it. Parses all pods if an attribute is
-    /// new, or one has not been wanted for [`KEPT_UNUSED`]. Call [`PodTable::pass_on`] afterwards.
+    /// new, or one has not been wanted for five minutes. Call [`PodTable::pass_on`] afterwards.
     pub fn follow_views<'t>(&self, tables: impl Iterator<Item = &'t NodeTable>) {
         let topologies = self.topologies();
         let over_topologies = topologies.iter().flat_map(|views| views.iter());
