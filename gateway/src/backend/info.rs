@@ -249,13 +249,13 @@ impl Info {
         views.into_iter().flatten().filter(|view| view.rows != RowView::Name)
     }
 
-    /// How its verbs have pods counted over a topology.
+    /// How its verbs have pods counted over a topology; nothing of verbs that do not.
     pub fn topologies(&self) -> impl Iterator<Item = &[TopologyCountView]> {
         let verbs = [
             self.filter.as_ref().map(|plan| &plan.common.pod),
             self.score.as_ref().map(|plan| &plan.common.pod),
         ];
-        verbs.into_iter().flatten().map(|pod| &*pod.topology)
+        verbs.into_iter().flatten().map(|pod| &*pod.topology).filter(|views| !views.is_empty())
     }
 
     /// The columns of the table that its verbs use.
