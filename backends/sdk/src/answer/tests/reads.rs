@@ -260,7 +260,7 @@ fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
     for (info, expected) in [
         (
             Info::new("p", "1").preempts(Verb::per_node().reads(&cluster)),
-            "preempt counts pods by topology, which it is not sent",
+            "preempt reads counts by topology, which only filter and score are sent; remove",
         ),
         (
             Info::new("p", "1").binds_reading(&cluster),
