@@ -357,6 +357,8 @@ fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
         });
     let read = |verb: &VerbInfo, known: &ClusterTables| {
         let info = Info::read(response(vec![verb.clone()]), &configured("filter: {}"), known);
+        let over_topologies = verb.reads.as_ref().unwrap().pod.is_some() && info.filter.is_ok();
+        assert_eq!(info.topologies().count(), usize::from(over_topologies), "only those are waited for");
         let words = info.reads_in_words(core::Verb::Filter);
         info.filter.map_err(|failure| failure.detail).map(|_| words.unwrap())
     };
