@@ -2,12 +2,13 @@
 //!
 //! TLS files are read for each connection, so that a new connection uses their current content.
 
-use std::{io, sync::Arc, time::Duration};
+mod ended;
 
-use bytes::Bytes;
+use std::{future::ready, io, sync::Arc, time::Duration};
+
 use extender_gateway_core::{BackendFailure, FailureKind};
 use futures_util::future::BoxFuture;
-use h2::client::SendRequest;
+use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -16,7 +17,10 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
 
+use self::ended::Watched;
 use super::frame_budget::Budgeted;
 use crate::{
     config::{self, BackendTls},
@@ -30,11 +34,13 @@ const MEGABYTE: u32 = 1 << 20;
 /// With h2's default of 50 streams for one second this happens soon if many calls are decided without this backend.
 const REMEMBERED_RESETS: usize = 1024;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
+/// tonic appends its own name.
+const AGENT: &str = concat!("extender-gateway/", env!("CARGO_PKG_VERSION"));
 /// The ALPN name of HTTP/2.
 const HTTP_2: &[u8] = b"h2";
 
-/// The handle that sends requests, and the connection that must be polled for it.
-pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
+/// The handle that sends requests, and the end of its connection, which is closed when this future is dropped.
+pub(super) type Connected = (Channel, BoxFuture<'static, Result<(), io::Error>>);
 
 /// Connects within this time.
 ///
@@ -57,32 +63,37 @@ async fn open(backend: &config::BackendSettings) -> Result<Connected, BackendFai
     let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
     stream.set_nodelay(true).map_err(refused)?;
     match &backend.tls {
-        None => http2(stream).await,
+        None => http2(url, stream).await,
         Some(tls) => {
             let secured = secure(stream, tls, url.host()).await;
-            http2(secured.map_err(|why| cannot(url, &format!("TLS: {why}")))?).await
+            http2(url, secured.map_err(|why| cannot(url, &format!("TLS: {why}")))?).await
         }
     }
 }
 
 async fn http2(
+    url: &config::BackendUrl,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<Connected, BackendFailure> {
-    let (requests, connection) = h2::client::Builder::new()
-        .enable_push(false)
-        .initial_window_size(MEGABYTE)
+    let (stream, ended) = Watched::new(Budgeted::new(stream));
+    // tonic wants to connect itself, and again when a connection has ended: it gets the one connection that there is.
+    let mut only = Some(TokioIo::new(stream));
+    let connector =
+        service_fn(move |_| ready(only.take().ok_or(io::ErrorKind::NotConnected).map_err(io::Error::from)));
+    let uri = format!("{}://{}", url.scheme().as_str(), url.authority());
+    let endpoint = Endpoint::from_shared(uri).and_then(|endpoint| endpoint.user_agent(AGENT));
+    let channel = endpoint
+        .expect("the authority was checked with the configuration")
+        .initial_stream_window_size(MEGABYTE)
         .initial_connection_window_size(MEGABYTE)
         .max_frame_size(MEGABYTE)
-        .max_header_list_size(16 << 10)
-        .max_concurrent_reset_streams(REMEMBERED_RESETS)
-        .reset_stream_duration(REMEMBERED_FOR)
-        // Small DATA frames are limited by [`Budgeted`], which knows the requests; h2 also counts answers that
-        // cross a reset.
-        .data_frame_budget(usize::MAX)
-        .handshake(Budgeted::new(stream))
+        .http2_max_header_list_size(16 << 10)
+        .http2_max_concurrent_reset_streams(REMEMBERED_RESETS)
+        .http2_reset_stream_duration(REMEMBERED_FOR)
+        .connect_with_connector(connector)
         .await
-        .map_err(|error| closed(Some(&error)))?;
-    Ok((requests, Box::pin(connection)))
+        .map_err(|_| closed(None))?;
+    Ok((channel, Box::pin(ended)))
 }
 
 /// Performs the TLS handshake.
@@ -117,31 +128,26 @@ fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
 }
 
 /// Why a connection ended.
-pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
+pub(super) fn closed(error: Option<&io::Error>) -> BackendFailure {
     if let Some((kind, misuse)) = error.and_then(misuse) {
         return BackendFailure::new(kind, format!("the connection was closed: {misuse}"));
     }
-    let detail = match error.and_then(h2::Error::reason) {
-        Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
-        _ => "the connection was closed".to_owned(),
-    };
-    BackendFailure::new(FailureKind::Reset, detail)
+    BackendFailure::new(FailureKind::Reset, "the connection was closed")
 }
 
 /// The backend's TLS error on a connection that was not used yet; `None` when it ended for another reason.
-pub(super) fn tls_failure(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
+pub(super) fn tls_failure(backend: &config::BackendSettings, error: &io::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
     if misuse(error).is_some() {
         return None;
     }
     // Errors of the operating system have a number and no message.
-    let tls_error = error.get_io()?.get_ref()?;
+    let tls_error = error.get_ref()?;
     Some(cannot(&backend.url, &format!("TLS: {tls_error}")))
 }
 
 /// The cause, if the backend sent more frames than allowed or something other than frames.
-fn misuse(error: &h2::Error) -> Option<(FailureKind, &io::Error)> {
-    let error = error.get_io()?;
+fn misuse(error: &io::Error) -> Option<(FailureKind, &io::Error)> {
     let kind = match error.kind() {
         io::ErrorKind::QuotaExceeded => FailureKind::Oversize,
         io::ErrorKind::Unsupported => FailureKind::Malformed,

@@ -1,21 +1,24 @@
-//! One unary gRPC call on an HTTP/2 connection (`grpc/grpc` doc/PROTOCOL-HTTP2.md), without compression. The message
-//! is sent as the pieces that it was assembled from, without copying them into one buffer, and the answer is read as
-//! it arrives: a call cannot afford the message type, codec and request queue of a generic client.
+//! One unary gRPC call over tonic's client (experiment). The message goes through a codec that passes bytes: tonic writes
+//! the prefix and copies the pieces behind it, and the answer is the message's bytes.
 
+mod codec;
 mod duplex;
 mod status;
 
 use std::{fmt::Write, time::Duration};
 
-use self::status::{STATUS, ok};
+use self::{
+    codec::Passing,
+    status::{content_type, from_status, ok},
+};
 pub use self::{duplex::Duplex, status::RpcError};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
-use h2::{RecvStream, client::SendRequest};
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, uri::PathAndQuery};
+use tonic::{Extensions, client::Grpc, metadata::MetadataMap, transport::Channel};
 
-use crate::contract::protobuf::{PREFIX, malformed};
+use crate::contract::protobuf::malformed;
 
 /// The timeout of a call, for the backend.
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -29,71 +32,66 @@ pub struct Limits {
     pub answer: usize,
 }
 
-/// Sends a message and returns the answer. The pieces of the message begin with its prefix; empty ones are skipped.
+/// Sends a message and returns the answer. The pieces of the message begin with its prefix.
 /// The span is propagated in the metadata.
 ///
 /// # Errors
 /// Any failure; [`FailureKind::Late`] on a timeout. A timeout, or dropping the future, resets the stream, so that
 /// the backend can stop working.
-pub async fn unary(
-    (connection, path): (&SendRequest<Bytes>, &Uri),
-    pieces: impl IntoIterator<Item = Bytes>,
+pub async fn unary<P: AsRef<[Bytes]> + Send + Sync + 'static>(
+    (connection, path): (&Channel, &Uri),
+    pieces: P,
     limits: Limits,
     span: Option<&TraceContext>,
 ) -> Result<Bytes, RpcError> {
     let Limits { timeout, answer } = limits;
-    let call = exchange(connection, timed(path, timeout, span), pieces, answer);
-    let late =
-        || BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()));
-    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| Err(late().into()))
+    let call = exchange(connection, path, timed(pieces, timeout, span), answer);
+    // tonic's own timeout, from the metadata, ends with the headers of the response.
+    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| Err(None)).map_err(|error| {
+        let late =
+            || BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()));
+        error.unwrap_or_else(|| late().into())
+    })
 }
 
-async fn exchange(
-    connection: &SendRequest<Bytes>,
-    request: Request<()>,
-    pieces: impl IntoIterator<Item = Bytes>,
+/// An error is `None` if the call timed out.
+async fn exchange<P: AsRef<[Bytes]> + Send + Sync + 'static>(
+    connection: &Channel,
+    path: &Uri,
+    request: tonic::Request<P>,
     largest_answer: usize,
-) -> Result<Bytes, RpcError> {
-    // Only its check of the connection has an effect: a freshly cloned handle has no stream that waits to be
-    // opened.
-    let mut connection = connection.clone().ready().await?;
-    let (response, mut stream) = connection.send_request(request, false)?;
-    let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
-    while let Some(piece) = pieces.next() {
-        let last = pieces.peek().is_none();
-        // The backend may refuse the call before everything is sent; the response tells why.
-        if stream.send_data(piece, last).is_err() {
-            break;
-        }
-    }
-    let mut body = message_body(response.await?)?;
-    let framed = read(&mut body, largest_answer).await?;
-    ok(&body.trailers().await?.unwrap_or_default())?;
-    Ok(message(framed)?)
+) -> Result<Bytes, Option<RpcError>> {
+    let mut client = client(connection, largest_answer);
+    client.ready().await.map_err(|_| Some(lost().into()))?;
+    let codec = Passing::once(request.get_ref());
+    let answer = client.unary(request, path_of(path), codec).await;
+    let answer = answer.map_err(|status| from_status(&status, largest_answer))?;
+    let headers: &HeaderMap = answer.metadata().as_ref();
+    // tonic accepts a status if the first field of several is OK, and any type of content.
+    ok(headers)?;
+    content_type(headers).map_err(RpcError::from)?;
+    Ok(answer.into_inner())
 }
 
-fn timed(path: &Uri, timeout: Duration, span: Option<&TraceContext>) -> Request<()> {
-    let mut request = request(path);
-    request.headers_mut().insert(TIMEOUT, timeout_header(timeout));
+fn client(connection: &Channel, largest_answer: usize) -> Grpc<Channel> {
+    Grpc::new(connection.clone()).max_decoding_message_size(largest_answer)
+}
+
+fn path_of(uri: &Uri) -> PathAndQuery {
+    uri.path_and_query().expect("the URIs of methods have a path").clone()
+}
+
+fn timed<P>(pieces: P, timeout: Duration, span: Option<&TraceContext>) -> tonic::Request<P> {
+    // With those that tonic adds.
+    let mut headers = HeaderMap::with_capacity(5);
+    headers.insert(TIMEOUT, timeout_header(timeout));
     if let Some(span) = span {
         let mut traceparent = span.header();
         // Different for each call: in the header table it would only evict other fields.
         traceparent.set_sensitive(true);
-        request.headers_mut().insert(TRACEPARENT, traceparent);
+        headers.insert(TRACEPARENT, traceparent);
     }
-    request
-}
-
-fn request(path: &Uri) -> Request<()> {
-    let mut request = Request::new(());
-    *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = path.clone();
-    let headers = request.headers_mut();
-    headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    let agent = HeaderValue::from_static(concat!("extender-gateway/", env!("CARGO_PKG_VERSION")));
-    headers.insert(header::USER_AGENT, agent);
-    request
+    tonic::Request::from_parts(MetadataMap::from_headers(headers), Extensions::default(), pieces)
 }
 
 /// A `grpc-timeout`: at most eight digits and a unit.
@@ -109,64 +107,12 @@ fn timeout_header(timeout: Duration) -> HeaderValue {
     HeaderValue::from_str(&text).expect("digits and a letter are a header value")
 }
 
-/// The body of a response whose headers announce messages.
-fn message_body(response: Response<RecvStream>) -> Result<RecvStream, RpcError> {
-    let (head, body) = response.into_parts();
-    if head.status != StatusCode::OK {
-        return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
-    }
-    // An error without a message has its status in the headers.
-    if head.headers.contains_key(STATUS) {
-        ok(&head.headers)?;
-    }
-    let grpc = |kind: &HeaderValue| {
-        // `application/grpc-web` is another protocol.
-        let rest = kind.as_bytes().strip_prefix(b"application/grpc");
-        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-    };
-    if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
-        return Err(not_grpc("unexpected content type").into());
-    }
-    Ok(body)
-}
-
-async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, RpcError> {
-    let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(chunk) = body.data().await {
-        let chunk = chunk?;
-        // Fails only for a stream that has ended; its window no longer matters.
-        let _ = body.flow_control().release_capacity(chunk.len());
-        if first.len() + joined.len() + chunk.len() > most + PREFIX {
-            let detail = format!("response is larger than {most} bytes");
-            return Err(BackendFailure::new(FailureKind::Oversize, detail).into());
-        }
-        if first.is_empty() && joined.is_empty() {
-            first = chunk;
-        } else {
-            joined.extend_from_slice(&std::mem::take(&mut first));
-            joined.extend_from_slice(&chunk);
-        }
-    }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
-}
-
-/// The only message of an answer.
-fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
-    if framed.len() < PREFIX {
-        return Err(malformed("response contains no message"));
-    }
-    let (compressed, len) = (framed.get_u8(), framed.get_u32() as usize);
-    match (compressed, framed.len()) {
-        (0, here) if here == len => Ok(framed),
-        (0, here) if here > len => Err(malformed("response contains more than one message")),
-        (0, _) => Err(malformed("message is truncated")),
-        _ => Err(malformed("message is compressed, which the gateway does not support")),
-    }
-}
-
 fn reset(detail: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
+}
+
+fn lost() -> BackendFailure {
+    reset("the connection was lost")
 }
 
 fn not_grpc(what: &str) -> BackendFailure {
@@ -186,21 +132,6 @@ mod tests {
             (Duration::from_secs(u64::MAX), "99999999m"),
         ] {
             assert_eq!(timeout_header(duration), text);
-        }
-    }
-
-    #[test]
-    fn an_answer_is_one_plain_message() {
-        for (framed, expected) in [
-            (&[0, 0, 0, 0, 2, 7, 8][..], Ok(&[7, 8][..])),
-            (&[0, 0, 0, 0, 0], Ok(&[])),
-            (&[], Err("response contains no message")),
-            (&[0, 0, 0, 0, 2, 7], Err("message is truncated")),
-            (&[0, 0, 0, 0, 1, 7, 8], Err("response contains more than one message")),
-            (&[1, 0, 0, 0, 1, 7], Err("message is compressed, which the gateway does not support")),
-        ] {
-            let read = message(Bytes::copy_from_slice(framed));
-            assert_eq!(read.as_deref().map_err(|failure| failure.detail.as_str()), expected);
         }
     }
 }

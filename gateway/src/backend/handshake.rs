@@ -10,9 +10,8 @@ use bytes::Bytes;
 use extender_gateway_core::BackendFailure;
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
-use h2::client::SendRequest;
 use prost::Message;
-use tonic::Code;
+use tonic::{Code, transport::Channel};
 
 use super::{
     connect::connect,
@@ -68,7 +67,7 @@ const LONGEST_KEY: usize = 317;
 /// There is no valid answer: `handshake failed: …`.
 pub(super) async fn handshake(
     settings: &config::BackendSettings,
-    requests: &SendRequest<Bytes>,
+    requests: &Channel,
     paths: &Paths,
     timeout: Duration,
 ) -> Result<GetInfoResponse, RpcError> {
@@ -86,7 +85,8 @@ pub(super) async fn handshake(
         RpcError { status, failure: BackendFailure::new(failure.kind, detail) }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
-    let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;
+    let answer =
+        grpc::unary((requests, &paths.info), [Bytes::from(framed)], limits, None).await.map_err(failed)?;
     check_size(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))
 }
 

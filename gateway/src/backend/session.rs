@@ -12,12 +12,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
-use h2::client::SendRequest;
 use http::Uri;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use tonic::transport::Channel;
 
 pub(super) use self::run::{SessionTask, run};
 use super::{
@@ -55,7 +54,7 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Connection {
     /// Sends requests.
-    pub(super) requests: SendRequest<Bytes>,
+    pub(super) requests: Channel,
     pub(super) paths: Paths,
     /// The first field of each request.
     pub(super) head: RequestHead,

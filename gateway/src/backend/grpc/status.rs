@@ -1,14 +1,14 @@
 //! How calls without an answer end: gRPC statuses, and the failures that they stand for.
 
-use std::fmt;
+use std::{error::Error, fmt};
 
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode;
-use tonic::Code;
+use tonic::{Code, Status, TimeoutExpired};
 
-use super::reset;
+use super::{codec::SECOND, lost, not_grpc, reset};
 use crate::contract::protobuf::malformed;
 
 /// Why a call has no answer.
@@ -58,8 +58,8 @@ impl From<BackendFailure> for RpcError {
     }
 }
 
-impl From<h2::Error> for RpcError {
-    fn from(error: h2::Error) -> Self {
+impl From<&h2::Error> for RpcError {
+    fn from(error: &h2::Error) -> Self {
         let failure = match error.reason() {
             Some(reason) if error.is_reset() => reset(&format!("the stream was reset: {reason}")),
             Some(reason) if error.is_go_away() => reset(&format!("the connection was closed: {reason}")),
@@ -105,12 +105,79 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     if known == Code::Unknown && number != Code::Unknown as u32 {
         message = format!("{STATUS} {number}, which is not a gRPC code {message}");
     }
+    Err(ended(known, &message))
+}
+
+/// The end with a status of the backend, which is not OK.
+fn ended(known: Code, message: &str) -> RpcError {
     let kind = match known {
         Code::DeadlineExceeded => FailureKind::Late,
-        Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
+        Code::ResourceExhausted if says_too_large(message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(RpcError { status: Some(known), failure: BackendFailure::new(kind, described(known, &message)) })
+    RpcError { status: Some(known), failure: BackendFailure::new(kind, described(known, message)) }
+}
+
+/// What a status of tonic stands for; `None` if the call timed out. tonic also makes statuses itself: those with a source
+/// are of the transport, and those of its decoder can only be told by their texts.
+pub(super) fn from_status(status: &Status, largest_answer: usize) -> Option<RpcError> {
+    if let Some(source) = Error::source(status) {
+        return transport(source);
+    }
+    let text = status.message();
+    let failure = match status.code() {
+        Code::OutOfRange if text.starts_with("Error, decoded message length too large") => {
+            BackendFailure::new(
+                FailureKind::Oversize,
+                format!("response is larger than {largest_answer} bytes"),
+            )
+        }
+        Code::Unknown if text.starts_with("protocol error: missing grpc-status trailer") => {
+            reset("response ended without a gRPC status")
+        }
+        Code::Internal if text == "Missing response message." => malformed("response contains no message"),
+        Code::Internal if text == "Unexpected EOF decoding stream." => malformed("message is truncated"),
+        Code::Internal if text == SECOND => malformed(SECOND),
+        Code::Internal if text.starts_with("protocol error: received message with ") => {
+            match text.split_once("receiving response with status: ") {
+                Some((_, http)) if !http.starts_with("200") => {
+                    not_grpc(&format!("HTTP status {}", http.split_once(' ').map_or(http, |(code, _)| code)))
+                }
+                _ => malformed("message is compressed, which the gateway does not support"),
+            }
+        }
+        code => match text.strip_prefix("grpc-status header missing, mapped from HTTP status code ") {
+            Some(http) => not_grpc(&format!("HTTP status {http}")),
+            None => {
+                let text: String = text.chars().take(LONGEST_MESSAGE).collect();
+                return Some(ended(code, &text));
+            }
+        },
+    };
+    Some(failure.into())
+}
+
+/// The failure of the transport; `None` if it is tonic's timeout.
+fn transport(error: &(dyn Error + 'static)) -> Option<RpcError> {
+    let causes = || std::iter::successors(Some(error), |error| (**error).source());
+    if causes().any(|cause| cause.is::<TimeoutExpired>()) {
+        return None;
+    }
+    let http2 = causes().find_map(|cause| cause.downcast_ref::<h2::Error>());
+    Some(http2.map_or_else(|| lost().into(), RpcError::from))
+}
+
+/// Fails if the headers of a response do not announce gRPC.
+pub(super) fn content_type(headers: &HeaderMap) -> Result<(), BackendFailure> {
+    let grpc = |kind: &HeaderValue| {
+        // `application/grpc-web` is another protocol.
+        let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    };
+    if headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
+        return Ok(());
+    }
+    Err(not_grpc("unexpected content type"))
 }
 
 /// A number of digits only, no longer than the largest number.

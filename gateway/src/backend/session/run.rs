@@ -5,6 +5,7 @@
 
 use std::{
     convert::Infallible,
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,16 +13,15 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::join_all;
-use h2::client::SendRequest;
 use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep, timeout},
 };
+use tonic::transport::Channel;
 
 use super::{
     Circuit, Connection, Paths, Session, SessionPublisher,
@@ -161,12 +161,12 @@ impl Connecting<'_> {
     }
 
     /// The backend's TLS error at the end of an unused connection.
-    fn tls_failure(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
+    fn tls_failure(&self, end: Option<&io::Error>) -> Option<BackendFailure> {
         connect::tls_failure(&self.task.settings, end.filter(|_| self.ready_since.is_none())?)
     }
 
     /// Performs handshakes until the connection counts as lost.
-    async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
+    async fn refresh(&mut self, requests: Channel) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
         let mut known = Known::new(self.task, requests);
         let mut missed = 0;
@@ -269,7 +269,7 @@ struct Known {
 }
 
 impl Known {
-    fn new(task: &SessionTask, requests: SendRequest<Bytes>) -> Self {
+    fn new(task: &SessionTask, requests: Channel) -> Self {
         let settings = &task.settings;
         let connection = Arc::new(Connection {
             requests,
@@ -289,10 +289,10 @@ impl Known {
 /// Runs a connection until it ends or, after its session, all calls on it must have ended: a peer that reads
 /// nothing would otherwise keep it open indefinitely.
 async fn drive(
-    connection: impl Future<Output = Result<(), h2::Error>>,
+    connection: impl Future<Output = Result<(), io::Error>>,
     session_ended: oneshot::Receiver<Infallible>,
     grace: Arc<Mutex<Duration>>,
-) -> Result<(), h2::Error> {
+) -> Result<(), io::Error> {
     let over = async {
         // An error means that the session has ended and dropped the sender.
         let _ = session_ended.await;
