@@ -248,14 +248,8 @@ impl PodTable {
 
     /// Counts a pod on the node to which it is about to be bound, until [`PodTable::forget`] or until the source has it
     /// on a node. `None` if the source already has.
-    ///
-    /// # Errors
-    /// The pod cannot be parsed.
-    pub fn assume(&self, json: &[u8], node: &str) -> Result<Option<AssumptionId>, ObjectError> {
-        let pod = pod::parse(json)?;
-        let mut assumed = None;
-        self.change_usage(|usage| assumed = usage.assume(&pod, node));
-        Ok(assumed)
+    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
+        self.change_usage(|usage| usage.assume(pod, node))
     }
 
     /// Undoes [`PodTable::assume`], unless the source has the pod on a node or it was assumed again.
@@ -311,14 +305,15 @@ impl PodTable {
         self.synced.wait().await;
     }
 
-    fn change_usage(&self, change: impl FnOnce(&mut Usage)) {
+    fn change_usage<T>(&self, change: impl FnOnce(&mut Usage) -> T) -> T {
         let mut usage = self.usage.lock();
-        change(&mut usage);
+        let result = change(&mut usage);
         let is_touched = usage.is_touched();
         drop(usage);
         if is_touched {
             self.usage_touched.notify_one();
         }
+        result
     }
 }
 

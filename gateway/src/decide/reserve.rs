@@ -97,8 +97,8 @@ impl Decider {
         self.backends.iter().any(|backend| enforces(backend) && backend.may_count_pods())
     }
 
-    /// Counts a pod on its node, after the backends that have pods counted have accepted it there once more. `None` if the
-    /// watch of pods already has it on a node.
+    /// Counts a pod on its node, after the backends that have pods counted have accepted it there once more. `None` if
+    /// the watch of pods already has it on a node.
     ///
     /// # Errors
     /// It no longer fits, the answer is unknown, or other pods took until this instant.
@@ -128,15 +128,15 @@ impl Decider {
         } else {
             None
         };
-        let id = pods.assume(json, &assignment.node).map_err(BindingState::from)?;
+        let id = pods.assume(&pod, &assignment.node);
         pods.pass_on(tables.node_tables());
         let reservation =
             |id| Reservation { pods: Arc::clone(pods), uid: assignment.uid.clone(), id: Some(id) };
         Ok(id.map(reservation))
     }
 
-    /// Whether the filter of a backend is asked again: it has pods counted, and can be called twice. Without a node table,
-    /// the facts about nodes come with filter calls only.
+    /// Whether the filter of a backend is asked again: it has pods counted, and can be called twice. Without a node
+    /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
         let side_effects = backend
             .session()

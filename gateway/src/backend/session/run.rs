@@ -223,7 +223,7 @@ impl Connecting<'_> {
             return;
         }
         let info = Info::read(response.clone(), settings, tables);
-        self.wait_for_rows(&info).await;
+        self.wait_for_data(&info).await;
         let cached = match settings.pure_answers {
             PureAnswers::Remembered => info.remembered(),
             PureAnswers::AskedEachTime => CachedVerbs::default(),
@@ -247,9 +247,9 @@ impl Connecting<'_> {
         known.latest = Some(response);
     }
 
-    /// Waits until the table has the rows for the backend, and pods are counted for it. Limited for views with JSON, which are listed again when
-    /// the first backend requests them.
-    async fn wait_for_rows(&self, info: &Info) {
+    /// Waits until the table has the rows for the backend, and pods are counted for it. Limited: for views with JSON
+    /// the nodes are listed again when the first backend requests them, and pods may not be listed yet.
+    async fn wait_for_data(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
             table.fill(column).await;
