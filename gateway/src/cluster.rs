@@ -1,8 +1,8 @@
 //! What the gateway knows about the cluster: the node table, the pod table and their sources.
 //!
-//! A call reads nodes from [`table`] as rows ready to be sent. One source fills the table: the apiserver ([`watch`]) or a
-//! file ([`mod@file`]). [`pods`] holds the pods if the configuration needs them. Sources run on a runtime of their own,
-//! away from the calls. [`binder`] sends the requests of a bind call to the apiserver.
+//! A call reads nodes from [`table`] as rows ready to be sent. One source fills the table: the apiserver ([`watch`]) or
+//! a file ([`mod@file`]). [`pods`] holds the pods if the configuration needs them. Sources run on a runtime of their
+//! own, away from the calls. [`binder`] sends the requests of a bind call to the apiserver.
 
 pub mod binder;
 pub mod file;

@@ -1,8 +1,8 @@
 //! Refuses nodes that have too little left for a pod, and scores the others by what is requested on them, as
 //! kube-scheduler's plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation` do.
 //!
-//! [`args`] reads the operator's settings, [`fit`] refuses, [`allocation`] scores, [`shape`] is a scoring function that the
-//! operator defines.
+//! [`args`] reads the operator's settings, [`fit`] refuses, [`allocation`] scores, [`shape`] is a scoring function that
+//! the operator defines.
 
 mod allocation;
 mod args;

@@ -1,6 +1,6 @@
-//! Limits how many pods that are alike may run in one rack, zone or other topology, or in the whole cluster, and prefers
-//! nodes where fewer of them run: what kube-scheduler's plugin `PodTopologySpread` does with the constraints of a pod, set
-//! by the operator for all pods.
+//! Limits how many pods that are alike may run in one rack, zone or other topology, or in the whole cluster, and
+//! prefers nodes where fewer of them run: what kube-scheduler's plugin `PodTopologySpread` does with the constraints of
+//! a pod, set by the operator for all pods.
 //!
 //! [`args`] reads the constraints, [`topology`] is what all of them have in common, [`limit`] refuses, [`preference`]
 //! scores.
@@ -40,9 +40,9 @@ impl Policy for Spread {
     /// Only the verbs that the constraints need, so that a configuration that expects another one is reported. Both
     /// declare the same, so that scores come with the verdicts.
     ///
-    /// Pure although each binding changes the counts: they are a part of the pod by which the gateway caches. While pods
-    /// of an owner are bound one after the other, each is a class of its own, for which nothing is cached. When a limit
-    /// is reached, the counts stay, and all pods of the owner that wait share the cached answers.
+    /// Pure although each binding changes the counts: they are a part of the pod by which the gateway caches. While
+    /// pods of an owner are bound one after the other, each is a class of its own, for which nothing is cached. When a
+    /// limit is reached, the counts stay, and all pods of the owner that wait share the cached answers.
     fn info(&self) -> Info {
         let verb = Verb::per_node().pure().reads(&self.reads);
         let mut info = Info::new(&self.name, env!("CARGO_PKG_VERSION"));

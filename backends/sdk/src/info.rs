@@ -111,8 +111,8 @@ impl Info {
         Self { raw_pod: true, ..self }
     }
 
-    /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so a
-    /// verb that has them declares everything else, too.
+    /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so
+    /// a verb that has them declares everything else, too.
     pub(crate) fn reading_everything(mut self) -> Self {
         let score = self.score.as_mut().map(|(verb, _)| verb);
         let verbs = [self.filter.as_mut(), score, self.preempt.as_mut(), self.bind.as_mut()];

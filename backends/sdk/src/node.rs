@@ -161,12 +161,12 @@ impl<'a> Node<'a> {
         self.row.usage()
     }
 
-    /// The pods on the node that are like this one: with the same owner, namespace, value of the label or priority class,
-    /// as the key declares. `None` if the pod lacks that: a pod without a controller has no siblings.
+    /// The pods on the node that are like this one: with the same owner, namespace, value of the label or priority
+    /// class, as the key declares. `None` if the pod lacks that: a pod without a controller has no siblings.
     ///
-    /// Pods count from when they are bound until they have ended or are gone, also while they are being deleted; the pod of a call is none of them. The
-    /// count lags behind what kube-scheduler assumes by the time that a Binding needs, usually some milliseconds: the
-    /// pod that it placed before may be missing.
+    /// Pods count from when they are bound until they have ended or are gone, also while they are being deleted; the
+    /// pod of a call is none of them. The count lags behind what kube-scheduler assumes by the time that a Binding
+    /// needs, usually some milliseconds: the pod that it placed before may be missing.
     #[track_caller]
     pub fn pods_like<'c>(&self, key: &PodsKey, pod: &Pod<'c>) -> Option<PodsLike<'c>>
     where

@@ -1,5 +1,5 @@
-//! The pod of a call as a policy sees it: a borrowed view over the request. [`domains`] are the pods in the cluster that
-//! are like it.
+//! The pod of a call as a policy sees it: a borrowed view over the request. [`domains`] are the pods in the cluster
+//! that are like it.
 
 mod domains;
 
@@ -225,8 +225,8 @@ impl<'a> Pod<'a> {
     }
 
     /// The pods in the cluster that are like this one: with the same owner, namespace, value of the label or priority
-    /// class, added up by topology, as the key declares. `None` if the pod lacks that: a pod without a controller has no
-    /// siblings. Only of the pod to be placed.
+    /// class, added up by topology, as the key declares. `None` if the pod lacks that: a pod without a controller has
+    /// no siblings. Only of the pod to be placed.
     ///
     /// Pods count from when they are bound until they have ended or are deleted; the pod of a call is none of them, and
     /// neither are pods on nodes without the label. The counts lag behind like those of

@@ -1,8 +1,8 @@
 //! What a verb reads of pods and nodes, declared once. [`key`] is what the policy reads with, [`keys`] collects the
-//! keys of one map, [`parts`] are read as a whole, [`pods`] is by what the pods on nodes are counted, [`topology`] by what
-//! those in the cluster are, [`layout`] turns the declaration into positions and into the contract's message, [`access`]
-//! enforces it, [`values`] checks what comes with a request, [`sent`], [`running`] and [`cluster`] are what the gateway
-//! sends.
+//! keys of one map, [`parts`] are read as a whole, [`pods`] is by what the pods on nodes are counted, [`topology`] by
+//! what those in the cluster are, [`layout`] turns the declaration into positions and into the contract's message,
+//! [`access`] enforces it, [`values`] checks what comes with a request, [`sent`], [`running`] and [`cluster`] are what
+//! the gateway sends.
 
 pub(crate) mod access;
 pub(crate) mod cluster;
@@ -217,22 +217,22 @@ impl Reads {
         self.counted(by, Sums::Unread)
     }
 
-    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested). The requests of
-    /// the pod to be placed are [`PodPart::Requests`], to be declared besides.
+    /// The same with the sums of the pods' requests, for [`PodCount::requested`](crate::PodCount::requested). The
+    /// requests of the pod to be placed are [`PodPart::Requests`], to be declared besides.
     pub fn pods_and_requests_by(&mut self, by: PodsBy) -> PodsKey {
         self.counted(by, Sums::Requests)
     }
 
     /// The pods in the cluster that are like the pod, added up by the value of a label of nodes, such as
     /// `topology.kubernetes.io/zone`; with an empty topology key, the pods on all nodes of the cluster. Declares the
-    /// attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only; the gateway
-    /// must watch pods, and know the nodes from more than the calls.
+    /// attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only; the
+    /// gateway must watch pods, and know the nodes from more than the calls.
     ///
-    /// The counts are those of the whole cluster, also of nodes that are not part of the call, at the moment of the call.
-    /// So the answer for a node depends on the pod, the counts that come with it, and that node: the verb is
-    /// [per node](crate::Verb::per_node). It may be [pure](crate::Verb::pure), but each change of a count begins a new
-    /// class of pods, for which nothing is cached yet. Like those of [`pods_by`](Self::pods_by), the counts lag behind
-    /// what kube-scheduler assumes.
+    /// The counts are those of the whole cluster, also of nodes that are not part of the call, at the moment of the
+    /// call. So the answer for a node depends on the pod, the counts that come with it, and that node: the verb is [per
+    /// node](crate::Verb::per_node). It may be [pure](crate::Verb::pure), but each change of a count begins a new class
+    /// of pods, for which nothing is cached yet. Like those of [`pods_by`](Self::pods_by), the counts lag behind what
+    /// kube-scheduler assumes.
     ///
     /// ```
     /// use extender_policy_sdk::testing::{self, TestNode, TestPod};

@@ -29,8 +29,8 @@ use crate::object::{
 /// this many of the longest names stays below 32 KiB.
 const MOST_OTHERS: usize = 64;
 
-/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`. Of the pods that kube-scheduler has
-/// assumed and not yet seen bound, those are included that the gateway binds.
+/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`. Of the pods that kube-scheduler
+/// has assumed and not yet seen bound, those are included that the gateway binds.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// The counted pods by UID.
@@ -93,8 +93,8 @@ impl CountedPod {
     }
 }
 
-/// Milli-CPU, memory and ephemeral storage, then milli-CPU and memory with kube-scheduler's defaults for containers that
-/// request none.
+/// Milli-CPU, memory and ephemeral storage, then milli-CPU and memory with kube-scheduler's defaults for containers
+/// that request none.
 type Amounts<T> = [T; 5];
 
 /// The requests of one pod. Compact: there may be hundreds of thousands.
@@ -298,7 +298,7 @@ impl Usage {
         self.counts.by()
     }
 
-    /// Counts all pods anew by these attributes, in ascending order. `attributes` returns what a pod has of them.
+    /// Counts all pods again by these attributes, in ascending order. `attributes` returns what a pod has of them.
     pub(super) fn count_by(
         &mut self,
         by: Arc<[CountedBy]>,
@@ -322,8 +322,8 @@ impl Usage {
         Self { counts, latest_assumption: self.latest_assumption, ..Self::default() }
     }
 
-    /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those that
-    /// are not in it if they were assumed since it was begun. `json` returns the JSON of a pod in the list.
+    /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those
+    /// that are not in it if they were assumed since it was begun. `json` returns the JSON of a pod in the list.
     pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {

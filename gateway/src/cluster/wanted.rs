@@ -1,5 +1,5 @@
-//! The attributes by which pods are counted: those that verbs want, and for a while those that they wanted before, because
-//! a backend that connects again wants the same, and to count by an attribute anew means to parse all pods.
+//! The attributes by which pods are counted: those that verbs want, and for a while those that they wanted before,
+//! because a backend that connects again wants the same, and to count by a new attribute means to parse all pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,5 @@
-//! The operator's args: constraints with the fields of a pod's `topologySpreadConstraints` where they mean the same. All
-//! mistakes are reported at once.
+//! The operator's args: constraints with the fields of a pod's `topologySpreadConstraints` where they mean the same.
+//! All mistakes are reported at once.
 
 use std::collections::BTreeMap;
 

@@ -45,10 +45,10 @@ enum Counted<'a> {
     InDomain { declared: &'a SentTopology, requested: Option<&'a Resources> },
 }
 
-/// How many pods on a node, or in a domain of the cluster, are like a pod. Of a node with pods of very many owners, or very many values of a label, the
-/// gateway leaves out some counts, and so it does of very many domains; the number is then known only within bounds. A limit takes
-/// [`at_most`](Self::at_most), a requirement takes [`at_least`](Self::at_least): neither then takes an unknown number
-/// for 0.
+/// How many pods on a node, or in a domain of the cluster, are like a pod. Of a node with pods of very many owners, or
+/// very many values of a label, the gateway leaves out some counts, and so it does of very many domains; the number is
+/// then known only within bounds. A limit takes [`at_most`](Self::at_most), a requirement takes
+/// [`at_least`](Self::at_least): neither then takes an unknown number for 0.
 #[derive(Clone, Copy, Debug)]
 pub enum PodsLike<'a> {
     /// Exactly these, possibly none.
@@ -84,16 +84,16 @@ impl<'a> PodCount<'a> {
         self.pods
     }
 
-    /// How many of them are being deleted (metadata.deletionTimestamp). kube-scheduler does not count these for topology
-    /// spread constraints.
+    /// How many of them are being deleted (metadata.deletionTimestamp). kube-scheduler does not count these for
+    /// topology spread constraints.
     pub fn terminating(&self) -> u32 {
         self.terminating
     }
 
     /// The sums of what the pods need, with those that are being deleted, in the units of
-    /// [`Pod::requests`](crate::Pod::requests). `pods` is 0. Of extended resources, those on a node are the ones that the
-    /// node reports in its status, and those in a domain the ones that the pod to be placed requests: others are left out
-    /// and read as 0. Decoded with each call.
+    /// [`Pod::requests`](crate::Pod::requests). `pods` is 0. Of extended resources, those on a node are the ones that
+    /// the node reports in its status, and those in a domain the ones that the pod to be placed requests: others are
+    /// left out and read as 0. Decoded with each call.
     ///
     /// # Panics
     ///

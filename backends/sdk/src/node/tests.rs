@@ -160,8 +160,8 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     [field, content.to_vec()].concat()
 }
 
-/// The generated type and the view agree on whether the bytes are a row, and on its content. Only the view refuses counts
-/// of pods that are not in order.
+/// The generated type and the view agree on whether the bytes are a row, and on its content. Only the view refuses
+/// counts of pods that are not in order.
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
         (Ok(expected), Ok(row)) if are_ascending(&expected) => {

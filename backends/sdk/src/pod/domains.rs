@@ -8,8 +8,8 @@ use crate::{
     reads::{pods::Attribute, topology::SentTopology},
 };
 
-/// The pods in the cluster that are like the pod to be placed, added up by the value of a label of nodes: one domain for
-/// each value. Without a topology key, the cluster is one domain, with an empty value.
+/// The pods in the cluster that are like the pod to be placed, added up by the value of a label of nodes: one domain
+/// for each value. Without a topology key, the cluster is one domain, with an empty value.
 #[derive(Clone, Copy, Debug)]
 pub struct Domains<'a> {
     counted: &'a SentTopology,
@@ -29,7 +29,8 @@ impl<'a> Domains<'a> {
         Self { counted, attribute, counts, unlisted: unlisted(counts) }
     }
 
-    /// The pods in the domain of this node, on all its nodes. `None` if the node lacks the label, and so is in no domain.
+    /// The pods in the domain of this node, on all its nodes. `None` if the node lacks the label, and so is in no
+    /// domain.
     #[track_caller]
     pub fn of(&self, node: &Node<'_>) -> Option<PodsLike<'a>> {
         match &self.counted.label {
@@ -38,16 +39,16 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// The domains with at least one such pod, in ascending order of their values, the values of the label. Not those of
-    /// [`omitted_pods`](Self::omitted_pods). The namespace and the value of a count are those of the pods.
+    /// The domains with at least one such pod, in ascending order of their values, the values of the label. Not those
+    /// of [`omitted_pods`](Self::omitted_pods). The namespace and the value of a count are those of the pods.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a str, PodCount<'a>)> + use<'a> {
         let Self { counted, attribute, counts, .. } = *self;
         let count = move |domain: &'a DomainCount| PodCount::in_domain(counted, attribute, domain);
         counts.domains.iter().map(move |domain| (&*domain.value, count(domain)))
     }
 
-    /// How many pods are in domains that are left out. The gateway sends at most 4,096 domains, those with the most pods:
-    /// usually 0.
+    /// How many pods are in domains that are left out. The gateway sends at most 4,096 domains, those with the most
+    /// pods: usually 0.
     pub fn omitted_pods(&self) -> u32 {
         self.counts.omitted_pods
     }

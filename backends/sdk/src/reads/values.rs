@@ -1,6 +1,6 @@
 //! The values of declared keys come without their keys, and the counts of pods without what they are counted by, so
-//! their number must be right: one that is missing would shift all others. Counts by topology are looked up, so they must
-//! be in order.
+//! their number must be right: one that is missing would shift all others. Counts by topology are looked up, so they
+//! must be in order.
 
 use extender_policy_api::v1alpha1 as api;
 
@@ -65,7 +65,6 @@ pub(crate) fn check_topologies(
         if !counts.domains.is_sorted_by(|domain, next| domain.value < next.value) {
             return Err(TopologyMismatch::Unordered(position));
         }
-        // Values ascend, so if one is not empty, the last one is not.
         // Values ascend: if one is not empty, the last one is not.
         let valued = counts.domains.last().is_some_and(|domain| !domain.value.is_empty());
         if valued && sent.label.is_none() {

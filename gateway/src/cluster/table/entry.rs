@@ -1,8 +1,8 @@
 //! What the table's writer knows about one node, and the list of nodes while it arrives.
 //!
-//! A node's facts are kept with all annotations, in the contract's encoding: rows of later views are made from them, and
-//! equal facts have equal bytes, which distinguishes a heartbeat from a change. JSON is kept only while a view has it,
-//! as a slice of such a view's row.
+//! A node's facts are kept with all annotations, in the contract's encoding: rows of later views are made from them,
+//! and equal facts have equal bytes, which distinguishes a heartbeat from a change. JSON is kept only while a view has
+//! it, as a slice of such a view's row.
 
 use std::{collections::HashMap, sync::Arc};
 

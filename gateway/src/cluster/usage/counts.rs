@@ -74,8 +74,8 @@ impl Counts {
         Self { by, touched: nodes.collect(), places, ..Self::default() }
     }
 
-    /// Has rows contain the counts by these attributes, in ascending order. If these are others than before, all nodes with
-    /// pods are touched.
+    /// Has rows contain the counts by these attributes, in ascending order. If these are others than before, all nodes
+    /// with pods are touched.
     pub(super) fn put_in_rows<'n>(
         &mut self,
         by: Arc<[CountedBy]>,
@@ -140,8 +140,8 @@ impl Counts {
         std::mem::take(&mut self.touched).into_iter()
     }
 
-    /// The counts of a node by each attribute that is in rows; empty without counted pods. `reported` are the extended resources that
-    /// the node reports.
+    /// The counts of a node by each attribute that is in rows; empty without counted pods. `reported` are the extended
+    /// resources that the node reports.
     pub(super) fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> Vec<PodCounts> {
         let Some(counts) = self.nodes.get(node).filter(|_| !self.in_rows.is_empty()) else {
             return Vec::new();

@@ -21,8 +21,9 @@ struct Domain {
 }
 
 impl Usage {
-    /// The pods that are like this one in a view; `None` if pods are not counted by this. `domain` returns the value of the topology key of a node; pods on nodes
-    /// without it are not counted. Of extended resources, the sums are those that the pod itself requests.
+    /// The pods that are like this one in a view; `None` if pods are not counted by this. `domain` returns the value of
+    /// the topology key of a node; pods on nodes without it are not counted. Of extended resources, the sums are those
+    /// that the pod itself requests.
     pub(in crate::cluster) fn topology_counts<'n>(
         &self,
         pod: &ObjectPod<'_>,
