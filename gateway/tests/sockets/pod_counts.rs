@@ -14,9 +14,11 @@ use crate::support::{
     apiserver::{Apiserver, Turn},
     backend::{Act, Scripted, configured, filtered, info, rows},
     binding::{bound, refused},
+    ended,
     function::about,
     until,
 };
+use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
     PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
@@ -74,9 +76,12 @@ async fn at_most_unless(pods: u32, disturbed: Arc<AtomicBool>, instead: Act) -> 
     let mut info = info(NodeView::Facts);
     info.verbs.truncate(1);
     info.verbs[0].reads = Some(reads());
-    Scripted::start(info, move |_, message| {
+    let answer = move |verb: &str, message: Bytes| {
         if disturbed.load(Ordering::Relaxed) {
             return instead.clone();
+        }
+        if verb == "GetInfo" {
+            return Act::Message(info.encode_to_vec());
         }
         let request = FilterRequest::decode(message.clone()).unwrap();
         let domains = &request.pod.unwrap().topology_counts[1].domains;
@@ -87,8 +92,8 @@ async fn at_most_unless(pods: u32, disturbed: Arc<AtomicBool>, instead: Act) -> 
             .filter(|row| row.facts.as_ref().unwrap().label_values.first().is_some_and(|zone| is_full(zone)));
         let full: Vec<_> = full.map(|row| row.name.as_str()).collect();
         Act::Message(filtered(&message, &full, "zone is full").encode_to_vec())
-    })
-    .await
+    };
+    Scripted::start_bare(answer, None).await
 }
 
 /// A gateway that binds, watches nodes and pods, and asks this backend.
@@ -308,4 +313,30 @@ async fn a_pod_that_no_limit_concerns_does_not_wait_for_others() {
     until("the backend is asked about the limited pod", || backend.messages("Filter").len() > asked).await;
     bound(&gateway.post("/bind", binding(&free, "a")).await);
     assert!(!waiting.is_finished());
+}
+
+#[tokio::test]
+async fn while_a_backend_is_disconnected_no_pod_is_bound_without_its_answer() {
+    let (apiserver, disturbed) = (Apiserver::start().await, Arc::new(AtomicBool::new(false)));
+    let backend = at_most_unless(1, Arc::clone(&disturbed), Act::Drop).await;
+    let gateway = start(&apiserver, &backend).await;
+    let pod = created(&apiserver, &gateway, "first");
+    assert_eq!(left(&gateway, &pod).await, json!(["a", "b", "c", "d"]));
+    disturbed.store(true, Ordering::Relaxed);
+    let names = NODES.map(|(name, _)| name);
+    let is_disconnected = async {
+        let mut asked = None;
+        // Until a call no longer reaches the backend.
+        while asked != Some(backend.messages("Filter").len()) {
+            asked = Some(backend.messages("Filter").len());
+            gateway.post("/filter", about(&pod, &names)).await.error();
+        }
+    };
+    ended("the backend is disconnected", is_disconnected).await;
+    // The views of the last session are gone, and an event of a pod comes.
+    watched(&gateway, &self::pod("other", "o2", Some("c")));
+    pass_on(&gateway);
+    let error = gateway.post("/bind", binding(&pod, "a")).await.error();
+    assert!(error.starts_with("extender-gateway: backend zones failed filter: "), "{error}");
+    assert!(apiserver.log().is_empty(), "{:?}", apiserver.log());
 }
