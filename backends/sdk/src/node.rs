@@ -1,7 +1,8 @@
 //! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node of it,
-//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`counts`] the counts of pods, [`labels`] and
-//! [`values`] fields of a stored row.
+//! [`content`] what it has besides its name, [`shape`] validates it on arrival, [`facts`] reads fields of it, [`counts`]
+//! the counts of pods, [`labels`] and [`values`] fields of a stored row.
 
+pub(crate) mod content;
 mod counts;
 mod facts;
 mod labels;
@@ -16,7 +17,7 @@ use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 pub use self::counts::{PodCount, PodsLike};
 use self::{
     facts::{Facts, Map, Whole},
-    row::Row,
+    row::RowRef,
 };
 use crate::{
     NodeKey, NodePart, NodePrefix, Pod, PodsKey,
@@ -26,19 +27,19 @@ use crate::{
 /// The nodes of one call, in the order of the request.
 #[derive(Clone, Copy)]
 pub struct Nodes<'a> {
-    rows: &'a [&'a Row<'a>],
+    rows: &'a [RowRef<'a>],
     access: Access<'a>,
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn new(rows: &'a [&'a Row<'a>], access: Access<'a>) -> Self {
+    pub(crate) fn new(rows: &'a [RowRef<'a>], access: Access<'a>) -> Self {
         Self { rows, access }
     }
 
     /// Each node in turn.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Node<'a>> + use<'a> {
         let access = self.access;
-        self.rows.iter().map(move |row| Node { row, access })
+        self.rows.iter().map(move |row| Node { row: *row, access })
     }
 
     /// How many there are; never 0 in a call.
@@ -70,14 +71,14 @@ impl fmt::Debug for Nodes<'_> {
 /// [`Reads`](crate::Reads) explains.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
-    row: &'a Row<'a>,
+    row: RowRef<'a>,
     access: Access<'a>,
 }
 
 impl<'a> Node<'a> {
     /// metadata.name.
     pub fn name(&self) -> &'a str {
-        self.row.name()
+        self.row.name
     }
 
     /// The value of a declared label or annotation; `None` when the node does not have it.
@@ -158,7 +159,7 @@ impl<'a> Node<'a> {
     /// it with [`Verb::usage`](crate::Verb::usage). It lags behind what kube-scheduler assumes, usually by some
     /// milliseconds: no basis for an exclusive allocation.
     pub fn usage(&self) -> Option<&'a NodeUsage> {
-        self.row.usage()
+        self.row.content.usage()
     }
 
     /// The pods on the node that are like this one: with the same owner, namespace, value of the label or priority
@@ -175,7 +176,7 @@ impl<'a> Node<'a> {
         let PodsKey(by) = key;
         let counted = self.access.pods(by);
         let attribute = by.of(pod)?;
-        Some(self.row.pod_counts(counted.position).like(counted, attribute))
+        Some(self.row.content.pod_counts(counted.position).like(counted, attribute))
     }
 
     /// The pods on the node, counted as the key declares, by namespace and value. Not those of
@@ -183,36 +184,36 @@ impl<'a> Node<'a> {
     #[track_caller]
     pub fn pod_counts(&self, key: &PodsKey) -> impl Iterator<Item = PodCount<'a>> + use<'a> {
         let counted = self.access.pods(&key.0);
-        self.row.pod_counts(counted.position).counts(counted)
+        self.row.content.pod_counts(counted.position).counts(counted)
     }
 
     /// How many pods [`pod_counts`](Self::pod_counts) leaves out. The gateway sends at most 512 counts of a node, those
     /// with the most pods, and none whose value is longer than 253 bytes: usually 0.
     #[track_caller]
     pub fn omitted_pods(&self, key: &PodsKey) -> u32 {
-        self.row.pod_counts(self.access.pods(&key.0).position).omitted_pods()
+        self.row.content.pod_counts(self.access.pods(&key.0).position).omitted_pods()
     }
 
     /// The object's JSON, unchanged; `None` unless the policy asked for
     /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
     pub fn raw_json(&self) -> Option<&'a [u8]> {
-        Some(self.row.raw_json()).filter(|raw| !raw.is_empty())
+        Some(self.row.content.raw_json()).filter(|raw| !raw.is_empty())
     }
 
     fn value(self, map: reads::Map, key: &str, place: Place) -> Option<&'a str> {
         match (place, map) {
-            (Place::Value(position), _) => self.row.value(map, position),
-            (Place::Entry, reads::Map::Labels) => self.row.label(key),
+            (Place::Value(position), _) => self.row.content.value(map, position),
+            (Place::Entry, reads::Map::Labels) => self.row.content.label(key),
             (Place::Entry, reads::Map::Annotations) => self.facts()?.at(Map::Annotations, key),
         }
     }
 
     fn facts(self) -> Option<Facts<'a>> {
-        self.row.facts()
+        self.row.content.facts()
     }
 
     fn whole(self) -> Option<&'a Whole> {
-        self.row.whole()
+        self.row.content.whole()
     }
 }
 

@@ -55,10 +55,10 @@ pub(crate) struct Part {
     field: u32,
     /// The memory of each occurrence, besides its own bytes.
     bytes: usize,
-    content: Content,
+    kind: Kind,
 }
 
-enum Content {
+enum Kind {
     /// Text, bytes or a number.
     Plain,
     /// Numbers, each of which takes this much, packed or not.
@@ -70,23 +70,23 @@ enum Content {
 }
 
 const fn plain(field: u32, bytes: usize) -> Part {
-    Part { field, bytes, content: Content::Plain }
+    Part { field, bytes, kind: Kind::Plain }
 }
 
 const fn numbers(field: u32, bytes: usize) -> Part {
-    Part { field, bytes, content: Content::Numbers }
+    Part { field, bytes, kind: Kind::Numbers }
 }
 
 const fn message(field: u32, shape: Shape) -> Part {
-    Part { field, bytes: 0, content: Content::Message(shape) }
+    Part { field, bytes: 0, kind: Kind::Message(shape) }
 }
 
 const fn messages(field: u32, bytes: usize, shape: Shape) -> Part {
-    Part { field, bytes, content: Content::Message(shape) }
+    Part { field, bytes, kind: Kind::Message(shape) }
 }
 
 const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) -> Part {
-    Part { field, bytes, content: Content::Element(name, shape) }
+    Part { field, bytes, kind: Kind::Element(name, shape) }
 }
 
 /// `FilterRequest` and `ScoreRequest`.
@@ -245,19 +245,17 @@ impl Left {
     }
 
     fn take_part(&mut self, part: &Part, value: &Value<'_>) -> Result<Option<()>, Refused> {
-        let occurrences = match (&part.content, value) {
+        let occurrences = match (&part.kind, value) {
             // The last byte of each number has its highest bit clear.
-            (Content::Numbers, Value::Slice(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
+            (Kind::Numbers, Value::Slice(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
             _ => 1,
         };
         let left = part.bytes.checked_mul(occurrences).and_then(|bytes| self.0.checked_sub(bytes));
         let Some(left) = left else { return Ok(None) };
         self.0 = left;
-        match (&part.content, value) {
-            (Content::Element(name, _), Value::Slice([])) => Err(Refused::Empty(name)),
-            (Content::Message(shape) | Content::Element(_, shape), Value::Slice(inner))
-                if !shape.is_empty() =>
-            {
+        match (&part.kind, value) {
+            (Kind::Element(name, _), Value::Slice([])) => Err(Refused::Empty(name)),
+            (Kind::Message(shape) | Kind::Element(_, shape), Value::Slice(inner)) if !shape.is_empty() => {
                 self.take_message(inner, shape)
             }
             _ => Ok(Some(())),

@@ -1,10 +1,11 @@
 //! The tables of nodes that gateways keep here, so that calls name nodes by numbers. [`stream`] is the service that
-//! fills them, [`filling`] applies its messages, [`rows`] is what a call reads, [`space`] limits the size of all of
-//! them. This file: the set of tables.
+//! fills them, [`filling`] applies its messages, [`rows`] is what a call reads, [`contents`] has what rows share,
+//! [`space`] limits the size of all of them. This file: the set of tables.
 //!
 //! A table belongs to its stream and is dropped with it; calls in progress keep the rows that they hold. It is
 //! found only by its random name, so several gateways, and several views of one gateway, never share one.
 
+mod contents;
 mod filling;
 mod mistake;
 pub(crate) mod rows;

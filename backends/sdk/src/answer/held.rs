@@ -8,7 +8,7 @@ use prost::bytes::Bytes;
 use crate::{
     error::CallError,
     info::declaration::Terms,
-    node::row::Row,
+    node::row::{Row, RowRef},
     request::{Form, NodeRef, Nodes},
     table::{Tables, rows::Rows},
 };
@@ -48,12 +48,12 @@ impl<'a> Held<'a> {
     }
 
     /// The rows in the order of the request.
-    pub(super) fn rows(&self) -> Result<Vec<&Row<'_>>, api::Miss> {
+    pub(super) fn rows(&self) -> Result<Vec<RowRef<'_>>, api::Miss> {
         match self {
             Self::Missed(miss) => Err(*miss),
-            Self::Inline(rows) => Ok(rows.iter().collect()),
+            Self::Inline(rows) => Ok(rows.iter().map(Row::as_ref).collect()),
             Self::Named { ids, inline, table } => {
-                let mut inline = inline.iter();
+                let mut inline = inline.iter().map(Row::as_ref);
                 let mut row = |id: u32| if id == INLINE { inline.next() } else { table.row(id) };
                 ids.iter().map(|id| row(*id).ok_or(api::Miss::TableBehind)).collect()
             }

@@ -10,7 +10,7 @@ use crate::{
     backend::Prepared,
     error::CallError,
     info::declaration::{OfVerb, Terms},
-    node::row::Row,
+    node::row::RowRef,
     pod,
     reads::{access::Access, layout::Layout},
     request,
@@ -67,7 +67,7 @@ pub(super) fn checked<'a>(
 /// A request that can be answered.
 pub(super) struct Question<'a> {
     pub(super) pod: Pod<'a>,
-    rows: Vec<&'a Row<'a>>,
+    rows: Vec<RowRef<'a>>,
     /// To the nodes.
     access: Access<'a>,
     pub(super) count: u32,

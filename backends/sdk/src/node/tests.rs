@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NonZero, PodCount as Cou
 use proptest::{prelude::*, sample::Index};
 use prost::Message;
 
-use super::*;
+use super::{content::Content, row::Row, *};
 use crate::{
     PodsBy,
     reads::{
@@ -165,9 +165,11 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
         (Ok(expected), Ok(row)) if are_ascending(&expected) => {
-            same(&expected, Node { row: &row, access: Access::EVERYTHING })?;
+            same(&expected, Node { row: row.as_ref(), access: Access::EVERYTHING })?;
             // As it is kept in a table.
-            same(&expected, Node { row: &row.into_owned(), access: Access::EVERYTHING })
+            let (name, content) = row.into_parts();
+            let (name, content) = (&name, &content.into_owned());
+            same(&expected, Node { row: RowRef { name, content }, access: Access::EVERYTHING })
         }
         (Err(_), Err(_)) => Ok(()),
         (Ok(expected), Err(_)) if !are_ascending(&expected) => Ok(()),
@@ -180,10 +182,7 @@ fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
 fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     let facts = expected.facts.clone().unwrap_or_default();
     prop_assert_eq!(node.name(), &expected.name);
-    prop_assert_eq!(
-        node.row.lacks(true) == Some("facts"),
-        expected.facts.is_none() && !node.name().is_empty()
-    );
+    prop_assert_eq!(node.row.content.facts().is_none(), expected.facts.is_none());
     let labels: Vec<_> = facts.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     prop_assert_eq!(node.labels().collect::<Vec<_>>(), labels);
     let maps = [&facts.labels, &facts.annotations, &facts.conditions];
@@ -202,7 +201,7 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
         for (position, value) in values.iter().enumerate() {
             let is_absent = value.is_empty() && absent.iter().any(|absent| *absent as usize == position);
             let expected = Some(value.as_str()).filter(|_| !is_absent);
-            prop_assert_eq!(node.row.value(map, position), expected, "{:?} {}", map, position);
+            prop_assert_eq!(node.row.content.value(map, position), expected, "{:?} {}", map, position);
         }
     }
     prop_assert_eq!(node.taints(), &*facts.taints);
@@ -211,10 +210,10 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     prop_assert_eq!(node.allocatable(), facts.allocatable.as_ref());
     prop_assert_eq!(node.usage(), expected.usage.as_ref());
     prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
-    same_counts(&expected.pod_counts, node.row)
+    same_counts(&expected.pod_counts, node.row.content)
 }
 
-fn same_counts(expected: &[PodCounts], row: &Row<'_>) -> Result<(), TestCaseError> {
+fn same_counts(expected: &[PodCounts], row: &Content<'_>) -> Result<(), TestCaseError> {
     let mismatch = |pods| row.check(Counts { pods, ..Counts::default() });
     let miscounted = |pods| matches!(mismatch(pods), Err(RowMismatch::PodCounts { .. }));
     // Values are checked first.
@@ -367,7 +366,7 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
         let usual = shape::is_usual(&encoded);
         let row = Row::read(&encoded).unwrap();
         assert_eq!(
-            (usual, Node { row: &row, access: Access::EVERYTHING }.label("a")),
+            (usual, Node { row: row.as_ref(), access: Access::EVERYTHING }.label("a")),
             (false, Some("1")),
             "{what}"
         );
@@ -379,7 +378,7 @@ fn debug_names_the_node() {
     let encoded = field(1, b"worker-1");
     let row = Row::read(&encoded).unwrap();
     assert_eq!(
-        format!("{:?}", Nodes::new(&[&row], Access::EVERYTHING)),
+        format!("{:?}", Nodes::new(&[row.as_ref()], Access::EVERYTHING)),
         r#"[Node { name: "worker-1", .. }]"#
     );
 }

@@ -121,7 +121,7 @@ mod tests {
         let encoded: Vec<_> =
             names.iter().map(|name| node(Some(name))).chain([node(Some("z")), node(None)]).collect();
         let rows: Vec<_> = encoded.iter().map(|row| Row::read(row).unwrap()).collect();
-        let rows: Vec<_> = rows.iter().collect();
+        let rows: Vec<_> = rows.iter().map(Row::as_ref).collect();
         let nodes = Nodes::new(&rows, Access::to(Some(&layout.node)));
         let mut most = 0;
         let cost = measure(|| {
@@ -143,7 +143,7 @@ mod tests {
             let pod = Pod::with_access(&pod, Access::to(Some(&layout.pod))).unwrap();
             let row = node(zone.as_deref());
             let row = Row::read(&row).unwrap();
-            let rows = [&row];
+            let rows = [row.as_ref()];
             let node = Nodes::new(&rows, Access::to(Some(&layout.node))).iter().next().unwrap();
             let domains = pod.pods_like(&zones).unwrap();
             let like = domains.of(&node).map(|like| (like.at_least(), like.at_most()));

@@ -6,7 +6,7 @@ use crate::{
     Node, Verdict,
     codec::{Incoming, decode},
     error::CallError,
-    node::row::Row,
+    node::row::{Row, RowRef},
     request::{FilterRequest, PreemptRequest, SyncNodesRequest},
 };
 
@@ -29,8 +29,8 @@ fn a_victim_is_small() {
 
 #[test]
 fn a_row_is_counted_with_what_it_takes() {
-    assert!(size_of::<Row<'_>>() + size_of::<&Row<'_>>() + size_of::<Verdict>() <= READ_ROW);
-    assert!(size_of::<&Row<'_>>() + size_of::<Node<'_>>() + size_of::<Verdict>() <= FOUND_ROW);
+    assert!(size_of::<Row<'_>>() + size_of::<RowRef<'_>>() + size_of::<Verdict>() <= READ_ROW);
+    assert!(size_of::<RowRef<'_>>() + size_of::<Node<'_>>() + size_of::<Verdict>() <= FOUND_ROW);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Applies the messages of a stream to its table. Each row is checked and copied here, once per change, so that
-//! calls find it ready.
+//! Applies the messages of a stream to its table. Each row is checked here, and copied or shared with an equal one, once
+//! per change, so that calls find it ready.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use tokio::task::yield_now;
 
 use super::{
     Open, Tables,
+    contents::Contents,
     mistake::Mistake,
     rows::{Change, Holds, Kept},
-    space::Space,
+    space::{Budget, Space},
 };
 use crate::{
     Reads, View,
-    node::row::Row,
+    node::{content::Content, row::Row},
     reads::{MAX_KEY_BYTES, MAX_PARTS, pods::MAX_POD_COUNTS, values::Counts},
     request::{SyncNodesRequest, TableEntry},
 };
@@ -24,15 +25,23 @@ use crate::{
 /// JSON. Thousands of rows in one go would block calls for milliseconds.
 const BYTES_AT_ONCE: usize = 128 << 10;
 
-/// The memory of a row besides its bytes: its place in the table, and the positions of its parts.
+/// What a row costs besides its bytes, as so many bytes that are checked and copied.
 const ROW_OVERHEAD_BYTES: usize = 256;
 
-/// The memory of a declared key in each row besides its value: where the value ends, and that the node lacks it.
+/// The memory of a row besides its name and its content: its place in the table, with what the allocator rounds up.
+const NAME_OVERHEAD_BYTES: usize = 160;
+
+/// The memory of a content besides its bytes: the positions of its parts, its place among the contents, and what the
+/// allocator rounds up.
+const CONTENT_OVERHEAD_BYTES: usize = 448;
+
+/// The memory of a declared key in each content besides its value: where the value ends, and that the node lacks it.
 const VALUE_BYTES: usize = 8;
 
 /// A table that is being filled.
 pub(super) struct Filling {
     open: Open,
+    contents: Contents,
     version: u64,
     complete: bool,
 }
@@ -44,7 +53,7 @@ impl Filling {
             return Err(Mistake::Nameless);
         }
         let open = tables.open(first.table, holds(first.view.as_ref())?)?;
-        Ok(Self { open, version: 0, complete: false })
+        Ok(Self { open, contents: Contents::default(), version: 0, complete: false })
     }
 
     /// Applies a message whole or not at all, and returns the table's new version.
@@ -52,7 +61,9 @@ impl Filling {
         self.check(&message)?;
         let SyncNodesRequest { version, upserts, removed, complete, .. } = message;
         let upserts = self.checked(upserts).await?;
-        self.open.table.apply(Change { version, upserts, removed });
+        let changed = upserts.len() + removed.len();
+        let rows = self.open.table.apply(Change { version, upserts, removed });
+        self.contents.rows_changed(changed, rows);
         self.version = version;
         self.complete |= complete;
         Ok(version)
@@ -71,11 +82,11 @@ impl Filling {
         Ok(())
     }
 
-    async fn checked(&self, entries: Vec<TableEntry>) -> Result<Vec<(u32, Arc<Kept>)>, Mistake> {
+    async fn checked(&mut self, entries: Vec<TableEntry>) -> Result<Vec<(u32, Kept)>, Mistake> {
         let (mut checked, mut bytes) = (Vec::with_capacity(entries.len()), 0);
         for (position, entry) in entries.into_iter().enumerate() {
             checked.push(self.kept(position, &entry)?);
-            bytes += self.cost(&entry);
+            bytes += cost(&entry);
             if bytes >= BYTES_AT_ONCE {
                 bytes = 0;
                 yield_now().await;
@@ -84,31 +95,45 @@ impl Filling {
         Ok(checked)
     }
 
-    fn kept(&self, position: usize, entry: &TableEntry) -> Result<(u32, Arc<Kept>), Mistake> {
+    fn kept(&mut self, position: usize, entry: &TableEntry) -> Result<(u32, Kept), Mistake> {
         if entry.id == 0 {
             return Err(Mistake::Entry { position, field: "id" });
         }
         let encoded = entry.row.as_ref().ok_or(Mistake::Entry { position, field: "row" })?;
-        let space = self.space(self.cost(entry))?;
         let row = Row::read(encoded).map_err(|source| Mistake::Broken { position, source })?;
         let holds = self.open.table.holds();
         if let Some(field) = row.lacks(holds.facts()) {
             return Err(Mistake::Row { position, field });
         }
         row.check(holds.counts()).map_err(|source| Mistake::Values { position, source })?;
-        Ok((entry.id, Kept::new(row.into_owned(), space)))
-    }
-
-    fn space(&self, bytes: usize) -> Result<Space, Mistake> {
+        let (name, content) = row.into_parts();
+        let bytes = self.content_bytes(&content);
         let budget = &self.open.tables.shared.budget;
-        budget.take(bytes).ok_or_else(|| Mistake::TooLarge(budget.limit()))
+        let content = self.contents.share(content, |contents| take(budget, bytes, contents))?;
+        let space = take(budget, NAME_OVERHEAD_BYTES + name.len(), &mut self.contents)?;
+        Ok((entry.id, Kept::new(&name, content, space)))
     }
 
-    /// In bytes of memory.
-    fn cost(&self, entry: &TableEntry) -> usize {
+    /// The memory that this content takes at most if it is a new one. Facts are there twice: encoded, and laid out.
+    fn content_bytes(&self, content: &Content<'_>) -> usize {
         let Counts { labels, annotations, pods: _ } = self.open.table.holds().counts();
-        entry.row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES + (labels + annotations) * VALUE_BYTES
+        let laid_out = content.facts_bytes() + (labels + annotations) * VALUE_BYTES;
+        CONTENT_OVERHEAD_BYTES + content.bytes() + laid_out
     }
+}
+
+/// In bytes that are checked and copied.
+fn cost(entry: &TableEntry) -> usize {
+    ROW_OVERHEAD_BYTES + entry.row.as_ref().map_or(0, Bytes::len)
+}
+
+/// Takes this many bytes. Contents without a row make room if there is none.
+fn take(budget: &Arc<Budget>, bytes: usize, contents: &mut Contents) -> Result<Space, Mistake> {
+    let space = budget.take(bytes).or_else(|| {
+        contents.drop_unused();
+        budget.take(bytes)
+    });
+    space.ok_or_else(|| Mistake::TooLarge(budget.limit()))
 }
 
 fn holds(view: Option<&api::TableView>) -> Result<Holds, Mistake> {
@@ -138,5 +163,30 @@ fn check_size(reads: &api::NodeReads) -> Result<(), Mistake> {
         Some(long) => Err(Mistake::LongKey(long.len())),
         None if keys().count() > Reads::MAX_KEYS => Err(Mistake::TooManyKeys(keys().count())),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{contents::Stored, rows::Kept},
+        *,
+    };
+
+    /// A map doubles when seven of eight slots are taken, so an entry can cost 16/7 of a slot; each slot has a control
+    /// byte.
+    fn slot(bytes: usize) -> usize {
+        (bytes + 1) * 16 / 7
+    }
+
+    #[test]
+    fn memory_besides_the_bytes_is_counted() {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        const ROUNDED_UP: usize = 16;
+        let row = slot(size_of::<(u32, Kept)>()) + COUNTS + Kept::NAMED_BYTES + ROUNDED_UP;
+        assert!(row <= NAME_OVERHEAD_BYTES, "{row}");
+        // Encoded parts, and labels and values laid out.
+        let content = slot(size_of::<Arc<Stored>>()) + COUNTS + size_of::<Stored>() + 6 * ROUNDED_UP;
+        assert!(content <= CONTENT_OVERHEAD_BYTES, "{content}");
     }
 }

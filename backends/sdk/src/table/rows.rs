@@ -1,6 +1,7 @@
 //! One table: rows by id, at a version.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -8,8 +9,8 @@ use std::{
 use extender_policy_api::v1alpha1 as api;
 use foldhash::fast::RandomState;
 
-use super::space::Space;
-use crate::{View, node::row::Row, reads::values::Counts};
+use super::{contents::Stored, space::Space};
+use crate::{View, node::row::RowRef, reads::values::Counts};
 
 /// A table that changes while calls read it.
 pub(crate) struct Table {
@@ -41,25 +42,37 @@ impl Holds {
 pub(crate) struct Rows {
     version: u64,
     /// By hash, since ids are never reused: deleted nodes cost nothing, however many there were.
-    by_id: HashMap<u32, Arc<Kept>, RandomState>,
+    by_id: HashMap<u32, Kept, RandomState>,
 }
 
-/// A row, and the memory that it takes.
+/// A row, and the memory that it takes. Its content is found without reading its name. Equal contents are shared, so a
+/// content is usually in the processor's cache already.
+#[derive(Clone)]
 pub(super) struct Kept {
-    row: Row<'static>,
+    named: Arc<Named>,
+    content: Arc<Stored>,
+}
+
+struct Named {
+    name: Cow<'static, str>,
     _space: Space,
 }
 
 impl Kept {
-    pub(super) fn new(row: Row<'static>, space: Space) -> Arc<Self> {
-        Arc::new(Self { row, _space: space })
+    /// The size of what a row has besides its place in the table and its content.
+    #[cfg(test)]
+    pub(super) const NAMED_BYTES: usize = size_of::<Named>();
+
+    /// The space is that of the row without its content.
+    pub(super) fn new(name: &str, content: Arc<Stored>, space: Space) -> Self {
+        Self { named: Arc::new(Named { name: name.to_owned().into(), _space: space }), content }
     }
 }
 
 /// What one message changes.
 pub(super) struct Change {
     pub(super) version: u64,
-    pub(super) upserts: Vec<(u32, Arc<Kept>)>,
+    pub(super) upserts: Vec<(u32, Kept)>,
     /// Wins over an upsert of the same id: a removed row does not come back.
     pub(super) removed: Vec<u32>,
 }
@@ -91,18 +104,21 @@ impl Table {
     }
 
     /// Applies the change at once. In place if no call holds the rows, as always on a runtime with one thread; else
-    /// on a copy, which shares the unchanged rows.
-    pub(super) fn apply(&self, change: Change) {
+    /// on a copy, which shares the unchanged rows. Returns the number of rows.
+    pub(super) fn apply(&self, change: Change) -> usize {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::make_mut(&mut current).apply(change);
+        let rows = Arc::make_mut(&mut current);
+        rows.apply(change);
+        rows.by_id.len()
     }
 }
 
 impl Rows {
     /// The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. There are
     /// few, since the gateway learns first that the node is gone.
-    pub(crate) fn row(&self, id: u32) -> Option<&Row<'static>> {
-        self.by_id.get(&id).map(|kept| &kept.row)
+    pub(crate) fn row(&self, id: u32) -> Option<RowRef<'_>> {
+        let Kept { named, content } = self.by_id.get(&id)?;
+        Some(RowRef { name: &named.name, content: &content.content })
     }
 
     fn apply(&mut self, change: Change) {

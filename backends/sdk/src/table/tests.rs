@@ -410,6 +410,43 @@ fn tables_and_bytes_are_limited_and_come_back() {
     let _all = begun(&tables, message(4, 1, &[long(1), long(2)], &[])).unwrap();
 }
 
+/// A row that differs from all others.
+fn labelled(id: u32) -> (u32, api::NodeRow) {
+    let labels = [("id".into(), id.to_string())].into();
+    let facts = api::NodeFacts { labels, ..api::NodeFacts::default() };
+    (id, api::NodeRow { facts: Some(facts), ..row("n") })
+}
+
+/// Contents are shared, and wait for a while for rows that could share them.
+#[test]
+fn rows_that_are_removed_leave_no_memory_behind() {
+    let tables = Tables::limited(2, 2 << 20);
+    let upserts: Vec<_> = (1..=400).map(labelled).collect();
+    let removed: Vec<_> = (1..=400).collect();
+    let mut fillings = [1, 2].map(|table| begun(&tables, message(table, 1, &[], &[])).unwrap());
+    for version in [2, 4, 6] {
+        for (table, filling) in (1..).zip(&mut fillings) {
+            applied(filling, message(table, version, &upserts, &[])).unwrap();
+            applied(filling, message(table, version + 1, &[], &removed)).unwrap();
+        }
+    }
+    assert!(tables.shared.budget.take(2 << 20).is_some());
+}
+
+/// A table that needs room drops the contents that no row has.
+#[test]
+fn unused_contents_make_room() {
+    let tables = Tables::limited(1, 20_000);
+    let mut filling = begun(&tables, message(1, 1, &[], &[])).unwrap();
+    for round in 0..20 {
+        let ids = || (1..=20).map(|id| round * 20 + id);
+        let removed: Vec<_> = ids().collect();
+        let version = u64::from(round) * 2 + 2;
+        applied(&mut filling, message(1, version, &ids().map(labelled).collect::<Vec<_>>(), &[])).unwrap();
+        applied(&mut filling, message(1, version + 1, &[], &removed)).unwrap();
+    }
+}
+
 #[test]
 fn others_have_their_turn_while_a_long_message_is_applied() {
     let tables = Tables::default();

@@ -1,20 +1,25 @@
 use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, Taint};
 use prost::Message as _;
 
-use super::{super::space::Budget, *};
-use crate::{Nodes, reads::access::Access};
+use super::{
+    super::{contents::Contents, space::Budget},
+    *,
+};
+use crate::{Nodes, node::row::Row, reads::access::Access};
 
 fn table(view: View) -> Table {
     Table::new(Holds { view, reads: None })
 }
 
-fn kept(name: &str) -> Arc<Kept> {
+fn kept(name: &str) -> Kept {
     let taint = Taint { key: name.into(), ..Taint::default() };
     let facts = NodeFacts { taints: vec![taint], ..NodeFacts::default() };
     let row = NodeRow { name: name.into(), facts: Some(facts), ..NodeRow::default() };
     let encoded = row.encode_to_vec();
-    let space = Budget::new(1).take(1).unwrap();
-    Kept::new(Row::read(&encoded).unwrap().into_owned(), space)
+    let space = || Budget::new(1).take(1).unwrap();
+    let (name, content) = Row::read(&encoded).unwrap().into_parts();
+    let content = Contents::default().share(content, |_| Ok(space())).unwrap();
+    Kept::new(&name, content, space())
 }
 
 fn change(version: u64, upserts: &[(u32, &str)], removed: &[u32]) -> Change {
@@ -23,7 +28,7 @@ fn change(version: u64, upserts: &[(u32, &str)], removed: &[u32]) -> Change {
 }
 
 fn names(rows: &Rows, ids: &[u32]) -> Vec<Option<String>> {
-    let name = |row: &Row<'static>| {
+    let name = |row: RowRef<'_>| {
         Nodes::new(&[row], Access::EVERYTHING).iter().map(|node| node.name().to_owned()).collect()
     };
     ids.iter().map(|id| rows.row(*id).map(name)).collect()
@@ -51,7 +56,7 @@ fn what_a_call_holds_does_not_change_under_it() {
     let later = table.at_least(2).unwrap();
     assert_eq!(names(&later, &[1, 2, 3, 4]), some(&["new", "", "c", "d"]));
     // Only changed rows exist twice.
-    assert!(std::ptr::eq(held.row(3).unwrap(), later.row(3).unwrap()));
+    assert!(std::ptr::eq(held.row(3).unwrap().content, later.row(3).unwrap().content));
 }
 
 #[test]
@@ -59,7 +64,7 @@ fn a_row_is_decoded_once_a_change() {
     let table = table(View::Facts);
     let decoded_at = |version| {
         let rows = table.at_least(version).unwrap();
-        let row: &Row<'_> = rows.row(1).unwrap();
+        let row = rows.row(1).unwrap();
         Nodes::new(&[row], Access::EVERYTHING)
             .iter()
             .map(|node| node.taints().as_ptr() as usize)
@@ -70,7 +75,7 @@ fn a_row_is_decoded_once_a_change() {
     table.apply(change(2, &[(2, "b")], &[]));
     assert_eq!(decoded_at(2), first);
     let _held = table.at_least(2);
-    table.apply(change(3, &[(1, "a")], &[]));
+    table.apply(change(3, &[(1, "c")], &[]));
     assert_ne!(decoded_at(3), first);
 }
 
