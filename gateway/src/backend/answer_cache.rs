@@ -17,7 +17,7 @@ use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use self::cached_answers::CachedAnswers;
-use crate::cluster::table::NodeRow;
+use crate::cluster::table::RowKey;
 
 /// The most that the cached answers of one verb of one backend may take, in bytes. The least recently used pods are
 /// evicted first. Three backends with two verbs each, all full, leave two thirds of 150 MB for everything else.
@@ -140,21 +140,21 @@ impl<A: Copy + Default> VerbCache<A> {
     }
 
     /// The cached answers about these nodes for a pod with this encoding.
-    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<A>> {
+    pub fn recall(&self, pod: &[u8], rows: &[RowKey]) -> Vec<Option<A>> {
         let mut classes = self.classes.lock();
         classes.clock += 1;
         let now = classes.clock;
         match classes.by_pod.get_mut(pod) {
-            None => lines.map(|_| None).collect(),
+            None => vec![None; rows.len()],
             Some(class) => {
                 class.used = now;
-                lines.map(|line| class.answers.get(line)).collect()
+                rows.iter().map(|row| class.answers.get(*row)).collect()
             }
         }
     }
 
     /// Stores answers.
-    pub fn store<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
+    pub fn store(&self, pod: &Bytes, answers: impl Iterator<Item = (RowKey, A)>) {
         let mut classes = self.classes.lock();
         classes.clock += 1;
         let Classes { by_pod, clock, bytes } = &mut *classes;
@@ -236,20 +236,22 @@ impl VerdictCache {
     }
 
     /// The verdicts of these nodes: 0 for accepted, another number for each reason; `None` if not cached.
-    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<u32>> {
-        self.answers.recall(pod, lines)
+    pub fn recall(&self, pod: &[u8], rows: &[RowKey]) -> Vec<Option<u32>> {
+        self.answers.recall(pod, rows)
     }
 
     /// The refusals in these verdicts. Positions are indexes of `verdicts`.
     pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
         let reasons = self.reasons.lock();
         let mut refusals: Vec<Refusal> = Vec::new();
-        let mut places = HashMap::new();
+        // By reason; there are at most `MOST_REASONS`, usually a few.
+        let mut places = vec![None; reasons.known.len()];
         let refused =
             (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, (*verdict)?.checked_sub(1)?)));
         for (at, reason) in refused {
-            let place = *places.entry(reason).or_insert_with(|| {
-                let (reason, preemption_may_help) = reasons.known[reason as usize].clone();
+            let reason = reason as usize;
+            let place: usize = *places[reason].get_or_insert_with(|| {
+                let (reason, preemption_may_help) = reasons.known[reason].clone();
                 refusals.push(Refusal { reason, preemption_may_help, positions: Vec::new() });
                 refusals.len() - 1
             });
@@ -272,8 +274,8 @@ impl VerdictCache {
     }
 
     /// Stores verdicts.
-    pub fn store<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l NodeRow, Option<u32>)>) {
-        self.answers.store(pod, verdicts.filter_map(|(line, verdict)| Some((line, verdict?))));
+    pub fn store(&self, pod: &Bytes, verdicts: impl Iterator<Item = (RowKey, Option<u32>)>) {
+        self.answers.store(pod, verdicts.filter_map(|(row, verdict)| Some((row, verdict?))));
     }
 }
 

@@ -34,7 +34,7 @@ pub use self::{
     entry::NodeRelist,
     labels::NodeLabels,
     lookups::NodeRows,
-    rows::{Column, NodeRow, RowId, RowState, ViewId},
+    rows::{Column, NodeRow, RowId, RowKey, RowState, ViewId},
     snapshot::{Found, TableSnapshot},
 };
 use super::{SourceHealth, usage::UsageChange};

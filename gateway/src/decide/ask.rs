@@ -2,7 +2,7 @@
 //! called for the other nodes, and both are combined. A [`NodeQuestion`] has what differs between the verbs; an
 //! [`Ask`] has the data of a call to a backend.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
@@ -18,7 +18,7 @@ use crate::{
         remote_table::{TableReference, TableSource},
         session::Session,
     },
-    cluster::table::NodeRow,
+    cluster::table::{NodeRow, RowKey},
     contract::{
         answer::Reply,
         nodes::NodesField,
@@ -61,8 +61,8 @@ pub(super) trait NodeQuestion: Sync {
         attempt: Attempt<'_>,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
-    /// The known answers for these nodes; `None` if there can be none, so that all nodes are sent to the backend.
-    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
+    /// The known answers for the nodes; `None` if there can be none, so that all nodes are sent to the backend.
+    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<Self::Cached>>;
 
     /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
     /// cached.
@@ -115,11 +115,8 @@ impl<'r> Certain<'r> {
     }
 
     /// The certain ones of these answers, which are one for each node.
-    pub(super) fn only<A>(
-        &self,
-        answers: impl IntoIterator<Item = A>,
-    ) -> impl Iterator<Item = (&'r NodeRow, A)> {
-        let answered = self.rows.iter().copied().zip(answers).zip(&self.certain);
+    pub(super) fn only<A>(&self, answers: impl IntoIterator<Item = A>) -> impl Iterator<Item = (RowKey, A)> {
+        let answered = self.rows.iter().map(|row| row.key()).zip(answers).zip(&self.certain);
         answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
     }
 }
@@ -129,6 +126,8 @@ pub(super) struct Ask<'a> {
     backend: &'a Backend,
     pub(super) ready: &'a Ready,
     context: &'a CallContext<'a>,
+    /// The nodes.
+    asked: &'a Asked,
     scores: ScoresWanted,
     /// The time that it has to answer.
     timeout: Duration,
@@ -159,8 +158,7 @@ impl Participant<'_> {
     ) -> Result<Q::Answer, BackendFailure> {
         let ready = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = Q::Plan::of(&ready.session.info).as_ref().map_err(Clone::clone)?;
-        let rows = context.nodes(ready).rows(nodes);
-        if rows.is_empty() {
+        if context.nodes(ready).count(nodes) == 0 {
             return Ok(Q::Answer::default());
         }
         let now = Instant::now();
@@ -169,28 +167,22 @@ impl Participant<'_> {
             backend: self.backend,
             ready,
             context,
+            asked: nodes,
             scores: Q::scores(plan),
             timeout,
             until: now + timeout,
             attempt,
         };
-        ask.recall_or_ask(question, &rows).await
+        ask.recall_or_ask(question).await
     }
 }
 
 impl<'a> Ask<'a> {
-    /// Returns the answer about these nodes, from known answers and from the backend.
-    async fn recall_or_ask<Q: NodeQuestion>(
-        &mut self,
-        question: &Q,
-        rows: &[&NodeRow],
-    ) -> Result<Q::Answer, BackendFailure> {
-        let Some(recalled) = question.recall(self, rows) else {
-            let fresh = self.ask_nodes::<Q>(rows).await?;
-            return Ok(Q::accept(self, rows, fresh));
-        };
+    /// Returns the answer about the nodes, from known answers and from the backend.
+    async fn recall_or_ask<Q: NodeQuestion>(&mut self, question: &Q) -> Result<Q::Answer, BackendFailure> {
+        let Some(recalled) = question.recall(self) else { return self.ask_all::<Q>().await };
         let missing = recalled.missing();
-        let known = rows.len() - missing.len();
+        let known = recalled.answers.len() - missing.len();
         self.attempt.source = recalled.source;
         self.attempt.set_cached(known);
         if known > 0 && recalled.source == CacheSource::AnswerCache {
@@ -200,17 +192,23 @@ impl<'a> Ask<'a> {
         if missing.is_empty() {
             return Ok(Q::splice(self, recalled.answers, None));
         }
-        let asked: Vec<&NodeRow> = missing.iter().map(|at| rows[*at as usize]).collect();
+        let asked = self.nodes().rows_at(self.asked, &missing);
         let fresh = self.ask_nodes::<Q>(&asked).await?;
         if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
             self.attempt.set_cached(0);
             self.attempt.reads_of_pods = None;
             self.use_remaining_time();
-            let fresh = self.ask_nodes::<Q>(rows).await?;
-            return Ok(Q::accept(self, rows, fresh));
+            return self.ask_all::<Q>().await;
         }
         self.remember::<Q>(&recalled, &missing, &asked, &fresh);
         Ok(Q::splice(self, recalled.answers, Some((&missing, fresh))))
+    }
+
+    /// Returns the backend's answer about all of the nodes.
+    async fn ask_all<Q: NodeQuestion>(&mut self) -> Result<Q::Answer, BackendFailure> {
+        let rows = self.nodes().rows(self.asked);
+        let fresh = self.ask_nodes::<Q>(&rows).await?;
+        Ok(Q::accept(self, &rows, fresh))
     }
 
     /// Returns the backend's answer about these nodes: by reference if its table has them, otherwise, or if it does
@@ -281,7 +279,12 @@ impl<'a> Ask<'a> {
         self.context.pod(self.ready)
     }
 
-    /// The nodes in its view.
+    /// The keys of the nodes' rows.
+    pub(super) fn keys(&self) -> Cow<'a, [RowKey]> {
+        self.nodes().keys(self.asked)
+    }
+
+    /// The nodes of the call in its view.
     fn nodes(&self) -> &'a EncodedNodes {
         self.context.nodes(self.ready)
     }

@@ -1,6 +1,9 @@
 //! The pod and nodes of one call, encoded once for each view in use.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
@@ -15,7 +18,7 @@ use crate::{
         remote_table::TableSource,
         session::Session,
     },
-    cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
+    cluster::table::{Column, Found, NodeRow, NodeRows, RowKey, ViewId},
     contract::{
         nodes::{NodesField, Rows},
         pod::{PodView, pod_field},
@@ -77,6 +80,8 @@ pub(super) struct EncodedNodes {
     bytes: usize,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
+    /// The keys of all rows.
+    keys: OnceLock<Vec<RowKey>>,
 }
 
 /// Which nodes are left out of requests because they are too large.
@@ -110,6 +115,7 @@ impl EncodedNodes {
             deleted,
             oversize: Vec::new(),
             all: OnceLock::new(),
+            keys: OnceLock::new(),
         }
     }
 
@@ -131,19 +137,44 @@ impl EncodedNodes {
         Some(Self { left_out, oversize, ..Self::new(self.view.clone(), found, self.source) })
     }
 
+    /// The number of these nodes.
+    pub(super) fn count(&self, nodes: &Asked) -> usize {
+        match nodes {
+            Asked::All => self.rows.len(),
+            Asked::Some(nodes) => nodes.len(),
+        }
+    }
+
     /// The rows of these nodes, in their order.
     pub(super) fn rows(&self, nodes: &Asked) -> Vec<&NodeRow> {
-        let row = |node: &u32| match &self.known {
-            None => self.rows.at(*node as usize),
-            Some(known) => {
-                let rank = known.binary_search(node);
-                self.rows.at(rank.expect("nodes without rows are never sent"))
-            }
-        };
         match nodes {
             Asked::All => self.rows.iter().collect(),
-            Asked::Some(nodes) => nodes.iter().map(row).collect(),
+            Asked::Some(nodes) => nodes.iter().map(|node| self.rows.at(self.index(*node))).collect(),
         }
+    }
+
+    /// The rows at these places among these nodes.
+    pub(super) fn rows_at(&self, nodes: &Asked, places: &[u32]) -> Vec<&NodeRow> {
+        let row = |place: &u32| match nodes {
+            Asked::All => self.rows.at(*place as usize),
+            Asked::Some(nodes) => self.rows.at(self.index(nodes[*place as usize])),
+        };
+        places.iter().map(row).collect()
+    }
+
+    /// The keys of their rows. Those of all rows are collected once for all backends.
+    pub(super) fn keys(&self, nodes: &Asked) -> Cow<'_, [RowKey]> {
+        match nodes {
+            Asked::All => self.keys.get_or_init(|| self.rows.iter().map(NodeRow::key).collect()).into(),
+            Asked::Some(nodes) => nodes.iter().map(|node| self.rows.at(self.index(*node)).key()).collect(),
+        }
+    }
+
+    /// The index of the row of a node that has one.
+    fn index(&self, node: u32) -> usize {
+        self.known.as_ref().map_or(node as usize, |known| {
+            known.binary_search(&node).expect("nodes without rows are never sent")
+        })
     }
 
     /// The field with these rows. That with all rows is encoded once for all backends.
@@ -357,7 +388,7 @@ impl<'c> CallContext<'c> {
         let read = table.read();
         let unchanged = read.version() == nodes.version;
         let current =
-            |row: &&NodeRow| if unchanged { row.state.is_kept() } else { read.is_current(row, column) };
+            |row: &&NodeRow| if unchanged { row.key().is_kept() } else { read.is_current(row, column) };
         rows.iter().map(current).collect()
     }
 }

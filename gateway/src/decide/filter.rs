@@ -297,10 +297,10 @@ impl NodeQuestion for FilterQuestion {
         backend.filter(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<u32>> {
+    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<u32>> {
         let cache = &ask.ready.session.cache;
         let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
-        let answers = verdicts.recall(ask.pod(), rows.iter().copied());
+        let answers = verdicts.recall(ask.pod(), &ask.keys());
         let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }

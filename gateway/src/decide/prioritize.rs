@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     backend::{Attempt, Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
-    cluster::table::NodeRow,
+    cluster::table::{NodeRow, RowKey},
     config::Mode,
     contract::{
         answer::Reply,
@@ -35,6 +35,9 @@ use crate::{
 
 /// The most pods with kept scores. Beyond this all are dropped.
 const MOST_PODS: usize = 256;
+/// The most bytes of kept scores; those of 15,000 nodes from 32 backends have 8 MB. Beyond this only the latest are
+/// kept, whatever their size.
+const MOST_BYTES: usize = 32 << 20;
 
 impl Decider {
     /// The total score of each node; `None` for a node that is not listed. A backend that fails is ignored, as
@@ -148,16 +151,16 @@ impl NodeQuestion for ScoreQuestion<'_> {
         backend.score(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<i32>> {
+    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<i32>> {
         let (session, pod) = (&ask.ready.session, ask.pod());
         let cache = &session.cache;
         if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
-            let answers = scores.recall(pod, rows.iter().copied());
+            let answers = scores.recall(pod, &ask.keys());
             let check = answers.iter().any(Option::is_some) && scores.is_check_due();
             return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
         let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;
-        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows), check: false })
+        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(&ask.keys()), check: false })
     }
 
     fn read(cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
@@ -187,9 +190,23 @@ impl NodeQuestion for ScoreQuestion<'_> {
 /// Kept scores, by the pod's UID.
 #[derive(Debug)]
 pub(super) struct PrefetchedScores {
-    pods: Mutex<HashMap<String, (Instant, Vec<BackendScores>)>>,
+    pods: Mutex<HashMap<String, PodScores>>,
     /// How long they are kept.
     fresh: Duration,
+}
+
+/// The scores for a pod.
+#[derive(Debug)]
+struct PodScores {
+    since: Instant,
+    scores: Vec<BackendScores>,
+}
+
+impl PodScores {
+    fn bytes(&self) -> usize {
+        let bytes = |scores: &BackendScores| scores.pod.len() + scores.given.capacity() * size_of::<Given>();
+        self.scores.iter().map(bytes).sum()
+    }
 }
 
 /// The scores from one backend.
@@ -212,20 +229,19 @@ struct Given {
 
 impl Given {
     /// The score, if this is still the node's row.
-    fn to(&self, row: &NodeRow) -> Option<i32> {
-        (self.version == row.state.version).then_some(self.score)
+    fn to(&self, row: RowKey) -> Option<i32> {
+        (self.version == row.version).then_some(self.score)
     }
 }
 
 impl BackendScores {
     /// The scores that a backend gave these nodes for this encoding of the pod.
-    pub(super) fn new<'l>(
+    pub(super) fn new(
         session: &Arc<Session>,
         pod: &Bytes,
-        scores: impl Iterator<Item = (&'l NodeRow, i32)>,
+        scores: impl Iterator<Item = (RowKey, i32)>,
     ) -> Self {
-        let given =
-            |(row, score): (&NodeRow, i32)| Given { slot: row.slot, version: row.state.version, score };
+        let given = |(row, score): (RowKey, i32)| Given { slot: row.slot, version: row.version, score };
         Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
@@ -235,22 +251,22 @@ impl BackendScores {
     }
 
     /// The scores of the nodes with unchanged rows.
-    fn recall(&self, rows: &[&NodeRow]) -> Vec<Option<i32>> {
+    fn recall(&self, rows: &[RowKey]) -> Vec<Option<i32>> {
         let mut recalled = Vec::with_capacity(rows.len());
         let mut ahead = self.given.iter();
         for row in rows {
             // The remaining nodes nearly always come in their earlier order.
             match ahead.find(|given| given.slot == row.slot) {
-                Some(given) => recalled.push(given.to(row)),
+                Some(given) => recalled.push(given.to(*row)),
                 None => return self.recall_in_any_order(rows),
             }
         }
         recalled
     }
 
-    fn recall_in_any_order(&self, rows: &[&NodeRow]) -> Vec<Option<i32>> {
+    fn recall_in_any_order(&self, rows: &[RowKey]) -> Vec<Option<i32>> {
         let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
-        rows.iter().map(|row| by_slot.get(&row.slot)?.to(row)).collect()
+        rows.iter().map(|row| by_slot.get(&row.slot)?.to(*row)).collect()
     }
 }
 
@@ -264,25 +280,26 @@ impl PrefetchedScores {
         if uid.is_empty() {
             return;
         }
-        let now = Instant::now();
+        let latest = PodScores { since: Instant::now(), scores };
         let mut pods = self.pods.lock();
-        if scores.is_empty() {
-            pods.remove(uid);
+        pods.remove(uid);
+        if latest.scores.is_empty() {
             return;
         }
         // Drops those of pods that never came to prioritize.
-        pods.retain(|_, (since, _)| now.duration_since(*since) < self.fresh);
-        if pods.len() >= MOST_PODS {
+        pods.retain(|_, kept| latest.since.duration_since(kept.since) < self.fresh);
+        let bytes: usize = pods.values().chain([&latest]).map(PodScores::bytes).sum();
+        if pods.len() >= MOST_PODS || bytes > MOST_BYTES {
             pods.clear();
         }
-        pods.insert(uid.to_owned(), (now, scores));
+        pods.insert(uid.to_owned(), latest);
     }
 
     /// Removes and returns the scores for this pod.
     pub(super) fn take(&self, uid: &str) -> Vec<BackendScores> {
         let waiting = self.pods.lock().remove(uid);
-        let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
-        fresh.map_or_else(Vec::new, |(_, scores)| scores)
+        let fresh = waiting.filter(|kept| kept.since.elapsed() < self.fresh);
+        fresh.map_or_else(Vec::new, |kept| kept.scores)
     }
 }
 
@@ -291,10 +308,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cluster::table::RowState;
 
-    fn row(slot: u32, version: u64) -> NodeRow {
-        NodeRow { slot, state: RowState { bytes: Bytes::new(), version, id: None } }
+    fn row(slot: u32, version: u64) -> RowKey {
+        RowKey { slot, version }
     }
 
     proptest! {
@@ -309,7 +325,7 @@ mod tests {
         ) {
             let given: Vec<Given> =
                 (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
-            let mut asked: Vec<NodeRow> = asked
+            let mut asked: Vec<RowKey> = asked
                 .into_iter()
                 .map(|place| slots[place])
                 .map(|slot| row(slot, if slot == changed { 8 } else { 7 }))
@@ -317,13 +333,34 @@ mod tests {
             if !in_order {
                 asked.reverse();
             }
-            let score = |row: &NodeRow| {
+            let score = |row: &RowKey| {
                 let given = given.iter().find(|given| given.slot == row.slot)?;
                 (row.slot != changed).then_some(given.score)
             };
             let expected: Vec<_> = asked.iter().map(score).collect();
             let scores = BackendScores { session: Weak::new(), pod: Bytes::new(), given };
-            prop_assert_eq!(scores.recall(&asked.iter().collect::<Vec<_>>()), expected);
+            prop_assert_eq!(scores.recall(&asked), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn scores_of_pods_that_never_come_to_prioritize_take_bounded_memory() {
+        let kept = PrefetchedScores::new(Duration::from_secs(10));
+        let scores = |bytes: usize| {
+            let given = vec![Given { slot: 0, version: 1, score: 0 }; bytes / size_of::<Given>()];
+            vec![BackendScores { session: Weak::new(), pod: Bytes::new(), given }]
+        };
+        let is_kept = |pod: &str| !kept.take(pod).is_empty();
+        for pod in ["a", "b", "c"] {
+            kept.put(pod, scores(MOST_BYTES / 2));
+        }
+        assert_eq!(["a", "b", "c"].map(is_kept), [false, false, true]);
+        for pod in ["a", "b", "a"] {
+            // The second ones of a pod replace the first.
+            kept.put(pod, scores(MOST_BYTES / 2));
+        }
+        assert_eq!(["a", "b"].map(is_kept), [true, true]);
+        kept.put("a", scores(2 * MOST_BYTES));
+        assert!(is_kept("a"), "the latest call is served whatever its size");
     }
 }

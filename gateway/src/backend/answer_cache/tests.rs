@@ -7,17 +7,17 @@ use extender_gateway_core::filter::Refusal;
 use proptest::prelude::*;
 
 use super::{AnswerCache, CachedVerbs, MOST_BYTES, MOST_REASONS, VerbCache, VerdictCache};
-use crate::cluster::table::{NodeRow, RowState};
+use crate::cluster::table::RowKey;
 
 /// No call is a check.
 const NEVER: NonZeroU32 = NonZeroU32::MAX;
 
-fn line(slot: u32, version: u64) -> NodeRow {
-    NodeRow { slot, state: RowState { bytes: Bytes::new(), version, id: None } }
+fn row(slot: u32, version: u64) -> RowKey {
+    RowKey { slot, version }
 }
 
-fn lines(slots: u32) -> Vec<NodeRow> {
-    (0..slots).map(|slot| line(slot, 1)).collect()
+fn rows(slots: u32) -> Vec<RowKey> {
+    (0..slots).map(|slot| row(slot, 1)).collect()
 }
 
 fn refusal(reason: &str, positions: &[u32]) -> Refusal {
@@ -27,14 +27,14 @@ fn refusal(reason: &str, positions: &[u32]) -> Refusal {
 #[test]
 fn refusals_come_back_as_they_were() {
     let verdicts = VerdictCache::new(NEVER);
-    let (pod, lines) = (Bytes::from_static(b"web"), lines(5));
+    let (pod, rows) = (Bytes::from_static(b"web"), rows(5));
     let refusals = vec![refusal("a", &[0, 3]), refusal("bb", &[2])];
     let read = verdicts.read(&refusals, 5);
-    verdicts.store(&pod, lines.iter().zip(read));
-    let recalled = verdicts.recall(&pod, lines.iter());
+    verdicts.store(&pod, rows.iter().copied().zip(read));
+    let recalled = verdicts.recall(&pod, &rows);
     assert_eq!(verdicts.refusals(&recalled), refusals);
     assert!(recalled.iter().all(Option::is_some));
-    assert!(verdicts.recall(b"other", lines.iter()).iter().all(Option::is_none));
+    assert!(verdicts.recall(b"other", &rows).iter().all(Option::is_none));
 }
 
 #[test]
@@ -50,50 +50,50 @@ fn endless_reasons_are_not_remembered() {
 #[test]
 fn memory_is_bounded_and_the_latest_pods_stay() {
     let answers = VerbCache::new(100_000, NEVER);
-    let lines = lines(100);
+    let rows = rows(100);
     let pod = |number: u32| Bytes::from(format!("pod-{number}"));
     for number in 0..1000 {
-        answers.store(&pod(number), lines.iter().map(|line| (line, 1)));
+        answers.store(&pod(number), rows.iter().map(|row| (*row, 1)));
         let inner = answers.classes.lock();
         let taken: usize = inner.by_pod.iter().map(|(pod, class)| class.bytes(pod)).sum();
         assert_eq!(inner.bytes, taken, "the count is right");
         assert!(taken <= 100_000, "{taken} bytes after {number} pods");
     }
-    assert_eq!(answers.recall(&pod(999), lines.iter())[99], Some(1));
-    assert_eq!(answers.recall(&pod(0), lines.iter())[0], None);
+    assert_eq!(answers.recall(&pod(999), &rows)[99], Some(1));
+    assert_eq!(answers.recall(&pod(0), &rows)[0], None);
 }
 
 #[test]
 fn pods_that_come_once_leave_those_that_come_again() {
     let answers = VerbCache::new(1 << 20, NEVER);
-    let lines = lines(1000);
+    let rows = rows(1000);
     let pod = |name: &str, number: u32| Bytes::from(format!("{name}-{number}"));
-    let file = |pod: &Bytes, lines: &[NodeRow]| answers.store(pod, lines.iter().map(|line| (line, 1)));
+    let file = |pod: &Bytes, rows: &[RowKey]| answers.store(pod, rows.iter().map(|row| (*row, 1)));
     for number in 0..10 {
-        file(&pod("deployment", number), &lines);
+        file(&pod("deployment", number), &rows);
     }
     // 40 of these take about 270 kB, and the ten above 120 kB: less than half of the limit.
     for number in 0..4000 {
-        file(&pod("job", number), &lines[580..]);
+        file(&pod("job", number), &rows[580..]);
         if number % 4 == 0 {
-            let recalled = answers.recall(&pod("deployment", number / 4 % 10), lines.iter());
+            let recalled = answers.recall(&pod("deployment", number / 4 % 10), &rows);
             assert!(recalled.iter().all(Option::is_some), "after {number} others");
         }
     }
-    assert_eq!(answers.recall(&pod("job", 0), lines[580..].iter())[0], None, "room was short");
+    assert_eq!(answers.recall(&pod("job", 0), &rows[580..])[0], None, "room was short");
 }
 
 #[test]
 fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
     let answers = VerbCache::new(20_000, NEVER);
-    let lines = lines(1000);
+    let rows = rows(1000);
     for pod in ["large", "small", "large"] {
         let count = if pod == "large" { 1000 } else { 100 };
-        answers.store(&Bytes::from(pod), lines[..count].iter().map(|line| (line, 1)));
+        answers.store(&Bytes::from(pod), rows[..count].iter().map(|row| (*row, 1)));
         assert!(answers.classes.lock().bytes <= 20_000);
     }
-    answers.store(&Bytes::from("small"), lines[..100].iter().map(|line| (line, 1)));
-    assert_eq!(answers.recall(b"small", lines[..1].iter()), [Some(1)]);
+    answers.store(&Bytes::from("small"), rows[..100].iter().map(|row| (*row, 1)));
+    assert_eq!(answers.recall(b"small", &rows[..1]), [Some(1)]);
 }
 
 #[test]
@@ -141,10 +141,10 @@ proptest! {
             let (Use::File(pod, ..) | Use::Recall(pod)) = step;
             match step {
                 Use::File(_, from, count) => {
-                    let lines: Vec<_> = (from..from + count).map(|slot| line(slot, 1)).collect();
-                    answers.store(&Bytes::from(vec![pod]), lines.iter().map(|line| (line, 1)));
+                    let rows = (from..from + count).map(|slot| row(slot, 1));
+                    answers.store(&Bytes::from(vec![pod]), rows.map(|row| (row, 1)));
                 }
-                Use::Recall(_) => drop(answers.recall(&[pod], [].iter())),
+                Use::Recall(_) => drop(answers.recall(&[pod], &[])),
             }
             let inner = answers.classes.lock();
             let bytes_of = |pod: u8| inner.by_pod.get_key_value(&[pod][..]).map(|(pod, class)| class.bytes(pod));
@@ -172,13 +172,13 @@ proptest! {
         for (pod, filed) in steps {
             // Slots far apart and close together, so that sparse and dense answers occur.
             let filed: Vec<_> = filed.iter().map(|(slot, version, answer)| (slot.pow(3), *version, *answer)).collect();
-            let lines: Vec<_> = filed.iter().map(|(slot, version, answer)| (line(*slot, *version), *answer)).collect();
-            answers.store(&Bytes::from(vec![pod]), lines.iter().map(|(line, answer)| (line, *answer)));
+            let answered = filed.iter().map(|(slot, version, answer)| (row(*slot, *version), *answer));
+            answers.store(&Bytes::from(vec![pod]), answered);
             model.extend(filed.iter().map(|(slot, version, answer)| ((pod, *slot), (*version, *answer))));
             for pod in 0..3 {
                 for (slot, version) in (0..6).flat_map(|slot| (1..4).map(move |version| (u32::pow(slot, 3), version))) {
                     let expected = model.get(&(pod, slot)).filter(|known| known.0 == version).map(|known| known.1);
-                    prop_assert_eq!(answers.recall(&[pod], [line(slot, version)].iter()), [expected]);
+                    prop_assert_eq!(answers.recall(&[pod], &[row(slot, version)]), [expected]);
                 }
             }
         }

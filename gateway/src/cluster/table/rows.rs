@@ -53,13 +53,6 @@ pub struct RowState {
     pub id: Option<RowId>,
 }
 
-impl RowState {
-    /// Whether the row is in a table, so that its version identifies it.
-    pub fn is_kept(&self) -> bool {
-        self.version > 0
-    }
-}
-
 /// A row with the slot of its node.
 #[derive(Debug, Clone)]
 pub struct NodeRow {
@@ -69,7 +62,28 @@ pub struct NodeRow {
     pub state: RowState,
 }
 
+/// Identifies a state of a node's row in one view. Calls compare thousands of them, without touching the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowKey {
+    /// As in [`NodeRow`].
+    pub slot: u32,
+    /// As in [`RowState`].
+    pub version: u64,
+}
+
+impl RowKey {
+    /// Whether the row is in a table, so that its version identifies it.
+    pub fn is_kept(&self) -> bool {
+        self.version > 0
+    }
+}
+
 impl NodeRow {
+    /// Identifies the row.
+    pub fn key(&self) -> RowKey {
+        RowKey { slot: self.slot, version: self.state.version }
+    }
+
     /// The row of a node that is in no table.
     pub fn unkept(bytes: Bytes) -> Self {
         Self { slot: u32::MAX, state: RowState { bytes, version: 0, id: None } }
