@@ -291,7 +291,8 @@ impl Play<'_> {
     }
 }
 
-/// Whether calls have brought nodes that a backend was called about.
+/// Whether calls have brought nodes that a backend was called about. Preempt calls bring none.
 fn has_called(earlier: &[Placed]) -> bool {
-    earlier.iter().flat_map(|placed| &placed.questions).any(|questions| !questions.is_empty())
+    let mut questions = earlier.iter().flat_map(|placed| placed.questions.iter().flatten());
+    questions.any(|question| question.verb != Verb::Preempt)
 }
