@@ -1,5 +1,6 @@
 //! One case: a pod, nodes, backends with their policies, and the gateway's configuration and calls.
 
+mod counts;
 mod crowd;
 mod room;
 mod round;
@@ -7,10 +8,14 @@ mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use extender_reference::model::{Candidate, Differences, Extender, Node, Pod};
+use extender_reference::model::{BoundPod, Candidate, Differences, Extender, Node, Pod};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    counts::{
+        ATTRIBUTES, Counting, Counts, DISK, Feed, MOST_BOUND, PodEvent, PodNews, Topology, has_disks, offset,
+        zone,
+    },
     crowd::{Caller, Crowd},
     room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on},
     round::{
@@ -37,6 +42,9 @@ pub struct Case {
     pub form: Form,
     /// Whether the gateway knows the running pods.
     pub pods: Pods,
+    /// Further pods that the gateway knows.
+    #[serde(default)]
+    pub bound: Vec<BoundPod>,
     /// The source of facts about nodes.
     pub source: Source,
     /// The gateway's configured differences from separate extenders.
@@ -154,6 +162,9 @@ pub struct Manner {
     /// What it declares that it reads, and decides by.
     #[serde(default)]
     pub reads: Reads,
+    /// The counts of pods that it declares, and decides by.
+    #[serde(default)]
+    pub counts: Counts,
 }
 
 /// Whether a verb is declared pure; if so, it is.
@@ -247,10 +258,11 @@ impl Case {
         self.settle_crowd();
         let (source, pods) = (self.source, self.pods);
         self.backends.iter_mut().for_each(|backend| backend.settle(source, pods));
+        self.settle_counts();
         if !self.rounds.is_empty() || !self.crowd.callers.is_empty() {
             self.backends.iter_mut().for_each(Backend::settle_memory);
         }
-        if self.rounds.iter().any(|round| !round.during.is_empty()) {
+        if self.rounds.iter().any(Round::changes_during) {
             self.backends.iter_mut().for_each(Backend::settle_change);
         }
         self.settle_rules();

@@ -3,6 +3,7 @@
 //! Small numbers and few words, so that values coincide: ten nodes, four backends, three namespaces.
 
 mod backend;
+mod counts;
 mod crowd;
 mod pod;
 mod preempt;
@@ -17,21 +18,32 @@ use crate::case::{Case, KNOWN, NODES, Source};
 /// Any case.
 pub fn case() -> impl Strategy<Value = Case> {
     let asked = (pod::pod(), offered(), preempt::candidates(), preempt::form());
-    let known = (preempt::pods(), source(), differences());
+    let known = (preempt::pods(), counts::bound(), source(), differences());
     let later = (round::rounds(), crowd::crowd());
     (theme::theme(), asked, known, vec(backend::backend(), 1..=5), later).prop_map(
         |(
             theme,
             (pod, offered, candidates, form),
-            (pods, source, differences),
+            (pods, bound, source, differences),
             mut backends,
             (rounds, crowd),
         )| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
-            let case =
-                Case { pod, offered, candidates, form, pods, source, differences, backends, rounds, crowd };
+            let case = Case {
+                pod,
+                offered,
+                candidates,
+                form,
+                pods,
+                bound,
+                source,
+                differences,
+                backends,
+                rounds,
+                crowd,
+            };
             theme.bend(case).settled()
         },
     )

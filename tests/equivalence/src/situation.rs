@@ -1,6 +1,7 @@
 //! The situations of the cases: a search without an interesting situation proves nothing about it.
 
 mod again;
+mod counts;
 mod preempt;
 
 use std::fmt;
@@ -77,7 +78,7 @@ impl fmt::Display for Coverage {
 }
 
 fn situations() -> impl Iterator<Item = &'static Situation> {
-    SITUATIONS.iter().chain(preempt::SITUATIONS).chain(again::SITUATIONS)
+    SITUATIONS.iter().chain(preempt::SITUATIONS).chain(again::SITUATIONS).chain(counts::SITUATIONS)
 }
 
 const SITUATIONS: &[Situation] = &[

@@ -31,7 +31,7 @@ use self::{
     world::{Cluster, Shock},
 };
 use crate::{
-    case::{Calls, Case, Change, Placing, Pods, Round, Source, Tables, World},
+    case::{Calls, Case, Change, Feed, Placing, Pods, Round, Source, Tables, World},
     compare::{Expected, Wanted},
 };
 
@@ -108,10 +108,11 @@ impl Subject {
         let args = configuration::args((number, 0));
         let text = configuration::text(case, (&args, &addresses), self.folder.path());
         let gateway = match self.gateways.entry((case.source, case.pods)) {
-            Entry::Vacant(vacant) => vacant.insert(Gateway::start(&text).await),
+            Entry::Vacant(vacant) => vacant.insert(Gateway::start(&text, &case.world()).await),
             Entry::Occupied(running) => {
                 let gateway = running.into_mut();
-                gateway.cluster.list(&World::default());
+                gateway.cluster.list(&case.world());
+                gateway.cluster.replace_pods(&case.world());
                 gateway.connect_again().await;
                 gateway.configure(&text).await;
                 gateway
@@ -207,6 +208,10 @@ impl Play<'_> {
         let mut probed = self.unasked();
         let world = &placing.filtering;
         let cluster: &Cluster = &self.gateway.cluster;
+        match round.news.before_by {
+            Feed::Watch => cluster.happen(&round.news.before, world),
+            Feed::List => cluster.list_pods(world),
+        }
         match &round.before {
             None => {}
             Some(Change::Rows(nodes)) => cluster.apply(nodes, world),
@@ -253,8 +258,8 @@ impl Play<'_> {
         let filters = placing.round.is_none_or(|round| round.calls == Calls::FilterThenPrioritize);
         let mut filtered = None;
         if filters {
-            if let Some(round) = placing.round.filter(|round| !round.during.is_empty()) {
-                self.shock.prepare(&self.gateway.cluster, round.during.iter().copied(), &placing.scoring);
+            if let Some(round) = placing.round.filter(|round| round.changes_during()) {
+                self.shock.prepare(&self.gateway.cluster, round, &placing.scoring);
             }
             let answer = self.call((source, "/filter"), whom, (placing.offered, &placing.filtering)).await;
             filtered = Some(answer::filtered(&answer, source));
@@ -262,6 +267,7 @@ impl Play<'_> {
         }
         if let Some(round) = placing.round {
             self.gateway.cluster.apply(&round.between, &placing.scoring);
+            self.gateway.cluster.happen(&round.news.between, &placing.scoring);
         }
         let answer = self.call((source, "/prioritize"), whom, (ranked, &placing.scoring)).await;
         let prioritized = answer::prioritized(&answer);
@@ -285,7 +291,8 @@ impl Play<'_> {
     }
 }
 
-/// Whether calls have brought nodes that a backend was called about.
+/// Whether calls have brought nodes that a backend was called about. Preempt calls bring none.
 fn has_called(earlier: &[Placed]) -> bool {
-    earlier.iter().flat_map(|placed| &placed.questions).any(|questions| !questions.is_empty())
+    let mut questions = earlier.iter().flat_map(|placed| placed.questions.iter().flatten());
+    questions.any(|question| question.verb != Verb::Preempt)
 }

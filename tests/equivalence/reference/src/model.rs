@@ -1,12 +1,16 @@
 //! A scheduler with extenders, as plain data.
 
+mod bound;
 mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::preempt::{Added, Bare, Candidate, Eviction, Order, Preempt, PreemptRule, Running, Victim};
+pub use self::{
+    bound::{BoundPod, CountedBy, Life},
+    preempt::{Added, Bare, Candidate, Eviction, Order, Preempt, PreemptRule, Running, Victim},
+};
 
 /// A node of the cluster, by its position.
 pub type Node = usize;
@@ -22,6 +26,12 @@ pub struct Pod {
     pub priority: i32,
     /// Init containers and others.
     pub containers: Vec<Container>,
+    /// The UID of its controller; `None` without one.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// `spec.priorityClassName`; `None` without one.
+    #[serde(default)]
+    pub priority_class: Option<String>,
 }
 
 /// A container, with the fields that extenders read.

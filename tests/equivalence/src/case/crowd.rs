@@ -38,7 +38,7 @@ impl Case {
     /// The pods of the callers, after the others.
     pub fn crowded(&self) -> Vec<Placing<'_>> {
         let others = self.placings();
-        let world = others.last().map_or_else(World::default, |last| last.scoring.clone());
+        let world = others.last().map_or_else(|| self.world(), |last| last.scoring.clone());
         let callers = (others.len()..).zip(&self.crowd.callers);
         callers.map(|(number, caller)| self.placing_of(caller, (number, world.clone()))).collect()
     }

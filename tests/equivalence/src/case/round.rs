@@ -1,14 +1,17 @@
 //! More pods of a case, placed one after the other, and the changes in between.
 //!
 //! A policy's answer about a node depends only on its input: its tables are read at another offset with each step
-//! of the node's state, of the pod's class, of its rules and of its arguments.
+//! of the node's state, of the pod's class, of counts of pods, of its rules and of its arguments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use extender_reference::model::{FilterRule, Node, Pod, ScoreRule};
+use extender_reference::model::{BoundPod, FilterRule, Node, Pod, ScoreRule};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Case, KNOWN, Manner, NODES, Source};
+use super::{Backend, Case, KNOWN, Manner, NODES, PodNews, Source};
 
 /// Another pod, and what happened since the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,9 @@ pub struct Round {
     pub between: BTreeSet<Node>,
     /// Whether backends have their tables at the time of the call.
     pub tables: Tables,
+    /// What happens to counted pods.
+    #[serde(default)]
+    pub news: PodNews,
 }
 
 /// A sibling of the first pod: it has another name, UID, generated name and volume with a token.
@@ -88,8 +94,12 @@ pub enum Tables {
 /// What a policy's answers depend on besides node and pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct World {
-    /// How often the row of each node has changed.
+    /// How often the row of each node has changed, as calls bring it.
     pub states: [usize; KNOWN],
+    /// The same as the gateway's source of nodes has it.
+    pub listed: [usize; KNOWN],
+    /// The pods that are counted besides those of preemption.
+    pub pods: Arc<Vec<BoundPod>>,
     /// How often the rules have.
     pub rules: usize,
     /// How often the arguments have.
@@ -119,14 +129,16 @@ impl World {
         self.states.get(node).copied().unwrap_or_default()
     }
 
-    /// The state of a node as a verb sees it: 0 if it does not.
+    /// The state of a node as a verb sees it, and its counts of pods: 0 if it sees neither.
     pub fn seen(&self, node: Node, manner: Manner) -> usize {
-        if manner.sees_states() { self.state(node) } else { 0 }
+        let state = if manner.sees_states() { self.state(node) } else { 0 };
+        state + self.counts_on(node, &manner.counts)
     }
 
     fn change(&mut self, nodes: &BTreeSet<Node>) {
         for node in nodes {
             self.states[*node] += 1;
+            self.listed[*node] += 1;
         }
     }
 
@@ -141,6 +153,13 @@ impl World {
             }
             Change::Args => self.args += 1,
         }
+    }
+}
+
+impl Round {
+    /// Whether something changes while filter is under way.
+    pub fn changes_during(&self) -> bool {
+        !self.during.is_empty() || !self.news.during.is_empty()
     }
 }
 
@@ -181,7 +200,7 @@ fn turned<T: Clone>(table: &[T], turn: impl Fn(Node) -> usize) -> Vec<T> {
 impl Case {
     /// The pods of the case, in the order in which they are placed.
     pub fn placings(&self) -> Vec<Placing<'_>> {
-        let mut world = World::default();
+        let mut world = self.world();
         let first = Placing {
             number: 0,
             round: None,
@@ -192,13 +211,21 @@ impl Case {
         };
         let later = (1..).zip(&self.rounds).map(|(number, round)| {
             round.before.iter().for_each(|change| world.after(change));
+            world.happen(&round.news.before);
             let filtering = world.clone();
             world.change(&round.during);
+            world.happen(&round.news.during);
             world.change(&round.between);
+            world.happen(&round.news.between);
             let (pod, scoring) = (self.sibling(&round.sibling), world.clone());
             Placing { number, round: Some(round), pod, offered: &round.offered, filtering, scoring }
         });
         [first].into_iter().chain(later).collect()
+    }
+
+    /// The world at first.
+    pub fn world(&self) -> World {
+        World { pods: Arc::new(self.bound.clone()), ..World::default() }
     }
 
     pub(super) fn sibling(&self, sibling: &Sibling) -> Pod {
@@ -267,7 +294,8 @@ impl Placing<'_> {
 
     /// The offset in a verb's table for each node.
     pub(super) fn turn(&self, first: &Pod, (world, manner): (&World, Manner)) -> impl Fn(Node) -> usize {
-        let turn = turn(&manner.class(&self.pod), &manner.class(first), (world.rules, world.args));
+        let turn = turn(&manner.class(&self.pod), &manner.class(first), (world.rules, world.args))
+            + world.counts_like(&self.pod, &manner.counts);
         move |node| turn + world.seen(node, manner)
     }
 }

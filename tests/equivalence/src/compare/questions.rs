@@ -13,7 +13,7 @@ use extender_reference::{
 
 use super::{Expected, Wanted};
 use crate::{
-    case::{Backend, Case, Early, Failure, Manner, Memory, Placing, Purity, Reach, Scope},
+    case::{Backend, Case, Early, Failure, Manner, Memory, Placing, Purity, Reach, Scope, World},
     subject::{About, Observed, Outcome, Question, Verb, placed_uid},
 };
 
@@ -81,7 +81,7 @@ impl Asked<'_> {
         let filtered = self.wanted.filtered.as_ref()?;
         let manner = self.backend.filter;
         let due = due(&filtered.asked, (self.position, self.backend.reach, manner));
-        let sets = self.sets(Verb::Filter, manner);
+        let sets = self.sets(Verb::Filter);
         let failing = self.backend.extender.filter.as_ref().map(|filter| filter.failing);
         if sets.is_empty() && is_given_up(failing, manner) {
             return None;
@@ -100,7 +100,7 @@ impl Asked<'_> {
     fn score_problem(&self, known: &Known) -> Option<String> {
         let (manner, backend) = (self.backend.score, self.backend);
         let due = due(&self.wanted.prioritized.asked, (self.position, backend.reach, manner));
-        let sets = self.sets(Verb::Score, manner);
+        let sets = self.sets(Verb::Score);
         let failing = backend.extender.score.as_ref().map(|score| score.failing);
         if sets.is_empty() && is_given_up(failing, manner) {
             return None;
@@ -119,8 +119,8 @@ impl Asked<'_> {
 
     /// The nodes of each request of a verb about this pod. Requests to pure verbs do not name their pod: one whose
     /// answer was no longer needed may arrive late.
-    fn sets(&self, verb: Verb, manner: Manner) -> Vec<&Vec<Node>> {
-        let uid = self.about(manner).uid;
+    fn sets(&self, verb: Verb) -> Vec<&Vec<Node>> {
+        let uid = self.about(verb).uid;
         let about_it = |question: &&Question| question.verb == verb && question.about.uid == uid;
         self.questions.iter().filter(about_it).map(|question| &question.nodes).collect()
     }
@@ -132,7 +132,7 @@ impl Asked<'_> {
     /// Whether a score for the node in its current state came with the filter answer.
     fn came_early(&self, node: Node) -> bool {
         let told = (node, self.placing.scoring.seen(node, self.backend.score));
-        let about = self.about(self.backend.score);
+        let about = self.about(Verb::Score);
         let early = self.questions.iter().filter(|question| question.outcome == Outcome::AnsweredWithScores);
         let mut early = early.filter(|question| question.about == about);
         early.any(|question| {
@@ -148,22 +148,27 @@ impl Asked<'_> {
 
     fn is_known(&self, verb: Verb, node: Node, known: &Known) -> bool {
         let manner = self.manner(verb);
-        let world = if verb == Verb::Score { &self.placing.scoring } else { &self.placing.filtering };
-        let state = world.seen(node, manner);
-        known.0.contains(&(self.position, verb, self.about(manner), node, state))
+        let state = self.world(verb).seen(node, manner);
+        known.0.contains(&(self.position, verb, self.about(verb), node, state))
     }
 
     fn manner(&self, verb: Verb) -> Manner {
         if verb == Verb::Score { self.backend.score } else { self.backend.filter }
     }
 
-    fn about(&self, manner: Manner) -> About {
-        let Placing { number, pod, filtering, .. } = self.placing;
+    fn world(&self, verb: Verb) -> &World {
+        if verb == Verb::Score { &self.placing.scoring } else { &self.placing.filtering }
+    }
+
+    fn about(&self, verb: Verb) -> About {
+        let (manner, world) = (self.manner(verb), self.world(verb));
+        let Placing { number, pod, .. } = self.placing;
         About {
             uid: (manner.purity != Purity::Pure).then(|| placed_uid((self.number, *number))),
             class: manner.class(pod),
-            rules: filtering.rules,
-            args: filtering.args,
+            like: world.counts_like(pod, &manner.counts),
+            rules: world.rules,
+            args: world.args,
         }
     }
 }

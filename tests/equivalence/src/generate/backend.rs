@@ -8,7 +8,7 @@ use extender_reference::model::{
 };
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{pod, preempt};
+use super::{counts, pod, preempt};
 use crate::case::{
     Backend, Early, Failure, Manner, Memory, NODES, Purity, Reach, Reads, Scale, Scope, Table, View,
 };
@@ -151,13 +151,16 @@ fn manner() -> impl Strategy<Value = Manner> {
         1 => Just(Reads::Namespace),
         1 => Just(Reads::Nothing),
     ];
-    (view, scope, failure(), purity, reads).prop_map(|(view, scope, failure, purity, reads)| Manner {
-        view,
-        scope,
-        failure,
-        purity,
-        reads,
-    })
+    (view, scope, failure(), purity, reads, counts::counts()).prop_map(
+        |(view, scope, failure, purity, reads, counts)| Manner {
+            view,
+            scope,
+            failure,
+            purity,
+            reads,
+            counts,
+        },
+    )
 }
 
 /// Answers to preempt are not cached.

@@ -12,8 +12,17 @@ const RESOURCES: [&str; 3] = ["example.com/gpu", "example.com/fpga", "example.or
 
 pub(super) fn pod() -> impl Strategy<Value = Pod> {
     let priority = prop_oneof![4 => 0..=8_i32, 1 => Just(i32::MAX)];
-    (namespace(), labels(0..=2), priority, vec(container(), 1..=3))
-        .prop_map(|(namespace, labels, priority, containers)| Pod { namespace, labels, priority, containers })
+    let containers = vec(container(), 1..=3);
+    (namespace(), labels(0..=2), priority, containers, owner(), priority_class()).prop_map(
+        |(namespace, labels, priority, containers, owner, priority_class)| Pod {
+            namespace,
+            labels,
+            priority,
+            containers,
+            owner,
+            priority_class,
+        },
+    )
 }
 
 pub(super) fn namespace() -> impl Strategy<Value = String> {
@@ -45,6 +54,14 @@ fn requirement() -> impl Strategy<Value = Requirement> {
         let values = values.into_iter().filter(|_| compared).collect();
         Requirement { key, operator, values }
     })
+}
+
+pub(super) fn owner() -> impl Strategy<Value = Option<String>> {
+    prop::option::weighted(0.8, words(&["set-a", "set-b"]))
+}
+
+pub(super) fn priority_class() -> impl Strategy<Value = Option<String>> {
+    prop::option::weighted(0.8, words(&["high", "low"]))
 }
 
 fn container() -> impl Strategy<Value = Container> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use extender_reference::model::Node;
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{offered, pod};
+use super::{counts, offered, pod};
 use crate::case::{Calls, Change, KNOWN, Offer, Round, Sibling, Tables};
 
 /// At least two pods of the first one's class, so that there are three, and perhaps one of another among them.
@@ -35,8 +35,8 @@ fn round() -> impl Strategy<Value = Round> {
     let during = prop_oneof![5 => Just(BTreeSet::new()), 1 => nodes()];
     let between = prop_oneof![5 => Just(BTreeSet::new()), 1 => nodes()];
     let tables = select(vec![Tables::Awaited, Tables::AsTheyAre]);
-    (offered, (offer, calls), before, during, between, tables).prop_map(
-        |(offered, (offer, calls), before, during, between, tables)| Round {
+    (offered, (offer, calls), before, during, between, tables, counts::news()).prop_map(
+        |(offered, (offer, calls), before, during, between, tables, news)| Round {
             sibling: Sibling::Same,
             offered,
             offer,
@@ -45,6 +45,7 @@ fn round() -> impl Strategy<Value = Round> {
             during,
             between,
             tables,
+            news,
         },
     )
 }

@@ -9,8 +9,8 @@ use extender_reference::model::{
 use proptest::{prelude::*, sample::select};
 
 use crate::case::{
-    Backend, Calls, Case, Change, Early, Failure, KNOWN, Manner, NODES, Pods, Purity, RUNNING, Reach, Scope,
-    Source, UNSEEN, View, running, victims_on,
+    ATTRIBUTES, Backend, Calls, Case, Change, Counting, Early, Failure, KNOWN, Manner, NODES, Pods, Purity,
+    RUNNING, Reach, Reads, Scope, Source, UNSEEN, View, running, victims_on,
 };
 
 /// Nodes on which [`additions`] goes wrong.
@@ -38,6 +38,8 @@ pub(super) enum Theme {
     Memory,
     /// Every backend scores in filter, for one pod.
     Early,
+    /// Every backend decides by counts of pods.
+    Counts,
 }
 
 pub(super) fn theme() -> impl Strategy<Value = Theme> {
@@ -51,7 +53,7 @@ pub(super) fn theme() -> impl Strategy<Value = Theme> {
         Theme::Memory,
         Theme::Early,
     ]);
-    prop_oneof![5 => Just(Theme::Any), 4 => bent]
+    prop_oneof![10 => Just(Theme::Any), 8 => bent, 3 => Just(Theme::Counts)]
 }
 
 impl Theme {
@@ -66,6 +68,7 @@ impl Theme {
             Self::Additions => additions(&mut case),
             Self::Memory => remembered(&mut case),
             Self::Early => answering(&mut case, (Purity::Undeclared, View::Facts)),
+            Self::Counts => counting(&mut case),
         }
         case.differences.exempt = BTreeSet::new();
         case
@@ -169,14 +172,30 @@ fn remembered(case: &mut Case) {
     }
 }
 
+/// Every backend answers by the counts that it declares, and all or none can be cached.
+fn counting(case: &mut Case) {
+    case.pods = Pods::Watched;
+    case.source = if case.source == Source::NamesOnly { Source::File } else { case.source };
+    for Backend { filter, .. } in &mut case.backends {
+        if filter.reads == Reads::Undeclared {
+            filter.reads = Reads::Nothing;
+        }
+        if filter.counts.is_empty() {
+            filter.counts.on_nodes = [Counting::Pods; ATTRIBUTES.len()];
+        }
+    }
+    let purity = case.backends[0].score.purity;
+    answering(case, (purity, View::Facts));
+}
+
 /// Every backend answers, node by node, in the same manner in filter and score, and leaves some nodes.
 fn answering(case: &mut Case, (purity, view): (Purity, View)) {
     for backend in &mut case.backends {
         take_part(backend);
         backend.early = Early::Scores;
-        let reads = backend.filter.reads;
+        let Manner { reads, counts, .. } = backend.filter;
         for manner in [&mut backend.filter, &mut backend.score] {
-            *manner = Manner { scope: Scope::Node, purity, view, reads, ..*manner };
+            *manner = Manner { scope: Scope::Node, purity, view, reads, counts, ..*manner };
         }
         if let Some(filter) = &mut backend.extender.filter {
             filter.failing = Failing::Never;

@@ -141,28 +141,28 @@ pub(super) const SITUATIONS: &[Situation] = &[
 ];
 
 /// How much of an extender's request was cached.
-#[derive(PartialEq, Eq)]
-enum Share {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
     Nothing,
     Part,
     Whole,
 }
 
 /// What one backend did for one pod.
-struct Part<'s> {
-    placing: Placing<'s>,
+pub(super) struct Part<'s> {
+    pub(super) placing: Placing<'s>,
     position: usize,
-    backend: &'s Backend,
+    pub(super) backend: &'s Backend,
     wanted: &'s Wanted,
     questions: &'s [Question],
 }
 
 impl<'s> Part<'s> {
-    fn asked(&self, verb: Verb) -> impl Iterator<Item = &'s Question> {
+    pub(super) fn asked(&self, verb: Verb) -> impl Iterator<Item = &'s Question> {
         self.questions.iter().filter(move |question| question.verb == verb)
     }
 
-    fn is_pure(&self, verb: Verb) -> bool {
+    pub(super) fn is_pure(&self, verb: Verb) -> bool {
         let manner = if verb == Verb::Score { self.backend.score } else { self.backend.filter };
         manner.purity == Purity::Pure && self.backend.memory == Memory::Remembered
     }
@@ -173,12 +173,12 @@ impl<'s> Part<'s> {
         *early == Early::Scores && (filter.purity, score.purity) == (Purity::Undeclared, Purity::Undeclared)
     }
 
-    fn came_early(&self) -> bool {
+    pub(super) fn came_early(&self) -> bool {
         self.questions.iter().any(|question| question.outcome == Outcome::AnsweredWithScores)
     }
 
     /// How much of a request was cached, if an extender gets one.
-    fn known(&self, verb: Verb) -> Share {
+    pub(super) fn known(&self, verb: Verb) -> Share {
         let (asked, manner) = match (verb, &self.wanted.filtered) {
             (Verb::Score, _) => (&self.wanted.prioritized.asked, self.backend.score),
             (_, Some(filtered)) => (&filtered.asked, self.backend.filter),
@@ -195,7 +195,7 @@ impl<'s> Part<'s> {
     }
 }
 
-fn parts<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = Part<'s>> {
+pub(super) fn parts<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = Part<'s>> {
     let placed = scene.case.placings().into_iter().zip(&scene.expected.placed).zip(&scene.observed.placed);
     placed.flat_map(|((placing, wanted), placed)| {
         let backends = scene.case.backends.iter().enumerate();

@@ -18,7 +18,6 @@ use tokio::{
 
 use super::{
     client::{Answer, Client},
-    objects,
     world::Cluster,
 };
 use crate::case::{Source, World};
@@ -54,17 +53,14 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) async fn start(text: &str) -> Self {
+    pub(super) async fn start(text: &str, world: &World) -> Self {
         let config = read(text);
         let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
         let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&observer), cadences());
-        let cluster = Cluster::new(assembly.table());
-        cluster.list(&World::default());
-        if let Some(pods) = assembly.pods() {
-            for pod in objects::watched_pods() {
-                pods.apply(pod.to_string().as_bytes()).expect("it is a pod");
-            }
-        }
+        let cluster = Cluster::new(assembly.table(), assembly.offered(), assembly.pods());
+        cluster.list(world);
+        cluster.list_pods(world);
+        tokio::spawn(cluster.clone().follow_pods());
         let served = assembly.serve(&config).await.expect("no backend binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");

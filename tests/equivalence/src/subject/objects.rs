@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use extender_reference::model::{Candidate, Container, Node, Place, Pod, Victim};
+use extender_reference::model::{BoundPod, Candidate, Container, Life, Node, Place, Pod, Victim};
 use serde_json::{Value, json};
 
-use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, World, node_of};
+use crate::case::{self, Case, DISK, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, World, has_disks, node_of};
 
 /// The label that identifies a node or victim for a backend that uses facts or objects.
 pub(super) const LABEL: &str = "example.com/number";
 
 /// The label with the number of changes of the node's row.
 pub(super) const STATE: &str = "example.com/state";
+
+/// The label with the node's zone.
+pub(super) const ZONE: &str = "example.com/zone";
 
 /// The label of a pod whose only purpose is that answers name their revision.
 pub(super) const PROBE: &str = "probe";
@@ -82,9 +85,41 @@ pub(super) fn victim(uid: &str) -> Option<Victim> {
     (victim < NODES * RUNNING && self::uid(victim) == uid).then_some(victim)
 }
 
-/// The pods that the gateway knows, if any.
+/// The pods of preemption that the gateway knows, if any.
 pub(super) fn watched_pods() -> impl Iterator<Item = Value> {
     (0..NODES * RUNNING).filter(|victim| victim % RUNNING != UNSEEN).map(running_pod)
+}
+
+/// The UID of the counted pod at this place.
+pub(super) fn bound_uid(place: usize) -> String {
+    format!("bound-{place}")
+}
+
+/// The counted pods of the case, in their current state.
+pub(super) fn bound_pods(world: &World) -> impl Iterator<Item = Value> {
+    world.pods.iter().enumerate().filter_map(|(place, bound)| bound_pod(place, bound))
+}
+
+/// The counted pod at this place; `None` if it does not exist.
+pub(super) fn bound_pod(place: usize, BoundPod { node, life, pod }: &BoundPod) -> Option<Value> {
+    let phase = match life {
+        Life::Absent => return None,
+        Life::Pending => "Pending",
+        Life::Running | Life::Terminating => "Running",
+        Life::Succeeded => "Succeeded",
+        Life::Failed => "Failed",
+    };
+    let mut object = object(pod);
+    object["metadata"]["name"] = json!(format!("bound-{place}"));
+    object["metadata"]["uid"] = json!(bound_uid(place));
+    object["status"] = json!({"phase": phase});
+    if *life != Life::Pending {
+        object["spec"]["nodeName"] = json!(name(*node));
+    }
+    if *life == Life::Terminating {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    Some(object)
 }
 
 fn running_pod(victim: Victim) -> Value {
@@ -104,37 +139,56 @@ fn running_pod(victim: Victim) -> Value {
 }
 
 fn node(node: Node, world: &World) -> Value {
-    let state = world.state(node).to_string();
-    json!({
+    let state = world.state(node);
+    let mut object = json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name(node), "labels": {LABEL: node.to_string(), STATE: state}},
+        "metadata": {"name": name(node), "labels": {LABEL: node.to_string(), STATE: state.to_string()}},
         "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}},
-    })
+    });
+    if let Some(zone) = case::zone(node, state) {
+        object["metadata"]["labels"][ZONE] = json!(zone);
+    }
+    if has_disks(node) {
+        object["status"]["allocatable"][DISK] = json!("8");
+    }
+    object
 }
 
 /// A pod as a `ReplicaSet` makes it.
 fn pod(pod: &Pod, whom: Whom) -> Value {
     let (case, number) = whom;
+    let mut object = object(pod);
+    let metadata = &mut object["metadata"];
+    metadata["name"] = json!(format!("pod-{case}-{number}"));
+    metadata["generateName"] = json!(format!("pod-{case}-"));
+    metadata["uid"] = json!(placed_uid(whom));
+    metadata["creationTimestamp"] = json!(format!("2026-01-01T00:00:{number:02}Z"));
+    object["spec"]["volumes"] = json!([{"name": format!("{TOKEN}{number}"), "projected": {"sources": []}}]);
+    object
+}
+
+/// A pod without what distinguishes it from its siblings.
+fn object(pod: &Pod) -> Value {
     let list = |place: Place| -> Vec<Value> {
         pod.containers.iter().filter(|container| container.place == place).map(container).collect()
     };
-    json!({
-        "metadata": {
-            "name": format!("pod-{case}-{number}"),
-            "generateName": format!("pod-{case}-"),
-            "namespace": pod.namespace,
-            "uid": placed_uid(whom),
-            "labels": pod.labels,
-            "creationTimestamp": format!("2026-01-01T00:00:{number:02}Z"),
-        },
+    let mut object = json!({
+        "metadata": {"namespace": pod.namespace, "labels": pod.labels},
         "spec": {
             "containers": list(Place::Main),
             "initContainers": list(Place::Init),
             "priority": pod.priority,
-            "volumes": [{"name": format!("{TOKEN}{number}"), "projected": {"sources": []}}],
         },
-    })
+    });
+    if let Some(owner) = &pod.owner {
+        // Only the second one is the controller.
+        object["metadata"]["ownerReferences"] = json!([{"uid": "other"}, {"uid": owner, "controller": true}]);
+    }
+    if let Some(class) = &pod.priority_class {
+        object["spec"]["priorityClassName"] = json!(class);
+    }
+    object
 }
 
 fn container(container: &Container) -> Value {

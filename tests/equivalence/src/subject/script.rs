@@ -1,5 +1,6 @@
 //! The behavior of one backend of a case, and its requests.
 
+mod counts;
 mod failure;
 mod preempt;
 mod question;
@@ -278,8 +279,8 @@ impl Script {
 
     /// The offset in the tables for each node.
     fn turn(&self, question: &Question, manner: Manner) -> impl Fn(Node) -> usize {
-        let About { class, rules, args, .. } = &question.about;
-        let turn = turn(class, &manner.class(&self.placed[0]), (*rules, *args));
+        let About { class, like, rules, args, .. } = &question.about;
+        let turn = turn(class, &manner.class(&self.placed[0]), (*rules, *args)) + like;
         let states: BTreeMap<Node, usize> =
             question.nodes.iter().copied().zip(question.states.iter().copied()).collect();
         move |node| turn + states.get(&node).copied().unwrap_or_default()

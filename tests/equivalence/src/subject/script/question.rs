@@ -24,7 +24,7 @@ pub struct Question {
     pub about: About,
     /// The nodes, in order.
     pub nodes: Vec<Node>,
-    /// The number of changes of each row, if the view contains it.
+    /// The number of changes of each row and its counts of pods as one number, as far as the view contains them.
     pub states: Vec<usize>,
     /// How many of them were named by their ids in a table; `None` if all came with their rows.
     pub named: Option<usize>,
@@ -41,6 +41,8 @@ pub struct About {
     pub uid: Option<String>,
     /// What was sent of its namespace and labels.
     pub class: Class,
+    /// The counts of the pods that are like it, as a number.
+    pub like: usize,
     /// How often the rules have changed.
     pub rules: usize,
     /// How often the arguments have.

@@ -8,7 +8,7 @@ use extender_reference::model::{Candidate, Node, Pod};
 use prost::Message;
 use serde_json::Value;
 
-use super::{About, Outcome, Question, Script, Verb, locked, objects, reads};
+use super::{About, Outcome, Question, Script, Verb, counts, locked, objects, reads};
 use crate::case::{Early, Manner, Purity, Table, View};
 
 /// Nodes as they were sent.
@@ -116,6 +116,7 @@ impl Script {
     /// The data about a pod. Fields that distinguish siblings are sent only to verbs that are not pure, and the
     /// facts do not contain them.
     fn about(&self, pod: api::Pod, (manner, args): (Manner, usize)) -> Result<About, String> {
+        let like = counts::of_pod(&pod.topology_counts, &manner.counts)?;
         let facts = pod.facts.ok_or("no facts of the pod")?;
         let volumes = facts.volumes.clone();
         let class = reads::class(facts, manner)?;
@@ -134,7 +135,7 @@ impl Script {
         if !is_probe && !self.placed.iter().enumerate().any(is_told) {
             return Err(format!("a pod {uid:?} of namespace and labels {class:?}"));
         }
-        Ok(About { uid, class, rules: self.rules.load(Ordering::Relaxed), args })
+        Ok(About { uid, class, like, rules: self.rules.load(Ordering::Relaxed), args })
     }
 }
 
@@ -145,7 +146,7 @@ impl Told {
     }
 }
 
-/// The node of a row and its state, from the data of the view.
+/// The node of a row and its state with its counts, from the data of the view.
 fn number(row: &api::NodeRow, manner: Manner) -> Result<(Node, usize), String> {
     let called = objects::numbered(&row.name);
     let (said, state) = match manner.view {
@@ -158,5 +159,7 @@ fn number(row: &api::NodeRow, manner: Manner) -> Result<(Node, usize), String> {
         }
     };
     let said = said.filter(|_| said == called).zip(state);
-    said.ok_or_else(|| format!("the row of {} has {called:?} in state {state:?}", row.name))
+    let (node, state) =
+        said.ok_or_else(|| format!("the row of {} has {called:?} in state {state:?}", row.name))?;
+    Ok((node, state + counts::of_row(row, &manner.counts)?))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1::{MapReads, NodeFacts, NodeReads, PodFacts, PodPart, PodReads, Reads};
 
-use super::objects;
+use super::{counts, objects};
 use crate::case::{self, Class, Manner, Purity, View};
 
 /// The declaration of a verb.
@@ -18,21 +18,26 @@ pub(super) fn declaration(manner: Manner) -> Option<Reads> {
     };
     let identity = (manner.purity != Purity::Pure).then_some(PodPart::Identity.into());
     let parts = parts.into_iter().chain(identity).collect();
-    let node = (manner.view != View::Name)
-        .then(|| NodeReads { labels: Some(labels_of_nodes(manner.reads)), ..NodeReads::default() });
-    let pod = Some(PodReads { parts, labels, ..PodReads::default() });
+    let node = (manner.view != View::Name).then(|| NodeReads {
+        labels: Some(labels_of_nodes(manner.reads)),
+        pod_counts: counts::on_nodes(&manner.counts),
+        ..NodeReads::default()
+    });
+    let topology_counts = counts::over_topologies(&manner.counts);
+    let pod = Some(PodReads { parts, labels, topology_counts, ..PodReads::default() });
     Some(Reads { id: id(manner), pod, node })
 }
 
 /// The same for equal declarations alone; 0 without one.
 pub(super) fn id(manner: Manner) -> u32 {
     let [identity, nodes] = [manner.purity != Purity::Pure, manner.view != View::Name].map(u32::from);
-    match manner.reads {
-        case::Reads::Undeclared => 0,
-        case::Reads::Class => 4 + 2 * identity + nodes,
-        case::Reads::Namespace => 8 + 2 * identity + nodes,
-        case::Reads::Nothing => 12 + 2 * identity + nodes,
-    }
+    let reads = match manner.reads {
+        case::Reads::Undeclared => return 0,
+        case::Reads::Class => 1,
+        case::Reads::Namespace => 2,
+        case::Reads::Nothing => 3,
+    };
+    16 * manner.counts.number() + 4 * reads + 2 * identity + nodes
 }
 
 fn labels_of_nodes(reads: case::Reads) -> MapReads {
