@@ -63,13 +63,15 @@ func quick() []situation {
 // standard is what the documentation quotes.
 func standard() []situation {
 	names, objects := controlplane.Names, controlplane.FullObjects
-	three, pure := gateways{declared: []string{"pure", "node", "set"}, tables: tables}, gateways{tables: tables}
+	held := []string{"on"}
+	three := gateways{declared: []string{"pure", "node", "set"}, tables: held}
+	two, pure := gateways{declared: []string{"pure", "node"}, tables: held}, gateways{tables: tables}
 	// What a declaration saves: the same policies, sent everything.
-	everything := gateways{declared: []string{"pure", "node"}, reads: []string{readsLabels, readsAll}, tables: []string{"on"}}
+	everything := gateways{declared: []string{"pure", "node"}, reads: []string{readsLabels, readsAll}, tables: held}
 	return []situation{
 		{1000, names, fewDeployments, 3, contendersOf(kinds, three)},
 		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, three)},
-		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, pure)},
+		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, two)},
 		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, naive, gateway}, pure)},
 		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
 		{5000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, everything)},
