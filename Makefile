@@ -45,9 +45,9 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --svg $(TARGET)/bench/pods.svg >/dev/null
 	@echo "results in $(TARGET)/bench; make bench-docs puts them into the documentation"
 
-bench-docs: go ## Writes the last benchmark's chart and tables to docs/
+bench-docs: go ## Writes the last benchmark's chart and tables to docs/ and tests/bench/NOTES.md
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
-	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md
+	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md --notes bench/NOTES.md
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,6 +68,24 @@ func TestTablesHaveRatesAndCosts(t *testing.T) {
 	}
 }
 
+func TestTheOverviewHasAColumnForEachSituation(t *testing.T) {
+	run := example()
+	other := run.Situations[0]
+	other.Nodes, other.Contenders = 5000, other.Contenders[:1]
+	run.Situations = append(run.Situations, other)
+	var out bytes.Buffer
+	writeOverview(&out, run)
+	first := heading(run.Situations[0])
+	last := heading(other)
+	if !strings.Contains(out.String(), "| "+first) || !strings.Contains(out.String(), last+" |\n") {
+		t.Errorf("not both situations in\n%s", out.String())
+	}
+	line := regexp.MustCompile(`(?m)^\| gateway-pure <&> \| 190 \(0\.95\) .*\| – \|$`)
+	if !line.MatchString(out.String()) {
+		t.Errorf("no line of a contender that is in one situation in\n%s", out.String())
+	}
+}
+
 func TestWhatObservingCostsIsComparedWithTheGatewayWithoutIt(t *testing.T) {
 	run := example()
 	s := &run.Situations[1]
@@ -99,12 +118,12 @@ func TestTheGatewayAlone(t *testing.T) {
 
 func TestWhatObservingCostsTheGatewayAlone(t *testing.T) {
 	var out bytes.Buffer
-	writeAlone(&out, results.Alone{Rounds: 7, Cases: []results.AloneCase{{Case: "filter"}}, Observability: []results.AloneObserved{{
+	writeAloneObserved(&out, []results.AloneObserved{{
 		Case: "filter 420 names, per node", Columns: []results.AloneShown{
 			{Name: "nothing observed", Processor: results.AloneSpread{Median: 400}, Ratio: results.AloneSpread{Least: 1, Median: 1, Largest: 1}},
 			{Name: "1 % of traces", Processor: results.AloneSpread{Median: 408.2}, Ratio: results.AloneSpread{Least: 0.98, Median: 1.021, Largest: 1.06}},
 		},
-	}}})
+	}})
 	want := "| | nothing observed | 1 % of traces |\n|---|---|---|\n| filter 420 names, per node | 400 (1.000; 1.00–1.00) | 408 (1.021; 0.98–1.06) |\n"
 	if !strings.Contains(out.String(), want) {
 		t.Error(out.String())

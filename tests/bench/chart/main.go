@@ -1,8 +1,8 @@
 // Command chart turns the benchmark's JSON into the chart and the tables of the documentation:
 //
-//	go run ./bench/chart --pods pods.json --gateway gateway.json --svg chart.svg --markdown performance.md
+//	go run ./bench/chart --pods pods.json --gateway gateway.json --svg chart.svg --markdown performance.md --notes NOTES.md
 //
-// The tables replace the text between the two markers of the Markdown file.
+// They replace the text between the two markers of the Markdown files: one has an overview, the other all tables.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"extender-gateway.io/tests/bench/results"
 )
 
-// This program writes the lines between these markers of the Markdown file.
+// This program writes the lines between these markers of the Markdown files.
 const (
 	beginMarker = "<!-- figures: written by make bench-docs, not by hand -->\n"
 	endMarker   = "<!-- end of the figures -->\n"
@@ -24,45 +24,57 @@ const (
 func main() {
 	pods := flag.String("pods", "", "what bench/pods wrote as JSON (required)")
 	gateway := flag.String("gateway", "", "what the benchmark of the gateway alone wrote as JSON")
-	svg := flag.String("svg", "", "write the chart to this file")
-	markdown := flag.String("markdown", "", "write the tables into this file, instead of printing them")
+	var to files
+	flag.StringVar(&to.svg, "svg", "", "write the chart to this file")
+	flag.StringVar(&to.markdown, "markdown", "", "write the overview into this file, instead of printing it")
+	flag.StringVar(&to.notes, "notes", "", "write the tables of each situation into this file, instead of printing them")
 	flag.Parse()
 	if *pods == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*pods, *gateway, *svg, *markdown); err != nil {
+	if err := run(*pods, *gateway, to); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(podsFile, gatewayFile, svgFile, markdownFile string) error {
+// files are those to write; the zero value of one prints its text, and draws no chart.
+type files struct{ svg, markdown, notes string }
+
+func run(podsFile, gatewayFile string, to files) error {
 	pods, err := results.Read(podsFile)
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	writeTables(&text, pods)
+	var overview, tables bytes.Buffer
+	writeOverview(&overview, pods)
+	writeTables(&tables, pods)
 	if gatewayFile != "" {
 		alone, err := results.ReadAlone(gatewayFile)
 		if err != nil {
 			return err
 		}
-		writeAlone(&text, alone)
+		writeAlone(&overview, alone)
+		writeAloneObserved(&tables, alone.Observability)
 	}
-	if svgFile != "" {
+	if to.svg != "" {
 		var picture bytes.Buffer
 		draw(&picture, pods)
-		if err := os.WriteFile(svgFile, picture.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(to.svg, picture.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
-	if markdownFile == "" {
-		_, err := os.Stdout.Write(text.Bytes())
+	return errors.Join(show(to.markdown, overview.Bytes()), show(to.notes, tables.Bytes()))
+}
+
+// show writes text into a file, or prints it if there is none.
+func show(file string, text []byte) error {
+	if file == "" {
+		_, err := os.Stdout.Write(text)
 		return err
 	}
-	return replace(markdownFile, text.Bytes())
+	return replace(file, text)
 }
 
 // replace puts text between the markers of a file.

@@ -3,21 +3,65 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"extender-gateway.io/tests/bench/results"
 )
 
+// writeOverview writes the environment of the run, and one table of all situations but those about observability.
+func writeOverview(out io.Writer, run results.Run) {
+	writeEnvironment(out, run)
+	var shown []results.Situation
+	var titles []string
+	for _, s := range run.Situations {
+		if s.ComparesObservability() {
+			continue
+		}
+		shown = append(shown, s)
+		for _, c := range s.Contenders {
+			if !slices.Contains(titles, c.Title) {
+				titles = append(titles, c.Title)
+			}
+		}
+	}
+	fmt.Fprintf(out, "\nPods per second, in brackets relative to the echo extender: medians.\n\n|")
+	writeColumns(out, shown, heading)
+	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(shown)))
+	for _, title := range titles {
+		fmt.Fprintf(out, "| %s", title)
+		writeColumns(out, shown, func(s results.Situation) string { return rate(s, title) })
+	}
+	fmt.Fprintln(out)
+}
+
+// rate is what a contender places in a situation, and its ratio to the echo extender.
+func rate(s results.Situation, title string) string {
+	at := slices.IndexFunc(s.Contenders, func(c results.Contender) bool { return c.Title == title })
+	if at < 0 {
+		return "–"
+	}
+	c := s.Contenders[at]
+	if c.RatioToEcho == nil {
+		return fmt.Sprintf("%.0f", c.PodsPerSecond.Median)
+	}
+	return fmt.Sprintf("%.0f (%.2f)", c.PodsPerSecond.Median, c.RatioToEcho.Median)
+}
+
 // writeTables writes the environment of the run, and two tables for each situation.
 func writeTables(out io.Writer, run results.Run) {
-	e := run.Environment
-	fmt.Fprintf(out, "\nMeasured on %s at commit `%s`: %d cores (%s), Linux %s, Kubernetes %s, %s; %d rounds in turn.\n",
-		e.Date, e.Commit, e.Cores, e.Processor, e.Kernel, e.Kubernetes, e.Go, run.Rounds)
+	writeEnvironment(out, run)
 	for _, s := range run.Situations {
 		writeRates(out, s)
 		writeCosts(out, s)
 	}
 	fmt.Fprintln(out)
+}
+
+func writeEnvironment(out io.Writer, run results.Run) {
+	e := run.Environment
+	fmt.Fprintf(out, "\nMeasured on %s at commit `%s`: %d cores (%s), Linux %s, Kubernetes %s, %s; %d rounds in turn.\n",
+		e.Date, e.Commit, e.Cores, e.Processor, e.Kernel, e.Kubernetes, e.Go, run.Rounds)
 }
 
 func writeRates(out io.Writer, s results.Situation) {
@@ -77,7 +121,7 @@ func cell(s *results.Spread, digits int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.LowerQuartile, digits, s.UpperQuartile)
 }
 
-// writeAlone writes the gateway's time for a call.
+// writeAlone writes the gateway's time for a call, without what observability costs.
 func writeAlone(out io.Writer, alone results.Alone) {
 	fmt.Fprintf(out, "### The gateway alone\n\nMicroseconds a call, median of %d rounds in turn, three policies. In brackets: of the floor plus three empty gRPC calls.\n\n", alone.Rounds)
 	if len(alone.Cases) == 0 {
@@ -91,7 +135,6 @@ func writeAlone(out io.Writer, alone results.Alone) {
 		writeColumns(out, c.Columns, aloneCell)
 	}
 	fmt.Fprintln(out)
-	writeAloneObserved(out, alone.Observability)
 	if alone.Fleet != nil {
 		writeFleet(out, *alone.Fleet)
 	}
