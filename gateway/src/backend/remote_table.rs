@@ -80,7 +80,7 @@ impl RemoteTable {
         self.misses.allow().then(|| TableReference { table: Arc::clone(self), acked })
     }
 
-    /// Replaces the state; `None` when the backend has no table any more.
+    /// Replaces the state; `None` when the backend no longer has a table.
     pub(super) fn set(&self, acked: Option<AckedTable>) {
         self.acked.store(acked.map(Arc::new));
     }

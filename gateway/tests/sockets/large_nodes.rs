@@ -1,4 +1,4 @@
-//! Nodes that are too large for a request to a backend: the others are decided all the same, and the reply, the
+//! Nodes that are too large for a request to a backend: the others are still decided, and the reply, the
 //! decision log and the log name them.
 
 use bytes::Bytes;

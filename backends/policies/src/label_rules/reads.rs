@@ -16,7 +16,7 @@ pub(super) fn of_placement(rules: &Rules) -> Reads {
     declared(pods, requirements.map(|requirement| requirement.key.as_str()))
 }
 
-/// For preempt, of the pod and of the victims alike.
+/// For preempt, of the pod and also of the victims.
 pub(super) fn of_eviction(rules: &Rules) -> Reads {
     declared(rules.protections.iter().flat_map(|rule| [&rule.pods, &rule.protect]), [])
 }

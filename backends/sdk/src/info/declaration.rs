@@ -186,7 +186,7 @@ fn verb_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
 fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
     let Some(reads) = &verb.reads else { return Vec::new() };
     let unseen = (reads.nodes() && verb.view == View::Name).then_some(match name {
-        "bind" => "reads nodes, of which it gets the name alone; declare what it reads of the pod",
+        "bind" => "reads nodes, but is sent only their names; declare what it reads of the pod",
         _ => "reads nodes and has View::Name; use View::Facts",
     });
     let identity = (reads.identity() && verb.memory == Memory::Pure).then_some(

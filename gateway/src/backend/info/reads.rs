@@ -42,7 +42,7 @@ pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
         check_counts(&counts.collect::<Vec<_>>(), "pod counts of nodes")?;
         let gets_names_alone = verb.verb() == Verb::Bind || verb.node_view() == NodeView::Name;
         if gets_names_alone && *node != NodeReads::default() {
-            return Err("nodes, of which it requests only the name".to_owned());
+            return Err("nodes, but requests only their names".to_owned());
         }
         Ok(())
     };

@@ -290,7 +290,7 @@ fn a_declaration_that_cannot_be_used_says_why() {
         ),
         (
             VerbInfo { node_view: NodeView::Name as i32, ..node_parts(&[1]) },
-            "nodes, of which it requests only the name",
+            "nodes, but requests only their names",
         ),
     ] {
         let info = Info::read(response(vec![verb]), &configured("filter: {}"), &known(NodeSource::Request));
@@ -303,7 +303,7 @@ fn a_declaration_that_cannot_be_used_says_why() {
     assert_eq!(info.filter.unwrap_err().detail, expected);
     let bind = VerbInfo { verb: Verb::Bind as i32, ..node_parts(&[1]) };
     let info = Info::read(response(vec![bind]), &configured("filter: {}"), &known(NodeSource::Request));
-    let expected = "declares that bind reads nodes, of which it requests only the name";
+    let expected = "declares that bind reads nodes, but requests only their names";
     assert_eq!(info.bind.unwrap_err().detail, expected);
 }
 

@@ -221,7 +221,7 @@ fn a_row_is_bounded() {
         usage.remove(&format!("crowd-{pod}"));
     }
     let after = &usage.take_changed(|_| Vec::new()).nodes[0].1;
-    assert_eq!(after.usage.requested.as_ref().unwrap().others.len(), 2, "nothing is omitted any more");
+    assert_eq!(after.usage.requested.as_ref().unwrap().others.len(), 2, "nothing is omitted afterwards");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn each_list_of_a_pod_has_a_limit_and_is_named() {
         let expected =
             format!("Pod.{path}: more than 20000 entries, which is the most that the gateway accepts");
         assert_eq!(error.to_string().split(" at line").next(), Some(&*expected));
-        assert!(pod::parse(&json).is_ok(), "the watch reads it all the same");
+        assert!(pod::parse(&json).is_ok(), "the watch still reads it");
     }
 }
 
@@ -94,7 +94,7 @@ fn nodes_have_the_same_limits() {
         let expected =
             format!("Node.{path}: more than 20000 entries, which is the most that the gateway accepts");
         assert_eq!(error.to_string().split(" at line").next(), Some(&*expected));
-        assert!(node::parse(json.as_bytes()).is_ok(), "the watch reads it all the same");
+        assert!(node::parse(json.as_bytes()).is_ok(), "the watch still reads it");
     }
 }
 

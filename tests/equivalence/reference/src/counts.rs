@@ -26,7 +26,7 @@ pub struct Requested {
     pub milli_cpu: i64,
     /// In bytes.
     pub memory: i64,
-    /// Of other resources, without those of which nothing is requested.
+    /// Of other resources; none of them is 0.
     pub others: BTreeMap<String, i64>,
 }
 

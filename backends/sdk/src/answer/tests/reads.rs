@@ -268,7 +268,7 @@ fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
         ),
         (filters(Verb::per_node().view(View::Name).reads(&nodes)), "filter reads nodes and has View::Name"),
         (filters(Verb::per_node().pure().reads(&identity)), "filter is pure and reads PodPart::Identity"),
-        (Info::new("p", "1").binds_reading(&nodes), "bind reads nodes, of which it gets the name alone"),
+        (Info::new("p", "1").binds_reading(&nodes), "bind reads nodes, but is sent only their names"),
         (filters(Verb::per_node().reads(&empty)), "filter reads: Reads::node_label(\"\") has 0 bytes"),
     ] {
         let error = Declaration::new(info).unwrap_err();
