@@ -219,13 +219,30 @@ pub(super) struct BackendScores {
     given: Vec<Given>,
 }
 
-/// A row, and the score of its node.
-type Given = (RowKey, i32);
+/// The score of a node for one version of its row: 16 bytes, which a `RowKey` beside a score would exceed by half.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    slot: u32,
+    version: u64,
+    score: i32,
+}
+
+impl Given {
+    /// The score, if this is still the node's row.
+    fn to(&self, row: RowKey) -> Option<i32> {
+        (self.version == row.version).then_some(self.score)
+    }
+}
 
 impl BackendScores {
     /// The scores that a backend gave these nodes for this encoding of the pod.
-    pub(super) fn new(session: &Arc<Session>, pod: &Bytes, scores: impl Iterator<Item = Given>) -> Self {
-        Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.collect() }
+    pub(super) fn new(
+        session: &Arc<Session>,
+        pod: &Bytes,
+        scores: impl Iterator<Item = (RowKey, i32)>,
+    ) -> Self {
+        let given = |(row, score): (RowKey, i32)| Given { slot: row.slot, version: row.version, score };
+        Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
     /// Whether they are an answer of this backend, under this handshake, to the same encoding of the pod.
@@ -239,8 +256,8 @@ impl BackendScores {
         let mut ahead = self.given.iter();
         for row in rows {
             // The remaining nodes nearly always come in their earlier order.
-            match ahead.find(|(given, _)| given.slot == row.slot) {
-                Some((given, score)) => recalled.push((given == row).then_some(*score)),
+            match ahead.find(|given| given.slot == row.slot) {
+                Some(given) => recalled.push(given.to(*row)),
                 None => return self.recall_in_any_order(rows),
             }
         }
@@ -248,10 +265,8 @@ impl BackendScores {
     }
 
     fn recall_in_any_order(&self, rows: &[RowKey]) -> Vec<Option<i32>> {
-        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.0.slot, given)).collect();
-        let score =
-            |row: &RowKey| by_slot.get(&row.slot).filter(|(given, _)| given == row).map(|(_, score)| *score);
-        rows.iter().map(score).collect()
+        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
+        rows.iter().map(|row| by_slot.get(&row.slot)?.to(*row)).collect()
     }
 }
 
@@ -309,7 +324,7 @@ mod tests {
             asked in prop::sample::subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
         ) {
             let given: Vec<Given> =
-                (0..).zip(&slots[..given]).map(|(score, slot)| (row(*slot, 7), score)).collect();
+                (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
             let mut asked: Vec<RowKey> = asked
                 .into_iter()
                 .map(|place| slots[place])
@@ -319,8 +334,8 @@ mod tests {
                 asked.reverse();
             }
             let score = |row: &RowKey| {
-                let (_, score) = given.iter().find(|(given, _)| given.slot == row.slot)?;
-                (row.slot != changed).then_some(*score)
+                let given = given.iter().find(|given| given.slot == row.slot)?;
+                (row.slot != changed).then_some(given.score)
             };
             let expected: Vec<_> = asked.iter().map(score).collect();
             let scores = BackendScores { session: Weak::new(), pod: Bytes::new(), given };
@@ -332,7 +347,7 @@ mod tests {
     async fn scores_of_pods_that_never_come_to_prioritize_take_bounded_memory() {
         let kept = PrefetchedScores::new(Duration::from_secs(10));
         let scores = |bytes: usize| {
-            let given = vec![(row(0, 1), 0); bytes / size_of::<Given>()];
+            let given = vec![Given { slot: 0, version: 1, score: 0 }; bytes / size_of::<Given>()];
             vec![BackendScores { session: Weak::new(), pod: Bytes::new(), given }]
         };
         let is_kept = |pod: &str| !kept.take(pod).is_empty();
