@@ -13,14 +13,17 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, ReadsStatus, Status,
-        TableStatus, TimedMessage, VerbStatus,
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, MinuteStatus,
+        ReadsStatus, Status, TableStatus, TimedMessage, VerbStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::{BackendSettings, Choice, Mode, NodeSource},
     door::{Door, Served},
-    observe::{Health, Metrics, Observer, metrics::Source},
+    observe::{
+        Health, Metrics, Observer,
+        metrics::{MinuteSummary, RecentSummary, Source},
+    },
 };
 
 /// The gateway's status.
@@ -36,7 +39,8 @@ pub struct GatewayStatus {
 #[derive(Clone, Debug)]
 struct Loaded {
     since: Timestamp,
-    refused: Option<TimedMessage>,
+    /// The second value: whether a backend rejected it.
+    refused: Option<(TimedMessage, bool)>,
 }
 
 /// The sources of a [`GatewayStatus`] from the start.
@@ -80,9 +84,10 @@ impl GatewayStatus {
         *self.loaded.lock() = Loaded { since: Timestamp::now(), refused: None };
     }
 
-    /// Records that a change of the configuration was rejected.
-    pub fn refused(&self, why: String) {
-        self.loaded.lock().refused = Some(TimedMessage { time: Timestamp::now(), message: why });
+    /// Records that a change of the configuration was rejected, perhaps by a backend.
+    pub fn refused(&self, why: String, by_backend: bool) {
+        let message = TimedMessage { time: Timestamp::now(), message: why };
+        self.loaded.lock().refused = Some((message, by_backend));
     }
 
     /// Records that the configuration file matches the configuration in use again.
@@ -131,6 +136,7 @@ impl GatewayStatus {
     pub fn status(&self, observer: &Observer) -> Option<Status> {
         let served = self.door.get()?.served.load_full();
         let Loaded { since, refused } = self.loaded.lock().clone();
+        let (refused, refused_by_backend) = refused.unzip();
         let mut status = Status {
             api_version: API_VERSION.to_owned(),
             kind: "Status".to_owned(),
@@ -144,6 +150,7 @@ impl GatewayStatus {
                 digest: served.config.digest(),
                 loaded: since,
                 refused,
+                refused_by_backend: refused_by_backend.unwrap_or_default(),
             },
             verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
             backends: backends(&served, observer),
@@ -193,8 +200,8 @@ fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
         verb: verb.name().to_owned(),
         calls: metrics.calls(),
         failed: metrics.failures(),
-        median_seconds: seconds(recent.and_then(|recent| recent.median)),
-        p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
+        median_seconds: seconds(recent.as_ref().and_then(|recent| recent.median)),
+        p99_seconds: seconds(recent.as_ref().and_then(|recent| recent.p99)),
         last: metrics.last(),
     }
 }
@@ -245,8 +252,11 @@ fn backend_verb(
     info: Option<&Info>,
     observer: &Observer,
 ) -> BackendVerb {
-    let metrics = &observer.metrics.backend(settings.name.as_str()).verbs[verb];
+    let metrics = observer.metrics.backend(settings.name.as_str());
+    let rejects_all = (verb == Verb::Filter).then(|| metrics.rejecting.problem()).flatten();
+    let metrics = &metrics.verbs[verb];
     let recent = metrics.recent();
+    let recent = recent.as_ref();
     BackendVerb {
         verb: verb.backend_name().to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
@@ -255,11 +265,26 @@ fn backend_verb(
             .map(|(pods, nodes)| ReadsStatus { pods, nodes }),
         calls: metrics.calls(),
         failures: metrics.failures(),
-        failed_lately: recent.map_or(0, |recent| recent.failed),
+        failed_lately: recent.map_or(0, RecentSummary::failed),
         lately: recent.map_or(0, |recent| recent.calls),
+        failure_kinds: recent.map_or_else(Vec::new, failure_kinds),
+        last_failed: recent.is_some_and(|recent| recent.last_failed),
+        minute: recent.map_or_else(MinuteStatus::default, minute),
         median_seconds: seconds(recent.and_then(|recent| recent.median)),
         p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
         rejected_share: metrics.recent_rejected_share(),
+        rejects_all,
         last_failure: metrics.last_failure(),
     }
+}
+
+fn failure_kinds(recent: &RecentSummary) -> Vec<FailureCount> {
+    let count =
+        |(kind, calls): &(&'static str, u32)| FailureCount { kind: (*kind).to_owned(), calls: *calls };
+    recent.failures.iter().map(count).collect()
+}
+
+fn minute(recent: &RecentSummary) -> MinuteStatus {
+    let MinuteSummary { calls, failed, p99 } = recent.minute;
+    MinuteStatus { calls, failed, p99_seconds: seconds(p99) }
 }

@@ -57,6 +57,9 @@ pub struct ConfigurationStatus {
     /// The latest rejected change, unless a later one was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<TimedMessage>,
+    /// Whether it was a backend that rejected it, so that the gateway tries it again by itself.
+    #[serde(default)]
+    pub refused_by_backend: bool,
 }
 
 /// A failure of a backend in a verb, or a rejected change of the configuration.
@@ -164,6 +167,15 @@ pub struct BackendVerb {
     pub failed_lately: u32,
     /// The number of latest calls.
     pub lately: u32,
+    /// Those of the failures by kind, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failure_kinds: Vec<FailureCount>,
+    /// Whether the latest call failed.
+    #[serde(default)]
+    pub last_failed: bool,
+    /// Those of the latest calls that ended in the last minute.
+    #[serde(default)]
+    pub minute: MinuteStatus,
     /// The median duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_seconds: Option<f64>,
@@ -173,9 +185,45 @@ pub struct BackendVerb {
     /// The share of rejected nodes in the latest filter calls, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_share: Option<f64>,
+    /// Set while it rejects every node for every pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects_all: Option<RejectsAll>,
     /// The text of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<TimedMessage>,
+}
+
+/// The number of failures of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureCount {
+    /// The label `kind` of `extender_gateway_backend_failures_total`.
+    pub kind: String,
+    /// The number of calls.
+    pub calls: u32,
+}
+
+/// The calls that ended in the last minute, at most 256.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MinuteStatus {
+    /// The number of calls.
+    pub calls: u32,
+    /// The number of failed calls.
+    pub failed: u32,
+    /// The 99th percentile of their duration, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_seconds: Option<f64>,
+}
+
+/// The latest filter decisions of a backend, each of which rejected every node; with those from cached answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectsAll {
+    /// The first one.
+    pub since: Timestamp,
+    /// The number of decisions.
+    pub decisions: u64,
+    /// The number of pods that they are about, at most 1,000.
+    pub pods: u64,
 }
 
 /// What a verb of a backend is sent, in words.
@@ -213,6 +261,9 @@ pub struct Problem {
     pub about: String,
     /// What is wrong.
     pub what: String,
+    /// What it means for pods, if that is not clear from its subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impact: Option<String>,
     /// The remedy.
     pub remedy: String,
 }
@@ -224,4 +275,6 @@ pub enum Severity {
     Error,
     /// Something does not work as it is configured.
     Warning,
+    /// It is over; nothing has to be done.
+    Recent,
 }

@@ -11,6 +11,7 @@ mod backend;
 mod backends;
 mod page;
 mod process;
+mod rejecting;
 mod series;
 mod verb;
 
@@ -26,7 +27,7 @@ use prometheus_client::{
 pub use self::{
     backend::{BackendMetrics, BackendVerbMetrics},
     process::{ProcessMetrics, Source},
-    series::{RecentSummary, Trace},
+    series::{MinuteSummary, RecentSummary, Trace},
     verb::{InFlight, VerbMetrics},
 };
 use self::{backends::Backends, page::Page, verb::VerbSeries};

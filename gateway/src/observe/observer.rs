@@ -107,7 +107,7 @@ impl Observer {
         for part in &record.backends {
             // A backend that was removed in the meantime is not counted.
             if let Some(metrics) = self.metrics.known_backend(part.backend.name.as_str()) {
-                metrics.record(verb, (outcome, part), trace);
+                metrics.record(verb, (outcome, part), &record.pod, trace);
             }
         }
     }

@@ -144,7 +144,7 @@ impl Reload {
         match config {
             Ok(config) if config == self.config => self.unchanged(cause),
             Ok(config) => self.replace(config, cause).await,
-            Err(why) => self.refuse(&why),
+            Err(why) => self.refuse(&why, false),
         }
     }
 
@@ -165,7 +165,7 @@ impl Reload {
         }
         match self.assembly.serve(&config).await {
             Ok(served) => self.take(config, served),
-            Err(why) => self.refuse(&why),
+            Err(why) => self.refuse(&why, false),
         }
     }
 
@@ -174,7 +174,7 @@ impl Reload {
         self.seen.retry_at = Some(Instant::now() + RETRY);
         let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         if cause == ReloadCause::Hangup || self.refused.as_ref() != Some(&why) {
-            self.refuse(&why);
+            self.refuse(&why, true);
             self.refused = Some(why);
         }
     }
@@ -198,10 +198,10 @@ impl Reload {
         tracing::info!(file = %self.path.display(), "configuration reloaded");
     }
 
-    fn refuse(&mut self, why: &dyn Display) {
+    fn refuse(&mut self, why: &dyn Display, by_backend: bool) {
         self.refused = None;
         self.door.observer.metrics.reloaded("refused");
-        self.gateway_status.refused(why.to_string());
+        self.gateway_status.refused(why.to_string(), by_backend);
         tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
 

@@ -77,6 +77,24 @@ async fn the_second_pod_of_a_class_asks_nobody() {
 }
 
 #[tokio::test]
+async fn a_backend_that_rejects_everything_is_a_problem_although_it_is_not_called() {
+    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    let problem = || {
+        let problem = gateway.metrics.backend("only").rejecting.problem()?;
+        Some((problem.decisions, problem.pods))
+    };
+    for number in 1..10 {
+        filter(&gateway, number, &["a"]).await;
+    }
+    assert_eq!(problem(), None);
+    filter(&gateway, 1, &["a"]).await;
+    assert_eq!(problem(), Some((10, 9)));
+    assert_eq!(function.filtered(), [["a"]], "called once");
+    filter(&gateway, 1, &["a", "b"]).await;
+    assert_eq!(problem(), None, "it left a node");
+}
+
+#[tokio::test]
 async fn nodes_that_calls_bring_and_bare_names_are_remembered_too() {
     let facts = Function::start(pure(NodeView::Facts)).await;
     let names = Function::start(pure(NodeView::Name)).await;

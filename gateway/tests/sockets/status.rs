@@ -143,6 +143,11 @@ async fn a_gateway_says_how_it_and_its_backends_are() {
             ((0, 1), (1, 1))
         );
         let failure = score.last_failure.as_ref().unwrap();
+        assert_eq!((score.minute.calls, score.minute.failed, score.last_failed), (1, 1, true));
+        assert_eq!((score.failure_kinds[0].kind.as_str(), score.failure_kinds[0].calls), ("status", 1));
+        let problem = status.problems.iter().find(|problem| problem.about == "backend good").unwrap();
+        assert_eq!(problem.impact.as_deref(), Some("score Ignore: pods are placed without its scores"));
+        assert!(problem.what.contains("1 of the latest 1 calls to score failed (status 1)"), "{problem:?}");
         assert!(failure.message.contains("broken") && is_recent(failure.time, &status), "{failure:?}");
         assert_eq!(status.log.calls, 2);
     })

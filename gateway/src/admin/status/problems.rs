@@ -1,19 +1,21 @@
-//! Problems and their remedies.
+//! Problems, what they mean for pods, and their remedies.
+
+use std::time::Duration;
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
 
 use crate::{
     admin::status::GatewayStatus,
-    api::{BackendStatus, BackendVerb, Problem, Severity, Status},
+    api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, Status},
     cluster::SourceHealth,
     config::{BackendSettings, Config, Mode},
     observe::Observer,
 };
 
-/// A failure older than this no longer counts, in seconds.
+/// A failure older than this is not reported, in seconds.
 const MAX_FAILURE_AGE: i64 = 600;
-/// The minimum number of latest calls for a problem with calls.
+/// The minimum number of calls in a minute for a problem with their duration.
 const MIN_CALLS: u32 = 10;
 /// A decision log that covers less time than this is too small, in seconds.
 const MIN_LOG_AGE: i64 = 600;
@@ -47,7 +49,7 @@ pub(super) fn of(
 }
 
 fn problem(severity: Severity, about: &str, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem { severity, about: about.to_owned(), what: what.into(), remedy: remedy.into() }
+    Problem { severity, about: about.to_owned(), what: what.into(), impact: None, remedy: remedy.into() }
 }
 
 fn ready(status: &Status) -> Option<Problem> {
@@ -59,7 +61,11 @@ fn ready(status: &Status) -> Option<Problem> {
 fn refused(status: &Status) -> Option<Problem> {
     let refused = status.configuration.refused.as_ref()?;
     let what = format!("the changed file was rejected: {}", refused.message);
-    let remedy = "correct the file and check it with `extender-gateway check-config`";
+    let remedy = if status.configuration.refused_by_backend {
+        "correct the backend's args, or the backend; the gateway tries the file again every 10 s"
+    } else {
+        "correct the file and check it with `extender-gateway check-config`"
+    };
     Some(problem(Severity::Warning, "the configuration", what, remedy))
 }
 
@@ -128,12 +134,13 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         return problems;
     }
     if !backend.connected {
-        let worst =
-            backend.verbs.iter().map(|verb| severity(settings, Verb::named_by_backend(&verb.verb))).min();
-        let worst = worst.unwrap_or(Severity::Warning);
+        let verbs = || backend.verbs.iter().filter_map(|verb| Verb::named_by_backend(&verb.verb));
+        let worst = verbs().map(|verb| severity(settings, Some(verb))).min().unwrap_or(Severity::Warning);
+        let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
-        problems.push(problem(worst, &about, what, remedy));
+        let impact = (!impacts.is_empty()).then(|| impacts.join("; "));
+        problems.push(Problem { impact, ..problem(worst, &about, what, remedy) });
     }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
@@ -142,9 +149,26 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         problems.push(problem(Severity::Warning, &about, what, remedy));
     }
     for verb in &backend.verbs {
-        problems.extend(of_verb(&about, verb, settings));
+        problems.extend(of_verb(&about, (verb, backend.connected), settings));
     }
     problems
+}
+
+/// What it means for pods that a backend cannot be called for a verb.
+fn impact(settings: &BackendSettings, verb: Verb) -> String {
+    if settings.mode != Mode::Enforce {
+        return format!("no decision depends on its {}: it is in shadow mode", verb.backend_name());
+    }
+    let (policy, effect) = match (verb, settings.can_fail_calls(verb)) {
+        (Verb::Filter, true) => ("Fail", "no pod that it matches is scheduled"),
+        (Verb::Filter, false) => ("Ignore", "pods can be placed on nodes that it would reject"),
+        (Verb::Prioritize, _) => ("Ignore", "pods are placed without its scores"),
+        (Verb::Preempt, true) => ("Fail", "no pod that it matches preempts others"),
+        (Verb::Preempt, false) => ("Ignore", "pods preempt others without its veto"),
+        (Verb::Bind, true) => ("Fail", "no pod that it matches is bound"),
+        (Verb::Bind, false) => ("Next", "the next binder binds"),
+    };
+    format!("{} {policy}: {effect}", verb.backend_name())
 }
 
 /// The severity if a backend cannot be called for a verb: an error if this makes calls fail.
@@ -153,42 +177,92 @@ fn severity(settings: &BackendSettings, verb: Option<Verb>) -> Severity {
     if can_fail_calls && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
 }
 
-fn of_verb(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> Vec<Problem> {
+fn of_verb(about: &str, (verb, connected): (&BackendVerb, bool), settings: &BackendSettings) -> Vec<Problem> {
     let name = &verb.verb;
-    let known_verb = Verb::named_by_backend(name);
-    let timeout = known_verb.and_then(|verb| settings.timeouts()[verb]);
-    let worst = severity(settings, known_verb);
-    let mut problems = Vec::new();
-    if let Some(why) = &verb.unsuitable {
+    let Some(known_verb) = Verb::named_by_backend(name) else { return Vec::new() };
+    let impact = Some(impact(settings, known_verb));
+    let worst = severity(settings, Some(known_verb));
+    let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
-        problems.push(problem(worst, about, what, "correct its configuration or its handshake"));
+        problem(worst, about, what, "correct its configuration or its handshake")
+    });
+    // Without a connection all calls fail, and that is one problem.
+    let failing = failing(about, verb, worst).filter(|_| connected);
+    let slow = slow(about, verb, settings.timeouts()[known_verb]);
+    let with_impact = |problem: Problem| match problem.severity {
+        Severity::Recent => problem,
+        _ => Problem { impact: impact.clone(), ..problem },
+    };
+    let of_calls = unsuitable.into_iter().chain(failing).map(with_impact);
+    of_calls.chain(slow).chain(rejects_all(about, verb, settings)).collect()
+}
+
+/// Failed calls: a problem while calls fail, and history for ten minutes.
+fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> {
+    let BackendVerb { verb: name, failed_lately, lately, minute, .. } = verb;
+    let last = verb.last_failure.as_ref()?;
+    let age = seconds_since(last.time);
+    if age >= MAX_FAILURE_AGE || *failed_lately == 0 {
+        return None;
     }
-    let BackendVerb { failed_lately, lately, .. } = *verb;
-    let is_recent =
-        verb.last_failure.as_ref().is_some_and(|failure| seconds_since(failure.time) < MAX_FAILURE_AGE);
-    if is_recent && lately >= MIN_CALLS && failed_lately * 10 >= lately {
-        let what = format!("{failed_lately} of the latest {lately} calls to {name} failed");
-        let remedy = "see its log and the gateway's lines `backend call failed`; `mode: Disabled` removes it from decisions";
-        problems.push(problem(worst, about, what, remedy));
-    }
-    if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout)
-        && lately >= MIN_CALLS
-        && p99 > timeout.as_secs_f64() * 0.8
-    {
-        let what = format!(
-            "the 99th percentile of {name} is {:.0} ms, close to its timeout of {} ms",
-            p99 * 1e3,
-            timeout.as_millis()
-        );
-        problems.push(problem(Severity::Warning, about, what, "speed it up, or raise its timeout"));
-    }
-    if verb.rejected_share.is_some_and(|share| share >= 0.99) && lately >= MIN_CALLS {
-        let what = "it rejects nearly all nodes";
-        let remedy =
-            "check a pod with `extender-gateway explain`; `mode: Shadow` keeps it running without effect";
-        problems.push(problem(Severity::Warning, about, what, remedy));
-    }
-    problems
+    let kinds: Vec<_> =
+        verb.failure_kinds.iter().map(|count| format!("{} {}", count.kind, count.calls)).collect();
+    let kinds = kinds.join(", ");
+    let failed = format!("{failed_lately} of the latest {lately} calls to {name} failed");
+    let last = &last.message;
+    // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it.
+    let fails_now = if minute.calls == 0 {
+        verb.last_failed
+    } else {
+        minute.failed > 0 && minute.failed * 10 >= minute.calls
+    };
+    Some(if fails_now {
+        let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
+        problem(worst, about, what, remedy_of(verb))
+    } else {
+        let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
+        problem(Severity::Recent, about, what, "nothing: calls succeed again")
+    })
+}
+
+/// The remedy for the most frequent failures.
+fn remedy_of(verb: &BackendVerb) -> String {
+    let kind = verb.failure_kinds.first().map_or("", |count| count.kind.as_str());
+    let remedy = match kind {
+        "late" | "circuit_open" => "speed it up, or raise its timeout",
+        "unreachable" | "reset" => "check that it runs and is not restarted again and again",
+        "oversize" => "reduce the size of its answers, or raise its limit for requests",
+        "unsuitable" => "correct its configuration or its handshake",
+        _ => "see its log and the gateway's lines `backend call failed`",
+    };
+    format!("{remedy}; `mode: Disabled` removes it from decisions")
+}
+
+fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Problem> {
+    let (p99, timeout) = (verb.minute.p99_seconds?, timeout?);
+    let is_slow = verb.minute.calls >= MIN_CALLS && p99 > timeout.as_secs_f64() * 0.8;
+    let what = format!(
+        "the 99th percentile of {} is {:.0} ms in the last minute, close to its timeout of {} ms",
+        verb.verb,
+        p99 * 1e3,
+        timeout.as_millis()
+    );
+    is_slow.then(|| problem(Severity::Warning, about, what, "speed it up, or raise its timeout"))
+}
+
+fn rejects_all(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> Option<Problem> {
+    let RejectsAll { since, decisions, pods } = verb.rejects_all.as_ref()?;
+    let (severity, impact) = match settings.mode {
+        Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled"),
+        Mode::Shadow | Mode::Disabled => (Severity::Warning, "none: it is in shadow mode"),
+    };
+    let what = format!(
+        "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}",
+        since.strftime("%Y-%m-%d %H:%M:%S UTC")
+    );
+    let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \
+                  without effect";
+    Some(Problem { impact: Some(impact.to_owned()), ..problem(severity, about, what, remedy) })
 }
 
 #[cfg(test)]

@@ -28,19 +28,23 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
     for away in &report.away {
         writeln!(out, "ERROR    {} does not answer: {}", clean(&away.gateway), clean(&away.why))?;
     }
-    for (Problem { severity, about, what, remedy }, gateways) in &problems {
+    for (Problem { severity, about, what, impact, remedy }, gateways) in &problems {
         let severity = match severity {
             Severity::Error => "ERROR",
             Severity::Warning => "WARNING",
+            Severity::Recent => "RECENT",
         };
         let gateways = gateways.join(", ");
         writeln!(out, "{severity:<7}  {}: {}: {}", clean(&gateways), clean(about), clean(what))?;
-        writeln!(out, "         {}", clean(remedy))?;
+        for text in impact.iter().chain([remedy]) {
+            writeln!(out, "         {}", clean(text))?;
+        }
     }
     for difference in &report.differences {
         writeln!(out, "DIFFERS  {}", clean(difference))?;
     }
-    if problems.is_empty() && report.away.is_empty() && report.differences.is_empty() {
+    let is_over = |(problem, _): &(&Problem, Vec<&str>)| problem.severity == Severity::Recent;
+    if problems.iter().all(is_over) && report.away.is_empty() && report.differences.is_empty() {
         writeln!(out, "No problem.")?;
     }
     Ok(())

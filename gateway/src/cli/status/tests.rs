@@ -55,6 +55,7 @@ fn problems_are_said_once_and_the_worst_first() {
         severity,
         about: about.to_owned(),
         what: "is down".to_owned(),
+        impact: None,
         remedy: "start it".to_owned(),
     };
     let [mut first, mut second] = [status("gateway-1"), status("gateway-0")];

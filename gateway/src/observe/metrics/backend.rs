@@ -7,10 +7,13 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::series::{Durations, LabeledCounts, ReasonCounts, RecentSummary, Trace};
+use super::{
+    rejecting::Rejecting,
+    series::{Durations, LabeledCounts, ReasonCounts, RecentSummary, Trace},
+};
 use crate::{
     api::TimedMessage,
-    record::{Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, Rpc},
+    record::{Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, PodRef, Rpc},
 };
 
 /// The first and the last bucket separate "none" and "all" from almost none and almost all.
@@ -24,6 +27,8 @@ pub struct BackendMetrics {
     pub verbs: PerVerb<BackendVerbMetrics>,
     pub(super) rejected: ReasonCounts,
     pub(super) rejected_ratio: Histogram,
+    /// Filter decisions that rejected every node.
+    pub rejecting: Rejecting,
     pub(super) clamped: Counter,
     pub(super) table_misses: Counter,
 }
@@ -54,6 +59,7 @@ impl Default for BackendMetrics {
             verbs: PerVerb::default(),
             rejected: ReasonCounts::default(),
             rejected_ratio: Histogram::new(SHARES),
+            rejecting: Rejecting::default(),
             clamped: Counter::default(),
             table_misses: Counter::default(),
         }
@@ -61,11 +67,12 @@ impl Default for BackendMetrics {
 }
 
 impl BackendMetrics {
-    /// Records the backend's part in a call with this outcome.
+    /// Records the backend's part in a call about this pod with this outcome.
     pub(in crate::observe) fn record(
         &self,
         verb: Verb,
         (outcome, part): (&str, &BackendOutcome),
+        pod: &PodRef,
         trace: Option<Trace>,
     ) {
         let metrics = &self.verbs[verb];
@@ -84,6 +91,10 @@ impl BackendMetrics {
                 let last = part.attempts.last();
                 let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
                 self.rejected_share(verb, rejected, nodes as usize);
+                if verb == Verb::Filter && nodes > 0 {
+                    let rejected_all = rejected >= nodes as usize;
+                    self.rejecting.record(part.backend.name.as_str(), pod, rejected_all);
+                }
             }
             Outcome::Scored(_, clamped) => {
                 self.clamped.inc_by(*clamped as u64);
@@ -152,20 +163,20 @@ impl BackendVerbMetrics {
 
     /// Counts a call that succeeded.
     pub fn answered(&self, took: Duration, trace: Option<Trace>) {
-        self.duration.observe(took, false, trace);
+        self.duration.observe(took, None, trace);
     }
 
     /// Counts a call that failed after this time.
     pub fn failed(&self, failure: (FailureKind, Option<OnFailure>), took: Duration, trace: Option<Trace>) {
         self.failures.add(failure, 1);
-        self.duration.observe(took, true, trace);
+        self.duration.observe(took, Some(failure.0.as_str()), trace);
     }
 
     /// Counts a call that failed without being sent: there is no connection, or the backend does not serve the
     /// verb.
     pub fn not_sent(&self, failure: (FailureKind, Option<OnFailure>)) {
         self.failures.add(failure, 1);
-        self.duration.recent.record(None, true);
+        self.duration.recent.record(None, Some(failure.0.as_str()));
     }
 
     /// Counts the bytes of a call's messages.

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     collections::{BTreeMap, VecDeque},
     fmt::{self, Write as _},
     time::{Duration, SystemTime},
@@ -13,6 +14,7 @@ use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
     metrics::{counter::ConstCounter, exemplar::HistogramWithExemplars, histogram::exponential_buckets},
 };
+use tokio::time::Instant;
 
 /// The number of different reasons of a backend with their own series.
 const MAX_REASONS: usize = 20;
@@ -22,6 +24,8 @@ const MAX_REASON_BYTES: usize = 100;
 const OTHER: &str = "other";
 /// The number of calls in a [`RecentSummary`].
 const WINDOW: usize = 256;
+/// A call that ended less than this long ago says how things are now.
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Counts by a small number of label values, in the order of their first use. Only a new value allocates.
 #[derive(Debug)]
@@ -119,9 +123,9 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Records a call that was sent.
-    pub(super) fn observe(&self, took: Duration, failed: bool, trace: Option<Trace>) {
-        self.recent.record(Some(took), failed);
+    /// Records a call that was sent; `failure` is its cause.
+    pub(super) fn observe(&self, took: Duration, failure: Option<&'static str>, trace: Option<Trace>) {
+        self.recent.record(Some(took), failure);
         let exemplar = trace.map(|trace| [("trace_id", TraceId(trace))]);
         let time = exemplar.as_ref().map(|_| SystemTime::now());
         self.histogram.observe(took.as_secs_f64(), exemplar, time);
@@ -133,21 +137,51 @@ impl Durations {
     }
 }
 
-/// The latest 256 calls: the duration, if the call was sent, and whether it failed.
+/// The latest 256 calls.
 #[derive(Debug)]
-pub(super) struct RecentCalls(Mutex<VecDeque<(Option<Duration>, bool)>>);
+pub(super) struct RecentCalls(Mutex<VecDeque<RecentCall>>);
+
+#[derive(Debug, Clone, Copy)]
+struct RecentCall {
+    ended: Instant,
+    /// `None` if it was not sent.
+    took: Option<Duration>,
+    failure: Option<&'static str>,
+}
 
 /// Summary of the latest calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentSummary {
     /// The number of calls; at most 256.
     pub calls: u32,
-    /// The number of failed calls.
-    pub failed: u32,
     /// The median duration; `None` if no call was sent.
     pub median: Option<Duration>,
     /// The 99th percentile of the duration.
     pub p99: Option<Duration>,
+    /// The number of failed calls by cause, the most frequent first.
+    pub failures: Vec<(&'static str, u32)>,
+    /// Whether the latest call failed.
+    pub last_failed: bool,
+    /// Those that ended in the last minute.
+    pub minute: MinuteSummary,
+}
+
+/// Summary of those of the latest 256 calls that ended in the last minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinuteSummary {
+    /// The number of calls.
+    pub calls: u32,
+    /// The number of failed calls.
+    pub failed: u32,
+    /// The 99th percentile of the duration; `None` if no call was sent.
+    pub p99: Option<Duration>,
+}
+
+impl RecentSummary {
+    /// The number of failed calls.
+    pub fn failed(&self) -> u32 {
+        self.failures.iter().map(|(_, calls)| calls).sum()
+    }
 }
 
 impl Default for RecentCalls {
@@ -157,28 +191,57 @@ impl Default for RecentCalls {
 }
 
 impl RecentCalls {
-    /// Records a call; `took` is `None` if it failed before it was sent.
-    pub(super) fn record(&self, took: Option<Duration>, failed: bool) {
+    /// Records a call that ends now; `took` is `None` if it failed before it was sent. `failure` is its cause.
+    pub(super) fn record(&self, took: Option<Duration>, failure: Option<&'static str>) {
+        let call = RecentCall { ended: Instant::now(), took, failure };
         let mut calls = self.0.lock();
         if calls.len() >= WINDOW {
             calls.pop_front();
         }
-        calls.push_back((took, failed));
+        calls.push_back(call);
     }
 
     /// Their summary; `None` before the first one.
     pub(super) fn summary(&self) -> Option<RecentSummary> {
-        let calls = self.0.lock().clone();
-        let mut durations: Vec<Duration> = calls.iter().filter_map(|(took, _)| *took).collect();
-        durations.sort_unstable();
-        let count = |calls: usize| u32::try_from(calls).unwrap_or(u32::MAX);
-        (!calls.is_empty()).then(|| RecentSummary {
+        let calls: Vec<RecentCall> = self.0.lock().iter().copied().collect();
+        let last = calls.last()?;
+        let durations = sorted_durations(&calls);
+        let minute: Vec<RecentCall> =
+            calls.iter().copied().filter(|call| call.ended.elapsed() < MINUTE).collect();
+        Some(RecentSummary {
             calls: count(calls.len()),
-            failed: count(calls.iter().filter(|(_, failed)| *failed).count()),
             median: percentile(&durations, 50),
             p99: percentile(&durations, 99),
+            failures: failures(&calls),
+            last_failed: last.failure.is_some(),
+            minute: MinuteSummary {
+                calls: count(minute.len()),
+                failed: count(minute.iter().filter(|call| call.failure.is_some()).count()),
+                p99: percentile(&sorted_durations(&minute), 99),
+            },
         })
     }
+}
+
+fn count(calls: usize) -> u32 {
+    u32::try_from(calls).unwrap_or(u32::MAX)
+}
+
+fn sorted_durations(calls: &[RecentCall]) -> Vec<Duration> {
+    let mut durations: Vec<Duration> = calls.iter().filter_map(|call| call.took).collect();
+    durations.sort_unstable();
+    durations
+}
+
+/// The number of failed calls by cause, the most frequent first.
+fn failures(calls: &[RecentCall]) -> Vec<(&'static str, u32)> {
+    let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for cause in calls.iter().filter_map(|call| call.failure) {
+        *counts.entry(cause).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, calls)| Reverse(*calls));
+    counts
 }
 
 /// A percentile by the nearest rank.
@@ -190,6 +253,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tokio::time::advance;
 
     use super::*;
 
@@ -225,32 +289,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_latest_calls_are_summed_up() {
+    const fn millis(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_latest_calls_are_summed_up() {
         let recent = RecentCalls::default();
         assert_eq!(recent.summary(), None);
-        (1..=100).for_each(|number| recent.record(Some(Duration::from_micros(number)), false));
-        recent.record(Some(Duration::from_secs(5)), true);
-        recent.record(None, true);
-        let (median, p99) = (Some(Duration::from_micros(51)), Some(Duration::from_micros(100)));
-        assert_eq!(recent.summary(), Some(RecentSummary { calls: 102, failed: 2, median, p99 }));
+        recent.record(Some(millis(5_000)), Some("status"));
+        recent.record(None, Some("late"));
+        advance(MINUTE).await;
+        (1..=100).for_each(|number| recent.record(Some(millis(number)), None));
+        recent.record(None, Some("late"));
+        let expected = RecentSummary {
+            calls: 103,
+            median: Some(millis(51)),
+            p99: Some(millis(100)),
+            failures: vec![("late", 2), ("status", 1)],
+            last_failed: true,
+            minute: MinuteSummary { calls: 101, failed: 1, p99: Some(millis(99)) },
+        };
+        assert_eq!((recent.summary().unwrap().failed(), recent.summary()), (3, Some(expected.clone())));
+        advance(MINUTE).await;
+        let minute = MinuteSummary { calls: 0, failed: 0, p99: None };
+        assert_eq!(recent.summary(), Some(RecentSummary { minute, ..expected }), "the rest stays");
     }
 
-    #[test]
-    fn calls_that_were_not_sent_have_no_duration() {
+    #[tokio::test]
+    async fn calls_that_were_not_sent_have_no_duration() {
         let recent = RecentCalls::default();
-        recent.record(None, true);
-        let summary = RecentSummary { calls: 1, failed: 1, median: None, p99: None };
-        assert_eq!(recent.summary(), Some(summary));
+        recent.record(None, Some("unreachable"));
+        let summary = recent.summary().unwrap();
+        assert_eq!((summary.calls, summary.failed(), summary.median, summary.p99), (1, 1, None, None));
     }
 
-    #[test]
-    fn calls_before_the_latest_256_are_dropped() {
+    #[tokio::test]
+    async fn calls_before_the_latest_256_are_dropped() {
         let recent = RecentCalls::default();
-        (0..1_000).for_each(|_| recent.record(Some(Duration::MAX), true));
-        (0..256).for_each(|_| recent.record(Some(Duration::from_millis(3)), false));
-        let time = Some(Duration::from_millis(3));
-        let summary = RecentSummary { calls: 256, failed: 0, median: time, p99: time };
-        assert_eq!(recent.summary(), Some(summary));
+        (0..1_000).for_each(|_| recent.record(Some(Duration::MAX), Some("late")));
+        (0..256).for_each(|_| recent.record(Some(millis(3)), None));
+        let summary = recent.summary().unwrap();
+        assert_eq!((summary.calls, summary.failures, summary.last_failed), (256, Vec::new(), false));
+        assert_eq!((summary.median, summary.p99), (Some(millis(3)), Some(millis(3))));
     }
 }

@@ -116,7 +116,7 @@ fn a_verb_is_recorded_by_its_handle() {
     assert!(metrics.text().contains(&exemplar));
     let (recent, median) = (filter.recent().unwrap(), Some(Duration::from_micros(150)));
     assert_eq!((filter.calls(), filter.failures()), (2, 1));
-    assert_eq!((recent.calls, recent.failed, recent.median), (2, 1, median));
+    assert_eq!((recent.calls, recent.failed(), recent.median), (2, 1, median));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_backend_is_recorded_by_its_handle() {
         has(&metrics, line);
     }
     let recent = zones.recent().unwrap();
-    assert_eq!((zones.calls(), zones.failures(), recent.calls, recent.failed), (2, 2, 3, 2));
+    assert_eq!((zones.calls(), zones.failures(), recent.calls, recent.failed()), (2, 2, 3, 2));
     assert_eq!(zones.recent_rejected_share(), Some(0.25));
     assert_eq!(backend.verbs.prioritize.recent_rejected_share(), None);
 }

@@ -130,7 +130,7 @@ impl VerbMetrics {
     /// Counts a call that was answered: `ok`, or the kind of its error.
     pub fn answered(&self, outcome: &'static str, took: Duration, trace: Option<Trace>) {
         self.outcomes.add(outcome, 1);
-        self.duration.observe(took, outcome != OK, trace);
+        self.duration.observe(took, (outcome != OK).then_some(outcome), trace);
     }
 
     /// Records the number of nodes in a call, and how many were left or scored.

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
-        API_VERSION, ConfigurationStatus, Handshake, LastCall, LogState, TableStatus, TimedMessage,
-        VerbStatus,
+        API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LogState, MinuteStatus,
+        TableStatus, TimedMessage, VerbStatus,
     },
     cluster::table::NodeTable,
     config::NodeSource,
@@ -37,9 +37,13 @@ fn verb(name: &str) -> BackendVerb {
         failures: 1,
         failed_lately: 1,
         lately: 20,
+        failure_kinds: vec![FailureCount { kind: "late".to_owned(), calls: 1 }],
+        last_failed: false,
+        minute: MinuteStatus { calls: 10, failed: 0, p99_seconds: Some(0.15) },
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
+        rejects_all: None,
         last_failure: Some(failed(MAX_FAILURE_AGE + 5)),
     }
 }
@@ -85,6 +89,7 @@ fn good() -> Status {
             digest: String::new(),
             loaded,
             refused: None,
+            refused_by_backend: false,
         },
         verbs: vec![called],
         backends: vec![zones],
@@ -132,6 +137,16 @@ fn zones(scene: &mut Scene) -> &mut BackendStatus {
 
 fn filter(scene: &mut Scene) -> &mut BackendVerb {
     &mut zones(scene).verbs[0]
+}
+
+/// A failure a second ago, and the last minute.
+fn fail(verb: &mut BackendVerb, calls: u32, failures: u32) {
+    verb.last_failure = Some(failed(1));
+    verb.minute = MinuteStatus { calls, failed: failures, p99_seconds: None };
+}
+
+fn rejects_all() -> RejectsAll {
+    RejectsAll { since: Timestamp::from_second(1_795_302_000).unwrap(), decisions: 60, pods: 30 }
 }
 
 /// The change, its subject, the severity and the text.
@@ -188,7 +203,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 8] = [
+const BACKENDS: [(Change, &str, Severity, &str); 11] = [
     (
         |scene| {
             zones(scene).handshake = Some(Handshake {
@@ -229,22 +244,46 @@ const BACKENDS: [(Change, &str, Severity, &str); 8] = [
         "cannot serve filter: it wants facts",
     ),
     (
-        |scene| (filter(scene).failed_lately, filter(scene).last_failure) = (2, Some(failed(1))),
+        |scene| fail(filter(scene), 10, 1),
         "backend zones",
         Severity::Error,
-        "2 of the latest 20 calls to filter failed",
+        "1 of the latest 20 calls to filter failed (late 1); the last one # s ago: no answer",
     ),
     (
-        |scene| filter(scene).p99_seconds = Some(0.161),
+        |scene| fail(filter(scene), 11, 1),
         "backend zones",
-        Severity::Warning,
-        "the 99th percentile of filter is 161 ms, close to its timeout of 200 ms",
+        Severity::Recent,
+        "1 of the latest 20 calls to filter failed until # s ago (late 1); the last one: no answer",
     ),
     (
-        |scene| filter(scene).rejected_share = Some(1.0),
+        |scene| {
+            fail(filter(scene), 0, 0);
+            filter(scene).last_failed = true;
+        },
+        "backend zones",
+        Severity::Error,
+        "1 of the latest 20 calls to filter failed (late 1); the last one # s ago: no answer",
+    ),
+    (
+        |scene| filter(scene).minute.p99_seconds = Some(0.161),
         "backend zones",
         Severity::Warning,
-        "it rejects nearly all nodes",
+        "the 99th percentile of filter is 161 ms in the last minute, close to its timeout of 200 ms",
+    ),
+    (
+        |scene| filter(scene).rejects_all = Some(rejects_all()),
+        "backend zones",
+        Severity::Error,
+        "it rejected every node in its latest 60 decisions about 30 pods, since 2026-11-21 23:00:00 UTC",
+    ),
+    (
+        |scene| {
+            filter(scene).rejects_all = Some(rejects_all());
+            scene.config = samples::config(&BACKEND.replace("filter:", "mode: Shadow, filter:"));
+        },
+        "backend zones",
+        Severity::Warning,
+        "it rejected every node in its latest 60 decisions about 30 pods, since 2026-11-21 23:00:00 UTC",
     ),
 ];
 
@@ -301,10 +340,9 @@ fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
 fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
     let quiet: [Change; 7] = [
         |scene| {
-            let filter = filter(scene);
-            (filter.lately, filter.failed_lately, filter.p99_seconds) = (9, 9, Some(0.2));
+            filter(scene).minute = MinuteStatus { calls: 9, failed: 0, p99_seconds: Some(0.2) };
         },
-        |scene| filter(scene).p99_seconds = None,
+        |scene| filter(scene).last_failed = true,
         |scene| {
             zones(scene).connected = false;
             scene.config = samples::config(&BACKEND.replace("filter:", "mode: Disabled, filter:"));
@@ -325,7 +363,7 @@ fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
 fn the_worst_comes_first() {
     let mut scene = Scene::new();
     scene.status.verbs[0].calls = 0;
-    filter(&mut scene).rejected_share = Some(1.0);
+    filter(&mut scene).minute.p99_seconds = Some(0.2);
     zones(&mut scene).connected = false;
     let severities: Vec<Severity> = scene.problems().iter().map(|problem| problem.severity).collect();
     assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Warning]);

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus, TimedMessage, VerbStatus,
+        MinuteStatus, NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus, TimedMessage,
+        VerbStatus,
     },
     cli::{admin::Gathered, status::Report},
 };
@@ -28,6 +29,7 @@ pub(super) fn status(gateway: &str) -> Status {
         digest: "1f".to_owned(),
         loaded: at(-3600),
         refused: None,
+        refused_by_backend: false,
     };
     let table =
         |count| TableStatus { source: "Watch".into(), count, synced: true, silent_seconds: Some(0.2) };
@@ -108,9 +110,13 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
         failures: 3,
         failed_lately: 0,
         lately: 256,
+        failure_kinds: Vec::new(),
+        last_failed: false,
+        minute: MinuteStatus { calls: 12, failed: 0, p99_seconds: Some(0.002) },
         median_seconds: Some(0.0008),
         p99_seconds: Some(0.002),
         rejected_share,
+        rejects_all: None,
         last_failure: None,
     }
 }
@@ -133,15 +139,19 @@ pub(super) fn documented() -> Status {
         severity,
         about: about.into(),
         what: what.into(),
+        impact: None,
         remedy: remedy.into(),
     };
     status.problems = vec![
-        problem(
-            Severity::Error,
-            "backend quota",
-            "cannot connect to quota:9000: connection refused",
-            "start it, or correct its url or tls; `mode: Disabled` removes it from decisions",
-        ),
+        Problem {
+            impact: Some("filter Fail: no pod that it matches is scheduled".to_owned()),
+            ..problem(
+                Severity::Error,
+                "backend quota",
+                "cannot connect to quota:9000: connection refused",
+                "start it, or correct its url or tls; `mode: Disabled` removes it from decisions",
+            )
+        },
         problem(
             Severity::Warning,
             "the configuration",
