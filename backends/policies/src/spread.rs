@@ -1,4 +1,4 @@
-//! Limits how many pods that are alike may run in one rack, zone or other topology, or in the whole cluster, and
+//! Limits how many similar pods may run in one rack, zone or other topology, or in the whole cluster, and
 //! prefers nodes where fewer of them run: what kube-scheduler's plugin `PodTopologySpread` does with the constraints of
 //! a pod, set by the operator for all pods.
 //!

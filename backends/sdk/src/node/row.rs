@@ -23,7 +23,7 @@ pub(crate) enum Unreadable {
     /// They would take too much memory.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// They are in no order in which one could be looked up, or one is there twice.
+    /// They are not in the order that a look-up requires, or one occurs twice.
     #[error("pod_counts[{0}].counts is not in ascending order of namespace and value, each once")]
     Unordered(usize),
 }

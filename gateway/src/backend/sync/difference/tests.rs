@@ -37,7 +37,7 @@ fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<(Bytes, u64)>) -> Ve
     };
     let messages: Vec<_> = messages.into_iter().map(decode).collect();
     for message in &messages {
-        message.removed.iter().for_each(|id| drop(held.remove(id).expect("only what is there goes")));
+        message.removed.iter().for_each(|id| drop(held.remove(id).expect("only a known node is removed")));
         held.extend(message.upserts.iter().map(|TableEntry { id, row }| (*id, row.clone().unwrap())));
     }
     messages
