@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, MinuteStatus,
-        ReadsStatus, Status, TableStatus, TimedMessage, VerbStatus,
+        ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -39,8 +39,7 @@ pub struct GatewayStatus {
 #[derive(Clone, Debug)]
 struct Loaded {
     since: Timestamp,
-    /// The second value: whether a backend rejected it.
-    refused: Option<(TimedMessage, bool)>,
+    refused: Option<RejectedChange>,
 }
 
 /// The sources of a [`GatewayStatus`] from the start.
@@ -85,9 +84,8 @@ impl GatewayStatus {
     }
 
     /// Records that a change of the configuration was rejected, perhaps by a backend.
-    pub fn refused(&self, why: String, by_backend: bool) {
-        let message = TimedMessage { time: Timestamp::now(), message: why };
-        self.loaded.lock().refused = Some((message, by_backend));
+    pub fn refused(&self, message: String, by_backend: bool) {
+        self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, by_backend });
     }
 
     /// Records that the configuration file matches the configuration in use again.
@@ -136,7 +134,6 @@ impl GatewayStatus {
     pub fn status(&self, observer: &Observer) -> Option<Status> {
         let served = self.door.get()?.served.load_full();
         let Loaded { since, refused } = self.loaded.lock().clone();
-        let (refused, refused_by_backend) = refused.unzip();
         let mut status = Status {
             api_version: API_VERSION.to_owned(),
             kind: "Status".to_owned(),
@@ -150,7 +147,6 @@ impl GatewayStatus {
                 digest: served.config.digest(),
                 loaded: since,
                 refused,
-                refused_by_backend: refused_by_backend.unwrap_or_default(),
             },
             verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
             backends: backends(&served, observer),

@@ -56,13 +56,23 @@ pub struct ConfigurationStatus {
     pub loaded: Timestamp,
     /// The latest rejected change, unless a later one was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<TimedMessage>,
-    /// Whether it was a backend that rejected it, so that the gateway tries it again by itself.
-    #[serde(default)]
-    pub refused_by_backend: bool,
+    pub refused: Option<RejectedChange>,
 }
 
-/// A failure of a backend in a verb, or a rejected change of the configuration.
+/// A rejected change of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RejectedChange {
+    /// When it was rejected.
+    pub time: Timestamp,
+    /// Why.
+    pub message: String,
+    /// Whether a backend rejected it, so that the gateway tries it again by itself.
+    #[serde(default)]
+    pub by_backend: bool,
+}
+
+/// A failure of a backend in a verb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimedMessage {

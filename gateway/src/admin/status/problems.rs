@@ -61,8 +61,8 @@ fn ready(status: &Status) -> Option<Problem> {
 fn refused(status: &Status) -> Option<Problem> {
     let refused = status.configuration.refused.as_ref()?;
     let what = format!("the changed file was rejected: {}", refused.message);
-    let remedy = if status.configuration.refused_by_backend {
-        "correct the backend's args, or the backend; the gateway tries the file again every 10 s"
+    let remedy = if refused.by_backend {
+        "correct the backend's args, or the backend; the gateway tries the file again by itself"
     } else {
         "correct the file and check it with `extender-gateway check-config`"
     };
@@ -135,7 +135,7 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
     }
     if !backend.connected {
         let verbs = || backend.verbs.iter().filter_map(|verb| Verb::named_by_backend(&verb.verb));
-        let worst = verbs().map(|verb| severity(settings, Some(verb))).min().unwrap_or(Severity::Warning);
+        let worst = verbs().map(|verb| severity(settings, verb)).min().unwrap_or(Severity::Warning);
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
@@ -149,7 +149,7 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         problems.push(problem(Severity::Warning, &about, what, remedy));
     }
     for verb in &backend.verbs {
-        problems.extend(of_verb(&about, (verb, backend.connected), settings));
+        problems.extend(of_verb(&about, backend, verb, settings));
     }
     problems
 }
@@ -172,22 +172,30 @@ fn impact(settings: &BackendSettings, verb: Verb) -> String {
 }
 
 /// The severity if a backend cannot be called for a verb: an error if this makes calls fail.
-fn severity(settings: &BackendSettings, verb: Option<Verb>) -> Severity {
-    let can_fail_calls = verb.is_some_and(|verb| settings.can_fail_calls(verb));
-    if can_fail_calls && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
+fn severity(settings: &BackendSettings, verb: Verb) -> Severity {
+    if settings.can_fail_calls(verb) && settings.mode == Mode::Enforce {
+        Severity::Error
+    } else {
+        Severity::Warning
+    }
 }
 
-fn of_verb(about: &str, (verb, connected): (&BackendVerb, bool), settings: &BackendSettings) -> Vec<Problem> {
+fn of_verb(
+    about: &str,
+    backend: &BackendStatus,
+    verb: &BackendVerb,
+    settings: &BackendSettings,
+) -> Vec<Problem> {
     let name = &verb.verb;
     let Some(known_verb) = Verb::named_by_backend(name) else { return Vec::new() };
     let impact = Some(impact(settings, known_verb));
-    let worst = severity(settings, Some(known_verb));
+    let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
         problem(worst, about, what, "correct its configuration or its handshake")
     });
     // Without a connection all calls fail, and that is one problem.
-    let failing = failing(about, verb, worst).filter(|_| connected);
+    let failing = failing(about, verb, worst).filter(|_| backend.connected);
     let slow = slow(about, verb, settings.timeouts()[known_verb]);
     let with_impact = |problem: Problem| match problem.severity {
         Severity::Recent => problem,
@@ -211,11 +219,7 @@ fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> 
     let failed = format!("{failed_lately} of the latest {lately} calls to {name} failed");
     let last = &last.message;
     // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it.
-    let fails_now = if minute.calls == 0 {
-        verb.last_failed
-    } else {
-        minute.failed > 0 && minute.failed * 10 >= minute.calls
-    };
+    let fails_now = if minute.calls == 0 { verb.last_failed } else { minute.failed * 10 >= minute.calls };
     Some(if fails_now {
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
         problem(worst, about, what, remedy_of(verb))
@@ -253,8 +257,8 @@ fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Pr
 fn rejects_all(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> Option<Problem> {
     let RejectsAll { since, decisions, pods } = verb.rejects_all.as_ref()?;
     let (severity, impact) = match settings.mode {
-        Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled"),
-        Mode::Shadow | Mode::Disabled => (Severity::Warning, "none: it is in shadow mode"),
+        Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
+        Mode::Shadow | Mode::Disabled => (Severity::Warning, impact(settings, Verb::Filter)),
     };
     let what = format!(
         "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}",
@@ -262,7 +266,7 @@ fn rejects_all(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> O
     );
     let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \
                   without effect";
-    Some(Problem { impact: Some(impact.to_owned()), ..problem(severity, about, what, remedy) })
+    Some(Problem { impact: Some(impact), ..problem(severity, about, what, remedy) })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::Report;
 use crate::{
-    api::{Problem, Severity, TimedMessage},
+    api::{Problem, RejectedChange, Severity, TimedMessage},
     cli::output::Away,
 };
 
@@ -80,6 +80,27 @@ gateway-0 ";
 }
 
 #[test]
+fn what_is_over_is_shown_and_is_no_problem() {
+    let mut recovered = status("gateway-0");
+    recovered.problems = vec![Problem {
+        severity: Severity::Recent,
+        about: "backend zones".to_owned(),
+        what: "2 of the latest 20 calls to filter failed until 22 s ago (late 2)".to_owned(),
+        impact: None,
+        remedy: "nothing: calls succeed again".to_owned(),
+    }];
+    let report = report(vec![recovered]);
+    let expected = "\
+RECENT   gateway-0: backend zones: 2 of the latest 20 calls to filter failed until 22 s ago (late 2)
+         nothing: calls succeed again
+No problem.
+
+gateway-0 ";
+    assert!(text(&report).starts_with(expected), "{}", text(&report));
+    assert_eq!(report.errors(), 0);
+}
+
+#[test]
 fn replicas_that_differ() {
     let alike = report(vec![status("gateway-0"), status("gateway-1")]);
     assert_eq!(alike.differences, [""; 0]);
@@ -106,7 +127,8 @@ fn replicas_that_differ() {
 #[test]
 fn what_a_backend_suffers_from() {
     let mut ill = status("gateway-0");
-    ill.configuration.refused = Some(TimedMessage { time: at(-60), message: "line 3: no".into() });
+    ill.configuration.refused =
+        Some(RejectedChange { time: at(-60), message: "line 3: no".into(), by_backend: false });
     let zones = &mut ill.backends[0];
     zones.connected = false;
     zones.failure = Some("cannot connect".into());

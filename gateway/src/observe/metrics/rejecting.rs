@@ -20,8 +20,8 @@ const MAX_PODS: usize = 1_000;
 /// each waiting pod after 5 minutes at the latest.
 const MAX_AGE: i64 = 600;
 
-/// The latest filter decisions of a backend, as far as each of them rejected every node. Cached answers count as
-/// well: what matters is what becomes of pods.
+/// The latest filter decisions of a backend, as far as each of them rejected every node. Cached answers count
+/// as well: they decide in the same way.
 #[derive(Debug, Default)]
 pub struct Rejecting {
     series: Mutex<Option<Series>>,
@@ -51,6 +51,8 @@ impl Rejecting {
             return;
         }
         let now = Timestamp::now();
+        // A few pods a day that fit nowhere are no problem.
+        series.take_if(|series| !series.is_problem() && !series.is_current(now));
         let begun = || Series { since: now, last: now, decisions: 0, pods: BTreeSet::new() };
         let series = series.get_or_insert_with(begun);
         let was_problem = series.is_problem();
@@ -73,19 +75,20 @@ impl Rejecting {
     /// The decisions, if they are a problem now.
     pub fn problem(&self) -> Option<RejectsAll> {
         let series = self.series.lock();
-        let series = series.as_ref().filter(|series| series.is_problem())?;
-        let is_current = Timestamp::now().as_second() - series.last.as_second() < MAX_AGE;
-        is_current.then_some(RejectsAll {
-            since: series.since,
-            decisions: series.decisions,
-            pods: series.pods.len() as u64,
-        })
+        let now = Timestamp::now();
+        let Series { since, decisions, pods, .. } =
+            series.as_ref().filter(|series| series.is_problem() && series.is_current(now))?;
+        Some(RejectsAll { since: *since, decisions: *decisions, pods: pods.len() as u64 })
     }
 }
 
 impl Series {
     fn is_problem(&self) -> bool {
         self.decisions >= MIN_DECISIONS && self.pods.len() >= MIN_PODS
+    }
+
+    fn is_current(&self, now: Timestamp) -> bool {
+        now.as_second() - self.last.as_second() < MAX_AGE
     }
 }
 
@@ -133,9 +136,25 @@ mod tests {
         let rejecting = Rejecting::default();
         (0..2 * MAX_PODS).for_each(|number| rejecting.record("zones", &pod(number), true));
         assert_eq!(found(&rejecting), Some((2_000, 1_000)));
+        grow_old(&rejecting);
+        assert_eq!(found(&rejecting), None);
+        rejecting.record("zones", &pod(0), true);
+        assert_eq!(found(&rejecting), Some((2_001, 1_000)), "it has not ended meanwhile");
+    }
+
+    fn grow_old(rejecting: &Rejecting) {
         if let Some(series) = &mut *rejecting.series.lock() {
             series.last = Timestamp::from_second(Timestamp::now().as_second() - MAX_AGE).unwrap();
         }
-        assert_eq!(found(&rejecting), None);
+    }
+
+    #[tokio::test]
+    async fn rejections_that_are_far_apart_are_no_series() {
+        let rejecting = Rejecting::default();
+        for round in 0..5 {
+            (0..9).for_each(|number| rejecting.record("zones", &pod(number), true));
+            assert_eq!(found(&rejecting), None, "{round}");
+            grow_old(&rejecting);
+        }
     }
 }

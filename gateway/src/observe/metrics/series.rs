@@ -193,12 +193,12 @@ impl Default for RecentCalls {
 impl RecentCalls {
     /// Records a call that ends now; `took` is `None` if it failed before it was sent. `failure` is its cause.
     pub(super) fn record(&self, took: Option<Duration>, failure: Option<&'static str>) {
-        let call = RecentCall { ended: Instant::now(), took, failure };
         let mut calls = self.0.lock();
         if calls.len() >= WINDOW {
             calls.pop_front();
         }
-        calls.push_back(call);
+        // Under the lock, so that they are in this order.
+        calls.push_back(RecentCall { ended: Instant::now(), took, failure });
     }
 
     /// Their summary; `None` before the first one.
@@ -206,8 +206,7 @@ impl RecentCalls {
         let calls: Vec<RecentCall> = self.0.lock().iter().copied().collect();
         let last = calls.last()?;
         let durations = sorted_durations(&calls);
-        let minute: Vec<RecentCall> =
-            calls.iter().copied().filter(|call| call.ended.elapsed() < MINUTE).collect();
+        let minute = &calls[calls.partition_point(|call| call.ended.elapsed() >= MINUTE)..];
         Some(RecentSummary {
             calls: count(calls.len()),
             median: percentile(&durations, 50),
@@ -217,7 +216,7 @@ impl RecentCalls {
             minute: MinuteSummary {
                 calls: count(minute.len()),
                 failed: count(minute.iter().filter(|call| call.failure.is_some()).count()),
-                p99: percentile(&sorted_durations(&minute), 99),
+                p99: percentile(&sorted_durations(minute), 99),
             },
         })
     }

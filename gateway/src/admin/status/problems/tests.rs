@@ -6,7 +6,7 @@ use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
         API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LogState, MinuteStatus,
-        TableStatus, TimedMessage, VerbStatus,
+        RejectedChange, TableStatus, TimedMessage, VerbStatus,
     },
     cluster::table::NodeTable,
     config::NodeSource,
@@ -89,7 +89,6 @@ fn good() -> Status {
             digest: String::new(),
             loaded,
             refused: None,
-            refused_by_backend: false,
         },
         verbs: vec![called],
         backends: vec![zones],
@@ -145,6 +144,10 @@ fn fail(verb: &mut BackendVerb, calls: u32, failures: u32) {
     verb.minute = MinuteStatus { calls, failed: failures, p99_seconds: None };
 }
 
+fn rejected(by_backend: bool) -> RejectedChange {
+    RejectedChange { time: ago(1), message: "line 3: no".to_owned(), by_backend }
+}
+
 fn rejects_all() -> RejectsAll {
     RejectsAll { since: Timestamp::from_second(1_795_302_000).unwrap(), decisions: 60, pods: 30 }
 }
@@ -159,8 +162,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            let message = "line 3: no".to_owned();
-            scene.status.configuration.refused = Some(TimedMessage { time: ago(1), message });
+            scene.status.configuration.refused = Some(rejected(false));
         },
         "the configuration",
         Severity::Warning,
@@ -195,15 +197,15 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.status.configuration.refused = Some(TimedMessage { time: ago(1), message: String::new() });
+            scene.status.configuration.refused = Some(rejected(true));
         },
         "the configuration",
         Severity::Warning,
-        "the changed file was rejected: ",
+        "the changed file was rejected: line 3: no",
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 11] = [
+const BACKENDS: [(Change, &str, Severity, &str); 12] = [
     (
         |scene| {
             zones(scene).handshake = Some(Handshake {
@@ -228,6 +230,15 @@ const BACKENDS: [(Change, &str, Severity, &str); 11] = [
         "connection refused",
     ),
     (|scene| zones(scene).connected = false, "backend zones", Severity::Error, "no connection"),
+    (
+        |scene| {
+            fail(filter(scene), 10, 10);
+            zones(scene).connected = false;
+        },
+        "backend zones",
+        Severity::Error,
+        "no connection",
+    ),
     (
         |scene| {
             zones(scene).connected = false;
@@ -309,6 +320,58 @@ fn each_problem_has_its_sentence_and_a_remedy() {
     }
 }
 
+/// The only problem after this change.
+fn only(change: impl FnOnce(&mut Scene)) -> Problem {
+    let mut scene = Scene::new();
+    change(&mut scene);
+    let [problem] = <[Problem; 1]>::try_from(scene.problems()).unwrap();
+    problem
+}
+
+#[test]
+fn the_remedy_fits_the_cause() {
+    for (by_backend, remedy) in [(false, "check-config"), (true, "correct the backend's args")] {
+        let problem = only(|scene| scene.status.configuration.refused = Some(rejected(by_backend)));
+        assert!(problem.remedy.contains(remedy), "{problem:?}");
+    }
+    for (kind, remedy) in [
+        ("late", "raise its timeout"),
+        ("circuit_open", "raise its timeout"),
+        ("reset", "is not restarted"),
+        ("oversize", "reduce the size of its answers"),
+        ("status", "see its log"),
+    ] {
+        let problem = only(|scene| {
+            fail(filter(scene), 10, 10);
+            filter(scene).failure_kinds[0].kind = kind.to_owned();
+        });
+        assert!(problem.remedy.contains(remedy) && problem.what.contains(kind), "{problem:?}");
+    }
+}
+
+#[test]
+fn a_problem_says_what_it_means_for_pods() {
+    let impact = |settings: &str| {
+        let problem = only(|scene| {
+            scene.config = samples::config(&BACKEND.replace("filter: {}", settings));
+            fail(filter(scene), 10, 10);
+        });
+        problem.impact.unwrap()
+    };
+    assert_eq!(impact("filter: {}"), "filter Fail: no pod that it matches is scheduled");
+    assert_eq!(
+        impact("filter: {failurePolicy: Ignore}"),
+        "filter Ignore: pods can be placed on nodes that it would reject"
+    );
+    assert_eq!(impact("filter: {}, mode: Shadow"), "no decision depends on its filter: it is in shadow mode");
+    let down = only(|scene| zones(scene).connected = false);
+    let both =
+        "filter Fail: no pod that it matches is scheduled; score Ignore: pods are placed without its scores";
+    assert_eq!(down.impact.as_deref(), Some(both));
+    let over = only(|scene| fail(filter(scene), 11, 1));
+    assert_eq!((over.severity, over.impact), (Severity::Recent, None));
+}
+
 #[test]
 fn bind_calls_without_a_binder_are_an_error() {
     let ended = |outcome: &str| {
@@ -328,7 +391,7 @@ fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
     let how_bad = |verb: Verb, settings: &str| {
         let config =
             samples::config(&format!("{}binder: BuiltIn\n", BACKEND.replace("filter: {}", settings)));
-        severity(&config.backends[0], Some(verb))
+        severity(&config.backends[0], verb)
     };
     assert_eq!(how_bad(Verb::Bind, "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
     assert_eq!(how_bad(Verb::Bind, "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        MinuteStatus, NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus, TimedMessage,
-        VerbStatus,
+        MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status, TableStatus,
+        TimedMessage, VerbStatus,
     },
     cli::{admin::Gathered, status::Report},
 };
@@ -29,7 +29,6 @@ pub(super) fn status(gateway: &str) -> Status {
         digest: "1f".to_owned(),
         loaded: at(-3600),
         refused: None,
-        refused_by_backend: false,
     };
     let table =
         |count| TableStatus { source: "Watch".into(), count, synced: true, silent_seconds: Some(0.2) };
@@ -125,7 +124,8 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
 pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
-    status.configuration.refused = Some(TimedMessage { time: at(-300), message: message.into() });
+    status.configuration.refused =
+        Some(RejectedChange { time: at(-300), message: message.into(), by_backend: false });
     status.verbs.push(VerbStatus {
         failed: 0,
         calls: 0,
