@@ -91,6 +91,8 @@ settings! {
     exempt "exempt": Exempt, section;
     /// How reasons are reported to kube-scheduler.
     reasons "reasons": ReasonSettings, section;
+    /// Whether kube-scheduler is made to try pods again. Default None.
+    requeue "requeue": Requeueing, default(Requeueing::None);
     /// Which binder binds pods.
     binder "binder": Binder, default(Binder::None);
     /// The backends in the file's order, at least one.
@@ -186,6 +188,17 @@ choices! {
         BackOff = "BackOff",
         /// They are sent unchanged.
         AsGiven = "AsGiven",
+    }
+}
+
+choices! {
+    /// Whether kube-scheduler is made to try pods again that a backend rejected or failed, when this backend recovers
+    /// or changes.
+    pub enum Requeueing {
+        /// No: they wait for an event, five minutes at most.
+        None = "None",
+        /// By a condition in the status of each of these pods.
+        PodCondition = "PodCondition",
     }
 }
 
@@ -339,6 +352,7 @@ impl Config {
             pods: _,
             exempt: _,
             reasons: _,
+            requeue: _,
             binder,
             backends: _,
         } = self;

@@ -10,6 +10,7 @@ mod observer;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod traces;
+pub mod waiting;
 
 use std::time::SystemTime;
 
@@ -21,6 +22,7 @@ pub use log::RateLimitedLog;
 pub use metrics::Metrics;
 pub use observer::Observer;
 pub use traces::Tracer;
+pub use waiting::WaitingPods;
 
 use crate::{api::NodeForm, record::RequestedNodes, wire::Offer};
 

@@ -255,6 +255,19 @@ impl BackendOutcome {
         }
     }
 
+    /// Whether it gave no usable answer.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(_))
+    }
+
+    /// Whether it responded to a request.
+    pub fn has_responded(&self) -> bool {
+        let answered = |attempt: &BackendAttempt| {
+            !attempt.canceled && attempt.failure.is_none() && !attempt.rpcs.all().is_empty()
+        };
+        self.attempts.iter().any(answered)
+    }
+
     /// Its scores.
     pub fn ballot(&self) -> Option<&Ballot> {
         match &self.outcome {

@@ -9,6 +9,7 @@
 pub mod assembly;
 mod background;
 mod reload;
+mod requeue;
 mod telemetry;
 
 use std::{
@@ -124,6 +125,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         kubeconfig: config.cluster.kubeconfig.clone(),
         table: assembly.table(),
         pods: assembly.pod_feed(),
+        requeue: assembly.requeue(),
         listener: scraped,
         health: Arc::clone(&health),
         admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status)))),

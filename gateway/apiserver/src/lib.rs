@@ -6,12 +6,14 @@
 
 mod access;
 mod binding;
+mod condition;
 mod request;
 
 use std::error::Error;
 
 pub use access::{ClientTimeouts, ConnectError, check, client, config, connect};
 pub use binding::bind;
+pub use condition::{PodCondition, set_condition};
 pub use request::{RequestError, read, send};
 
 /// The most characters of an external text in an error.

@@ -3,6 +3,7 @@
 mod problems;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, MinuteStatus,
-        ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus,
+        ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -22,7 +23,8 @@ use crate::{
     door::{Door, Served},
     observe::{
         Health, Metrics, Observer,
-        metrics::{MinuteSummary, RecentSummary, Source},
+        metrics::{BackendState, MinuteSummary, RecentSummary, Source},
+        waiting::WaitingSummary,
     },
 };
 
@@ -104,6 +106,10 @@ impl GatewayStatus {
         register(&metrics.nodes_synced, |it| {
             Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced())))
         });
+        register(&metrics.nodes_watch_failing, |it| {
+            Some(is_failing(&it.sources.table.as_ref()?.source_health))
+        });
+        register(&metrics.pods_watch_failing, |it| it.pods().map(|pods| is_failing(&pods.source_health)));
         register(&metrics.nodes_silence, |it| silence(&it.sources.table.as_ref()?.source_health));
         register(&metrics.known_pods, |it| it.pods().map(|pods| float(pods.len())));
         register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
@@ -115,14 +121,31 @@ impl GatewayStatus {
             Some(it.loaded.lock().since.as_duration().as_secs_f64())
         });
         let status = Arc::downgrade(self);
-        metrics.connected.set(move || status.upgrade().map_or_else(Vec::new, |status| status.connected()));
+        metrics
+            .backends
+            .set(move || status.upgrade().map_or_else(Vec::new, |status| status.backend_states()));
     }
 
-    /// Each backend that is called, and whether its connection has a successful handshake.
-    fn connected(&self) -> Vec<(String, bool)> {
+    /// The state of each backend that is called, by its name.
+    fn backend_states(&self) -> Vec<(String, BackendState)> {
         let Some(door) = self.door.get() else { return Vec::new() };
-        let served = door.served.load_full();
-        served.decider.sessions().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
+        let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
+        let state = |(settings, session): (&BackendSettings, Result<Arc<Session>, _>)| {
+            let waiting = waiting.get(settings.name.as_str());
+            let state = BackendState {
+                connected: session.ok().map(|session| session.since.as_duration().as_secs_f64()),
+                waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
+                oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
+            };
+            (settings.name.to_string(), state)
+        };
+        served.decider.sessions().map(state).collect()
+    }
+
+    /// The pods that wait because of each backend.
+    fn waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
+        observer.waiting.refresh(&self.sources.pods);
+        observer.waiting.by_backend()
     }
 
     /// The pod table, once a watch has filled it.
@@ -149,7 +172,7 @@ impl GatewayStatus {
                 refused,
             },
             verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
-            backends: backends(&served, observer),
+            backends: backends(&served, observer, &self.waiting(observer)),
             nodes: self.nodes(),
             pods: self.pods().map(|pods| TableStatus {
                 source: "Watch".to_owned(),
@@ -157,6 +180,8 @@ impl GatewayStatus {
                 synced: true,
                 silent_seconds: silence(&pods.source_health),
             }),
+            requeue: served.config.requeue.word().to_owned(),
+            requeued_pods: observer.metrics.process().requeued_pods(),
             log: observer.decisions.state(),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
             problems: Vec::new(),
@@ -189,6 +214,10 @@ fn silence(source_health: &SourceHealth) -> Option<f64> {
     seconds(source_health.silence())
 }
 
+fn is_failing(source_health: &SourceHealth) -> f64 {
+    f64::from(u8::from(source_health.failing().is_some()))
+}
+
 fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
     let metrics = observer.metrics.verb(Some(verb));
     let recent = metrics.recent();
@@ -208,11 +237,23 @@ fn delivered(delivery: &extender_otlp::Delivery) -> String {
 }
 
 /// All configured backends, with those that are called first, in effective order.
-fn backends(served: &Served, observer: &Observer) -> Vec<BackendStatus> {
-    let called =
-        served.decider.sessions().map(|(settings, session)| backend(settings, Some(session), observer));
+fn backends(
+    served: &Served,
+    observer: &Observer,
+    waiting: &BTreeMap<String, WaitingSummary>,
+) -> Vec<BackendStatus> {
+    let status = |settings: &BackendSettings, session| BackendStatus {
+        waiting: waiting.get(settings.name.as_str()).map(waiting_status),
+        ..backend(settings, session, observer)
+    };
+    let called = served.decider.sessions().map(|(settings, session)| status(settings, Some(session)));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
-    called.chain(disabled.map(|settings| backend(settings, None, observer))).collect()
+    called.chain(disabled.map(|settings| status(settings, None))).collect()
+}
+
+fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
+    let WaitingSummary { pods, oldest, untried, changed } = *summary;
+    WaitingStatus { pods, oldest_seconds: oldest.as_secs_f64(), untried, changed_seconds: seconds(changed) }
 }
 
 fn backend(
@@ -230,6 +271,9 @@ fn backend(
         url: settings.url.to_string(),
         mode: settings.mode.word().to_owned(),
         connected: session.is_some(),
+        connected_since: session.as_ref().map(|session| session.since),
+        outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
+        waiting: None,
         failure,
         handshake: info.map(|info| Handshake {
             name: info.name.clone(),

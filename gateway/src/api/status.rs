@@ -32,6 +32,13 @@ pub struct Status {
     /// The pod table; `None` if pods are not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<TableStatus>,
+    /// Whether kube-scheduler is made to try pods again when their backend recovers or changes: `None` or
+    /// `PodCondition`.
+    #[serde(default)]
+    pub requeue: String,
+    /// The number of pods that were updated for this since the start.
+    #[serde(default)]
+    pub requeued_pods: u64,
     /// The decision log.
     pub log: LogState,
     /// Delivery of spans as a text; `None` if tracing is disabled.
@@ -133,11 +140,35 @@ pub struct BackendStatus {
     /// Why it is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Since when it is connected without an outage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_since: Option<Timestamp>,
+    /// How often the connection was lost, or could not be made at first.
+    #[serde(default)]
+    pub outages: u64,
     /// What it reported in the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Handshake>,
+    /// The pods that wait because of it; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<WaitingStatus>,
     /// Its configured verbs.
     pub verbs: Vec<BackendVerb>,
+}
+
+/// The pods that wait because a backend rejected or failed them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingStatus {
+    /// Their number, at most 20,000.
+    pub pods: u32,
+    /// How long the oldest one has waited, in seconds.
+    pub oldest_seconds: f64,
+    /// The number of those that kube-scheduler last tried before the backend recovered or changed.
+    pub untried: u32,
+    /// How long ago that was, in seconds; `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_seconds: Option<f64>,
 }
 
 /// What a backend reports in the handshake.

@@ -7,9 +7,13 @@ use tokio::task::{JoinError, JoinSet};
 use super::{
     Backend,
     info::ClusterTables,
-    session::{self, SessionHandle, SessionTask},
+    session::{self, SessionHandle, SessionReports, SessionTask},
 };
-use crate::{cadences::Cadences, config, observe::Metrics};
+use crate::{
+    cadences::Cadences,
+    config,
+    observe::{Metrics, Observer, WaitingPods},
+};
 
 /// Creates the backends of each configuration. A connection is reused from the previous configuration if nothing
 /// that it depends on has changed, and ends when no configuration and no call uses it.
@@ -17,6 +21,7 @@ use crate::{cadences::Cadences, config, observe::Metrics};
 pub struct Connections {
     gateway: Arc<str>,
     metrics: Arc<Metrics>,
+    waiting: Arc<WaitingPods>,
     cadences: Cadences,
     live: Vec<Live>,
     tasks: JoinSet<()>,
@@ -33,8 +38,9 @@ struct Live {
 
 impl Connections {
     /// No connections yet. `gateway` is the name of this replica.
-    pub fn new(gateway: Arc<str>, metrics: Arc<Metrics>, cadences: Cadences) -> Self {
-        Self { gateway, metrics, cadences, live: Vec::new(), tasks: JoinSet::new() }
+    pub fn new(gateway: Arc<str>, observer: &Observer, cadences: Cadences) -> Self {
+        let (metrics, waiting) = (Arc::clone(&observer.metrics), Arc::clone(&observer.waiting));
+        Self { gateway, metrics, waiting, cadences, live: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// A backend with its current settings, and the tables that its requests are built from.
@@ -48,12 +54,16 @@ impl Connections {
         *longest_timeout = settings.longest_timeout().max(*longest_timeout);
         drop(longest_timeout);
         // Its series are shown from now on.
-        self.metrics.backend(settings.name.as_str());
+        self.metrics.backend(settings.name.as_str()).configure(settings);
         Arc::new(Backend::new(settings, &self.metrics, connection))
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
-        let (publisher, handle) = session::channel();
+        let (publisher, handle) = session::channel(SessionReports {
+            backend: settings.name.clone(),
+            metrics: Arc::clone(&self.metrics),
+            waiting: Arc::clone(&self.waiting),
+        });
         let task = SessionTask {
             settings: settings.clone(),
             tables: known.clone(),
@@ -91,8 +101,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_is_reused_has_the_longest_timeout_of_its_configurations() {
-        let metrics = Arc::new(Metrics::new());
-        let mut connections = Connections::new("test".into(), metrics, Cadences::default());
+        let observer = Observer::new(Arc::new(Metrics::new()), 0);
+        let mut connections = Connections::new("test".into(), &observer, Cadences::default());
         let (source, offered) = (config::NodeSource::NamesOnly, Arc::new(NodeTable::of_calls()));
         let tables = ClusterTables { source, table: None, offered, pods: None };
         let mut first: Option<Arc<Backend>> = None;

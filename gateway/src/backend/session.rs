@@ -16,6 +16,7 @@ use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use h2::client::SendRequest;
 use http::Uri;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -26,7 +27,11 @@ use super::{
     info::{API_VERSION, Info, NODE_TABLE_SERVICE},
     remote_table::RemoteTables,
 };
-use crate::{config, contract::question::RequestHead};
+use crate::{
+    config,
+    contract::question::RequestHead,
+    observe::{Metrics, WaitingPods, waiting::PolicyChange},
+};
 
 /// A connection and the result of its latest handshake.
 #[derive(Debug)]
@@ -39,6 +44,8 @@ pub struct Session {
     pub cache: AnswerCache,
     /// The nodes that it holds.
     pub tables: RemoteTables,
+    /// Since when there is a session, without an outage.
+    pub since: Timestamp,
     /// Whether a later handshake requests something else and is not used yet.
     outdated: AtomicBool,
 }
@@ -155,9 +162,40 @@ pub(super) struct SessionHandle {
     pub(super) may_count_pods: Arc<AtomicBool>,
 }
 
+/// Where outages and changes of a backend are reported.
+#[derive(Debug)]
+pub(super) struct SessionReports {
+    pub(super) backend: config::BackendName,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) waiting: Arc<WaitingPods>,
+}
+
+impl SessionReports {
+    /// Reports the change from one state to the next one.
+    fn report(&self, before: &SessionState, now: &Result<Session, BackendFailure>) {
+        let backend = self.backend.as_str();
+        match (before, now) {
+            (None | Some(Ok(_)), Err(_)) => {
+                if let Some(metrics) = self.metrics.known_backend(backend) {
+                    metrics.outages.inc();
+                }
+            }
+            (Some(Err(_)), Ok(_)) => self.waiting.changed(backend, PolicyChange::Recovered),
+            (Some(Ok(before)), Ok(now)) => {
+                let policy = |info: &Info| (info.version.clone(), info.revision.clone());
+                if policy(&before.info) != policy(&now.info) {
+                    self.waiting.changed(backend, PolicyChange::Revision);
+                }
+            }
+            (None, Ok(_)) | (Some(Err(_)), Err(_)) => {}
+        }
+    }
+}
+
 /// A connection as its task sees it.
 #[derive(Debug)]
 pub(super) struct SessionPublisher {
+    reports: SessionReports,
     state: watch::Sender<SessionState>,
     recheck: Arc<Notify>,
     longest_timeout: Arc<Mutex<Duration>>,
@@ -170,6 +208,7 @@ impl SessionPublisher {
             let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
             self.may_count_pods.store(counts, Ordering::Relaxed);
         }
+        self.reports.report(&self.state.borrow(), &state);
         self.state.send_replace(Some(state.map(Arc::new)));
     }
 
@@ -180,7 +219,7 @@ impl SessionPublisher {
 }
 
 /// Both ends of a new connection.
-pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
+pub(super) fn channel(reports: SessionReports) -> (SessionPublisher, SessionHandle) {
     let (publish, state) = watch::channel(None);
     let may_count_pods = Arc::new(AtomicBool::new(true));
     let handle = SessionHandle {
@@ -190,7 +229,7 @@ pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
         may_count_pods: Arc::clone(&may_count_pods),
     };
     let (recheck, longest_timeout) = (Arc::clone(&handle.recheck), Arc::clone(&handle.longest_timeout));
-    (SessionPublisher { state: publish, recheck, longest_timeout, may_count_pods }, handle)
+    (SessionPublisher { reports, state: publish, recheck, longest_timeout, may_count_pods }, handle)
 }
 
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation

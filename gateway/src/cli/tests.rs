@@ -180,6 +180,7 @@ reasons:
   prefix: Backend
   changing: Held
   repeated: BackOff
+requeue: None
 binder: None
 backends:  # in effective order
 - name: racks

@@ -68,6 +68,7 @@ fn the_least_configuration_has_the_documented_defaults() {
             changing: ChangingReasons::Held,
             repeated: RepeatedRefusals::BackOff,
         },
+        requeue: Requeueing::None,
         binder: Binder::None,
         backends: vec![BackendSettings {
             name: BackendName::new("a").unwrap(),

@@ -6,7 +6,7 @@ use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::{
     BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, FailurePolicy, Mode,
-    NodeSource, PodSource,
+    NodeSource, PodSource, Requeueing,
 };
 
 /// A namespace that is exempt by default in every cluster.
@@ -50,7 +50,8 @@ fn no_backend_enforces(config: &Config) -> Option<String> {
 
 fn unused_kubeconfig(config: &Config) -> Option<String> {
     let watches = config.nodes == NodeSource::Watch || config.pod_source() == PodSource::Watch;
-    let unused = config.cluster.kubeconfig.is_some() && !watches && config.binder == Binder::None;
+    let writes = config.binder != Binder::None || config.requeue != Requeueing::None;
+    let unused = config.cluster.kubeconfig.is_some() && !watches && !writes;
     let advice = "remove it, or set nodes.source or pods.source to Watch";
     unused.then(|| warning("cluster.kubeconfig", "is not used: nothing needs the apiserver", advice))
 }

@@ -9,6 +9,7 @@
 
 mod backend;
 mod backends;
+mod os;
 mod page;
 mod process;
 mod rejecting;
@@ -26,7 +27,7 @@ use prometheus_client::{
 
 pub use self::{
     backend::{BackendMetrics, BackendVerbMetrics},
-    process::{ProcessMetrics, Source},
+    process::{BackendState, ProcessMetrics, Source},
     series::{MinuteSummary, RecentSummary, Trace},
     verb::{InFlight, VerbMetrics},
 };
@@ -55,7 +56,8 @@ impl Collector for Families {
         let page = &mut Page(encoder);
         self.verbs.write(page)?;
         self.backends.write(page)?;
-        self.process.write(page)
+        self.process.write(page)?;
+        os::write(page)
     }
 }
 

@@ -11,7 +11,7 @@ use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{DecisionLog, Metrics, Tracer, debug::DebugTables, metrics::Trace};
+use super::{DecisionLog, Metrics, Tracer, WaitingPods, debug::DebugTables, metrics::Trace};
 use crate::record::{CallRecord, HttpCall};
 
 /// The destinations of call records.
@@ -21,6 +21,8 @@ pub struct Observer {
     pub metrics: Arc<Metrics>,
     /// The decision log.
     pub decisions: DecisionLog,
+    /// The pods that wait because of a backend.
+    pub waiting: Arc<WaitingPods>,
     /// Creates spans; `None` if tracing is disabled.
     pub tracer: Option<Tracer>,
     /// The tables of scores and rejections in the log.
@@ -36,6 +38,7 @@ impl Observer {
         Self {
             metrics,
             decisions: DecisionLog::new(log_bytes, evicted),
+            waiting: Arc::default(),
             tracer: None,
             debug: DebugTables::default(),
             tasks: TaskTracker::new(),
@@ -90,6 +93,7 @@ impl Observer {
         self.metrics.verb(http_call.verb).record(http_call, trace);
         let (Some(record), Some(verb)) = (&http_call.record, http_call.verb) else { return };
         self.count_backends((verb, http_call.outcome), record, trace);
+        self.waiting.record(verb, http_call.outcome, record);
         self.debug.log(verb, record);
         self.decisions.put(verb, record, Some(http_call));
     }

@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use extender_apiserver::ConnectError;
 use tokio::{sync::watch, task::JoinError, time::timeout};
 
-use super::background::PodFeed;
+use super::{background::PodFeed, requeue::Requeue};
 use crate::{
     backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
-    config::{Binder, Config, Mode, NodeSource, PodSource},
+    config::{Binder, Config, Mode, NodeSource, PodSource, Requeueing},
     decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,
     observe::Observer,
@@ -28,6 +28,8 @@ pub struct Assembly {
     pods: Arc<PodTable>,
     /// Whether pods are watched.
     pods_wanted: watch::Sender<bool>,
+    /// Whether kube-scheduler is made to try pods again.
+    requeue_wanted: watch::Sender<bool>,
     connections: Connections,
     /// The exempt namespaces if the configuration does not set them.
     exempt: BTreeSet<String>,
@@ -55,10 +57,11 @@ impl Assembly {
         let tables = ClusterTables { source: config.nodes.clone(), table, offered, pods: None };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
-            connections: Connections::new(gateway, Arc::clone(&observer.metrics), cadences),
+            connections: Connections::new(gateway, &observer, cadences),
             tables,
             pods: Arc::default(),
             pods_wanted,
+            requeue_wanted: watch::Sender::new(false),
             exempt,
             pacing: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
@@ -94,17 +97,27 @@ impl Assembly {
         PodFeed { table: self.pod_table(), nodes, wanted: self.pods_wanted.subscribe() }
     }
 
+    /// The task that makes kube-scheduler try pods again, to be run on any thread.
+    pub fn requeue(&self) -> Requeue {
+        Requeue {
+            observer: Arc::clone(&self.observer),
+            pods: self.pod_table(),
+            wanted: self.requeue_wanted.subscribe(),
+        }
+    }
+
     /// The state that answers calls under this configuration. Waits, for a limited time, until a connection to each
     /// backend was attempted.
     ///
     /// # Errors
-    /// No apiserver is found for a binder or for a watch of pods that is not running yet.
+    /// No apiserver is found for a binder, for `requeue`, or for a watch of pods that is not running yet.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
         for warning in config.warnings() {
             tracing::warn!("configuration: {warning}");
         }
         let binders = self.binders(config).await?;
         let pods = self.pods_for(config).await?;
+        self.follow_requeue(config).await?;
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
         let tables = ClusterTables { pods, ..self.tables.clone() };
@@ -156,6 +169,17 @@ impl Assembly {
             listed("pods", self.pods.synced()).await;
         }
         Ok(self.pods())
+    }
+
+    /// Starts or stops the task that makes kube-scheduler try pods again.
+    async fn follow_requeue(&mut self, config: &Config) -> Result<(), ConnectError> {
+        let wanted = config.requeue == Requeueing::PodCondition;
+        if wanted {
+            // Checked here, because without an apiserver the task would end the process.
+            self.apiserver(config).await?;
+        }
+        self.requeue_wanted.send_replace(wanted);
+        Ok(())
     }
 
     /// The apiserver of the kubeconfig; its connections outlive a configuration.

@@ -17,7 +17,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::telemetry;
+use super::{requeue::Requeue, telemetry};
 use crate::{
     admin::{self, AdminState},
     cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch},
@@ -37,6 +37,8 @@ pub(super) struct Background {
     /// The node table, filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
     pub(super) pods: PodFeed,
+    /// Makes kube-scheduler try pods again.
+    pub(super) requeue: Requeue,
     /// The metrics address.
     pub(super) listener: Bound,
     pub(super) health: Arc<Health>,
@@ -73,7 +75,7 @@ impl Background {
         let routes = health::routes(Arc::clone(metrics), self.health);
         let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(metrics)));
         let administered = pages(admin, Address::Admin, (admin::routes(state), Arc::clone(metrics)));
-        // One for nodes and pods: each may run a program for its credentials.
+        // One for all: each may run a program for its credentials.
         let client = OnceCell::new();
         let connect = async || {
             let connected =
@@ -85,6 +87,7 @@ impl Background {
             never = telemetry::count(&observer) => match never {},
             failure = feed_nodes(self.source, self.table, &connect) => failure,
             failure = self.pods.run(&connect) => failure,
+            failure = self.requeue.run(&connect) => failure,
             error = served => format!("metrics server stopped: {error}"),
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     backend::handshake::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
+    observe::{WaitingPods, waiting::PolicyChange},
     scheduler_config::{Entries, entries},
 };
 
@@ -192,6 +193,7 @@ impl Reload {
         self.door.served.store(Arc::new(served));
         telemetry::apply(&self.door.observer, self.sampler, &config, &self.config);
         self.gateway_status.loaded();
+        report_changes(&self.door.observer.waiting, &self.config, &config);
         self.config = config;
         self.refused = None;
         self.door.observer.metrics.reloaded("ok");
@@ -213,6 +215,18 @@ impl Reload {
         }
         let fields = fixed.join(", ");
         Err(format!("{fields} cannot change while the gateway runs; restart it, or undo the change"))
+    }
+}
+
+/// Reports which backends may decide differently about waiting pods under the new configuration.
+fn report_changes(waiting: &WaitingPods, before: &Config, now: &Config) {
+    let without_backends = |config: &Config| Config { backends: Vec::new(), ..config.clone() };
+    if without_backends(before) != without_backends(now) {
+        waiting.all_changed();
+        return;
+    }
+    for backend in before.backends.iter().filter(|backend| !now.backends.contains(backend)) {
+        waiting.changed(backend.name.as_str(), PolicyChange::Configuration);
     }
 }
 

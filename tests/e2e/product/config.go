@@ -3,6 +3,7 @@ package product
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"sigs.k8s.io/yaml"
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Pods is nil for the gateway's default.
 	Pods    *Pods   `json:"pods,omitempty"`
 	Reasons Reasons `json:"reasons"`
+	// Requeue is "PodCondition", or "" for the gateway's default: kube-scheduler is not made to try pods again.
+	Requeue string `json:"requeue,omitempty"`
 	// Binder is "BuiltIn", the name of a backend that is called first, or "" for none.
 	Binder   string    `json:"binder,omitempty"`
 	Backends []Backend `json:"backends"`
@@ -81,6 +84,8 @@ type Cluster struct {
 type Backend struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
+	// Mode is "Shadow" or "Disabled", or "" for the gateway's default: its answers count.
+	Mode string `json:"mode,omitempty"`
 	// PureAnswers is "AskedEachTime", or "" for the gateway's default.
 	PureAnswers string `json:"pureAnswers,omitempty"`
 	// Args are the backend's own.
@@ -146,6 +151,15 @@ func NewConfig(cluster *controlplane.Cluster, mode controlplane.NodeMode, backen
 		config.Cluster = Cluster{Kubeconfig: cluster.Kubeconfig}
 	}
 	return config
+}
+
+// Replace puts the configuration in the place of the file at path.
+func (c Config) Replace(path string) error {
+	next, err := c.write(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
 
 // write puts the configuration into a new file below dir and returns its path.

@@ -17,12 +17,19 @@ func StartGateway(ctx context.Context, dir string, config Config) (*process.Serv
 
 // StartGatewayAt is StartGateway with the binary at this path, which may be of another version.
 func StartGatewayAt(ctx context.Context, path, dir string, config Config) (*process.Server, error) {
-	file, err := config.write(dir)
+	server, _, err := StartGatewayOfFile(ctx, path, dir, config)
+	return server, err
+}
+
+// StartGatewayOfFile is StartGatewayAt and also returns the file of the configuration, which the gateway follows.
+func StartGatewayOfFile(ctx context.Context, path, dir string, config Config) (server *process.Server, file string, err error) {
+	file, err = config.write(dir)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	program := process.Program{Name: Gateway, Dir: dir, Path: path, Args: []string{"serve", "--config", file}}
-	return process.Serve(ctx, program, "extender listening on")
+	server, err = process.Serve(ctx, program, "extender listening on")
+	return server, file, err
 }
 
 // StartLabelRules runs the label-rules policy of the given name at the address; port 0 takes any free one.

@@ -9,7 +9,7 @@ use crate::{
     admin::status::GatewayStatus,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, Status},
     cluster::SourceHealth,
-    config::{BackendSettings, Config, Mode},
+    config::{BackendSettings, Config, Mode, Requeueing},
     observe::Observer,
 };
 
@@ -34,6 +34,7 @@ pub(super) fn of(
         refused(status),
         nodes(status, gateway_status),
         failing_watch("pods", &gateway_status.sources.pods.source_health),
+        requeueing(config, observer),
         never_called(status),
         no_binder(status),
         log(status),
@@ -43,6 +44,7 @@ pub(super) fn of(
     for backend in &status.backends {
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
+        problems.extend(untried(backend, config));
     }
     problems.sort_by_key(|problem| problem.severity);
     problems
@@ -83,6 +85,62 @@ fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem>
     let remedy =
         format!("check that the apiserver runs and that the gateway's account may list and watch {objects}");
     Some(problem(Severity::Warning, &format!("the {objects}"), what, remedy))
+}
+
+fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
+    let (since, why) = observer.waiting.requeue_health.failing()?;
+    let what = format!("pods have not been made to be tried again for {} s: {why}", since.as_secs());
+    let impact = Some("waiting pods are tried again at the next event, in 5.5 minutes at most".to_owned());
+    let remedy = "give the gateway's account access, or set `requeue: None`";
+    (config.requeue != Requeueing::None)
+        .then(|| Problem { impact, ..problem(Severity::Warning, "requeue", what, remedy) })
+}
+
+/// Pods that still wait although their backend has recovered or changed: kube-scheduler does not know that.
+fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
+    let waiting = backend.waiting.as_ref()?;
+    let changed = waiting.changed_seconds.filter(|_| waiting.untried > 0 && backend.connected)?;
+    let what = format!(
+        "{} for an event of the cluster since it recovered or changed {} ago",
+        wait(waiting.untried),
+        age(changed),
+    );
+    let remedy = match config.requeue {
+        Requeueing::None => {
+            "nothing: kube-scheduler tries each pod again in 5.5 minutes at most; to have all tried now: `kubectl annotate node NODE \
+             extender-gateway.io/retry=\"$(date)\" --overwrite`, for any node; `requeue: PodCondition` does it by itself"
+        }
+        Requeueing::PodCondition => {
+            "nothing: their status is being updated, so that kube-scheduler tries them again"
+        }
+    };
+    Some(problem(Severity::Recent, &format!("backend {}", backend.name), what, remedy))
+}
+
+/// `40 s`, `4 min`, `3 h`.
+fn age(seconds: f64) -> String {
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+/// `1 pod waits`, `12 pods wait`.
+fn wait(pods: u32) -> String {
+    if pods == 1 { "1 pod waits".to_owned() } else { format!("{pods} pods wait") }
+}
+
+/// What a problem means for pods, with those that wait because of the backend.
+fn with_waiting(impact: String, backend: &BackendStatus) -> String {
+    match &backend.waiting {
+        Some(waiting) => {
+            let oldest = age(waiting.oldest_seconds);
+            let the_oldest = if waiting.pods == 1 { "" } else { "the oldest " };
+            format!("{impact}; {}, {the_oldest}for {oldest}", wait(waiting.pods))
+        }
+        None => impact,
+    }
 }
 
 fn seconds_since(time: Timestamp) -> i64 {
@@ -139,7 +197,7 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
-        let impact = (!impacts.is_empty()).then(|| impacts.join("; "));
+        let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
         problems.push(Problem { impact, ..problem(worst, &about, what, remedy) });
     }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
@@ -188,7 +246,7 @@ fn of_verb(
 ) -> Vec<Problem> {
     let name = &verb.verb;
     let Some(known_verb) = Verb::named_by_backend(name) else { return Vec::new() };
-    let impact = Some(impact(settings, known_verb));
+    let impact = Some(with_waiting(impact(settings, known_verb), backend));
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
@@ -202,7 +260,7 @@ fn of_verb(
         _ => Problem { impact: impact.clone(), ..problem },
     };
     let of_calls = unsuitable.into_iter().chain(failing).map(with_impact);
-    of_calls.chain(slow).chain(rejects_all(about, verb, settings)).collect()
+    of_calls.chain(slow).chain(rejects_all(about, (backend, verb), settings)).collect()
 }
 
 /// Failed calls: a problem while calls fail, and history for ten minutes.
@@ -254,7 +312,11 @@ fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Pr
     is_slow.then(|| problem(Severity::Warning, about, what, "speed it up, or raise its timeout"))
 }
 
-fn rejects_all(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> Option<Problem> {
+fn rejects_all(
+    about: &str,
+    (backend, verb): (&BackendStatus, &BackendVerb),
+    settings: &BackendSettings,
+) -> Option<Problem> {
     let RejectsAll { since, decisions, pods } = verb.rejects_all.as_ref()?;
     let (severity, impact) = match settings.mode {
         Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
@@ -266,7 +328,7 @@ fn rejects_all(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> O
     );
     let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \
                   without effect";
-    Some(Problem { impact: Some(impact), ..problem(severity, about, what, remedy) })
+    Some(Problem { impact: Some(with_waiting(impact, backend)), ..problem(severity, about, what, remedy) })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::{join, join_all};
 use h2::client::SendRequest;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
@@ -237,7 +238,9 @@ impl Connecting<'_> {
             self.limits.announcements.log(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
+        let since = self.publisher.session().map_or_else(Timestamp::now, |session| session.since);
         self.publisher.publish(Ok(Session {
+            since,
             connection,
             info,
             cache,
@@ -318,7 +321,10 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
-    use crate::{backend::session::channel, config::Config};
+    use crate::{
+        backend::session::{SessionReports, channel},
+        config::Config,
+    };
 
     fn settings() -> config::BackendSettings {
         let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
@@ -332,10 +338,14 @@ mod tests {
 
     /// The pauses before each session in this time, in milliseconds.
     async fn pauses<S: Future<Output = SessionEnd>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
-        let (publisher, _seen) = channel();
+        let settings = settings();
+        let (publisher, _seen) = channel(SessionReports {
+            backend: settings.name.clone(),
+            metrics: Arc::new(Metrics::new()),
+            waiting: Arc::default(),
+        });
         let ended = Mutex::new(Instant::now());
         let pauses = Mutex::new(Vec::new());
-        let settings = settings();
         let sessions = retry(&settings, &publisher, || {
             pauses.lock().push(ended.lock().elapsed().as_millis());
             let session = session();

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     api::TimedMessage,
+    config::BackendSettings,
     record::{Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, PodRef, Rpc},
 };
 
@@ -31,6 +32,10 @@ pub struct BackendMetrics {
     pub rejecting: Rejecting,
     pub(super) clamped: Counter,
     pub(super) table_misses: Counter,
+    /// How often its connection was lost, or could not be made at first.
+    pub outages: Counter,
+    /// The verbs that have series.
+    shown: Mutex<PerVerb<bool>>,
 }
 
 /// The calls to one backend for one verb.
@@ -62,11 +67,31 @@ impl Default for BackendMetrics {
             rejecting: Rejecting::default(),
             clamped: Counter::default(),
             table_misses: Counter::default(),
+            outages: Counter::default(),
+            shown: Mutex::default(),
         }
     }
 }
 
 impl BackendMetrics {
+    /// Shows the series of the verbs in these settings. Those of an earlier configuration stay, since counters must
+    /// not disappear between two scrapes.
+    pub fn configure(&self, settings: &BackendSettings) {
+        let mut shown = self.shown.lock();
+        for verb in settings.verbs() {
+            shown[verb] = true;
+        }
+    }
+
+    /// The verbs that have series, with their metrics.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (Verb, &BackendVerbMetrics)> {
+        let shown = self.shown.lock().clone();
+        self.verbs.iter().filter(move |(verb, metrics)| {
+            // A call of the previous configuration may end after the change.
+            shown[*verb] || metrics.calls() > 0 || metrics.failures() > 0
+        })
+    }
+
     /// Records the backend's part in a call about this pod with this outcome.
     pub(in crate::observe) fn record(
         &self,

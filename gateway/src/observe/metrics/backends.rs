@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use extender_gateway_core::Verb;
 use parking_lot::Mutex;
 
 use super::{
@@ -95,7 +96,8 @@ impl Snapshot {
         page.family(
             "extender_gateway_backend_rejected_ratio",
             "Share of nodes that a backend rejected in a filter call",
-            self.backends().map(|(labels, metrics)| (labels, metrics.rejected_ratio.clone())),
+            self.backends_with(Verb::Filter)
+                .map(|(labels, metrics)| (labels, metrics.rejected_ratio.clone())),
         )
     }
 
@@ -103,7 +105,7 @@ impl Snapshot {
         page.family(
             "extender_gateway_backend_clamped_scores_total",
             "Raw scores outside the backend's declared range",
-            self.backends().map(|(labels, metrics)| (labels, metrics.clamped.clone())),
+            self.backends_with(Verb::Prioritize).map(|(labels, metrics)| (labels, metrics.clamped.clone())),
         )?;
         let shadow = self.verbs().flat_map(|(labels, metrics)| {
             let answers = metrics.shadow.all().into_iter();
@@ -118,6 +120,11 @@ impl Snapshot {
             "extender_gateway_backend_memory_disagreements_total",
             "Cached answers that a repeated call contradicted",
             self.verbs().map(|(labels, metrics)| (labels, metrics.disagreements.clone())),
+        )?;
+        page.family(
+            "extender_gateway_backend_outages_total",
+            "Times that the connection to a backend was lost, or could not be made at first",
+            self.backends().map(|(labels, metrics)| (labels, metrics.outages.clone())),
         )?;
         page.family(
             "extender_gateway_backend_table_misses_total",
@@ -141,12 +148,16 @@ impl Snapshot {
         self.0.iter().map(|(name, metrics)| ([("backend", name.as_str())], &**metrics))
     }
 
+    /// The labels and metrics of each backend that has this verb.
+    fn backends_with(&self, verb: Verb) -> impl Iterator<Item = ([(&str, &str); 1], &BackendMetrics)> {
+        self.backends().filter(move |(_, metrics)| metrics.shown().any(|(shown, _)| shown == verb))
+    }
+
     /// The labels and metrics of each backend and verb.
     fn verbs(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
         self.0.iter().flat_map(|(name, metrics)| {
-            let verbs = metrics.verbs.iter();
-            verbs
-                .map(|(verb, metrics)| ([("backend", name.as_str()), ("verb", verb.backend_name())], metrics))
+            let label = |verb: Verb| [("backend", name.as_str()), ("verb", verb.backend_name())];
+            metrics.shown().map(move |(verb, metrics)| (label(verb), metrics))
         })
     }
 }

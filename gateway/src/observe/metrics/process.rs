@@ -18,8 +18,10 @@ macro_rules! unlabeled {
         pub struct ProcessMetrics {
             $(#[doc = $counter_help] pub $counter: Counter,)*
             $(#[doc = $gauge_help] pub $gauge: Source<Option<f64>>,)*
-            /// Each backend that is called, and whether it is connected with a successful handshake.
-            pub connected: Source<Vec<(String, bool)>>,
+            /// The state of each backend that is called, by its name.
+            pub backends: Source<Vec<(String, BackendState)>>,
+            /// By outcome.
+            pub(super) requeued_pods: LabeledCounts<&'static str>,
             /// By outcome.
             pub(super) configuration_reloads: LabeledCounts<&'static str>,
             /// By address and cause.
@@ -76,12 +78,16 @@ unlabeled! {
             "Nodes in the node table";
         nodes_synced: "extender_gateway_nodes_synced",
             "1 after the first list of nodes, 0 before";
+        nodes_watch_failing: "extender_gateway_nodes_watch_failing",
+            "1 while the source of nodes fails, 0 otherwise";
         nodes_silence: "extender_gateway_nodes_silence_seconds",
             "Time since the last event of the watch of nodes";
         known_pods: "extender_gateway_known_pods",
             "Pods in the pod table";
         pods_synced: "extender_gateway_pods_synced",
             "1 after the first list of pods, 0 before";
+        pods_watch_failing: "extender_gateway_pods_watch_failing",
+            "1 while the watch of pods fails, 0 otherwise";
         pods_silence: "extender_gateway_pods_silence_seconds",
             "Time since the last event of the watch of pods";
         decision_log_bytes: "extender_gateway_decision_log_bytes",
@@ -93,6 +99,17 @@ unlabeled! {
         decision_log_pods: "extender_gateway_decision_log_pods",
             "Pods in the decision log";
     }
+}
+
+/// The state of a backend at a scrape.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct BackendState {
+    /// The Unix time since which it is connected with a successful handshake, in seconds; `None` while it is not.
+    pub connected: Option<f64>,
+    /// The number of pods that wait because of it.
+    pub waiting_pods: u32,
+    /// How long the oldest of them has waited, in seconds.
+    pub oldest_waiting_pod: f64,
 }
 
 impl ProcessMetrics {
@@ -115,13 +132,51 @@ impl ProcessMetrics {
             "Build information; always 1",
             [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
         )?;
-        let connected = self.connected.read().unwrap_or_default().into_iter();
+        let requeued = self.requeued_pods.all().into_iter();
+        page.family(
+            "extender_gateway_requeued_pods_total",
+            "Pods updated so that kube-scheduler tries them again, by outcome",
+            requeued.map(|(outcome, count)| ([("outcome", outcome)], count)),
+        )?;
+        self.write_backends(page)?;
+        self.write_gauges(page)
+    }
+
+    fn write_backends(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = self.backends.read().unwrap_or_default();
+        let states = || all.iter().map(|(name, state)| ([("backend", name.as_str())], state));
         page.family(
             "extender_gateway_backend_connected",
             "1 if the backend is connected and its handshake succeeded, 0 otherwise",
-            connected.map(|(name, is)| ([("backend", name)], ConstGauge::new(i64::from(is)))),
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.connected.is_some())))),
         )?;
-        self.write_gauges(page)
+        let connected =
+            states().filter_map(|(labels, state)| Some((labels, ConstGauge::new(state.connected?))));
+        page.family(
+            "extender_gateway_backend_connected_timestamp_seconds",
+            "Unix time since which the backend is connected without an outage",
+            connected,
+        )?;
+        page.family(
+            "extender_gateway_backend_waiting_pods",
+            "Pods that wait because the backend rejected or failed them",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_pods)))),
+        )?;
+        page.family(
+            "extender_gateway_backend_oldest_waiting_pod_seconds",
+            "How long the oldest of these pods has waited; 0 if there are none",
+            states().map(|(labels, state)| (labels, ConstGauge::new(state.oldest_waiting_pod))),
+        )
+    }
+
+    /// The number of pods that were updated so that kube-scheduler tries them again.
+    pub fn requeued_pods(&self) -> u64 {
+        self.requeued_pods.sum(|outcome| outcome == "ok")
+    }
+
+    /// Counts a pod that was updated so that kube-scheduler tries it again, or could not be. `outcome` is a fixed word.
+    pub fn requeued(&self, outcome: &'static str) {
+        self.requeued_pods.add(outcome, 1);
     }
 }
 

@@ -3,7 +3,11 @@ use std::time::Duration;
 use extender_gateway_core::{FailureKind, Verb};
 
 use super::*;
-use crate::record::{Agreement, OnFailure};
+use crate::{
+    config::BackendSettings,
+    observe::samples,
+    record::{Agreement, OnFailure},
+};
 
 impl Metrics {
     /// Records one of everything, so that every metric has a series.
@@ -15,6 +19,7 @@ impl Metrics {
         verb.nodes(3, 2);
         verb.bytes(100, 50);
         let backend = self.backend("zones");
+        backend.configure(&configured("zones"));
         backend.rejected("in drain", 1);
         backend.rejected_share(Verb::Filter, 1, 3);
         let filter = &backend.verbs.filter;
@@ -27,14 +32,17 @@ impl Metrics {
         self.reloaded("ok");
         self.connections_dropped(("metrics", "evicted"), 1);
         let process = self.process();
-        process.connected.set(|| vec![("zones".to_owned(), true)]);
+        process.requeued("ok");
+        process.backends.set(|| vec![state("zones", Some(1.0))]);
         for gauge in [
             &process.call_thread_silence,
             &process.known_nodes,
             &process.nodes_synced,
+            &process.nodes_watch_failing,
             &process.nodes_silence,
             &process.known_pods,
             &process.pods_synced,
+            &process.pods_watch_failing,
             &process.pods_silence,
             &process.decision_log_bytes,
             &process.decision_log_limit,
@@ -46,6 +54,18 @@ impl Metrics {
             gauge.set(|| Some(1.0));
         }
     }
+}
+
+/// A backend that three pods wait for.
+fn state(name: &str, connected: Option<f64>) -> (String, BackendState) {
+    (name.to_owned(), BackendState { connected, waiting_pods: 3, oldest_waiting_pod: 60.0 })
+}
+
+/// A backend with all verbs.
+fn configured(name: &str) -> BackendSettings {
+    let verbs = "filter: {}, score: {}, preempt: {}, bind: {}";
+    let yaml = format!("- {{name: {name}, url: 'http://127.0.0.1:1', {verbs}}}\nbinder: BuiltIn\n");
+    samples::config(&yaml).backends.remove(0)
 }
 
 /// Whether the text has this line.
@@ -127,6 +147,8 @@ fn a_backend_is_recorded_by_its_handle() {
     backend.rejected_share(Verb::Filter, 100, 400);
     backend.rejected_share(Verb::Filter, 0, 0);
     backend.clamped.inc_by(7);
+    let score = BackendSettings { filter: None, ..configured("zones") };
+    backend.configure(&BackendSettings { preempt: None, bind: None, ..score });
     let zones = &backend.verbs.filter;
     zones.asked(400);
     zones.answered(Duration::from_millis(1), None);
@@ -154,6 +176,9 @@ fn a_backend_is_recorded_by_its_handle() {
     ] {
         has(&metrics, line);
     }
+    has(&metrics, r#"backend_calls_total{backend="zones",verb="score"} 0"#);
+    let page = metrics.text();
+    assert!(!page.contains(r#"backend="zones",verb="preempt""#), "it does not have this verb");
     let recent = zones.recent().unwrap();
     assert_eq!((zones.calls(), zones.failures(), recent.calls, recent.failed()), (2, 2, 3, 2));
     assert_eq!(zones.recent_rejected_share(), Some(0.25));
@@ -199,7 +224,11 @@ fn a_gauge_is_what_its_latest_owner_says() {
     has(&metrics, "known_nodes 2.5");
     known_nodes.set(|| None);
     assert!(!metrics.text().contains("extender_gateway_known_nodes"));
-    metrics.process().connected.set(|| vec![("zones".to_owned(), true), ("racks".to_owned(), false)]);
+    metrics.process().backends.set(|| vec![state("zones", Some(1.5)), state("racks", None)]);
+    has(&metrics, r#"backend_connected_timestamp_seconds{backend="zones"} 1.5"#);
+    assert!(!metrics.text().contains(r#"connected_timestamp_seconds{backend="racks"}"#));
+    has(&metrics, r#"backend_waiting_pods{backend="racks"} 3"#);
+    has(&metrics, r#"backend_oldest_waiting_pod_seconds{backend="racks"} 60.0"#);
     has(&metrics, r#"backend_connected{backend="zones"} 1"#);
     has(&metrics, r#"backend_connected{backend="racks"} 0"#);
 }
@@ -226,6 +255,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     let metrics = Metrics::new();
     let empty = series(&metrics);
     let backend = metrics.backend("zones");
+    backend.configure(&configured("zones"));
     for (_, verb) in backend.verbs.iter() {
         for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable, CircuitOpen, Internal]
         {
@@ -240,8 +270,8 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
         }
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
-    metrics.process().connected.set(|| vec![("zones".to_owned(), true)]);
-    assert_eq!(series(&metrics) - empty, 306);
+    metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
+    assert_eq!(series(&metrics) - empty, 310);
 }
 
 /// A metric as the page shows it.
@@ -290,7 +320,9 @@ fn page_of_everything() -> String {
 fn names_are_what_prometheus_wants() {
     let page = page_of_everything();
     for Shown { name, help, labels, .. } in Shown::all(&page) {
-        assert!(name.starts_with("extender_gateway_"), "{name}");
+        // Other programs have these, too.
+        let is_common = name.starts_with("process_") && labels.is_empty();
+        assert!(name.starts_with("extender_gateway_") || is_common, "{name}");
         assert_eq!(name.starts_with("extender_gateway_backend_"), labels.contains(&"backend"), "{name}");
         assert!(!help.is_empty() && !help.ends_with('.'), "{name}");
         assert!(!help.contains(['\\', '"', '|']), "{name}: nothing that a format would escape");
@@ -300,7 +332,9 @@ fn names_are_what_prometheus_wants() {
 #[test]
 fn the_documentation_has_the_same_table() {
     let documented = include_str!("../../../../docs/metrics.md").lines();
-    let documented: Vec<_> = documented.filter(|line| line.starts_with("| `extender_gateway_")).collect();
+    let is_metric =
+        |line: &&str| ["| `extender_gateway_", "| `process_"].iter().any(|start| line.starts_with(start));
+    let documented: Vec<_> = documented.filter(is_metric).collect();
     let page = page_of_everything();
     let expected: Vec<_> = Shown::all(&page).iter().map(Shown::row).collect();
     assert!(documented == expected, "docs/metrics.md should have\n{}", expected.join("\n"));

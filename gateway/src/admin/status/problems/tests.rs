@@ -69,6 +69,9 @@ fn good() -> Status {
         mode: "Enforce".to_owned(),
         connected: true,
         failure: None,
+        connected_since: None,
+        outages: 0,
+        waiting: None,
         handshake: None,
         verbs: vec![verb("filter"), verb("score")],
     };
@@ -94,6 +97,8 @@ fn good() -> Status {
         backends: vec![zones],
         nodes,
         pods: None,
+        requeue: "None".to_owned(),
+        requeued_pods: 0,
         log,
         traces: None,
         problems: Vec::new(),

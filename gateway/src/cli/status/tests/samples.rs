@@ -44,6 +44,8 @@ pub(super) fn status(gateway: &str) -> Status {
         backends: vec![zones()],
         nodes: table(5000),
         pods: Some(table(12_000)),
+        requeue: "None".into(),
+        requeued_pods: 0,
         log: log(),
         traces: None,
         problems: Vec::new(),
@@ -86,6 +88,9 @@ fn zones() -> BackendStatus {
         mode: "Enforce".into(),
         connected: true,
         failure: None,
+        connected_since: None,
+        outages: 0,
+        waiting: None,
         handshake: Some(Handshake {
             name: "label-rules".into(),
             version: "0.1.0".into(),
@@ -177,6 +182,9 @@ fn quota() -> BackendStatus {
         url: "http://quota:9000".into(),
         connected: false,
         failure: Some("cannot connect to quota:9000: connection refused".into()),
+        connected_since: None,
+        outages: 0,
+        waiting: None,
         handshake: None,
         verbs: vec![filter],
         ..zones()

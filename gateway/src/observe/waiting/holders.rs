@@ -1,0 +1,57 @@
+//! What a call means for its pod: whether it waits, and because of which backends.
+
+use std::sync::Arc;
+
+use extender_gateway_core::Verb;
+
+use crate::{
+    config::BackendSettings,
+    record::{BackendOutcome, CallRecord, OnFailure, Outcome},
+};
+
+/// The effect of a call on its pod.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// It waits because of these backends.
+    Waits(Vec<Arc<BackendSettings>>),
+    /// It does not wait because of a backend.
+    Placed,
+    /// None that is known.
+    None,
+}
+
+/// The effect of a call with this outcome.
+pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
+    if record.pod.uid.is_empty() {
+        return Effect::None;
+    }
+    let is_ok = outcome == "ok";
+    let ended_without_node = match verb {
+        Verb::Filter | Verb::Preempt => !is_ok || record.left == Some(0),
+        Verb::Bind => !is_ok,
+        // Its failures fail no call.
+        Verb::Prioritize => false,
+    };
+    if ended_without_node {
+        let held_by = record.backends.iter().filter(|part| holds(part, is_ok));
+        let held_by: Vec<_> = held_by.map(|part| Arc::clone(&part.backend)).collect();
+        return if held_by.is_empty() { Effect::None } else { Effect::Waits(held_by) };
+    }
+    match verb {
+        Verb::Filter | Verb::Bind => Effect::Placed,
+        Verb::Prioritize | Verb::Preempt => Effect::None,
+    }
+}
+
+/// Whether the pod might have a node without this backend.
+fn holds(part: &BackendOutcome, is_ok: bool) -> bool {
+    let has_dropped = [&part.unknown, &part.deleted, &part.oversize].iter().any(|nodes| !nodes.is_empty());
+    match &part.outcome {
+        Outcome::Filtered(heard) => has_dropped || !heard.refusals.is_empty(),
+        Outcome::Candidates(left) => left.is_empty(),
+        Outcome::Failed(_) => !is_ok && part.policy == OnFailure::Fail,
+        // The call ended without its answer.
+        Outcome::Pending => has_dropped,
+        Outcome::Scored(..) | Outcome::Bound(_) => false,
+    }
+}

@@ -1,0 +1,257 @@
+use std::time::Duration;
+
+use extender_gateway_core::FailureKind;
+use extender_gateway_core::filter::{Asked, Heard};
+use tokio::time::advance;
+
+use super::*;
+use crate::{
+    contract::nodes::NodeForm,
+    observe::samples,
+    record::{BackendOutcome, OnFailure, Outcome},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn rejects(name: &str) -> BackendOutcome {
+    samples::part(name, samples::refused(&[("full", &[0])]))
+}
+
+fn accepts(name: &str) -> BackendOutcome {
+    samples::part(name, Outcome::Filtered(Heard { nodes: Asked::All, refusals: Vec::new() }))
+}
+
+fn fails(name: &str, policy: OnFailure) -> BackendOutcome {
+    BackendOutcome { policy, ..samples::part(name, samples::failed(FailureKind::Late)) }
+}
+
+/// Answered by a call, not from a cache.
+fn responds(name: &str) -> BackendOutcome {
+    let record = samples::record("any", &["a"], vec![accepts(name)]);
+    let mut attempt = record.recorder.start_attempt(0, None);
+    attempt.rpcs.start((1, NodeForm::Rows), 10);
+    attempt.rpcs.end(5, None, "OK");
+    attempt.finish(&Ok(()));
+    let mut record = record;
+    record.collect_attempts();
+    record.backends.remove(0)
+}
+
+/// A filter call with one node, of which this many are left.
+fn filter(waiting: &WaitingPods, pod: &str, left: u32, parts: Vec<BackendOutcome>) {
+    let record = CallRecord { left: Some(left), ..samples::record(pod, &["a"], parts) };
+    waiting.record(Verb::Filter, "ok", &record);
+}
+
+fn failed(waiting: &WaitingPods, verb: Verb, pod: &str, parts: Vec<BackendOutcome>) {
+    waiting.record(verb, "backend", &samples::record(pod, &["a"], parts));
+}
+
+/// The number of pods that wait because of each backend.
+fn held(waiting: &WaitingPods) -> Vec<(String, u32)> {
+    waiting.by_backend().into_iter().map(|(backend, summary)| (backend, summary.pods)).collect()
+}
+
+/// The names of the pods that are due.
+fn due(waiting: &WaitingPods) -> Vec<String> {
+    match waiting.due(usize::MAX) {
+        Due::Now(pods) => pods.into_iter().map(|pod| pod.name).collect(),
+        Due::At(_) | Due::Never => Vec::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_until_a_filter_call_leaves_a_node() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones"), accepts("racks")]);
+    assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
+    advance(SECOND * 90).await;
+    filter(&waiting, "web", 0, vec![rejects("zones"), rejects("racks")]);
+    assert_eq!(held(&waiting), [("racks".to_owned(), 1), ("zones".to_owned(), 1)]);
+    assert_eq!(waiting.by_backend()["zones"].oldest, SECOND * 90, "since the first rejection");
+    filter(&waiting, "web", 1, vec![rejects("zones")]);
+    assert!(waiting.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_backends_that_hold_a_pod_count() {
+    let waiting = WaitingPods::default();
+    // A call without nodes, and one whose caller disconnected.
+    filter(&waiting, "web", 0, vec![accepts("zones")]);
+    waiting.record(Verb::Filter, "gone", &samples::record("web", &["a"], vec![accepts("zones")]));
+    // Failures that are ignored.
+    filter(&waiting, "web", 0, vec![fails("zones", OnFailure::Ignore)]);
+    assert!(waiting.is_empty());
+    failed(
+        &waiting,
+        Verb::Filter,
+        "web",
+        vec![fails("zones", OnFailure::Fail), fails("quota", OnFailure::Ignore)],
+    );
+    assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
+    // A failed prioritize call fails nothing.
+    failed(&waiting, Verb::Prioritize, "job", vec![fails("zones", OnFailure::Ignore)]);
+    // Without a UID, a later pod with the name cannot be told apart.
+    let mut record = samples::record("old", &["a"], vec![rejects("zones")]);
+    (record.pod.uid, record.left) = (String::new(), Some(0));
+    waiting.record(Verb::Filter, "ok", &record);
+    assert_eq!(waiting.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_bind_fails_waits_until_it_is_bound() {
+    let waiting = WaitingPods::default();
+    failed(&waiting, Verb::Bind, "web", vec![fails("gpus", OnFailure::Fail)]);
+    filter(&waiting, "web", 1, vec![accepts("zones")]);
+    assert_eq!(held(&waiting), [("gpus".to_owned(), 1)], "it has a node and is not bound");
+    waiting.record(Verb::Bind, "ok", &samples::record("web", &["a"], Vec::new()));
+    assert!(waiting.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vetoed_preemption_adds_to_what_the_filter_said() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    let parts = vec![samples::part("guard", Outcome::Candidates(Vec::new()))];
+    waiting.record(
+        Verb::Preempt,
+        "ok",
+        &CallRecord { left: Some(0), ..samples::record("web", &["a"], parts) },
+    );
+    assert_eq!(held(&waiting), [("guard".to_owned(), 1), ("zones".to_owned(), 1)]);
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_due_when_a_backend_that_holds_them_changes() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    filter(&waiting, "job", 0, vec![rejects("racks")]);
+    assert_eq!(waiting.due(10), Due::Never);
+    advance(SECOND).await;
+    waiting.changed("zones", PolicyChange::Revision);
+    let summary = waiting.by_backend()["zones"];
+    assert_eq!((summary.untried, summary.changed), (1, Some(Duration::ZERO)));
+    let Due::Now(pods) = waiting.due(10) else { panic!("it is due") };
+    let [DuePod { uid, namespace, name, backend, change }] = &pods[..] else { panic!("{pods:?}") };
+    assert_eq!((&**uid, &**namespace, &**name, &**backend), ("uid-web", "shop", "web", "zones"));
+    assert_eq!(*change, PolicyChange::Revision);
+    waiting.requested("uid-web");
+    assert_eq!(waiting.due(10), Due::Never, "once for each change");
+    advance(SECOND).await;
+    waiting.all_changed();
+    assert_eq!(due(&waiting), ["job"], "the other one was requested a second ago");
+    advance(SECOND).await;
+    filter(&waiting, "job", 0, vec![rejects("racks")]);
+    assert_eq!(due(&waiting), Vec::<String>::new(), "tried after the change");
+    waiting.remove("uid-web");
+    assert_eq!(waiting.due(10), Due::Never);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_pods_come_first() {
+    let waiting = WaitingPods::default();
+    for pod in ["c", "a", "b"] {
+        filter(&waiting, pod, 0, vec![rejects("zones")]);
+        advance(SECOND).await;
+    }
+    waiting.changed("zones", PolicyChange::Recovered);
+    let Due::Now(pods) = waiting.due(2) else { panic!("they are due") };
+    assert_eq!(pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["c", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_changes_all_the_time_causes_fewer_and_fewer_requests() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    let (began, mut requests) = (Instant::now(), Vec::new());
+    while began.elapsed() < SECOND * 1_000 {
+        advance(SECOND).await;
+        waiting.changed("zones", PolicyChange::Revision);
+        if !due(&waiting).is_empty() {
+            waiting.requested("uid-web");
+            requests.push(began.elapsed().as_secs());
+        }
+        // It is tried, and rejected again.
+        filter(&waiting, "web", 0, vec![rejects("zones")]);
+    }
+    assert_eq!(requests, [1, 11, 31, 71, 151, 311, 611, 911]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_later_request_is_known() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    advance(SECOND).await;
+    waiting.changed("zones", PolicyChange::Revision);
+    waiting.requested("uid-web");
+    let at = Instant::now() + FIRST_PAUSE;
+    advance(SECOND).await;
+    waiting.changed("zones", PolicyChange::Revision);
+    assert_eq!(waiting.due(10), Due::At(at));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_recovers_when_it_responds_after_an_outage() {
+    for (outage, recovers) in [(SECOND * 4, false), (SECOND * 5, true)] {
+        let waiting = WaitingPods::default();
+        failed(&waiting, Verb::Filter, "web", vec![fails("zones", OnFailure::Fail)]);
+        advance(outage).await;
+        filter(&waiting, "other", 1, vec![accepts("zones")]);
+        assert!(due(&waiting).is_empty(), "a cached answer");
+        filter(&waiting, "other", 1, vec![responds("zones")]);
+        assert_eq!(!due(&waiting).is_empty(), recovers, "{outage:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_began_before_the_change_is_due_at_once() {
+    let waiting = WaitingPods::default();
+    let call = CallRecord { left: Some(0), ..samples::record("web", &["a"], vec![rejects("zones")]) };
+    advance(SECOND).await;
+    waiting.changed("zones", PolicyChange::Revision);
+    waiting.touched().await;
+    waiting.record(Verb::Filter, "ok", &call);
+    waiting.touched().await;
+    assert_eq!(due(&waiting), ["web"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_is_forgotten() {
+    let pods = PodTable::new();
+    let waiting = WaitingPods::default();
+    for pod in ["gone", "bound", "waits"] {
+        filter(&waiting, pod, 0, vec![rejects("zones")]);
+    }
+    waiting.refresh(&pods);
+    assert_eq!(waiting.len(), 3, "pods are not watched");
+    let mut list = pods.relist();
+    for (pod, node) in [("bound", "a"), ("waits", "")] {
+        let json = format!(
+            r#"{{"metadata":{{"name":"{pod}","namespace":"shop","uid":"uid-{pod}"}},"spec":{{"nodeName":"{node}"}}}}"#
+        );
+        list.add(json.as_bytes()).unwrap();
+    }
+    pods.replace(list);
+    waiting.refresh(&pods);
+    assert_eq!(waiting.len(), 2, "the watch may not have delivered it yet");
+    advance(WATCH_DELAY).await;
+    waiting.refresh(&pods);
+    assert_eq!(waiting.len(), 1);
+    advance(MAX_SILENCE).await;
+    waiting.refresh(&pods);
+    assert!(waiting.is_empty(), "kube-scheduler would have tried it again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_bounded() {
+    let waiting = WaitingPods::default();
+    for number in 0..MAX_PODS + 10 {
+        filter(&waiting, &number.to_string(), 0, vec![rejects("zones")]);
+    }
+    assert_eq!(waiting.len(), MAX_PODS);
+    advance(MAX_SILENCE).await;
+    filter(&waiting, "new", 0, vec![rejects("zones")]);
+    assert_eq!(waiting.len(), 1, "the others are gone");
+}

@@ -1,0 +1,201 @@
+//! Makes kube-scheduler try pods again whose backend has recovered or changed.
+//!
+//! kube-scheduler puts a rejected pod aside until an event that concerns it, for up to five minutes; an update of the
+//! pod is such an event for this pod alone. So a condition is set in the status of each pod that waits because of the
+//! backend, at a limited rate, and never twice for one change.
+
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+
+use extender_apiserver::{ConnectError, PodCondition, RequestError, set_condition};
+use futures_util::future::join_all;
+use kube::Client;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+};
+
+use crate::{
+    cluster::pods::PodTable,
+    observe::{
+        Observer,
+        waiting::{Due, DuePod, PolicyChange},
+    },
+};
+
+/// The type of the condition.
+const CONDITION: &str = "extender-gateway.io/Requeued";
+/// The most updates at once, and the time from one batch to the next: 100 updates per second.
+const BATCH: usize = 20;
+const BATCH_PERIOD: Duration = Duration::from_millis(200);
+/// The time limit of an update.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause after an update that failed for a cause that concerns all pods.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The task that sets conditions while the configuration wants it.
+#[derive(Debug)]
+pub struct Requeue {
+    pub(super) observer: Arc<Observer>,
+    /// Tells which pods no longer wait.
+    pub(super) pods: Arc<PodTable>,
+    pub(super) wanted: watch::Receiver<bool>,
+}
+
+impl Requeue {
+    /// Runs indefinitely; returns the error that ended it.
+    pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> String {
+        loop {
+            if self.wanted.wait_for(|wanted| *wanted).await.is_err() {
+                // It can no longer be requested.
+                return pending().await;
+            }
+            let client = match connect().await {
+                Ok(client) => client,
+                Err(error) => return format!("requeue: {error}"),
+            };
+            let mut wanted = self.wanted.clone();
+            let ended = tokio::select! {
+                never = self.follow(&client) => match never {},
+                ended = wanted.wait_for(|wanted| !*wanted) => ended.is_err(),
+            };
+            if ended {
+                return pending().await;
+            }
+        }
+    }
+
+    async fn follow(&self, client: &Client) -> Infallible {
+        let waiting = &self.observer.waiting;
+        let mut updated = 0_u32;
+        loop {
+            waiting.refresh(&self.pods);
+            match waiting.due(BATCH) {
+                Due::Now(pods) => {
+                    let next = Instant::now() + BATCH_PERIOD;
+                    let results = join_all(pods.iter().map(|pod| update(client, pod))).await;
+                    updated += self.record(&pods, &results);
+                    let failure = results
+                        .iter()
+                        .filter_map(|result| result.as_ref().err())
+                        .find(|why| concerns_all(why));
+                    if let Some(why) = failure {
+                        self.failed(why);
+                        sleep(RETRY).await;
+                    } else {
+                        self.recovered();
+                        sleep_until(next).await;
+                    }
+                }
+                Due::At(at) => {
+                    log_updated(&mut updated);
+                    // Whichever comes first.
+                    let _ = timeout_at(at, waiting.touched()).await;
+                }
+                Due::Never => {
+                    log_updated(&mut updated);
+                    waiting.touched().await;
+                }
+            }
+        }
+    }
+
+    /// Records the results; returns the number of updated pods.
+    fn record(&self, pods: &[DuePod], results: &[Result<(), RequestError>]) -> u32 {
+        let (waiting, metrics) = (&self.observer.waiting, self.observer.metrics.process());
+        let mut updated = 0;
+        for (pod, result) in pods.iter().zip(results) {
+            let outcome = match result {
+                Ok(()) => {
+                    waiting.requested(&pod.uid);
+                    updated += 1;
+                    "ok"
+                }
+                Err(why) if is_gone(why) => {
+                    waiting.remove(&pod.uid);
+                    "gone"
+                }
+                Err(why) => {
+                    if !concerns_all(why) {
+                        // Perhaps an admission webhook rejects updates of this pod.
+                        waiting.requested(&pod.uid);
+                        let (pod, namespace) = (&pod.name, &pod.namespace);
+                        tracing::warn!(pod, namespace, "cannot set condition {CONDITION}: {why}");
+                    }
+                    "failed"
+                }
+            };
+            metrics.requeued(outcome);
+        }
+        updated
+    }
+
+    fn failed(&self, why: &RequestError) {
+        let health = &self.observer.waiting.requeue_health;
+        let text = format!("cannot set condition {CONDITION} of pods: {why}{}", remedy(why));
+        if health.failing().is_none() {
+            tracing::warn!("{text}");
+        }
+        health.failed(text);
+    }
+
+    fn recovered(&self) {
+        let health = &self.observer.waiting.requeue_health;
+        if health.failing().is_some() {
+            tracing::info!("setting condition {CONDITION} of pods works again");
+        }
+        health.recovered();
+    }
+}
+
+/// One line for all pods of a change.
+fn log_updated(updated: &mut u32) {
+    if *updated > 0 {
+        tracing::info!(
+            pods = *updated,
+            "set condition {CONDITION}, so that kube-scheduler tries these pods again"
+        );
+        *updated = 0;
+    }
+}
+
+async fn update(client: &Client, pod: &DuePod) -> Result<(), RequestError> {
+    let backend = &pod.backend;
+    let (reason, message) = match pod.change {
+        PolicyChange::Recovered => ("BackendRecovered", format!("backend {backend} responds again")),
+        PolicyChange::Revision => ("PolicyChanged", format!("backend {backend} has another revision")),
+        PolicyChange::Configuration => {
+            ("ConfigurationChanged", format!("the configuration of backend {backend} may have changed"))
+        }
+    };
+    let condition = PodCondition { kind: CONDITION, reason, message: &message };
+    let set = set_condition(client, (&pod.namespace, &pod.name, &pod.uid), condition);
+    let late = || RequestError::Failed(format!("no answer within {} s", TIMEOUT.as_secs()));
+    timeout(TIMEOUT, set).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Whether there is no such pod, or another one with its name.
+fn is_gone(why: &RequestError) -> bool {
+    matches!(why, RequestError::Refused { code: 404 | 409, .. })
+}
+
+/// Whether updates of other pods would fail, too.
+fn concerns_all(why: &RequestError) -> bool {
+    match why {
+        RequestError::Refused { code, .. } => matches!(code, 401 | 403 | 429 | 500..),
+        _ => true,
+    }
+}
+
+fn remedy(why: &RequestError) -> &'static str {
+    match why.code() {
+        Some(401) => "; check the token or client certificate of the kubeconfig or the service account",
+        Some(403) => {
+            "; bind the gateway's service account to a ClusterRole with the rule {apiGroups: [\"\"], \
+             resources: [pods/status], verbs: [patch]}, or set requeue: None"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;
