@@ -253,7 +253,12 @@ fn backends(
 
 fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
     let WaitingSummary { pods, oldest, untried, changed } = *summary;
-    WaitingStatus { pods, oldest_seconds: oldest.as_secs_f64(), untried, changed_seconds: seconds(changed) }
+    WaitingStatus {
+        pods,
+        oldest_seconds: oldest.as_secs(),
+        untried,
+        changed_seconds: changed.map(|changed| changed.as_secs()),
+    }
 }
 
 fn backend(
@@ -270,6 +275,7 @@ fn backend(
         name: settings.name.to_string(),
         url: settings.url.to_string(),
         mode: settings.mode.word().to_owned(),
+        matches: settings.matches.to_string(),
         connected: session.is_some(),
         connected_since: session.as_ref().map(|session| session.since),
         outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
@@ -299,6 +305,7 @@ fn backend_verb(
     let recent = recent.as_ref();
     BackendVerb {
         verb: verb.backend_name().to_owned(),
+        failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
         reads: info
             .and_then(|info| info.reads_in_words(verb))

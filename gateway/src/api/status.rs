@@ -135,6 +135,9 @@ pub struct BackendStatus {
     pub url: String,
     /// `Enforce`, `Shadow` or `Disabled`.
     pub mode: String,
+    /// The pods for which it is called, in words.
+    #[serde(default)]
+    pub matches: String,
     /// Whether there is a connection with a successful handshake.
     pub connected: bool,
     /// Why it is not connected.
@@ -163,12 +166,12 @@ pub struct WaitingStatus {
     /// Their number, at most 20,000.
     pub pods: u32,
     /// How long the oldest one has waited, in seconds.
-    pub oldest_seconds: f64,
+    pub oldest_seconds: u64,
     /// The number of those that kube-scheduler last tried before the backend recovered or changed.
     pub untried: u32,
     /// How long ago that was, in seconds; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed_seconds: Option<f64>,
+    pub changed_seconds: Option<u64>,
 }
 
 /// What a backend reports in the handshake.
@@ -194,6 +197,9 @@ pub struct Handshake {
 pub struct BackendVerb {
     /// `filter`, `score`, `preempt` or `bind`.
     pub verb: String,
+    /// Its failure policy: `Fail`, `Ignore` or `Next`.
+    #[serde(default)]
+    pub failure_policy: String,
     /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
@@ -307,6 +313,9 @@ pub struct Problem {
     pub impact: Option<String>,
     /// The remedy.
     pub remedy: String,
+    /// Its entry of the runbook, as a path in the project's documentation.
+    #[serde(default)]
+    pub runbook: String,
 }
 
 /// The severity of a problem.

@@ -4,9 +4,14 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind, IsTerminal, Write},
+    thread,
+    time::Duration,
+};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::runtime;
@@ -29,6 +34,7 @@ pub(super) const ABOUT: &str = "Show the health of the gateway and its backends,
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway status
+  extender-gateway status --watch -o wide
   extender-gateway status --gateway http://gateways.extender-gateway.svc:9403
   extender-gateway status --gateway-namespace extender-gateway --context production
   extender-gateway status -o json | jq '.replicas[].backends[] | select(.connected | not)'
@@ -40,18 +46,52 @@ Exit codes:
   4  a problem, or a replica that does not answer
   5  no gateway answered";
 
+/// The time between two outputs of `--watch`.
+const WATCH_PERIOD: Duration = Duration::from_secs(2);
+/// Clears the screen of a terminal.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J\u{1b}[3J";
+
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct StatusOptions {
     /// Output format
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(long, short, value_enum, default_value_t = StatusOutput::Table)]
+    output: StatusOutput,
+
+    /// Print the status again every 2 seconds, until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
 
     #[command(flatten)]
     gateways: GatewayOptions,
 
     #[command(flatten)]
     cluster: ClusterOptions,
+}
+
+/// The format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatusOutput {
+    /// For people
+    Table,
+    /// For people, with the pods that each backend matches and its failure policies
+    Wide,
+    /// For programs
+    Json,
+    /// For programs, and for people who like to see all of it
+    Yaml,
+}
+
+impl StatusOutput {
+    fn write(self, report: &Report, console: &mut Console<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Table => Output::Table.write(report, console),
+            // The alternate form has more columns.
+            Self::Wide => Ok(write!(console.out, "{report:#}")?),
+            Self::Json => Output::Json.write(report, console),
+            Self::Yaml => Output::Yaml.write(report, console),
+        }
+    }
 }
 
 /// The combined status of all replicas: the output of `-o json` and `-o yaml`.
@@ -74,18 +114,45 @@ struct Report {
 pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(options.query())?;
-    if report.replicas.is_empty() {
-        return Err(Failure::Away(report.away));
-    }
-    options.output.write(&report, console)?;
-    match report.errors() {
-        0 => Ok(()),
-        count => Err(Failure::Problems(count)),
+    let print = |console: &mut Console<'_>| {
+        let report = runtime.block_on(options.query())?;
+        options.print(&report, console)
+    };
+    if options.watch { watch(print) } else { print(console) }
+}
+
+/// Prints again and again, until the reader of standard output ends.
+fn watch(print: impl Fn(&mut Console<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let start = if io::stdout().is_terminal() { CLEAR } else { "" };
+    loop {
+        let mut text = start.as_bytes().to_vec();
+        match print(&mut Console { out: &mut text, notes: &mut io::stderr() }) {
+            // It may be better the next time.
+            Ok(()) | Err(Failure::Problems(_)) => {}
+            Err(failure @ Failure::Away(_)) => writeln!(text, "{failure}")?,
+            Err(failure) => return Err(failure),
+        }
+        let written = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+        match written {
+            Ok(()) => thread::sleep(WATCH_PERIOD),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
 impl StatusOptions {
+    fn print(&self, report: &Report, console: &mut Console<'_>) -> Result<(), Failure> {
+        if report.replicas.is_empty() {
+            return Err(Failure::Away(report.away.clone()));
+        }
+        self.output.write(report, console)?;
+        match report.errors() {
+            0 => Ok(()),
+            count => Err(Failure::Problems(count)),
+        }
+    }
+
     async fn query(&self) -> Result<Report, Failure> {
         let access = if self.gateways.needs_apiserver() {
             self.cluster.access().await?

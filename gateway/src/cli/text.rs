@@ -103,13 +103,22 @@ pub(super) fn moment(time: Timestamp) -> String {
 /// The time from `time` to `now` in its two largest units: `12 s ago`, `3 h 5 min ago`. Clocks of machines differ a
 /// little: a time in the future counts as now.
 pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second().saturating_sub(time.as_second()).max(0);
+    format!("{} ago", lasted(time, now))
+}
+
+/// The time from one moment to a later one: `12 s`, `4 min 0 s`, `3 h 5 min`, `2 d 1 h`.
+pub(super) fn lasted(since: Timestamp, now: Timestamp) -> String {
+    age(u64::try_from(now.as_second().saturating_sub(since.as_second())).unwrap_or_default())
+}
+
+/// A time in seconds, as by [`lasted`].
+pub(super) fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s ago"),
-        (0, 0, _) => format!("{minutes} min {} s ago", seconds % 60),
-        (0, _, _) => format!("{hours} h {} min ago", minutes % 60),
-        _ => format!("{days} d {} h ago", hours % 24),
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
     }
 }
 

@@ -123,6 +123,18 @@ impl BackendSettings {
         Verb::ALL.into_iter().filter(move |verb| timeouts[*verb].is_some())
     }
 
+    /// The failure policy of a verb, as in the file.
+    pub fn failure_policy(&self, verb: Verb) -> &'static str {
+        let Self { filter, preempt, bind, .. } = self;
+        let word = match verb {
+            Verb::Filter => filter.as_ref().map(|settings| settings.failure_policy.word()),
+            Verb::Prioritize => None,
+            Verb::Preempt => preempt.as_ref().map(|settings| settings.failure_policy.word()),
+            Verb::Bind => bind.as_ref().map(|settings| settings.failure_policy.word()),
+        };
+        word.unwrap_or(ALWAYS_IGNORE)
+    }
+
     /// Whether its failure in a verb can end the call with an error.
     pub fn can_fail_calls(&self, verb: Verb) -> bool {
         let Self { filter, preempt, bind, .. } = self;

@@ -1,6 +1,7 @@
 //! `match`: the pods for which a backend is called.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 use extender_config::names::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
 use extender_config::{Cursor, Fields, Remedy, Section, echo};
@@ -48,6 +49,32 @@ const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [ba
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
 const VALUES: &str = "a list of values such as [batch]";
+
+/// In words: `all`, or `namespaces shop, search; tier in (batch)`. Conditions on labels are written as in `kubectl -l`.
+impl Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interest { resources, namespaces, selector } = &self.interest;
+        let joined =
+            |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let mut parts = Vec::new();
+        match namespaces {
+            Namespaces::All => {}
+            Namespaces::Only(names) => parts.push(format!("namespaces {}", joined(names))),
+            Namespaces::Except(names) => parts.push(format!("not namespaces {}", joined(names))),
+        }
+        parts.extend(selector.iter().map(|Requirement { key, operator }| match operator {
+            Operator::In(values) => format!("{key} in ({})", joined(values)),
+            Operator::NotIn(values) => format!("{key} notin ({})", joined(values)),
+            Operator::Exists => key.clone(),
+            Operator::DoesNotExist => format!("!{key}"),
+        }));
+        if !resources.is_empty() {
+            parts.push(format!("requests {}", resources.join(" or ")));
+        }
+        f.write_str(if parts.is_empty() { "all" } else { "" })?;
+        f.write_str(&parts.join("; "))
+    }
+}
 
 impl Setting for Match {
     fn read(field: &Cursor<'_>) -> Option<Self> {
@@ -190,4 +217,31 @@ fn operator(fields: &Section<'_>, name: &str, values: BTreeSet<String>) -> Optio
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_in_words() {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+        let with = |namespaces, operators: Vec<Operator>, resources: &[&str]| {
+            let requirement = |operator| Requirement { key: "tier".to_owned(), operator };
+            let selector = operators.into_iter().map(requirement).collect();
+            let resources = resources.iter().map(|&name| name.to_owned()).collect();
+            Match { interest: Interest { resources, namespaces, selector }, ..Match::default() }.to_string()
+        };
+        assert_eq!(with(Namespaces::All, vec![], &[]), "all");
+        let only = Namespaces::Only(set(&["shop", "search"]));
+        assert_eq!(
+            with(only, vec![Operator::In(set(&["batch", "web"]))], &[]),
+            "namespaces search, shop; tier in (batch, web)"
+        );
+        let operators = vec![Operator::NotIn(set(&["batch"])), Operator::Exists, Operator::DoesNotExist];
+        assert_eq!(
+            with(Namespaces::Except(set(&["shop"])), operators, &["a/gpu", "b/gpu"]),
+            "not namespaces shop; tier notin (batch); tier; !tier; requests a/gpu or b/gpu"
+        );
+    }
 }

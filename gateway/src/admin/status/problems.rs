@@ -50,14 +50,27 @@ pub(super) fn of(
     problems
 }
 
-fn problem(severity: Severity, about: &str, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem { severity, about: about.to_owned(), what: what.into(), impact: None, remedy: remedy.into() }
+/// A problem with its entry of the runbook.
+fn problem(
+    (severity, entry): (Severity, &str),
+    about: &str,
+    what: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Problem {
+    Problem {
+        severity,
+        about: about.to_owned(),
+        what: what.into(),
+        impact: None,
+        remedy: remedy.into(),
+        runbook: format!("docs/runbook.md#{entry}"),
+    }
 }
 
 fn ready(status: &Status) -> Option<Problem> {
     let what = "not ready: a Service sends calls to other replicas";
     let remedy = "wait if it has just started or is stopping; otherwise see its log";
-    (!status.ready).then(|| problem(Severity::Error, "the gateway", what, remedy))
+    (!status.ready).then(|| problem((Severity::Error, "gateway-not-ready"), "the gateway", what, remedy))
 }
 
 fn refused(status: &Status) -> Option<Problem> {
@@ -68,13 +81,18 @@ fn refused(status: &Status) -> Option<Problem> {
     } else {
         "correct the file and check it with `extender-gateway check-config`"
     };
-    Some(problem(Severity::Warning, "the configuration", what, remedy))
+    Some(problem((Severity::Warning, "configuration-rejected"), "the configuration", what, remedy))
 }
 
 fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
     if !status.nodes.synced {
         let what = "not listed yet, so backends get no facts about nodes";
-        return Some(problem(Severity::Error, "the nodes", what, "see the gateway's log"));
+        return Some(problem(
+            (Severity::Error, "nodes-not-listed"),
+            "the nodes",
+            what,
+            "see the gateway's log",
+        ));
     }
     failing_watch("nodes", &gateway_status.sources.table.as_ref()?.source_health)
 }
@@ -84,7 +102,7 @@ fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem>
     let what = format!("the watch has failed for {} s: {why}", since.as_secs());
     let remedy =
         format!("check that the apiserver runs and that the gateway's account may list and watch {objects}");
-    Some(problem(Severity::Warning, &format!("the {objects}"), what, remedy))
+    Some(problem((Severity::Warning, "watch-failing"), &format!("the {objects}"), what, remedy))
 }
 
 fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
@@ -92,8 +110,10 @@ fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
     let what = format!("pods have not been made to be tried again for {} s: {why}", since.as_secs());
     let impact = Some("waiting pods are tried again at the next event, in 5.5 minutes at most".to_owned());
     let remedy = "give the gateway's account access, or set `requeue: None`";
-    (config.requeue != Requeueing::None)
-        .then(|| Problem { impact, ..problem(Severity::Warning, "requeue", what, remedy) })
+    (config.requeue != Requeueing::None).then(|| Problem {
+        impact,
+        ..problem((Severity::Warning, "pods-not-requeued"), "requeue", what, remedy)
+    })
 }
 
 /// Pods that still wait although their backend has recovered or changed: kube-scheduler does not know that.
@@ -114,15 +134,20 @@ fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
             "nothing: their status is being updated, so that kube-scheduler tries them again"
         }
     };
-    Some(problem(Severity::Recent, &format!("backend {}", backend.name), what, remedy))
+    Some(problem(
+        (Severity::Recent, "pods-wait-for-an-event"),
+        &format!("backend {}", backend.name),
+        what,
+        remedy,
+    ))
 }
 
 /// `40 s`, `4 min`, `3 h`.
-fn age(seconds: f64) -> String {
+fn age(seconds: u64) -> String {
     match seconds {
-        ..120.0 => format!("{seconds:.0} s"),
-        ..7200.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3600.0),
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
     }
 }
 
@@ -153,7 +178,7 @@ fn never_called(status: &Status) -> Option<Problem> {
     let remedy = "check that kube-scheduler's configuration has the entry that `extender-gateway scheduler-config` prints, and that it \
                   reaches this replica";
     (!called && seconds_since(status.started) > MAX_IDLE)
-        .then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
+        .then(|| problem((Severity::Warning, "no-calls"), "kube-scheduler", what, remedy))
 }
 
 /// kube-scheduler does not bind by itself if an extender has `bindVerb`.
@@ -163,7 +188,7 @@ fn no_binder(status: &Status) -> Option<Problem> {
     let remedy = "set `binder`, or remove bindVerb from kube-scheduler's configuration (see `extender-gateway \
                   scheduler-config`)";
     let outcome = bind.last.as_ref()?.outcome.as_str();
-    (outcome == "no_binder").then(|| problem(Severity::Error, "the gateway", what, remedy))
+    (outcome == "no_binder").then(|| problem((Severity::Error, "no-binder"), "the gateway", what, remedy))
 }
 
 fn log(status: &Status) -> Option<Problem> {
@@ -174,15 +199,21 @@ fn log(status: &Status) -> Option<Problem> {
     }
     let age = seconds_since(complete);
     let what = format!("full; it covers only the last {age} s");
-    (age < MIN_LOG_AGE)
-        .then(|| problem(Severity::Warning, "the decision log", what, "raise decisions.maxBytes"))
+    (age < MIN_LOG_AGE).then(|| {
+        problem(
+            (Severity::Warning, "decision-log-full"),
+            "the decision log",
+            what,
+            "raise decisions.maxBytes",
+        )
+    })
 }
 
 fn traces(observer: &Observer) -> Option<Problem> {
     let fault = observer.tracer.as_ref()?.delivery().fault?;
     let what = format!("cannot export spans: {fault}");
     let remedy = "check that a collector runs at otlp.endpoint with otlp.protocol";
-    Some(problem(Severity::Warning, "traces", what, remedy))
+    Some(problem((Severity::Warning, "traces-not-exported"), "traces", what, remedy))
 }
 
 fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Problem> {
@@ -198,13 +229,13 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
         let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
-        problems.push(Problem { impact, ..problem(worst, &about, what, remedy) });
+        problems.push(Problem { impact, ..problem((worst, "backend-down"), &about, what, remedy) });
     }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
         let remedy =
             "change its rules less often, and let all of its replicas have the same version and rules";
-        problems.push(problem(Severity::Warning, &about, what, remedy));
+        problems.push(problem((Severity::Warning, "backend-changes-too-often"), &about, what, remedy));
     }
     for verb in &backend.verbs {
         problems.extend(of_verb(&about, backend, verb, settings));
@@ -217,14 +248,15 @@ fn impact(settings: &BackendSettings, verb: Verb) -> String {
     if settings.mode != Mode::Enforce {
         return format!("no decision depends on its {}: it is in shadow mode", verb.backend_name());
     }
-    let (policy, effect) = match (verb, settings.can_fail_calls(verb)) {
-        (Verb::Filter, true) => ("Fail", "no pod that it matches is scheduled"),
-        (Verb::Filter, false) => ("Ignore", "pods can be placed on nodes that it would reject"),
-        (Verb::Prioritize, _) => ("Ignore", "pods are placed without its scores"),
-        (Verb::Preempt, true) => ("Fail", "no pod that it matches preempts others"),
-        (Verb::Preempt, false) => ("Ignore", "pods preempt others without its veto"),
-        (Verb::Bind, true) => ("Fail", "no pod that it matches is bound"),
-        (Verb::Bind, false) => ("Next", "the next binder binds"),
+    let policy = settings.failure_policy(verb);
+    let effect = match (verb, settings.can_fail_calls(verb)) {
+        (Verb::Filter, true) => "no pod that it matches is scheduled",
+        (Verb::Filter, false) => "pods can be placed on nodes that it would reject",
+        (Verb::Prioritize, _) => "pods are placed without its scores",
+        (Verb::Preempt, true) => "no pod that it matches preempts others",
+        (Verb::Preempt, false) => "pods preempt others without its veto",
+        (Verb::Bind, true) => "no pod that it matches is bound",
+        (Verb::Bind, false) => "the next binder binds",
     };
     format!("{} {policy}: {effect}", verb.backend_name())
 }
@@ -250,7 +282,7 @@ fn of_verb(
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
-        problem(worst, about, what, "correct its configuration or its handshake")
+        problem((worst, "backend-unsuitable"), about, what, "correct its configuration or its handshake")
     });
     // Without a connection all calls fail, and that is one problem.
     let failing = failing(about, verb, worst).filter(|_| backend.connected);
@@ -280,10 +312,10 @@ fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> 
     let fails_now = if minute.calls == 0 { verb.last_failed } else { minute.failed * 10 >= minute.calls };
     Some(if fails_now {
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
-        problem(worst, about, what, remedy_of(verb))
+        problem((worst, "backend-fails"), about, what, remedy_of(verb))
     } else {
         let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
-        problem(Severity::Recent, about, what, "nothing: calls succeed again")
+        problem((Severity::Recent, "backend-fails"), about, what, "nothing: calls succeed again")
     })
 }
 
@@ -309,7 +341,9 @@ fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Pr
         p99 * 1e3,
         timeout.as_millis()
     );
-    is_slow.then(|| problem(Severity::Warning, about, what, "speed it up, or raise its timeout"))
+    is_slow.then(|| {
+        problem((Severity::Warning, "backend-slow"), about, what, "speed it up, or raise its timeout")
+    })
 }
 
 fn rejects_all(
@@ -328,7 +362,10 @@ fn rejects_all(
     );
     let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \
                   without effect";
-    Some(Problem { impact: Some(with_waiting(impact, backend)), ..problem(severity, about, what, remedy) })
+    Some(Problem {
+        impact: Some(with_waiting(impact, backend)),
+        ..problem((severity, "backend-rejects-everything"), about, what, remedy)
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
         BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
         ReadsStatus, Severity, Status, TableStatus, VerbStatus,
     },
-    cli::text::{NOTHING, Table, ago, bytes, clean, counted, duration, moment, number, share},
+    cli::text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
 
 impl fmt::Display for Report {
@@ -28,7 +28,7 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
     for away in &report.away {
         writeln!(out, "ERROR    {} does not answer: {}", clean(&away.gateway), clean(&away.why))?;
     }
-    for (Problem { severity, about, what, impact, remedy }, gateways) in &problems {
+    for (Problem { severity, about, what, impact, remedy, runbook }, gateways) in &problems {
         let severity = match severity {
             Severity::Error => "ERROR",
             Severity::Warning => "WARNING",
@@ -36,7 +36,8 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
         };
         let gateways = gateways.join(", ");
         writeln!(out, "{severity:<7}  {}: {}: {}", clean(&gateways), clean(about), clean(what))?;
-        for text in impact.iter().chain([remedy]) {
+        let runbook = Some(runbook).filter(|runbook| !runbook.is_empty());
+        for text in impact.iter().chain([remedy]).chain(runbook) {
             writeln!(out, "         {}", clean(text))?;
         }
     }
@@ -70,9 +71,13 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
     if status.backends.is_empty() {
         return writeln!(out, "\nno backends");
     }
-    write!(out, "\n{}", connections(&status.backends))?;
+    write!(out, "\n{}", connections(&status.backends, now))?;
     if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
         write!(out, "\n{}", calls(&status.backends, now))?;
+    }
+    // `-o wide`.
+    if out.alternate() {
+        write!(out, "\n{}", policies(&status.backends))?;
     }
     if status.backends.iter().flat_map(|backend| &backend.verbs).any(|verb| verb.reads.is_some()) {
         write!(out, "\n{}", reads(&status.backends))?;
@@ -131,22 +136,40 @@ fn time(seconds: Option<f64>) -> String {
 }
 
 /// The table of backends and their connections.
-fn connections(backends: &[BackendStatus]) -> Table {
-    let mut table = Table::new(["BACKEND", "URL", "MODE", "STATE", "REPORTED VERSION"], 0..0);
+fn connections(backends: &[BackendStatus], now: Timestamp) -> Table {
+    let titles = ["BACKEND", "URL", "MODE", "STATE", "OUTAGES", "WAITING PODS", "REPORTED VERSION"];
+    let mut table = Table::new(titles, 4..5);
     for backend in backends {
         let version = backend.handshake.as_ref().map_or_else(|| NOTHING.to_owned(), reported_version);
-        table.row([backend.name.as_str(), &backend.url, &backend.mode, &state(backend), &version]);
+        table.row([
+            backend.name.as_str(),
+            &backend.url,
+            &backend.mode,
+            &state(backend, now),
+            &number(backend.outages),
+            &waiting_pods(backend),
+            &version,
+        ]);
     }
     table
 }
 
-fn state(backend: &BackendStatus) -> String {
-    match &backend.failure {
+fn state(backend: &BackendStatus, now: Timestamp) -> String {
+    match (&backend.failure, backend.connected_since) {
+        (_, Some(since)) if backend.connected => format!("connected for {}", lasted(since, now)),
         _ if backend.connected => "connected".to_owned(),
         _ if backend.mode == "Disabled" => NOTHING.to_owned(),
-        Some(failure) => format!("down: {failure}"),
-        None => "down".to_owned(),
+        (Some(failure), _) => format!("down: {failure}"),
+        (None, _) => "down".to_owned(),
     }
+}
+
+fn waiting_pods(backend: &BackendStatus) -> String {
+    let waiting = backend.waiting.as_ref();
+    waiting.map_or_else(
+        || NOTHING.to_owned(),
+        |waiting| format!("{}, oldest {}", number(u64::from(waiting.pods)), age(waiting.oldest_seconds)),
+    )
 }
 
 fn reported_version(handshake: &Handshake) -> String {
@@ -185,6 +208,16 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
                 last_failure(verb, now),
             ]);
         }
+    }
+    table
+}
+
+/// The table of the pods for which backends are called, and what happens if they fail.
+fn policies(backends: &[BackendStatus]) -> Table {
+    let mut table = Table::new(["BACKEND", "MATCHES PODS", "FAILURE POLICIES"], 0..0);
+    for backend in backends {
+        let policies = backend.verbs.iter().map(|verb| format!("{} {}", verb.verb, verb.failure_policy));
+        table.row([backend.name.as_str(), &backend.matches, &policies.collect::<Vec<_>>().join(", ")]);
     }
     table
 }

@@ -26,6 +26,16 @@ fn the_document_shows_what_is_printed() {
 }
 
 #[test]
+fn the_wide_table_says_which_pods_are_concerned_and_what_a_failure_does() {
+    let documented = report(vec![samples::documented()]);
+    let wide = "\nBACKEND  MATCHES PODS  FAILURE POLICIES\n\
+        zones    all           filter Fail, score Ignore\n\
+        quota    all           filter Fail\n";
+    assert!(format!("{documented:#}").contains(wide), "{documented:#}");
+    assert!(!text(&documented).contains("MATCHES PODS"));
+}
+
+#[test]
 fn a_gateway_that_does_nothing_yet() {
     let mut idle = status("gateway-0");
     idle.verbs.clear();
@@ -57,6 +67,7 @@ fn problems_are_said_once_and_the_worst_first() {
         what: "is down".to_owned(),
         impact: None,
         remedy: "start it".to_owned(),
+        runbook: "docs/runbook.md#backend-down".to_owned(),
     };
     let [mut first, mut second] = [status("gateway-1"), status("gateway-0")];
     first.problems =
@@ -68,8 +79,10 @@ fn problems_are_said_once_and_the_worst_first() {
 ERROR    http://gateway-2:9403 does not answer: no answer within 5 s
 ERROR    gateway-0, gateway-1: backend zones: is down
          start it
+         docs/runbook.md#backend-down
 WARNING  gateway-1: configuration: is down
          start it
+         docs/runbook.md#backend-down
 
 gateway-0 ";
     assert!(text(&both).starts_with(expected), "{}", text(&both));
@@ -88,11 +101,13 @@ fn what_is_over_is_shown_and_is_no_problem() {
         what: "2 of the latest 20 calls to filter failed until 22 s ago (late 2)".to_owned(),
         impact: None,
         remedy: "nothing: calls succeed again".to_owned(),
+        runbook: "docs/runbook.md#backend-down".to_owned(),
     }];
     let report = report(vec![recovered]);
     let expected = "\
 RECENT   gateway-0: backend zones: 2 of the latest 20 calls to filter failed until 22 s ago (late 2)
          nothing: calls succeed again
+         docs/runbook.md#backend-down
 No problem.
 
 gateway-0 ";
@@ -144,8 +159,8 @@ fn what_a_backend_suffers_from() {
     let text = text(&report(vec![ill]));
     for line in [
         "  refused        1 min 0 s ago: line 3: no\n",
-        "zones    http://zones:9000  Enforce   down: cannot connect  -\n",
-        "racks    http://zones:9000  Disabled  -                     label-rules 0.1.0, revision r1, holds the nodes\n",
+        "zones    http://zones:9000  Enforce   down: cannot connect        0  -             -\n",
+        "racks    http://zones:9000  Disabled  -                           0  -             label-rules 0.1.0, revision r1, holds the nodes\n",
         "  unavailable: it does not filter\n",
         "  5 s ago: late: no answer\n",
     ] {

@@ -6,7 +6,7 @@ use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
         API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LogState, MinuteStatus,
-        RejectedChange, TableStatus, TimedMessage, VerbStatus,
+        RejectedChange, TableStatus, TimedMessage, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
     config::NodeSource,
@@ -24,6 +24,13 @@ struct Scene {
     observer: Observer,
 }
 
+/// The anchors of the runbook's entries.
+fn entries() -> impl Iterator<Item = String> {
+    let headings =
+        include_str!("../../../../../docs/runbook.md").lines().filter_map(|line| line.strip_prefix("## "));
+    headings.map(|heading| heading.to_lowercase().replace(' ', "-"))
+}
+
 fn ago(seconds: i64) -> Timestamp {
     Timestamp::now() - SignedDuration::from_secs(seconds)
 }
@@ -31,6 +38,7 @@ fn ago(seconds: i64) -> Timestamp {
 fn verb(name: &str) -> BackendVerb {
     BackendVerb {
         verb: name.to_owned(),
+        failure_policy: "Fail".to_owned(),
         unsuitable: None,
         reads: None,
         calls: 20,
@@ -69,6 +77,7 @@ fn good() -> Status {
         mode: "Enforce".to_owned(),
         connected: true,
         failure: None,
+        matches: "all".to_owned(),
         connected_since: None,
         outages: 0,
         waiting: None,
@@ -123,8 +132,15 @@ impl Scene {
         }
     }
 
+    /// Each has its entry of the runbook.
     fn problems(&self) -> Vec<Problem> {
-        of(&self.status, &self.config, &self.gateway_status, &self.observer)
+        let problems = of(&self.status, &self.config, &self.gateway_status, &self.observer);
+        for problem in &problems {
+            let (path, entry) = problem.runbook.split_once('#').unwrap();
+            assert_eq!(path, "docs/runbook.md");
+            assert!(entries().any(|known| known == entry), "docs/runbook.md has no entry {entry}");
+        }
+        problems
     }
 }
 
@@ -435,4 +451,50 @@ fn the_worst_comes_first() {
     zones(&mut scene).connected = false;
     let severities: Vec<Severity> = scene.problems().iter().map(|problem| problem.severity).collect();
     assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Warning]);
+}
+
+fn waiting(pods: u32, untried: u32) -> WaitingStatus {
+    WaitingStatus { pods, oldest_seconds: 245, untried, changed_seconds: Some(40) }
+}
+
+#[test]
+fn the_impact_counts_the_pods_that_wait() {
+    for (pods, expected) in [(1, "; 1 pod waits, for 4 min"), (12, "; 12 pods wait, the oldest for 4 min")] {
+        let problem = only(|scene| {
+            let zones = zones(scene);
+            zones.connected = false;
+            zones.waiting = Some(waiting(pods, 0));
+        });
+        let impact = problem.impact.unwrap();
+        assert!(impact.ends_with(expected), "{impact}");
+    }
+}
+
+#[test]
+fn pods_that_were_not_tried_since_their_backend_changed_wait_for_an_event() {
+    let problem = only(|scene| zones(scene).waiting = Some(waiting(12, 3)));
+    assert_eq!(problem.severity, Severity::Recent);
+    assert_eq!(
+        problem.what,
+        "3 pods wait for an event of the cluster since it recovered or changed 40 s ago"
+    );
+    assert!(problem.remedy.contains("kubectl annotate node NODE"), "{}", problem.remedy);
+    let problem = only(|scene| {
+        zones(scene).waiting = Some(waiting(12, 3));
+        scene.config.requeue = Requeueing::PodCondition;
+    });
+    assert!(problem.remedy.contains("is being updated"), "{}", problem.remedy);
+}
+
+#[test]
+fn updates_of_pods_that_fail_are_a_problem_while_they_are_wanted() {
+    let fail = |scene: &mut Scene| scene.observer.waiting.requeue_health.failed("forbidden".to_owned());
+    let mut scene = Scene::new();
+    fail(&mut scene);
+    assert_eq!(scene.problems(), []);
+    let problem = only(|scene| {
+        fail(scene);
+        scene.config.requeue = Requeueing::PodCondition;
+    });
+    assert_eq!(problem.what, "pods have not been made to be tried again for 0 s: forbidden");
 }

@@ -6,7 +6,7 @@ use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
         MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status, TableStatus,
-        TimedMessage, VerbStatus,
+        TimedMessage, VerbStatus, WaitingStatus,
     },
     cli::{admin::Gathered, status::Report},
 };
@@ -88,7 +88,8 @@ fn zones() -> BackendStatus {
         mode: "Enforce".into(),
         connected: true,
         failure: None,
-        connected_since: None,
+        matches: "all".into(),
+        connected_since: Some(at(-3600)),
         outages: 0,
         waiting: None,
         handshake: Some(Handshake {
@@ -105,6 +106,7 @@ fn zones() -> BackendStatus {
 fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
     BackendVerb {
         verb: verb.into(),
+        failure_policy: if verb == "score" { "Ignore" } else { "Fail" }.into(),
         unsuitable: None,
         reads: Some(ReadsStatus {
             pods: "nothing".into(),
@@ -140,21 +142,26 @@ pub(super) fn documented() -> Status {
         ..verb("bind", 0)
     });
     status.backends.push(quota());
-    let problem = |severity, about: &str, what: &str, remedy: &str| Problem {
+    let problem = |severity, about: &str, what: &str, remedy: &str, entry: &str| Problem {
         severity,
         about: about.into(),
         what: what.into(),
         impact: None,
         remedy: remedy.into(),
+        runbook: format!("docs/runbook.md#{entry}"),
     };
     status.problems = vec![
         Problem {
-            impact: Some("filter Fail: no pod that it matches is scheduled".to_owned()),
+            impact: Some(
+                "filter Fail: no pod that it matches is scheduled; 12 pods wait, the oldest for 4 min"
+                    .to_owned(),
+            ),
             ..problem(
                 Severity::Error,
                 "backend quota",
                 "cannot connect to quota:9000: connection refused",
                 "start it, or correct its url or tls; `mode: Disabled` removes it from decisions",
+                "backend-down",
             )
         },
         problem(
@@ -162,6 +169,7 @@ pub(super) fn documented() -> Status {
             "the configuration",
             &format!("the changed file was rejected: {message}"),
             "correct the file and check it with `extender-gateway check-config`",
+            "configuration-rejected",
         ),
     ];
     status
@@ -183,8 +191,8 @@ fn quota() -> BackendStatus {
         connected: false,
         failure: Some("cannot connect to quota:9000: connection refused".into()),
         connected_since: None,
-        outages: 0,
-        waiting: None,
+        outages: 1,
+        waiting: Some(WaitingStatus { pods: 12, oldest_seconds: 245, untried: 0, changed_seconds: None }),
         handshake: None,
         verbs: vec![filter],
         ..zones()
