@@ -4,6 +4,7 @@
 
 pub mod backend;
 mod checks;
+mod lockout;
 mod matches;
 mod setting;
 mod sources;
@@ -26,6 +27,7 @@ pub use backend::{
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
+pub use lockout::default_exempt;
 pub use matches::Match;
 pub use setting::Choice;
 pub(crate) use setting::scalar;

@@ -111,14 +111,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     print_line(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
-    let gateway_status = Arc::new(GatewayStatus::new(StatusSources {
-        gateway: Arc::clone(&gateway),
-        file: file.display().to_string(),
-        source: config.nodes.clone(),
-        table: assembly.table(),
-        pods: assembly.pod_table(),
-        health: Arc::clone(&health),
-    }));
+    let sources = status_sources((file, &config), gateway, &assembly, &health);
+    let gateway_status = Arc::new(GatewayStatus::new(sources));
     telemetry::gauges(&observer, &gateway_status, &health);
     let background = Background {
         source: config.nodes.clone(),
@@ -154,6 +148,23 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     // Not dropped: that waits for file reads, which may hang with their file system.
     runtime.shutdown_background();
     served
+}
+
+fn status_sources(
+    (file, config): (&Path, &Config),
+    gateway: Arc<str>,
+    assembly: &Assembly,
+    health: &Arc<Health>,
+) -> StatusSources {
+    StatusSources {
+        gateway,
+        file: file.display().to_string(),
+        source: config.nodes.clone(),
+        table: assembly.table(),
+        pods: assembly.pod_table(),
+        exempt: assembly.default_exempt().clone(),
+        health: Arc::clone(health),
+    }
 }
 
 /// The main thread's part.

@@ -10,11 +10,13 @@ use std::{
 
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::task::spawn_blocking;
+use tower::util::MapErrLayer;
 
-use crate::whole_text;
+use crate::{unreachable::named, whole_text};
 
 /// Why no client can be created. Contains the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +60,7 @@ impl ConnectError {
 /// Timeouts of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientTimeouts {
-    /// For a connection.
+    /// For a connection, with its TLS handshake. Short: when a network is back, attempts of before still wait for it.
     pub connect: Duration,
     /// For the next bytes of an answer. Without it, a client would wait indefinitely for an apiserver that accepts
     /// requests but does not answer.
@@ -68,7 +70,7 @@ pub struct ClientTimeouts {
 impl Default for ClientTimeouts {
     /// Longer than the apiserver may take for a list (60 s by default), and than it keeps a watch without events open.
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), read: Duration::from_secs(75) }
+        Self { connect: Duration::from_secs(5), read: Duration::from_secs(75) }
     }
 }
 
@@ -144,8 +146,13 @@ pub async fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Clie
     config.read_timeout = Some(timeouts.read);
     // The read timeout begins with the request, not when the connection became idle.
     config.reset_reader_on_write = true;
+    let url = config.cluster_url.to_string();
     // Reads files and waits for the program.
-    let client = spawn_blocking(|| Client::try_from(config)).await;
+    let client = spawn_blocking(move || {
+        let named = MapErrLayer::new(move |error| named(error, &url));
+        Ok(ClientBuilder::try_from(config)?.with_layer(&named).build())
+    });
+    let client = client.await;
     client.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))).map_err(ConnectError::Credentials)
 }
 

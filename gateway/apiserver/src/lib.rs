@@ -8,6 +8,7 @@ mod access;
 mod binding;
 mod condition;
 mod request;
+mod unreachable;
 
 use std::error::Error;
 

@@ -1,16 +1,13 @@
 //! One request and its answer. Only the statuses 200 and 201 are success, and bodies are bounded; for kube every status
 //! below 400 is success, and it reads a body of any size.
 
-use std::{error::Error, iter::successors};
-
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper_util::client::legacy;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 
-use crate::{bounded, whole_text};
+use crate::{bounded, unreachable::is_connect, whole_text};
 
 /// The largest error body in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
@@ -64,16 +61,11 @@ impl From<kube::Error> for RequestError {
             kube::Error::Api(status) => {
                 Self::Refused { code: status.code, message: bounded(&status.message) }
             }
+            kube::Error::Service(error) if is_connect(&*error) => Self::Unreachable(whole_text(&*error)),
             other if is_connect(&other) => Self::Unreachable(whole_text(&other)),
             other => Self::Failed(whole_text(&other)),
         }
     }
-}
-
-/// Whether the connection could not be made.
-fn is_connect(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = successors(Some(error), |&error| error.source());
-    causes.any(|error| error.downcast_ref().is_some_and(legacy::Error::is_connect))
 }
 
 /// The fields of a `metav1.Status` that are read.

@@ -3,7 +3,7 @@
 mod problems;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -57,6 +57,8 @@ pub struct StatusSources {
     pub table: Option<Arc<NodeTable>>,
     /// The pod table, which a watch may fill.
     pub pods: Arc<PodTable>,
+    /// The exempt namespaces if the configuration does not name them.
+    pub exempt: BTreeSet<String>,
     /// Whether calls are accepted.
     pub health: Arc<Health>,
 }

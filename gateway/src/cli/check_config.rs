@@ -14,7 +14,10 @@ use crate::{
         file::{FileError, NodeFile},
         table::NodeTable,
     },
-    config::{BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, shown_path},
+    config::{
+        BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, default_exempt, shown_path,
+    },
+    serve::assembly::own_namespace,
     tls::{IdentityFiles, PemError, PemFile},
 };
 
@@ -55,7 +58,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
         return Err(errors.into());
     }
-    for warning in config.warnings() {
+    for warning in config.warnings(&default_exempt(own_namespace())) {
         writeln!(console.notes, "warning: {warning}")?;
     }
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;

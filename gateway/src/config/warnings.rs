@@ -1,12 +1,12 @@
 //! Settings that are valid but probably unintended. A mistake is an error; a warning is only reported.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::{
     BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, FailurePolicy, Mode,
-    NodeSource, PodSource, Requeueing,
+    NodeSource, PodSource, Requeueing, lockout::namespace,
 };
 
 /// A namespace that is exempt by default in every cluster.
@@ -15,8 +15,8 @@ const RESOURCES: &str = "match.managedResources";
 
 impl Config {
     /// Settings that are valid but probably unintended, each as `PATH: fact; advice`. Backends are numbered as in the
-    /// file.
-    pub fn warnings(&self) -> Vec<String> {
+    /// file. `exempt` has the exempt namespaces if the file does not name them.
+    pub fn warnings(&self, exempt: &BTreeSet<String>) -> Vec<String> {
         let of_gateway =
             [no_backend_enforces(self), unused_kubeconfig(self), unknown_victims(self), long_chain(self)];
         let of = |(at, backend)| InBackend { config: self, at, backend };
@@ -31,6 +31,7 @@ impl Config {
                 it.counted_for_some(),
                 it.uncounted_for_exempt(),
                 it.counted_elsewhere(),
+                it.locked_out(exempt),
             ]
         });
         of_gateway.into_iter().chain(of_binds).chain(of_backends).flatten().collect()
@@ -137,6 +138,17 @@ impl<'c> InBackend<'c> {
         names.iter().all(is_exempt).then(|| self.warning("match.namespaces", fact, advice))
     }
 
+    /// Nothing could start its pods if all of them were gone.
+    fn locked_out(&self, exempt: &BTreeSet<String>) -> Option<String> {
+        let name = self.config.locked_out(self.backend, exempt)?;
+        let fact = format!(
+            "is in namespace {name}, which is not exempt: if all pods of backend {} are gone, they cannot be scheduled",
+            self.backend.name
+        );
+        let advice = format!("add {name} to exempt.namespaces, or set failurePolicy: Ignore");
+        Some(self.warning("url", &fact, &advice))
+    }
+
     /// A label whose conditions exclude each other.
     fn contradiction(&self) -> Option<String> {
         let selector = &self.backend.matches.interest.selector;
@@ -180,10 +192,13 @@ impl<'c> InBackend<'c> {
     }
 
     /// Backends are not called for pods of exempt namespaces. The default exemptions contain only system pods; one
-    /// name besides `kube-system` is assumed to be the gateway's own.
+    /// name besides `kube-system` is assumed to be the gateway's own, and those of backends contain policies.
     fn uncounted_for_exempt(&self) -> Option<String> {
         let exempt = self.config.exempt.namespaces.iter().flatten().map(String::as_str);
-        let others: Vec<&str> = exempt.filter(|name| *name != ALWAYS_EXEMPT).collect();
+        let has_backend = |name: &str| {
+            self.config.backends.iter().any(|backend| namespace(backend.url.host()) == Some(name))
+        };
+        let others: Vec<&str> = exempt.filter(|name| *name != ALWAYS_EXEMPT && !has_backend(name)).collect();
         let name = self.backend.matches.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
         let fact = format!("nothing counts {name} for pods of exempt namespaces: {}", others.join(", "));
         let advice = "remove them from exempt.namespaces, or set ignoredByScheduler: false";

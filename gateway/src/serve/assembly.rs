@@ -10,7 +10,7 @@ use crate::{
     backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
-    config::{Binder, Config, Mode, NodeSource, PodSource, Requeueing},
+    config::{Binder, Config, Mode, NodeSource, PodSource, Requeueing, default_exempt},
     decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,
     observe::Observer,
@@ -55,7 +55,7 @@ impl Assembly {
         let pods_wanted = watch::Sender::new(config.pod_source() == PodSource::Watch);
         let offered = Arc::new(NodeTable::of_calls());
         let tables = ClusterTables { source: config.nodes.clone(), table, offered, pods: None };
-        let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
+        let exempt = default_exempt(own_namespace());
         Self {
             connections: Connections::new(gateway, &observer, cadences),
             tables,
@@ -69,6 +69,11 @@ impl Assembly {
             cadences,
             generation: 0,
         }
+    }
+
+    /// The exempt namespaces if the configuration does not name them.
+    pub fn default_exempt(&self) -> &BTreeSet<String> {
+        &self.exempt
     }
 
     /// The node table; `None` if nodes come with calls or not at all.
@@ -112,7 +117,7 @@ impl Assembly {
     /// # Errors
     /// No apiserver is found for a binder, for `requeue`, or for a watch of pods that is not running yet.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
-        for warning in config.warnings() {
+        for warning in config.warnings(&self.exempt) {
             tracing::warn!("configuration: {warning}");
         }
         let binders = self.binders(config).await?;
@@ -209,7 +214,7 @@ pub(super) async fn listed(objects: &str, synced: impl Future) {
 }
 
 /// The namespace that the gateway runs in; `None` outside a cluster.
-fn own_namespace() -> Option<String> {
+pub fn own_namespace() -> Option<String> {
     let mounted = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
     let name = std::env::var("POD_NAMESPACE").or_else(|_| std::fs::read_to_string(mounted)).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

@@ -24,19 +24,39 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.start(binaries.APIServer, apiServerFlags(etcd, secure, creds)...)
+	c.apiServerArgs = apiServerFlags(etcd, secure, creds)
+	p, err := c.start(binaries.APIServer, c.apiServerArgs...)
 	if err != nil {
 		return err
 	}
+	c.apiServer = p
 	if err := waitForCertificate(ctx, p, creds); err != nil {
 		return err
 	}
 	if err := c.writeKubeconfig(secure.URL("https"), creds); err != nil {
 		return err
 	}
-	return p.Until(ctx, "ready", func(ctx context.Context) error {
+	return c.untilReady(ctx)
+}
+
+func (c *Cluster) untilReady(ctx context.Context) error {
+	return c.apiServer.Until(ctx, "ready", func(ctx context.Context) error {
 		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
+}
+
+// RestartAPIServer kills kube-apiserver, calls meanwhile, and runs it again at the same address until it is ready.
+func (c *Cluster) RestartAPIServer(ctx context.Context, meanwhile func()) error {
+	if err := c.apiServer.Kill(); err != nil {
+		return err
+	}
+	meanwhile()
+	p, err := c.start(binaries.APIServer, c.apiServerArgs...)
+	if err != nil {
+		return err
+	}
+	c.apiServer = p
+	return c.untilReady(ctx)
 }
 
 func apiServerFlags(etcd string, secure ports.Port, creds credentials) []string {

@@ -25,7 +25,10 @@ type Cluster struct {
 	Client kubernetes.Interface
 
 	programs map[string]string
-	ports    []ports.Port
+	// apiServer is the running kube-apiserver, and apiServerArgs starts it again.
+	apiServer     *process.Process
+	apiServerArgs []string
+	ports         []ports.Port
 
 	// mu guards processes, which may be read while a scheduler starts.
 	mu        sync.Mutex

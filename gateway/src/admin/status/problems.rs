@@ -1,6 +1,6 @@
 //! Problems, what they mean for pods, and their remedies.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
@@ -45,6 +45,9 @@ pub(super) fn of(
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
         problems.extend(untried(backend, config));
+        problems.extend(
+            settings.and_then(|settings| locked_out(config, settings, &gateway_status.sources.exempt)),
+        );
     }
     problems.sort_by_key(|problem| problem.severity);
     problems
@@ -140,6 +143,16 @@ fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
         what,
         remedy,
     ))
+}
+
+/// A backend whose own pods could not be scheduled without it.
+fn locked_out(config: &Config, settings: &BackendSettings, exempt: &BTreeSet<String>) -> Option<Problem> {
+    let namespace = config.locked_out(settings, exempt)?;
+    let what = format!("it is in namespace {namespace}, which is not exempt");
+    let impact = Some("none yet; if all its pods are gone, they cannot be scheduled".to_owned());
+    let remedy = format!("add {namespace} to exempt.namespaces, or set failurePolicy: Ignore");
+    let about = format!("backend {}", settings.name);
+    Some(Problem { impact, ..problem((Severity::Warning, "backend-locks-itself-out"), &about, what, remedy) })
 }
 
 /// `40 s`, `4 min`, `3 h`.

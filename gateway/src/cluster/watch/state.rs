@@ -8,13 +8,19 @@ use std::{
 use extender_apiserver::RequestError;
 
 /// Pauses that double up to a limit, each extended by a random fraction of itself. Mirrors the backoff of client-go's
-/// `Reflector`.
+/// `Reflector`, except while the apiserver is unreachable: attempts to connect cost it nothing, and decisions need the
+/// present nodes as soon as it is back.
 #[derive(Debug)]
 pub(super) struct Backoff {
     first: Duration,
     longest: Duration,
     next: Duration,
+    /// Whether the apiserver was unreachable in the latest attempt.
+    unreachable: bool,
 }
+
+/// The longest pause while the apiserver is unreachable, before it is extended.
+const LONGEST_UNREACHABLE: Duration = Duration::from_secs(2);
 
 impl Default for Backoff {
     fn default() -> Self {
@@ -24,13 +30,20 @@ impl Default for Backoff {
 
 impl Backoff {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first }
+        Self { first, longest, next: first, unreachable: false }
     }
 
     /// The pause after another failure.
-    pub(super) fn pause(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (pause * 2).min(self.longest);
+    pub(super) fn pause(&mut self, error: &RequestError) -> Duration {
+        let unreachable = matches!(error, RequestError::Unreachable(_));
+        if unreachable != self.unreachable {
+            // An apiserver that starts rejects requests for a moment.
+            self.reset();
+        }
+        self.unreachable = unreachable;
+        let longest = if unreachable { self.longest.min(LONGEST_UNREACHABLE) } else { self.longest };
+        let pause = self.next.min(longest);
+        self.next = pause * 2;
         pause + pause.mul_f64(random())
     }
 
@@ -116,15 +129,26 @@ impl WatchErrorCause {
 mod tests {
     use super::*;
 
+    fn expect_pauses(backoff: &mut Backoff, error: &RequestError, milliseconds: &[u64]) {
+        for &milliseconds in milliseconds {
+            let (least, pause) = (Duration::from_millis(milliseconds), backoff.pause(error));
+            assert!(pause >= least && pause <= 2 * least, "{error:?}: {pause:?}");
+        }
+    }
+
     #[test]
     fn pauses_double_up_to_a_limit() {
         let mut backoff = Backoff::default();
-        for milliseconds in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
-            let (least, pause) = (Duration::from_millis(milliseconds), backoff.pause());
-            assert!(pause >= least && pause <= 2 * least, "{pause:?}");
-        }
+        let away = RequestError::Unreachable("connection refused".to_owned());
+        expect_pauses(
+            &mut backoff,
+            &refused(500),
+            &[800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000],
+        );
+        expect_pauses(&mut backoff, &away, &[800, 1_600, 2_000, 2_000]);
+        expect_pauses(&mut backoff, &refused(503), &[800, 1_600, 3_200]);
         backoff.reset();
-        assert!(backoff.pause() <= Duration::from_millis(1_600));
+        expect_pauses(&mut backoff, &refused(503), &[800]);
     }
 
     fn refused(code: u16) -> RequestError {

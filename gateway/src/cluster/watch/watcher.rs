@@ -123,7 +123,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         loop {
             if let Err(error) = self.list_and_watch().await {
                 self.failed(&error);
-                sleep(self.backoff.pause()).await;
+                sleep(self.backoff.pause(&error)).await;
             }
         }
     }

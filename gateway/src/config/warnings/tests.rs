@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::Config;
+use crate::config::{Config, default_exempt};
 
 /// The warnings about a configuration with these lines and backends with these settings, called b0, b1 and so on.
 fn warned(lines: &str, backends: &[&str]) -> Vec<String> {
@@ -11,7 +11,7 @@ fn warned(lines: &str, backends: &[&str]) -> Vec<String> {
     let backends: String = backends.iter().enumerate().map(item).collect();
     let yaml = format!("{header}{lines}\nbackends:\n{backends}");
     let config = Config::parse(&yaml, Path::new("")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
-    config.warnings()
+    config.warnings(&default_exempt(None))
 }
 
 const NONE_ENFORCED: &str = "backends: none has mode: Enforce, so every node is accepted for every pod; set mode: Enforce for at least one";
@@ -29,7 +29,7 @@ fn usual_configurations_have_no_warnings() {
 fn the_example_has_no_warnings() {
     let example = include_str!("../../../examples/gateway.yaml");
     let config = Config::parse(example, Path::new("")).unwrap();
-    assert_eq!(config.warnings(), [""; 0]);
+    assert_eq!(config.warnings(&default_exempt(None)), [""; 0]);
 }
 
 #[test]
@@ -211,4 +211,19 @@ fn resources_of_exempt_pods() {
     assert_eq!(warned(&lines("kube-system, gateway"), &[backend]), [""; 0]);
     assert_eq!(warned(&lines("kube-system, gateway, shop"), &[backend]), [expected]);
     assert_eq!(warned(&lines("kube-system, gateway, shop"), &["filter: {}"]), [""; 0]);
+}
+
+#[test]
+fn a_backend_that_locks_its_own_pods_out() {
+    let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+                backends: [{name: racks, url: 'http://racks.policies.svc:9000', filter: {}}]\n";
+    let config = Config::parse(yaml, Path::new("")).unwrap();
+    assert_eq!(
+        config.warnings(&default_exempt(None)),
+        [
+            "backends[0].url: is in namespace policies, which is not exempt: if all pods of backend racks are gone, they cannot be \
+             scheduled; add policies to exempt.namespaces, or set failurePolicy: Ignore"
+        ]
+    );
+    assert_eq!(config.warnings(&default_exempt(Some("policies".to_owned()))), [""; 0]);
 }

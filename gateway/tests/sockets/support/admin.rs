@@ -33,6 +33,7 @@ impl Admin {
             table: Some(Arc::clone(&gateway.table)),
             pods: Arc::default(),
             health: Arc::new(Health::default()),
+            exempt: std::collections::BTreeSet::new(),
         });
         standing.open(&gateway.door);
         let routes = admin::routes(Arc::new(Shown::new(Arc::clone(&gateway.observer), Arc::new(standing))));

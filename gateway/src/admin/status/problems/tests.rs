@@ -9,7 +9,7 @@ use crate::{
         RejectedChange, TableStatus, TimedMessage, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
-    config::NodeSource,
+    config::{NodeSource, default_exempt},
     observe::{Health, Metrics, samples},
 };
 
@@ -122,6 +122,7 @@ impl Scene {
             source: NodeSource::Watch,
             table: Some(Arc::new(NodeTable::new())),
             pods: Arc::default(),
+            exempt: default_exempt(None),
             health: Arc::new(Health::default()),
         };
         Self {
@@ -497,4 +498,15 @@ fn updates_of_pods_that_fail_are_a_problem_while_they_are_wanted() {
         scene.config.requeue = Requeueing::PodCondition;
     });
     assert_eq!(problem.what, "pods have not been made to be tried again for 0 s: forbidden");
+}
+
+#[test]
+fn a_backend_whose_namespace_is_not_exempt_is_a_warning() {
+    let lock_out = |scene: &mut Scene| {
+        scene.config =
+            samples::config("- {name: zones, url: 'http://zones.policies.svc:9000', filter: {}}\n");
+    };
+    let problem = only(lock_out);
+    assert_eq!((problem.severity, &*problem.about), (Severity::Warning, "backend zones"));
+    assert_eq!(problem.what, "it is in namespace policies, which is not exempt");
 }
