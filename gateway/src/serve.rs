@@ -8,6 +8,7 @@
 
 pub mod assembly;
 mod background;
+mod certificates;
 mod reload;
 mod requeue;
 mod telemetry;
@@ -45,7 +46,7 @@ use crate::{
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Health, debug::DebugTables, log},
-    tls::PemError,
+    tls::{Certificates, PemError},
 };
 
 /// How long shadow calls of the last calls may still take.
@@ -111,7 +112,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     print_line(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
-    let sources = status_sources((file, &config), gateway, &assembly, &health);
+    let certificates = Arc::<Certificates>::default();
+    let sources = status_sources((file, &config), gateway, &assembly, (&health, &certificates));
     let gateway_status = Arc::new(GatewayStatus::new(sources));
     telemetry::gauges(&observer, &gateway_status, &health);
     let background = Background {
@@ -120,6 +122,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         table: assembly.table(),
         pods: assembly.pod_feed(),
         requeue: assembly.requeue(),
+        certificate_files: assembly.certificate_files(),
+        certificates,
         listener: scraped,
         health: Arc::clone(&health),
         admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status)))),
@@ -154,7 +158,7 @@ fn status_sources(
     (file, config): (&Path, &Config),
     gateway: Arc<str>,
     assembly: &Assembly,
-    health: &Arc<Health>,
+    (health, certificates): (&Arc<Health>, &Arc<Certificates>),
 ) -> StatusSources {
     StatusSources {
         gateway,
@@ -163,6 +167,7 @@ fn status_sources(
         table: assembly.table(),
         pods: assembly.pod_table(),
         exempt: assembly.default_exempt().clone(),
+        certificates: Arc::clone(certificates),
         health: Arc::clone(health),
     }
 }

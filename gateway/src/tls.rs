@@ -1,6 +1,9 @@
 //! Certificates and keys for TLS, of servers and clients, in PEM files. A file is read completely before it is parsed,
 //! so that its current content can be compared with the one in use.
 
+mod certificates;
+mod validity;
+
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -17,6 +20,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+pub use self::{
+    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files},
+    validity::{Validity, ValidityState},
+};
 use crate::config::KeyPair;
 
 /// The largest file, in bytes. All public authorities together take about 200 KiB.

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, MinuteStatus,
-        ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
+        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus, FailureCount,
+        Handshake, MinuteStatus, ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -26,6 +26,7 @@ use crate::{
         metrics::{BackendState, MinuteSummary, RecentSummary, Source},
         waiting::WaitingSummary,
     },
+    tls::{CertificateFile, Certificates, Validity},
 };
 
 /// The gateway's status.
@@ -59,6 +60,8 @@ pub struct StatusSources {
     pub pods: Arc<PodTable>,
     /// The exempt namespaces if the configuration does not name them.
     pub exempt: BTreeSet<String>,
+    /// The certificate files.
+    pub certificates: Arc<Certificates>,
     /// Whether calls are accepted.
     pub health: Arc<Health>,
 }
@@ -123,6 +126,9 @@ impl GatewayStatus {
             Some(it.loaded.lock().since.as_duration().as_secs_f64())
         });
         let status = Arc::downgrade(self);
+        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.certificate_ends());
+        metrics.certificates.set(ends);
+        let status = Arc::downgrade(self);
         metrics
             .backends
             .set(move || status.upgrade().map_or_else(Vec::new, |status| status.backend_states()));
@@ -142,6 +148,15 @@ impl GatewayStatus {
             (settings.name.to_string(), state)
         };
         served.decider.sessions().map(state).collect()
+    }
+
+    /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
+    fn certificate_ends(&self) -> Vec<([String; 2], f64)> {
+        let ends = |(file, validity): (CertificateFile, Validity)| {
+            let labels = [file.field, file.path.display().to_string()];
+            (labels, validity.ends.as_duration().as_secs_f64())
+        };
+        self.sources.certificates.all().into_iter().map(ends).collect()
     }
 
     /// The pods that wait because of each backend.
@@ -186,10 +201,21 @@ impl GatewayStatus {
             requeued_pods: observer.metrics.process().requeued_pods(),
             log: observer.decisions.state(),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
+            certificates: self.certificates(),
             problems: Vec::new(),
         };
         status.problems = problems::of(&status, &served.config, self, observer);
         Some(status)
+    }
+
+    fn certificates(&self) -> Vec<CertificateStatus> {
+        let status = |(file, validity): (CertificateFile, Validity)| CertificateStatus {
+            field: file.field,
+            file: file.path.display().to_string(),
+            name: validity.name,
+            not_after: validity.ends,
+        };
+        self.sources.certificates.all().into_iter().map(status).collect()
     }
 
     fn nodes(&self) -> TableStatus {

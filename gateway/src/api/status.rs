@@ -44,6 +44,9 @@ pub struct Status {
     /// Delivery of spans as a text; `None` if tracing is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<String>,
+    /// The certificate files in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<CertificateStatus>,
     /// The problems, the most severe first.
     pub problems: Vec<Problem>,
 }
@@ -64,6 +67,20 @@ pub struct ConfigurationStatus {
     /// The latest rejected change, unless a later one was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RejectedChange>,
+}
+
+/// A file with certificates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateStatus {
+    /// Its field in the configuration, such as `extender.tls.certFile`.
+    pub field: String,
+    /// The file.
+    pub file: String,
+    /// The name of the certificate that counts: the one of a chain that ends first, or the authority that ends last.
+    pub name: String,
+    /// Its end.
+    pub not_after: Timestamp,
 }
 
 /// A rejected change of the configuration.

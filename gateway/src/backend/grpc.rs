@@ -14,11 +14,16 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use tokio::time::Instant;
+use tonic::Code;
 
 use crate::contract::protobuf::{PREFIX, malformed};
 
 /// The timeout of a call, for the backend.
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// The part of the timeout after which a backend's `DEADLINE_EXCEEDED` is about this timeout.
+const NEARLY: f64 = 0.9;
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +48,26 @@ pub async fn unary(
 ) -> Result<Bytes, RpcError> {
     let Limits { timeout, answer } = limits;
     let call = exchange(connection, timed(path, timeout, span), pieces, answer);
-    let late =
-        || BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()));
-    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| Err(late().into()))
+    let began = Instant::now();
+    match tokio::time::timeout(timeout, call).await {
+        Ok(answer) => answer.map_err(|error| with_one_text(error, began.elapsed(), timeout)),
+        Err(_) => Err(late(timeout).into()),
+    }
+}
+
+fn late(timeout: Duration) -> BackendFailure {
+    BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", timeout.as_millis()))
+}
+
+/// The failure of a call after this time. The backend was told the timeout, and may have noticed its end first: with one
+/// text for both, a pod's condition stays the same.
+fn with_one_text(error: RpcError, after: Duration, timeout: Duration) -> RpcError {
+    match error.status {
+        Some(Code::DeadlineExceeded) if after >= timeout.mul_f64(NEARLY) => {
+            RpcError { failure: late(timeout), ..error }
+        }
+        _ => error,
+    }
 }
 
 async fn exchange(
@@ -176,6 +198,21 @@ fn not_grpc(what: &str) -> BackendFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeout_has_one_text_whoever_noticed_it() {
+        let said = |status, after| {
+            let failure = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED: Deadline Exceeded");
+            let error = RpcError { status: Some(status), failure };
+            with_one_text(error, Duration::from_millis(after), Duration::from_millis(200)).failure.detail
+        };
+        for after in [180, 199, 250] {
+            assert_eq!(said(Code::DeadlineExceeded, after), "no answer within 200 ms");
+        }
+        let own = "DEADLINE_EXCEEDED: Deadline Exceeded";
+        assert_eq!(said(Code::DeadlineExceeded, 179), own, "another deadline, of a database perhaps");
+        assert_eq!(said(Code::Unavailable, 200), own);
+    }
 
     #[test]
     fn a_timeout_keeps_to_eight_digits() {

@@ -6,6 +6,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jiff::Timestamp;
 use tokio::runtime;
 
 use super::output::{Console, Failure};
@@ -18,7 +19,7 @@ use crate::{
         BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, default_exempt, shown_path,
     },
     serve::assembly::own_namespace,
-    tls::{IdentityFiles, PemError, PemFile},
+    tls::{CertificateFile, IdentityFiles, PemError, PemFile, Validity, ValidityState, certificate_files},
 };
 
 /// The command's description.
@@ -58,7 +59,8 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
         return Err(errors.into());
     }
-    for warning in config.warnings(&default_exempt(own_namespace())) {
+    let certificates = if options.no_files { Vec::new() } else { ending_certificates(&config) };
+    for warning in config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates) {
         writeln!(console.notes, "warning: {warning}")?;
     }
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
@@ -74,7 +76,32 @@ fn findings(config: &Config) -> Vec<Finding> {
         errors.map(move |error| of_pem(&format!("backends[{at}].tls"), error))
     });
     let kubeconfig = config.cluster.kubeconfig.as_deref().and_then(of_kubeconfig);
-    server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).collect()
+    let invalid = validities(config).filter_map(|(file, validity)| {
+        let now = Timestamp::now();
+        let is_invalid = validity.state(now) > ValidityState::EndsSoon;
+        let problem = validity.problem(now).filter(|_| is_invalid)?;
+        Some(finding(&file.field, &file.path, &problem, "expected certificates that are valid now"))
+    });
+    server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).chain(invalid).collect()
+}
+
+/// Warnings about certificates that end soon.
+fn ending_certificates(config: &Config) -> Vec<String> {
+    let warning = |(file, validity): (CertificateFile, Validity)| {
+        let now = Timestamp::now();
+        let problem = validity.problem(now).filter(|_| validity.state(now) == ValidityState::EndsSoon)?;
+        Some(format!("{}: {}: {problem}; renew it", file.field, file.path.display()))
+    };
+    validities(config).filter_map(warning).collect()
+}
+
+/// The validity of each file that can be read; problems with the others are reported elsewhere.
+fn validities(config: &Config) -> impl Iterator<Item = (CertificateFile, Validity)> {
+    let validity = |file: CertificateFile| {
+        let validity = file.validity().ok().flatten()?;
+        Some((file, validity))
+    };
+    certificate_files(config).into_iter().filter_map(validity)
 }
 
 fn of_server(tls: &ServerTls) -> Vec<PemError> {

@@ -63,6 +63,8 @@ impl Host {
         };
         match tls::handshake(tls, stream).await {
             Err(failed) => {
+                let metrics = self.door.observer.metrics.process();
+                metrics.tls_handshake_failed(failed.refusal.cause.label());
                 self.log(&failed.refusal, caller);
                 failed.close.await;
             }

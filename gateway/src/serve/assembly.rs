@@ -14,6 +14,7 @@ use crate::{
     decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,
     observe::Observer,
+    tls::{CertificateFile, certificate_files},
 };
 
 /// How long the first lists of nodes and pods may delay a start or a reload. After that, calls are decided with the
@@ -30,6 +31,8 @@ pub struct Assembly {
     pods_wanted: watch::Sender<bool>,
     /// Whether kube-scheduler is made to try pods again.
     requeue_wanted: watch::Sender<bool>,
+    /// The certificate files of the configuration in use.
+    certificate_files: watch::Sender<Vec<CertificateFile>>,
     connections: Connections,
     /// The exempt namespaces if the configuration does not set them.
     exempt: BTreeSet<String>,
@@ -62,6 +65,7 @@ impl Assembly {
             pods: Arc::default(),
             pods_wanted,
             requeue_wanted: watch::Sender::new(false),
+            certificate_files: watch::Sender::new(certificate_files(config)),
             exempt,
             pacing: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
@@ -111,6 +115,11 @@ impl Assembly {
         }
     }
 
+    /// The certificate files of the configuration in use.
+    pub fn certificate_files(&self) -> watch::Receiver<Vec<CertificateFile>> {
+        self.certificate_files.subscribe()
+    }
+
     /// The state that answers calls under this configuration. Waits, for a limited time, until a connection to each
     /// backend was attempted.
     ///
@@ -123,6 +132,7 @@ impl Assembly {
         let binders = self.binders(config).await?;
         let pods = self.pods_for(config).await?;
         self.follow_requeue(config).await?;
+        self.certificate_files.send_replace(certificate_files(config));
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
         let tables = ClusterTables { pods, ..self.tables.clone() };

@@ -17,13 +17,14 @@ use tokio::{
     time::sleep,
 };
 
-use super::{requeue::Requeue, telemetry};
+use super::{certificates, requeue::Requeue, telemetry};
 use crate::{
     admin::{self, AdminState},
     cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch},
     config::NodeSource,
     door::{Address, pages},
     observe::{Health, health},
+    tls::{CertificateFile, Certificates},
 };
 
 /// The minimum time between two updates of usage: many pods may be bound at once.
@@ -39,6 +40,9 @@ pub(super) struct Background {
     pub(super) pods: PodFeed,
     /// Makes kube-scheduler try pods again.
     pub(super) requeue: Requeue,
+    /// The certificate files of the configuration in use, and what is known of them.
+    pub(super) certificate_files: watch::Receiver<Vec<CertificateFile>>,
+    pub(super) certificates: Arc<Certificates>,
     /// The metrics address.
     pub(super) listener: Bound,
     pub(super) health: Arc<Health>,
@@ -88,6 +92,7 @@ impl Background {
             failure = feed_nodes(self.source, self.table, &connect) => failure,
             failure = self.pods.run(&connect) => failure,
             failure = self.requeue.run(&connect) => failure,
+            never = certificates::follow(self.certificate_files, self.certificates) => match never {},
             error = served => format!("metrics server stopped: {error}"),
         }
     }

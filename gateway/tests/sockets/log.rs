@@ -62,12 +62,15 @@ async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
         open(secured.gateway.address, &strangers.client(None, HTTP_1)).await.unwrap_err();
         assert_eq!(secured.gateway.post("/filter", "{}").await.status, 400);
     }
+    // The response to each of them is sent after it was counted.
+    let counted = "extender_gateway_tls_handshake_failures_total{cause=\"without_tls\"} 10\n";
+    assert!(secured.gateway.observer.metrics.text().contains(counted));
     let most = 1 + began.elapsed().as_secs();
     for text in [
         "the caller sent no client certificate (peer sent no certificates); set certFile and keyFile in the tlsConfig",
         "the caller's certificate is not signed by a CA in extender.tls.clientCAFile (invalid peer certificate: ",
         "contains none of extender.tls.allowedNames (it has the names [other, x.test]); use another certificate, or add its name",
-        "the caller rejected the gateway's certificate (UnknownCA); check caFile in the tlsConfig",
+        "the caller does not know the CA of the gateway's certificate (UnknownCA); caFile in the tlsConfig",
         "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix",
     ] {
         let lines = written.with(&["TLS handshake failed: ", text]);

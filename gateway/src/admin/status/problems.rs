@@ -11,6 +11,7 @@ use crate::{
     cluster::SourceHealth,
     config::{BackendSettings, Config, Mode, Requeueing},
     observe::Observer,
+    tls::{CertificateFile, CertificateRole, Validity, ValidityState},
 };
 
 /// A failure older than this is not reported, in seconds.
@@ -41,6 +42,7 @@ pub(super) fn of(
         traces(observer),
     ];
     let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
+    problems.extend(gateway_status.sources.certificates.all().into_iter().filter_map(certificate));
     for backend in &status.backends {
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
@@ -143,6 +145,27 @@ fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
         what,
         remedy,
     ))
+}
+
+/// A file whose certificates are not valid, or not for long.
+fn certificate((file, validity): (CertificateFile, Validity)) -> Option<Problem> {
+    let now = Timestamp::now();
+    let what = format!("{}: {}", file.path.display(), validity.problem(now)?);
+    let ends_soon = validity.state(now) == ValidityState::EndsSoon;
+    let severity = if ends_soon { Severity::Warning } else { Severity::Error };
+    let effect = match (&file.backend, file.role) {
+        (None, CertificateRole::Chain) => "kube-scheduler rejects the gateway, and no pod is scheduled",
+        (None, CertificateRole::Authorities) => "the gateway rejects kube-scheduler, and no pod is scheduled",
+        (Some(_), CertificateRole::Chain) => "the backend rejects new connections of the gateway",
+        (Some(_), CertificateRole::Authorities) => "the gateway rejects new connections to the backend",
+    };
+    let impact = if ends_soon { format!("none yet; then {effect}") } else { effect.to_owned() };
+    let about = match file.backend {
+        Some(backend) => format!("backend {backend}, {}", file.field),
+        None => file.field,
+    };
+    let remedy = "renew it; the changed file is read without a restart";
+    Some(Problem { impact: Some(impact), ..problem((severity, "certificate-expires"), &about, what, remedy) })
 }
 
 /// A backend whose own pods could not be scheduled without it.

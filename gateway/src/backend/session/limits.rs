@@ -71,14 +71,22 @@ pub(super) struct Outage {
     logged: Option<(Instant, Instant)>,
     /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
     kinds: Vec<FailureKind>,
+    /// Whether it began with the end of a connection, which was not logged.
+    lost: bool,
 }
 
 const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
 
 impl Outage {
-    /// Logs a failed attempt to connect if a line is due.
-    pub(super) fn log(&mut self, backend: &config::BackendSettings, failure: &BackendFailure) {
-        let Some(lasted) = self.turn(failure.kind) else { return };
+    /// Logs a failed attempt to connect, or the end of a connection that was usable, if a line is due.
+    pub(super) fn log(
+        &mut self,
+        backend: &config::BackendSettings,
+        failure: &BackendFailure,
+        was_usable: bool,
+    ) {
+        let turn = if was_usable { self.turn_of_end(failure.kind) } else { self.turn(failure.kind) };
+        let Some(lasted) = turn else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
             minutes => ("still down", format!(" for {minutes} min")),
@@ -89,6 +97,15 @@ impl Outage {
             kind = failure.kind.as_str(),
             "backend is {down}{minutes}: {failure}; its failure policies apply until it is reachable"
         );
+    }
+
+    /// The turn for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
+    /// moment later, tells why, or is the end of the outage.
+    fn turn_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
+        if self.logged.is_none() && !mem::replace(&mut self.lost, true) {
+            return None;
+        }
+        self.turn(kind)
     }
 
     /// How long the backend has been down; `None` if it is too early to log it again.
@@ -246,6 +263,18 @@ mod tests {
             tokio::time::advance(Duration::from_secs(2)).await;
         }
         assert_eq!(logged, [true, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_that_begins_with_a_lost_connection_has_one_line() {
+        let mut outage = Outage::default();
+        assert!(outage.turn_of_end(FailureKind::Reset).is_none());
+        assert!(outage.turn(FailureKind::Unreachable).is_some());
+        assert!(outage.turn(FailureKind::Unreachable).is_none());
+
+        let mut flapping = Outage::default();
+        let logged = [(); 3].map(|()| flapping.turn_of_end(FailureKind::Reset).is_some());
+        assert_eq!(logged, [false, true, false], "it never fails to connect");
     }
 
     fn asking_for(prefix: u32) -> GetInfoResponse {

@@ -104,7 +104,7 @@ async fn retry<S: Future<Output = SessionEnd>>(
             tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;
         }
-        outage.log(settings, &failure);
+        outage.log(settings, &failure, ready_since.is_some());
         publisher.publish(Err(failure));
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

@@ -152,3 +152,56 @@ fn all_files_are_said_at_once() {
     ];
     assert_eq!(fields, expected);
 }
+
+/// Writes `tls.crt` and `tls.key`, valid until the midnight before this many days from now.
+fn write_certificate(folder: &Path, days: i64) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["gateway.test".to_owned()]).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "gateway");
+    let midnight = |days: i64| {
+        let date =
+            (Timestamp::now() + jiff::SignedDuration::from_hours(24 * days)).strftime("%Y-%m-%d").to_string();
+        let parts: Vec<i32> = date.split('-').map(|part| part.parse().unwrap()).collect();
+        rcgen::date_time_ymd(parts[0], parts[1].try_into().unwrap(), parts[2].try_into().unwrap())
+    };
+    (params.not_before, params.not_after) = (midnight(-90), midnight(days));
+    fs::write(folder.join("tls.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn certificates_that_have_expired_are_mistakes_and_those_that_end_soon_are_warnings() {
+    let folder = folder();
+    let lines = "extender: {tls: {certFile: tls.crt, keyFile: tls.key}}";
+    let config = |lines: &str| {
+        let yaml = format!(
+            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n{lines}\n\
+             backends: [{{name: a, url: 'http://a:1', filter: {{}}}}]\n"
+        );
+        Config::parse(&yaml, folder.path()).unwrap()
+    };
+    for (days, mistakes, warnings) in [(-2, 1, 0), (13, 0, 1), (15, 0, 0)] {
+        write_certificate(folder.path(), days);
+        let config = config(lines);
+        assert_eq!(
+            (findings(&config).len(), ending_certificates(&config).len()),
+            (mistakes, warnings),
+            "{days}"
+        );
+    }
+    write_certificate(folder.path(), -2);
+    let found = found(folder.path(), lines, "caFile: other.crt");
+    assert!(found[0].starts_with("backends[0].tls.caFile: other.crt: cannot be read"), "{found:?}");
+    let expired = "extender.tls.certFile: tls.crt: certificate gateway has expired on ";
+    assert!(
+        found[1].starts_with(expired) && found[1].ends_with("; expected certificates that are valid now"),
+        "{found:?}"
+    );
+    write_certificate(folder.path(), 3);
+    let [warning] = &ending_certificates(&config(lines))[..] else { panic!("it ends soon") };
+    assert!(
+        warning.contains("tls.crt: certificate gateway expires in 2 d, on ")
+            && warning.ends_with("; renew it"),
+        "{warning}"
+    );
+}

@@ -47,6 +47,11 @@ pub(in crate::door) enum TlsCause {
     Purpose,
     OldCertificate,
     Certificate,
+    /// The caller reports that the gateway's certificate has expired.
+    OwnExpired,
+    /// The caller does not know the CA of the gateway's certificate.
+    OwnAuthority,
+    /// The caller rejected the gateway's certificate, for a reason that it does not tell: Go's alert is the same for all.
     NotTrusted,
     Other,
 }
@@ -134,6 +139,28 @@ impl fmt::Display for TlsRefusal {
 }
 
 impl TlsCause {
+    /// The metric label.
+    pub(in crate::door) fn label(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::WithoutTls => "without_tls",
+            Self::NotTls => "not_tls",
+            Self::Late => "late",
+            Self::Version => "version",
+            Self::NoCertificate => "no_certificate",
+            Self::UnknownAuthority => "unknown_authority",
+            Self::Name => "name",
+            Self::Time => "expired",
+            Self::Purpose => "purpose",
+            Self::OldCertificate => "old_certificate",
+            Self::Certificate => "certificate",
+            Self::OwnExpired => "own_certificate_expired",
+            Self::OwnAuthority => "own_authority_unknown",
+            Self::NotTrusted => "own_certificate_rejected",
+            Self::Other => "other",
+        }
+    }
+
     /// What is wrong, and the remedy; `None` if the error needs no explanation.
     fn remedy(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
@@ -167,6 +194,14 @@ impl TlsCause {
                 "create one with extensions (openssl x509 -extfile)",
             ),
             Self::Certificate => ("the caller's certificate is invalid", "use another certificate"),
+            Self::OwnExpired => (
+                "the gateway's certificate has expired, according to the caller",
+                "renew extender.tls.certFile, and check both machines' clocks",
+            ),
+            Self::OwnAuthority => (
+                "the caller does not know the CA of the gateway's certificate",
+                "caFile in the tlsConfig of kube-scheduler's extender must contain the CA that signed extender.tls.certFile",
+            ),
             Self::NotTrusted => (
                 "the caller rejected the gateway's certificate",
                 "check caFile in the tlsConfig of kube-scheduler's extender, that the certificate contains the host of \
@@ -222,13 +257,15 @@ fn cause_of_other(error: &OtherError) -> (TlsCause, String) {
 /// The cause that the caller reports.
 fn cause_of_alert(alert: Alert) -> (TlsCause, String) {
     match alert {
-        Alert::UnknownCA
-        | Alert::BadCertificate
+        Alert::CertificateExpired => (TlsCause::OwnExpired, format!("{alert:?}")),
+        Alert::UnknownCA => (TlsCause::OwnAuthority, format!("{alert:?}")),
+        Alert::BadCertificate
         | Alert::CertificateUnknown
-        | Alert::CertificateExpired
         | Alert::CertificateRevoked
         | Alert::UnsupportedCertificate => (TlsCause::NotTrusted, format!("{alert:?}")),
-        Alert::ProtocolVersion => (TlsCause::Version, format!("{alert:?}")),
+        Alert::ProtocolVersion | Alert::HandshakeFailure | Alert::InsufficientSecurity => {
+            (TlsCause::Version, format!("{alert:?}"))
+        }
         _ => (TlsCause::Other, format!("the caller rejected the gateway: {alert:?}")),
     }
 }
@@ -274,9 +311,20 @@ mod tests {
             (InvalidMessage::InvalidContentType.into(), TlsCause::NotTls, "an https URL"),
             (
                 Error::AlertReceived(Alert::UnknownCA),
-                TlsCause::NotTrusted,
-                "certificate (UnknownCA); check caFile in",
+                TlsCause::OwnAuthority,
+                "certificate (UnknownCA); caFile in",
             ),
+            (
+                Error::AlertReceived(Alert::CertificateExpired),
+                TlsCause::OwnExpired,
+                "(CertificateExpired); renew extender.tls.certFile",
+            ),
+            (
+                Error::AlertReceived(Alert::BadCertificate),
+                TlsCause::NotTrusted,
+                "certificate (BadCertificate); check caFile in",
+            ),
+            (Error::AlertReceived(Alert::HandshakeFailure), TlsCause::Version, "(HandshakeFailure)"),
             (Error::AlertReceived(Alert::ProtocolVersion), TlsCause::Version, "(ProtocolVersion)"),
             (Error::AlertReceived(Alert::DecodeError), TlsCause::Other, "rejected the gateway: DecodeError"),
             (Error::DecryptError, TlsCause::Other, "cannot decrypt peer's message"),

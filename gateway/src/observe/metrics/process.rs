@@ -20,6 +20,10 @@ macro_rules! unlabeled {
             $(#[doc = $gauge_help] pub $gauge: Source<Option<f64>>,)*
             /// The state of each backend that is called, by its name.
             pub backends: Source<Vec<(String, BackendState)>>,
+            /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
+            pub certificates: Source<Vec<([String; 2], f64)>>,
+            /// By cause.
+            pub(super) tls_handshake_failures: LabeledCounts<&'static str>,
             /// By outcome.
             pub(super) requeued_pods: LabeledCounts<&'static str>,
             /// By outcome.
@@ -138,6 +142,19 @@ impl ProcessMetrics {
             "Pods updated so that kube-scheduler tries them again, by outcome",
             requeued.map(|(outcome, count)| ([("outcome", outcome)], count)),
         )?;
+        let failures = self.tls_handshake_failures.all().into_iter();
+        page.family(
+            "extender_gateway_tls_handshake_failures_total",
+            "Failed TLS handshakes of callers, by cause",
+            failures.map(|(cause, count)| ([("cause", cause)], count)),
+        )?;
+        let certificates = self.certificates.read().unwrap_or_default().into_iter();
+        page.family(
+            "extender_gateway_certificate_expiry_timestamp_seconds",
+            "Unix time at which the certificates of a file cease to be valid",
+            certificates
+                .map(|([field, file], ends)| ([("field", field), ("file", file)], ConstGauge::new(ends))),
+        )?;
         self.write_backends(page)?;
         self.write_gauges(page)
     }
@@ -167,6 +184,11 @@ impl ProcessMetrics {
             "How long the oldest of these pods has waited; 0 if there are none",
             states().map(|(labels, state)| (labels, ConstGauge::new(state.oldest_waiting_pod))),
         )
+    }
+
+    /// Counts a failed TLS handshake; the cause is a fixed word.
+    pub fn tls_handshake_failed(&self, cause: &'static str) {
+        self.tls_handshake_failures.add(cause, 1);
     }
 
     /// The number of pods that were updated so that kube-scheduler tries them again.

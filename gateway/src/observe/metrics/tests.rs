@@ -33,6 +33,8 @@ impl Metrics {
         self.connections_dropped(("metrics", "evicted"), 1);
         let process = self.process();
         process.requeued("ok");
+        process.tls_handshake_failed("without_tls");
+        process.certificates.set(|| vec![(["a".to_owned(), "b".to_owned()], 1.0)]);
         process.backends.set(|| vec![state("zones", Some(1.0))]);
         for gauge in [
             &process.call_thread_silence,

@@ -34,6 +34,7 @@ impl Admin {
             pods: Arc::default(),
             health: Arc::new(Health::default()),
             exempt: std::collections::BTreeSet::new(),
+            certificates: Arc::default(),
         });
         standing.open(&gateway.door);
         let routes = admin::routes(Arc::new(Shown::new(Arc::clone(&gateway.observer), Arc::new(standing))));

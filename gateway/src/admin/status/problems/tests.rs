@@ -9,7 +9,7 @@ use crate::{
         RejectedChange, TableStatus, TimedMessage, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
-    config::{NodeSource, default_exempt},
+    config::{BackendName, NodeSource, default_exempt},
     observe::{Health, Metrics, samples},
 };
 
@@ -110,6 +110,7 @@ fn good() -> Status {
         requeued_pods: 0,
         log,
         traces: None,
+        certificates: Vec::new(),
         problems: Vec::new(),
     }
 }
@@ -123,6 +124,7 @@ impl Scene {
             table: Some(Arc::new(NodeTable::new())),
             pods: Arc::default(),
             exempt: default_exempt(None),
+            certificates: Arc::default(),
             health: Arc::new(Health::default()),
         };
         Self {
@@ -509,4 +511,34 @@ fn a_backend_whose_namespace_is_not_exempt_is_a_warning() {
     let problem = only(lock_out);
     assert_eq!((problem.severity, &*problem.about), (Severity::Warning, "backend zones"));
     assert_eq!(problem.what, "it is in namespace policies, which is not exempt");
+}
+
+/// A file that ends after this many days.
+fn certificate_file(scene: &Scene, field: &str, backend: Option<&str>, days: i64) {
+    let file = CertificateFile {
+        field: field.to_owned(),
+        path: "/tls.crt".into(),
+        role: CertificateRole::Chain,
+        backend: backend.map(|name| BackendName::new(name).unwrap()),
+    };
+    let validity = Validity { name: "a".to_owned(), begins: ago(9_999_999), ends: ago(-days * 86_400 - 60) };
+    scene.gateway_status.sources.certificates.update(vec![(file, Some(validity))], Timestamp::now());
+}
+
+#[test]
+fn certificates_are_a_problem_before_they_end_and_afterwards() {
+    for (days, severity, what) in [
+        (-2, Some(Severity::Error), "/tls.crt: certificate a has expired on "),
+        (13, Some(Severity::Warning), "/tls.crt: certificate a expires in 13 d, on "),
+        (14, None, ""),
+    ] {
+        let scene = Scene::new();
+        certificate_file(&scene, "extender.tls.certFile", None, days);
+        let problems = scene.problems();
+        assert_eq!(problems.first().map(|problem| problem.severity), severity, "{days}");
+        assert!(problems.iter().all(|problem| problem.what.starts_with(what)), "{problems:?}");
+    }
+    let problem = only(|scene| certificate_file(scene, "backends[0].tls.certFile", Some("zones"), -2));
+    assert_eq!(problem.about, "backend zones, backends[0].tls.certFile");
+    assert_eq!(problem.impact.unwrap(), "the backend rejects new connections of the gateway");
 }

@@ -48,6 +48,7 @@ pub(super) fn status(gateway: &str) -> Status {
         requeued_pods: 0,
         log: log(),
         traces: None,
+        certificates: Vec::new(),
         problems: Vec::new(),
     }
 }
