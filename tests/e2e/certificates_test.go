@@ -38,12 +38,22 @@ func (s *scenario) authority(dir, name string) authority {
 	return a
 }
 
+// A certificate with this time left has no warning.
+const usualValidity = 90 * 24 * time.Hour
+
 // issue writes a certificate for the name and 127.0.0.1, and its key, in place of the existing ones.
 func (s *scenario) issue(a authority, to identity, name string) {
+	s.Helper()
+	s.issueUntil(a, to, name, time.Now().Add(usualValidity))
+}
+
+// issueUntil is issue with an end of the validity, which may have passed.
+func (s *scenario) issueUntil(a authority, to identity, name string, end time.Time) {
 	s.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.must(err)
 	template := template(name)
+	template.NotBefore, template.NotAfter = end.Add(-2*usualValidity), end
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	s.writePEM(to.certFile, "CERTIFICATE", s.sign(a, template, &key.PublicKey))
@@ -61,7 +71,7 @@ func template(name string) *x509.Certificate {
 		SerialNumber: number,
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
+		NotAfter:     time.Now().Add(usualValidity),
 	}
 }
 
