@@ -105,14 +105,16 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let evidence = &runtime.block_on(options.gather())?;
-    if evidence.gateways.is_empty() {
+    if evidence.gateways.is_empty() && evidence.pod().is_none() {
         return Err(Failure::Away(evidence.away.clone()));
     }
     if evidence.pod().is_none() && evidence.attempts.is_empty() {
         return Err(Failure::Unknown(render::unknown(evidence)));
     }
     let notes = &notes::of(evidence);
-    options.output.write(&Explanation { evidence, notes, top: options.top }, console)
+    options.output.write(&Explanation { evidence, notes, top: options.top }, console)?;
+    // The pod's condition often names the cause.
+    if evidence.gateways.is_empty() { Err(Failure::Away(evidence.away.clone())) } else { Ok(()) }
 }
 
 impl ExplainOptions {
@@ -132,7 +134,7 @@ impl ExplainOptions {
             gateways.query::<DecisionList>(&path),
             gateways.query::<Status>("/debug/status"),
         );
-        Ok(Evidence::new(target, cluster, decisions, &statuses.answers, Timestamp::now()))
+        Ok(Evidence::new(target, cluster, decisions, statuses.answers, Timestamp::now()))
     }
 
     fn target(&self, access: &ClusterAccess) -> ExplainedPod {

@@ -36,6 +36,9 @@ pub(super) struct Evidence {
     pub(super) calls_about_others: usize,
     /// The attempts, the newest first.
     pub(super) attempts: Vec<SchedulingAttempt>,
+    /// The present state of the gateways.
+    #[serde(skip)]
+    pub(super) statuses: Vec<Status>,
 }
 
 /// A gateway that answered.
@@ -72,7 +75,7 @@ impl Evidence {
         target: ExplainedPod,
         mut cluster: ClusterView,
         decisions: Gathered<DecisionList>,
-        statuses: &[Status],
+        statuses: Vec<Status>,
         now: Timestamp,
     ) -> Self {
         let (gateways, calls): (Vec<_>, Vec<_>) = decisions.answers.into_iter().map(replica).unzip();
@@ -81,7 +84,7 @@ impl Evidence {
         let uid = cluster.pod.facts().map(|pod| &pod.uid).or_else(latest).cloned();
         let (calls, others): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|call| Some(&call.decision.pod.uid) == uid.as_ref());
-        cluster.cluster_nodes = cluster.cluster_nodes.or_else(|| watched_nodes(statuses));
+        cluster.cluster_nodes = cluster.cluster_nodes.or_else(|| watched_nodes(&statuses));
         Self {
             api_version: API_VERSION,
             kind: "Explanation",
@@ -93,6 +96,7 @@ impl Evidence {
             away: decisions.away,
             calls_about_others: others.len(),
             attempts: SchedulingAttempt::group(calls),
+            statuses,
         }
     }
 

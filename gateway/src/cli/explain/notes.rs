@@ -1,5 +1,6 @@
 //! Notes about a pod beyond the tables: what happened, and what the gateway cannot know.
 
+mod backends;
 mod nodes;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ const CONDITION_DELAY: SignedDuration = SignedDuration::from_secs(2);
 pub(super) fn of(evidence: &Evidence) -> Vec<String> {
     let mut notes = Vec::from_iter(not_called(evidence));
     nodes::note(evidence, &mut notes);
+    backends::note(evidence, &mut notes);
     for replica in &evidence.gateways {
         notes.extend(incomplete_log(evidence, replica));
     }

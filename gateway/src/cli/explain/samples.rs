@@ -211,5 +211,5 @@ pub(super) fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>)
     let target =
         ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
     let view = ClusterView { pod, cluster_nodes: Some(5), node_exists: asked.map(|_| true) };
-    Evidence::new(target, view, Gathered { answers, away: Vec::new() }, &[], at(600))
+    Evidence::new(target, view, Gathered { answers, away: Vec::new() }, Vec::new(), at(600))
 }

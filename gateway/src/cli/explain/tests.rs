@@ -119,6 +119,27 @@ REJECTED  BY     WHY              NODES
 }
 
 #[test]
+fn nodes_with_the_same_scores_share_a_row_and_equal_totals_are_sorted_by_name() {
+    let scores = [("n9", 3), ("n4", 3), ("n2", 3), ("n7", 3), ("n1", 3), ("n8", 5), ("n6", 5)];
+    let found = text(&case(pod(Some("n4")), vec![prioritize(11, &scores)]), 10);
+    let expected = "
+   NODE                  TOTAL  zones
+   n6                       10  5 → 5 × 2
+   n8                       10  5 → 5 × 2
+   n1                        6  3 → 3 × 2
+   n2                        6  3 → 3 × 2
+*  n4                        6  3 → 3 × 2
+   n7                        6  3 → 3 × 2
+   n9                        6  3 → 3 × 2
+* the pod is here
+";
+    let without_padding = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(without_padding(&found).ends_with(&without_padding(expected)), "{found}");
+    let found = text(&case(pod(Some("n8")), vec![prioritize(11, &scores)]), 10);
+    assert!(found.contains("   n1, n2, n4 and 2 more      6  3 → 3 × 2\n"), "{found}");
+}
+
+#[test]
 fn every_word_about_one_node() {
     let mut scored = prioritize(11, &[("a", 10), ("b", 7)]);
     scored

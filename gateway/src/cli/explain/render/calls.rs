@@ -49,6 +49,12 @@ pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -
 /// Writes which pods the known answers are from, once for each backend.
 fn write_known(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let parts = attempt.calls.iter().flat_map(|call| &call.decision.backends);
+    if parts.clone().any(|part| part.known > 0) {
+        writeln!(
+            out,
+            "KNOWN: nodes whose answer was remembered from pods like this one, or came with an earlier answer."
+        )?;
+    }
     let lines: BTreeSet<_> = parts.filter_map(known_for).collect();
     lines.iter().try_for_each(|line| writeln!(out, "{}", clean(line)))
 }

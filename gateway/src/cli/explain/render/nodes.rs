@@ -15,6 +15,8 @@ use crate::{
 
 /// How many names of a group are shown.
 const MAX_NAMES: usize = 3;
+/// The fewest rows that differ only in their node and are shown as one.
+const MIN_GROUP: usize = 4;
 
 /// Writes the total scores, always with the pod's node; nothing without scores.
 pub(super) fn write_scores(
@@ -25,25 +27,48 @@ pub(super) fn write_scores(
 ) -> fmt::Result {
     let Some(call) = attempt.scored().filter(|call| !call.backends.is_empty()) else { return Ok(()) };
     let mut nodes: Vec<&NodePart> = call.nodes.iter().collect();
-    // Stable: nodes with equal totals keep kube-scheduler's order.
-    nodes.sort_by_key(|node| Reverse(node.total));
+    nodes.sort_by(|one, other| other.total.cmp(&one.total).then_with(|| one.name.cmp(&other.name)));
     let is_here = |node: &NodePart| Some(node.name.as_str()) == node_of_pod;
-    let beyond = nodes.iter().skip(max_rows).filter(|node| is_here(node));
-    let shown: Vec<&NodePart> = nodes.iter().take(max_rows).chain(beyond).copied().collect();
-    let columns: Vec<ScoreColumn> = call.backends.iter().map(|part| ScoreColumn::new(part, &shown)).collect();
+    // Without a limit, each node has its row.
+    let min_group = if max_rows == usize::MAX { usize::MAX } else { MIN_GROUP };
+    let rows = score_rows(&nodes, min_group, is_here);
+    let beyond = rows.iter().skip(max_rows).filter(|row| is_here(row[0]));
+    let shown: Vec<&Vec<&NodePart>> = rows.iter().take(max_rows).chain(beyond).collect();
+    let firsts: Vec<&NodePart> = shown.iter().map(|row| row[0]).collect();
+    let columns: Vec<ScoreColumn> =
+        call.backends.iter().map(|part| ScoreColumn::new(part, &firsts)).collect();
     let titles = ["", "NODE", "TOTAL"].map(str::to_owned);
     let mut table = Table::new(titles.into_iter().chain(columns.iter().map(ScoreColumn::title)), 2..3);
-    for node in &shown {
+    for row in &shown {
+        let node = row[0];
         let total = node.total.map_or_else(|| NOTHING.to_owned(), |total| total.to_string());
         let mark = if is_here(node) { "*" } else { "" };
-        let first = [mark.to_owned(), node.name.clone(), total];
+        let first = [mark.to_owned(), first_names(row), total];
         table.row(first.into_iter().chain(columns.iter().map(|column| column.cell(node))));
     }
     write!(out, "\n{table}")?;
-    if shown.iter().any(|node| is_here(node)) {
+    if firsts.iter().any(|node| is_here(node)) {
         writeln!(out, "* the pod is here")?;
     }
-    write_hidden(out, nodes.len() - shown.len(), "node")
+    let hidden = nodes.len() - shown.iter().map(|row| row.len()).sum::<usize>();
+    write_hidden(out, hidden, "node")
+}
+
+/// The rows of the scores: each node, or some that differ only in their name. The pod's node has its own row.
+fn score_rows<'n>(
+    nodes: &[&'n NodePart],
+    min_group: usize,
+    is_here: impl Fn(&NodePart) -> bool,
+) -> Vec<Vec<&'n NodePart>> {
+    let is_same = |one: &&NodePart, other: &&NodePart| {
+        !is_here(one) && !is_here(other) && one.total == other.total && one.backends == other.backends
+    };
+    let groups = nodes.chunk_by(is_same);
+    let rows = groups.flat_map(|group| {
+        let size = if group.len() < min_group { 1 } else { group.len() };
+        group.chunks(size).map(<[_]>::to_vec)
+    });
+    rows.collect()
 }
 
 /// The column of one backend, with its numbers aligned.
@@ -95,9 +120,12 @@ pub(super) fn write_rejected(
 ) -> fmt::Result {
     for (verb, title) in [(Verb::Filter, "REJECTED"), (Verb::Preempt, "NOT PREEMPTED")] {
         let nodes = attempt.call(verb).into_iter().flat_map(|call| &call.nodes);
-        let rejected: Vec<&NodePart> = nodes.filter(|node| node.rejected_by.is_some()).collect();
-        if rejected.len() > max_rows {
-            write_groups(title, &rejected, max_rows, out)?;
+        let mut rejected: Vec<&NodePart> = nodes.filter(|node| node.rejected_by.is_some()).collect();
+        rejected.sort_by(|one, other| one.name.cmp(&other.name));
+        let groups = rejection_groups(&rejected);
+        let largest = groups.first().map_or(0, Vec::len);
+        if rejected.len() > max_rows || (largest >= MIN_GROUP && max_rows != usize::MAX) {
+            write_groups(title, &groups, max_rows, out)?;
         } else if !rejected.is_empty() {
             let mut table = Table::new([title, "BY", "WHY"], 0..0);
             for node in rejected {
@@ -109,13 +137,8 @@ pub(super) fn write_rejected(
     Ok(())
 }
 
-/// Writes one line for the nodes that one backend rejected for one reason, the largest group first.
-fn write_groups(
-    title: &str,
-    nodes: &[&NodePart],
-    max_rows: usize,
-    out: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
+/// The nodes that one backend rejected for one reason, the largest group first.
+fn rejection_groups<'n>(nodes: &[&'n NodePart]) -> Vec<Vec<&'n NodePart>> {
     let mut groups: Vec<Vec<&NodePart>> = Vec::new();
     for &node in nodes {
         match groups.iter_mut().find(|group| by(group[0]) == by(node) && why(group[0]) == why(node)) {
@@ -124,6 +147,16 @@ fn write_groups(
         }
     }
     groups.sort_by_key(|group| Reverse(group.len()));
+    groups
+}
+
+/// Writes one line for each group.
+fn write_groups(
+    title: &str,
+    groups: &[Vec<&NodePart>],
+    max_rows: usize,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let mut table = Table::new([title, "BY", "WHY", "NODES"], 0..1);
     for group in groups.iter().take(max_rows) {
         let count = number(group.len() as u64);
