@@ -60,7 +60,7 @@ func TestStatusSeesAPolicyThatRefusesEverything(t *testing.T) {
 	for _, pod := range pods {
 		s.refused(pod, corev1.PodReasonUnschedulable)
 	}
-	s.expectStatus(admin, podsNotPlaced, "ERROR ", "backend misspelt-label: it rejected every node in its latest", "about 12 pods", "no pod that it matches is scheduled")
+	s.expectStatus(admin, podsNotPlaced, "ERROR ", "backend misspelt-label: it rejected every node in its latest", "about 12 pods", "; no node has the label acme.io/rak, which it reads", "no pod that it matches is scheduled")
 	s.loggedOnce(gateway, rejectsAll, "misspelt-label")
 
 	patch := []byte(`{"metadata":{"labels":{"acme.io/rak":"r1"}}}`)

@@ -189,7 +189,7 @@ impl GatewayStatus {
                 refused,
             },
             verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
-            backends: backends(&served, observer, &self.waiting(observer)),
+            backends: backends(&served, observer, &self.waiting(observer), self.sources.table.as_deref()),
             nodes: self.nodes(),
             pods: self.pods().map(|pods| TableStatus {
                 source: "Watch".to_owned(),
@@ -269,14 +269,29 @@ fn backends(
     served: &Served,
     observer: &Observer,
     waiting: &BTreeMap<String, WaitingSummary>,
+    table: Option<&NodeTable>,
 ) -> Vec<BackendStatus> {
-    let status = |settings: &BackendSettings, session| BackendStatus {
-        waiting: waiting.get(settings.name.as_str()).map(waiting_status),
-        ..backend(settings, session, observer)
+    let status = |settings: &BackendSettings, session: Option<Result<Arc<Session>, _>>| {
+        let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
+        let mut status = BackendStatus {
+            waiting: waiting.get(settings.name.as_str()).map(waiting_status),
+            ..backend(settings, session, observer)
+        };
+        if let (Some(session), Some(table)) = (connected, table) {
+            add_missing_labels(&mut status, &session.info, table);
+        }
+        status
     };
     let called = served.decider.sessions().map(|(settings, session)| status(settings, Some(session)));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
     called.chain(disabled.map(|settings| status(settings, None))).collect()
+}
+
+/// A label that no node has is often why a backend rejects everything.
+fn add_missing_labels(status: &mut BackendStatus, info: &Info, table: &NodeTable) {
+    for verb in status.verbs.iter_mut().filter(|verb| verb.rejects_all.is_some()) {
+        verb.missing_labels = table.labels_of_no_node(info.filtered_labels());
+    }
 }
 
 fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
@@ -348,6 +363,7 @@ fn backend_verb(
         median_seconds: seconds(recent.and_then(|recent| recent.median)),
         p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
         rejected_share: metrics.recent_rejected_share(),
+        missing_labels: Vec::new(),
         rejects_all,
         last_failure: metrics.last_failure(),
     }

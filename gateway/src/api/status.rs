@@ -252,6 +252,9 @@ pub struct BackendVerb {
     /// Set while it rejects every node for every pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejects_all: Option<RejectsAll>,
+    /// While it rejects every node: the labels that it reads and no node has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_labels: Vec<String>,
     /// The text of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<TimedMessage>,

@@ -240,6 +240,12 @@ impl Info {
         Some((plan.pod.words(), plan.nodes.rows.words()))
     }
 
+    /// The labels of nodes that filter reads by their keys.
+    pub fn filtered_labels(&self) -> &[String] {
+        let plan = self.filter.as_ref().ok();
+        plan.and_then(|plan| plan.common.nodes.rows.facts()).map_or(&[], |facts| facts.labels.keys())
+    }
+
     /// The views with facts about nodes for filter and score.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
         let views = [

@@ -187,6 +187,14 @@ impl NodeTable {
         self.labels.read()
     }
 
+    /// Those of these labels that no node has; none while there are no nodes.
+    pub fn labels_of_no_node(&self, keys: &[String]) -> Vec<String> {
+        let writer = self.lock_writer();
+        let is_missing = |key: &&String| writer.entries().all(|(_, entry)| entry.label(key).is_none());
+        let has_nodes = writer.entries().next().is_some();
+        keys.iter().filter(|_| has_nodes).filter(is_missing).cloned().collect()
+    }
+
     /// By what the registered views count pods.
     pub fn counted_by(&self) -> BTreeSet<CountedBy> {
         self.lock_writer().counted_by().cloned().collect()

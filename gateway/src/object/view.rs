@@ -82,6 +82,11 @@ impl MapView {
         KeyPrefixes::all().into()
     }
 
+    /// The keys that are named, ascending.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
     /// The number of keys whose values are sent by position.
     pub fn values(&self) -> usize {
         self.keys.len()

@@ -392,8 +392,13 @@ fn rejects_all(
         Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
         Mode::Shadow | Mode::Disabled => (Severity::Warning, impact(settings, Verb::Filter)),
     };
+    let cause = match verb.missing_labels.as_slice() {
+        [] => String::new(),
+        [key] => format!("; no node has the label {key}, which it reads"),
+        keys => format!("; no node has any of the labels {}, which it reads", keys.join(", ")),
+    };
     let what = format!(
-        "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}",
+        "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}{cause}",
         since.strftime("%Y-%m-%d %H:%M:%S UTC")
     );
     let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \

@@ -569,3 +569,16 @@ fn the_rows_of_another_view_are_those_of_the_same_nodes() {
     assert_ne!(slots(second), before);
     assert_eq!(slots(first), slots(second));
 }
+
+#[test]
+fn labels_that_no_node_has_are_found() {
+    let keys = ["rack", "zone"].map(str::to_owned);
+    let table = NodeTable::new();
+    assert_eq!(table.labels_of_no_node(&keys), [""; 0], "there are no nodes");
+    table.apply(br#"{"metadata":{"name":"a"}}"#).unwrap();
+    assert_eq!(table.labels_of_no_node(&keys), keys);
+    table.apply(br#"{"metadata":{"name":"b","labels":{"zone":""}}}"#).unwrap();
+    assert_eq!(table.labels_of_no_node(&keys), ["rack"]);
+    table.remove("b");
+    assert_eq!(table.labels_of_no_node(&keys), keys);
+}

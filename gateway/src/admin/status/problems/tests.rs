@@ -51,6 +51,7 @@ fn verb(name: &str) -> BackendVerb {
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
+        missing_labels: Vec::new(),
         rejects_all: None,
         last_failure: Some(failed(MAX_FAILURE_AGE + 5)),
     }
@@ -541,4 +542,19 @@ fn certificates_are_a_problem_before_they_end_and_afterwards() {
     let problem = only(|scene| certificate_file(scene, "backends[0].tls.certFile", Some("zones"), -2));
     assert_eq!(problem.about, "backend zones, backends[0].tls.certFile");
     assert_eq!(problem.impact.unwrap(), "the backend rejects new connections of the gateway");
+}
+
+#[test]
+fn a_label_that_no_node_has_explains_why_everything_is_rejected() {
+    for (labels, expected) in [
+        (&["acme.io/rak"][..], "; no node has the label acme.io/rak, which it reads"),
+        (&["a", "b"], "; no node has any of the labels a, b, which it reads"),
+    ] {
+        let problem = only(|scene| {
+            let filter = filter(scene);
+            filter.rejects_all = Some(rejects_all());
+            filter.missing_labels = labels.iter().map(|&label| label.to_owned()).collect();
+        });
+        assert!(problem.what.ends_with(expected), "{}", problem.what);
+    }
 }

@@ -34,17 +34,19 @@ fn notes(pod: super::super::PodFacts, statuses: Vec<Status>) -> Vec<String> {
 
 #[test]
 fn a_backend_that_changed_after_the_attempt_is_named_with_what_happens_next() {
-    let none = json!([]);
-    let [note] = &notes(refused(501), vec![status("None", 40, &none), status("None", 40, &none)])[..] else {
+    let no_problems = json!([]);
+    let [note] =
+        &notes(refused(501), vec![status("None", 40, &no_problems), status("None", 40, &no_problems)])[..]
+    else {
         panic!("both replicas say the same")
     };
     let start = "zones has recovered or changed 40 s ago, after this attempt: kube-scheduler tries the pod again at the next event";
     assert!(note.starts_with(start) && note.contains("kubectl annotate node NODE"), "{note}");
-    let [note] = &notes(refused(501), vec![status("PodCondition", 40, &none)])[..] else { panic!() };
+    let [note] = &notes(refused(501), vec![status("PodCondition", 40, &no_problems)])[..] else { panic!() };
     assert!(note.ends_with("the gateway makes kube-scheduler try the pod again."), "{note}");
     // Before the attempt, or of no interest.
-    assert_eq!(notes(refused(501), vec![status("None", 101, &none)]), [""; 0]);
-    assert_eq!(notes(pod(Some("a")), vec![status("None", 40, &none)]), [""; 0]);
+    assert_eq!(notes(refused(501), vec![status("None", 101, &no_problems)]), [""; 0]);
+    assert_eq!(notes(pod(Some("a")), vec![status("None", 40, &no_problems)]), [""; 0]);
 }
 
 #[test]
