@@ -50,15 +50,18 @@ type prometheusServer struct {
 	url string
 }
 
-// startPrometheus runs Prometheus with the gateway as its only target.
+// startPrometheus runs Prometheus with the alerts and with the gateway as its only target.
 func startPrometheus(t *testing.T, program, target string) prometheusServer {
 	t.Helper()
 	dir := t.TempDir()
-	config := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s}
+	alerts, err := filepath.Abs(alertsFile)
+	must(t, err)
+	config := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [%q]
 scrape_configs:
 - job_name: gateway
   static_configs: [{targets: [%q]}]
-`, target)
+`, alerts, target)
 	file := filepath.Join(dir, "prometheus.yaml")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	port, err := ports.Reserve(ports.ReuseAddress)
