@@ -27,8 +27,13 @@ pub struct Backend {
 
 enum Source {
     Fixed(Result<Arc<Prepared>, DeclarationError>),
+    /// Of [`Backend::with_args`].
+    WithArgs(Arc<Prepared>),
     Replaced(Arc<Versions>),
-    Configured { build: Box<Build>, recent: Mutex<Recent> },
+    Configured {
+        build: Box<Build>,
+        recent: Mutex<Recent>,
+    },
 }
 
 type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
@@ -104,11 +109,16 @@ impl Backend {
         Source::Fixed(Prepared::declaring(policy.info().reading_everything(), policy)).into()
     }
 
+    /// The policy that this backend has for these args, for any args.
+    pub(crate) fn with_args(&self, args: &[u8]) -> Result<Self, CallError> {
+        Ok(Source::WithArgs(self.policy_for(args)?).into())
+    }
+
     /// What is wrong with the policy's declaration, if that is known before args come.
     pub(crate) fn check(&self) -> Result<(), DeclarationError> {
         match &*self.source {
             Source::Fixed(prepared) => prepared.as_ref().map(drop).map_err(Clone::clone),
-            Source::Replaced(_) | Source::Configured { .. } => Ok(()),
+            Source::WithArgs(_) | Source::Replaced(_) | Source::Configured { .. } => Ok(()),
         }
     }
 
@@ -121,6 +131,7 @@ impl Backend {
         };
         match &*self.source {
             Source::Fixed(prepared) => prepared.as_ref().ok().map(|prepared| named(prepared)),
+            Source::WithArgs(prepared) => Some(named(prepared)),
             Source::Replaced(versions) => Some(named(&versions.latest())),
             Source::Configured { .. } => None,
         }
@@ -133,6 +144,7 @@ impl Backend {
                 Args::new(args)?.refuse_any()?;
                 Ok(prepared.clone()?)
             }
+            Source::WithArgs(prepared) => Ok(Arc::clone(prepared)),
             Source::Replaced(versions) => {
                 Args::new(args)?.refuse_any()?;
                 Ok(versions.latest())
@@ -152,7 +164,7 @@ impl Backend {
         };
         let earlier = match &*self.source {
             Source::Replaced(versions) => versions.find(|version| id(version) == Some(call.reads)),
-            Source::Fixed(_) | Source::Configured { .. } => None,
+            Source::Fixed(_) | Source::WithArgs(_) | Source::Configured { .. } => None,
         };
         earlier.ok_or(CallError::Reads { sent: call.reads, declared })
     }

@@ -77,6 +77,24 @@ impl TestNode {
         self
     }
 
+    /// With an annotation. The gateway sends only those that are declared.
+    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.row.facts.get_or_insert_default().annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// With a taint, whose effect is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub fn taint(
+        mut self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+        effect: impl Into<String>,
+    ) -> Self {
+        let taint = api::Taint { key: key.into(), value: value.into(), effect: effect.into() };
+        self.row.facts.get_or_insert_default().taints.push(taint);
+        self
+    }
+
     /// With this many pods like this one on it, besides those that are there already. A verb that counts pods gets the
     /// counts that the gateway would send for a cluster of the nodes of the call; the [usage](Self::usage) stays as it
     /// is.
@@ -127,6 +145,18 @@ impl TestPod {
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts().labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// With an annotation. The gateway sends only those that are declared.
+    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts().annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// With a toleration.
+    pub fn toleration(mut self, toleration: api::Toleration) -> Self {
+        self.facts().tolerations.push(toleration);
         self
     }
 
@@ -243,6 +273,38 @@ impl From<CallError> for NoAnswer {
 /// [`NoAnswer`] when its declaration has mistakes.
 pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswer> {
     Ok(answer::info(&backend.into(), &Tables::default(), &api::GetInfoRequest::default())?)
+}
+
+/// The policy that [`Backend::configured`] builds from these args, as JSON.
+///
+/// ```
+/// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
+/// # use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Verb, Verdict};
+/// #[derive(serde::Deserialize)]
+/// #[serde(deny_unknown_fields)]
+/// struct Drain {
+///     zone: String,
+/// }
+///
+/// # impl Policy for Drain {
+/// #     fn info(&self) -> Info { Info::new("drain", "1").filters(Verb::per_node().pure()) }
+/// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
+/// #         if node.label("zone") == Some(&self.zone) { Verdict::reject("zone is being drained") } else { Verdict::Accept }
+/// #     }
+/// # }
+/// let drain = Backend::configured(Args::parse::<Drain>);
+/// let nodes = [TestNode::new("a").label("zone", "z1"), TestNode::new("b").label("zone", "z2")];
+/// let drained = testing::with_args(drain.clone(), r#"{"zone": "z2"}"#).unwrap();
+/// let refused = testing::filter(drained, &TestPod::new("shop"), &nodes).unwrap();
+/// assert_eq!(refused, [("b".to_owned(), "zone is being drained".to_owned())]);
+/// assert!(testing::with_args(drain, r#"{"zonne": "z2"}"#).unwrap_err().to_string().contains("zonne"));
+/// ```
+///
+/// # Errors
+///
+/// [`NoAnswer`] with the text that the gateway would log, when the policy does not accept the args.
+pub fn with_args(backend: impl Into<Backend>, args: &str) -> Result<Backend, NoAnswer> {
+    Ok(backend.into().with_args(args.as_bytes())?)
 }
 
 /// The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all of
