@@ -558,3 +558,30 @@ fn a_label_that_no_node_has_explains_why_everything_is_rejected() {
         assert!(problem.what.ends_with(expected), "{}", problem.what);
     }
 }
+
+#[test]
+fn the_remedy_for_a_backend_that_is_down_fits_its_cause() {
+    for (failure, expected) in [
+        ("cannot connect to zones:9000: connection refused", "start it, or correct its url or tls; "),
+        ("INVALID_ARGUMENT: missing field `zone`", "correct its args: "),
+        (
+            "cannot connect to zones:9000: TLS: received corrupt message of type InvalidContentType",
+            "it speaks no TLS: ",
+        ),
+        (
+            "cannot connect to zones:9000: TLS: invalid peer certificate: UnknownIssuer",
+            "correct its tls.caFile: ",
+        ),
+        ("cannot connect to zones:9000: TLS: invalid peer certificate: Expired", "renew the certificate, "),
+        (
+            "cannot connect to zones:9000: failed to lookup address information",
+            "correct the host of its url, ",
+        ),
+    ] {
+        let problem = only(|scene| {
+            let zones = zones(scene);
+            (zones.connected, zones.failure) = (false, Some(failure.to_owned()));
+        });
+        assert!(problem.remedy.starts_with(expected), "{failure}: {}", problem.remedy);
+    }
+}
