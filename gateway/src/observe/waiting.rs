@@ -25,6 +25,8 @@ pub const MAX_PODS: usize = 20_000;
 /// A pod that was not tried for this long is gone: kube-scheduler tries each one every 5.5 minutes at the latest
 /// (`podMaxInUnschedulablePodsDuration` and the interval of `flushUnschedulablePodsLeftover`).
 const MAX_SILENCE: Duration = Duration::from_mins(6);
+/// The minimum time between two searches for such pods while there is no room.
+const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 /// A pod that a complete watch does not have after this time is gone.
 const WATCH_DELAY: Duration = Duration::from_secs(10);
 /// A backend whose calls have failed for less time has not recovered: it was no outage.
@@ -53,6 +55,8 @@ struct WaitingState {
     of_all: Option<Instant>,
     /// The backends whose calls fail, and since when.
     failing: HashMap<String, Instant>,
+    /// When pods were last removed to make room.
+    swept: Option<Instant>,
 }
 
 /// Why the next attempt for a pod may have another result.
@@ -247,7 +251,7 @@ impl WaitingState {
     fn wait(&mut self, verb: Verb, record: &CallRecord, held_by: Vec<Arc<BackendSettings>>) -> bool {
         let (uid, now) = (&record.pod.uid, Instant::now());
         if self.pods.len() >= MAX_PODS && !self.pods.contains_key(uid) {
-            self.pods.retain(|_, pod| now.saturating_duration_since(pod.tried) < MAX_SILENCE);
+            self.sweep(now);
             if self.pods.len() >= MAX_PODS {
                 return false;
             }
@@ -270,6 +274,15 @@ impl WaitingState {
         pod.held_by.sort_by(|one, other| one.name.cmp(&other.name));
         pod.held_by.dedup_by(|one, other| one.name == other.name);
         self.pods.get(uid).is_some_and(|pod| self.change_for(pod).is_some())
+    }
+
+    /// Removes pods that were not tried for too long. Not at each call: there are many pods.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now.saturating_duration_since(swept) < SWEEP_PERIOD) {
+            return;
+        }
+        self.swept = Some(now);
+        self.pods.retain(|_, pod| now.saturating_duration_since(pod.tried) < MAX_SILENCE);
     }
 
     /// A pod whose bind failed still waits when it has a node again.

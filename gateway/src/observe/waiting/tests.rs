@@ -247,8 +247,10 @@ async fn what_is_over_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded() {
     let waiting = WaitingPods::default();
+    let mut record = CallRecord { left: Some(0), ..samples::record("any", &["a"], vec![rejects("zones")]) };
     for number in 0..MAX_PODS + 10 {
-        filter(&waiting, &number.to_string(), 0, vec![rejects("zones")]);
+        record.pod.uid = number.to_string();
+        waiting.record(Verb::Filter, "ok", &record);
     }
     assert_eq!(waiting.len(), MAX_PODS);
     advance(MAX_SILENCE).await;
