@@ -183,3 +183,15 @@ async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
     };
     assert_eq!(ended("the connection stays lost", answered).await.json()["NodeNames"], json!(["a"]));
 }
+
+#[tokio::test]
+async fn a_pod_that_failed_is_due_when_its_backend_is_connected_again() {
+    let moody = Scripted::start(info(NodeView::Name), |_, _| Act::Drop).await;
+    let configured = backend("moody", &moody, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    assert!(!gateway.post("/filter", by_name(&["a"])).await.error().is_empty());
+    let waiting = &gateway.observer.waiting;
+    until("the pod is due", || waiting.by_backend().get("moody").is_some_and(|moody| moody.untried == 1))
+        .await;
+    gateway.until_counted("outages", "extender_gateway_backend_outages_total{backend=\"moody\"} 1\n").await;
+}
