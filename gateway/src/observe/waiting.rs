@@ -53,8 +53,8 @@ struct WaitingState {
     changes: HashMap<String, (Instant, PolicyChange)>,
     /// The latest change that concerns all backends.
     of_all: Option<Instant>,
-    /// The backends whose calls fail, and since when.
-    failing: HashMap<String, Instant>,
+    /// The verbs of each backend, by its name, whose calls fail, and since when.
+    failing: HashMap<String, Vec<(Verb, Instant)>>,
     /// When pods were last removed to make room.
     swept: Option<Instant>,
 }
@@ -128,9 +128,10 @@ impl WaitingPods {
     /// Records a call with this outcome.
     pub(crate) fn record(&self, verb: Verb, outcome: &str, record: &CallRecord) {
         let mut state = self.state.lock();
-        let recovered = state.recovered(record);
+        let recovered = state.recovered(verb, record);
         for backend in &recovered {
-            state.changes.insert(backend.clone(), (Instant::now(), PolicyChange::Recovered));
+            // This call has seen it.
+            state.change(backend, (record.started, PolicyChange::Recovered));
         }
         let is_due = match effect(verb, outcome, record) {
             Effect::Waits(held_by) => state.wait(verb, record, held_by),
@@ -148,7 +149,7 @@ impl WaitingPods {
 
     /// Records that calls to this backend may have another result from now on.
     pub fn changed(&self, backend: &str, change: PolicyChange) {
-        self.state.lock().changes.insert(backend.to_owned(), (Instant::now(), change));
+        self.state.lock().change(backend, (Instant::now(), change));
         self.touched.notify_one();
     }
 
@@ -160,12 +161,12 @@ impl WaitingPods {
 
     /// Removes pods that no longer wait according to `pods`, if a watch fills it, and those not tried for too long.
     pub fn refresh(&self, pods: &PodTable) {
-        let is_synced = pods.is_synced();
+        let is_watched = pods.is_synced() && pods.source_health.failing().is_none();
         let now = Instant::now();
         self.state.lock().pods.retain(|uid, waiting| {
             let tried = now.saturating_duration_since(waiting.tried);
             let waits = || pods.get(uid).map_or(tried < WATCH_DELAY, |pod| pod.node.is_empty());
-            tried < MAX_SILENCE && (!is_synced || waits())
+            tried < MAX_SILENCE && (!is_watched || waits())
         });
     }
 
@@ -177,8 +178,12 @@ impl WaitingPods {
             let waited = now.saturating_duration_since(pod.since);
             for backend in &pod.held_by {
                 let change = state.change_of(backend.name.as_str()).map(|(at, _)| at);
-                let none = WaitingSummary { pods: 0, oldest: waited, untried: 0, changed: None };
-                let summary = summaries.entry(backend.name.to_string()).or_insert(none);
+                let none = || WaitingSummary { pods: 0, oldest: waited, untried: 0, changed: None };
+                // Without a copy of the name for each pod: calls wait for the lock.
+                let summary = match summaries.get_mut(backend.name.as_str()) {
+                    Some(summary) => summary,
+                    None => summaries.entry(backend.name.to_string()).or_insert_with(none),
+                };
                 summary.pods += 1;
                 summary.oldest = summary.oldest.max(waited);
                 summary.untried += u32::from(change.is_some_and(|at| at > pod.tried));
@@ -292,17 +297,29 @@ impl WaitingState {
         }
     }
 
-    /// The backends that answered this call after their calls had failed for a while.
-    fn recovered(&mut self, record: &CallRecord) -> Vec<String> {
+    /// Records a change, unless a later one is known.
+    fn change(&mut self, backend: &str, change: (Instant, PolicyChange)) {
+        let latest = self.changes.entry(backend.to_owned()).or_insert(change);
+        if latest.0 < change.0 {
+            *latest = change;
+        }
+        // The next call that it answers is no further change.
+        self.failing.remove(backend);
+    }
+
+    /// The backends that answered this call after their calls for this verb had failed for a while.
+    fn recovered(&mut self, verb: Verb, record: &CallRecord) -> Vec<String> {
         let mut recovered = Vec::new();
         for part in &record.backends {
             let name = part.backend.name.as_str();
             if part.has_failed() {
-                if !self.failing.contains_key(name) {
-                    self.failing.insert(name.to_owned(), record.started);
+                let verbs = self.failing.entry(name.to_owned()).or_default();
+                if verbs.iter().all(|(failing, _)| *failing != verb) {
+                    verbs.push((verb, record.started));
                 }
-            } else if !self.failing.is_empty() && part.has_responded() {
-                let since = self.failing.remove(name);
+            } else if let Some(verbs) = self.failing.get_mut(name).filter(|_| part.has_responded()) {
+                let ended = verbs.iter().position(|(failing, _)| *failing == verb);
+                let since = ended.map(|at| verbs.swap_remove(at).1);
                 if since.is_some_and(|since| since.elapsed() >= SHORTEST_OUTAGE) {
                     recovered.push(name.to_owned());
                 }

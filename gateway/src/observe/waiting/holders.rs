@@ -22,7 +22,8 @@ pub(super) enum Effect {
 
 /// The effect of a call with this outcome.
 pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
-    if record.pod.uid.is_empty() {
+    // Of a call whose caller disconnected, the late answers are missing.
+    if record.pod.uid.is_empty() || outcome == "gone" {
         return Effect::None;
     }
     let is_ok = outcome == "ok";
@@ -33,7 +34,9 @@ pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
         Verb::Prioritize => false,
     };
     if ended_without_node {
-        let held_by = record.backends.iter().filter(|part| holds(part, is_ok));
+        let holds: fn(&BackendOutcome) -> bool =
+            if outcome == "backend" { has_ended_call } else { has_dropped_nodes };
+        let held_by = record.backends.iter().filter(|part| holds(part));
         let held_by: Vec<_> = held_by.map(|part| Arc::clone(&part.backend)).collect();
         return if held_by.is_empty() { Effect::None } else { Effect::Waits(held_by) };
     }
@@ -43,15 +46,19 @@ pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
     }
 }
 
-/// Whether the pod might have a node without this backend.
-fn holds(part: &BackendOutcome, is_ok: bool) -> bool {
+/// Whether its failure ends the call, whatever the others answer.
+fn has_ended_call(part: &BackendOutcome) -> bool {
+    part.has_failed() && part.policy == OnFailure::Fail
+}
+
+/// Whether nodes or candidates were lost because of it.
+fn has_dropped_nodes(part: &BackendOutcome) -> bool {
     let has_dropped = [&part.unknown, &part.deleted, &part.oversize].iter().any(|nodes| !nodes.is_empty());
     match &part.outcome {
         Outcome::Filtered(heard) => has_dropped || !heard.refusals.is_empty(),
         Outcome::Candidates(left) => left.is_empty(),
-        Outcome::Failed(_) => !is_ok && part.policy == OnFailure::Fail,
         // The call ended without its answer.
         Outcome::Pending => has_dropped,
-        Outcome::Scored(..) | Outcome::Bound(_) => false,
+        Outcome::Failed(_) | Outcome::Scored(..) | Outcome::Bound(_) => false,
     }
 }

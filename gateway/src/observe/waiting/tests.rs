@@ -89,6 +89,12 @@ async fn only_backends_that_hold_a_pod_count() {
         vec![fails("zones", OnFailure::Fail), fails("quota", OnFailure::Ignore)],
     );
     assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
+    // Its failure ends the call, however few nodes the others reject.
+    failed(&waiting, Verb::Filter, "web", vec![rejects("racks"), fails("zones", OnFailure::Fail)]);
+    assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
+    // The caller disconnected before all had answered.
+    waiting.record(Verb::Filter, "gone", &samples::record("late", &["a", "b"], vec![rejects("racks")]));
+    assert_eq!(waiting.len(), 1);
     // A failed prioritize call fails nothing.
     failed(&waiting, Verb::Prioritize, "job", vec![fails("zones", OnFailure::Ignore)]);
     // Without a UID, a later pod with the name cannot be told apart.
@@ -206,6 +212,46 @@ async fn a_backend_recovers_when_it_responds_after_an_outage() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_verb_that_fails_does_not_recover_because_another_one_responds() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    for _ in 0..3 {
+        let scores = samples::record("other", &["a"], vec![fails("zones", OnFailure::Ignore)]);
+        waiting.record(Verb::Prioritize, "ok", &scores);
+        advance(SHORTEST_OUTAGE).await;
+        filter(&waiting, "other", 1, vec![responds("zones")]);
+        assert_eq!(due(&waiting), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_attempt_that_shows_a_recovery_is_not_repeated() {
+    let waiting = WaitingPods::default();
+    for pod in ["web", "job"] {
+        failed(&waiting, Verb::Filter, pod, vec![fails("zones", OnFailure::Fail)]);
+    }
+    advance(SHORTEST_OUTAGE).await;
+    let rejected = BackendOutcome { outcome: rejects("zones").outcome, ..responds("zones") };
+    let call = CallRecord { left: Some(0), ..samples::record("web", &["a"], vec![rejected]) };
+    advance(Duration::from_millis(1)).await;
+    waiting.record(Verb::Filter, "ok", &call);
+    assert_eq!(due(&waiting), ["job"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovery_that_the_connection_reports_is_not_reported_again_by_the_next_call() {
+    let waiting = WaitingPods::default();
+    failed(&waiting, Verb::Filter, "web", vec![fails("zones", OnFailure::Fail)]);
+    advance(SHORTEST_OUTAGE).await;
+    waiting.changed("zones", PolicyChange::Recovered);
+    assert_eq!(due(&waiting), ["web"]);
+    waiting.requested("uid-web");
+    advance(SECOND).await;
+    filter(&waiting, "other", 1, vec![responds("zones")]);
+    assert_eq!(waiting.due(10), Due::Never);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_that_began_before_the_change_is_due_at_once() {
     let waiting = WaitingPods::default();
     let call = CallRecord { left: Some(0), ..samples::record("web", &["a"], vec![rejects("zones")]) };
@@ -242,6 +288,20 @@ async fn what_is_over_is_forgotten() {
     advance(MAX_SILENCE).await;
     waiting.refresh(&pods);
     assert!(waiting.is_empty(), "kube-scheduler would have tried it again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_not_gone_because_a_failing_watch_does_not_have_it() {
+    let (pods, waiting) = (PodTable::new(), WaitingPods::default());
+    pods.replace(pods.relist());
+    pods.source_health.failed("forbidden".to_owned());
+    filter(&waiting, "new", 0, vec![rejects("zones")]);
+    advance(WATCH_DELAY).await;
+    waiting.refresh(&pods);
+    assert_eq!(waiting.len(), 1);
+    pods.source_health.recovered();
+    waiting.refresh(&pods);
+    assert!(waiting.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
