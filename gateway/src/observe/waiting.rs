@@ -83,6 +83,8 @@ struct WaitingPod {
     held_by: Vec<Arc<BackendSettings>>,
     /// The latest request to try it again, and the number of them.
     requested: Option<(Instant, u32)>,
+    /// The latest request that failed, if it has not succeeded since.
+    failed: Option<Instant>,
 }
 
 /// The pods that wait because of one backend.
@@ -116,7 +118,7 @@ pub struct DuePod {
 /// The pods that should be tried again.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Now these, the oldest first.
+    /// Now these: the oldest first, and last those whose request has failed.
     Now(Vec<DuePod>),
     /// The first one at this time.
     At(Instant),
@@ -202,7 +204,7 @@ impl WaitingPods {
             let Some((backend, change)) = state.change_for(pod) else { continue };
             let at = pod.next_request();
             if at <= now {
-                due.push((pod.since, uid, pod, backend, change));
+                due.push(((pod.failed, pod.since, uid), pod, backend, change));
             } else {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
@@ -210,9 +212,9 @@ impl WaitingPods {
         if due.is_empty() {
             return next.map_or(Due::Never, Due::At);
         }
-        due.sort_unstable_by_key(|(since, uid, ..)| (*since, *uid));
+        due.sort_unstable_by_key(|(order, ..)| *order);
         due.truncate(most);
-        let due = due.into_iter().map(|(_, uid, pod, backend, change)| DuePod {
+        let due = due.into_iter().map(|((_, _, uid), pod, backend, change)| DuePod {
             uid: uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
@@ -232,6 +234,14 @@ impl WaitingPods {
         if let Some(pod) = self.state.lock().pods.get_mut(uid) {
             let before = pod.requested.map_or(0, |(_, requests)| requests);
             pod.requested = Some((Instant::now(), before.saturating_add(1)));
+            pod.failed = None;
+        }
+    }
+
+    /// Records that kube-scheduler could not be made to try this pod again. It stays due, after the others.
+    pub fn request_failed(&self, uid: &str) {
+        if let Some(pod) = self.state.lock().pods.get_mut(uid) {
+            pod.failed = Some(Instant::now());
         }
     }
 
@@ -269,6 +279,7 @@ impl WaitingState {
             verb,
             held_by: Vec::new(),
             requested: None,
+            failed: None,
         });
         (pod.tried, pod.verb) = (record.started, verb);
         match verb {

@@ -67,17 +67,25 @@ impl Requeue {
     async fn follow(&self, client: &Client) -> Infallible {
         let waiting = &self.observer.waiting;
         let mut updated = 0_u32;
+        let mut lacks_access = false;
         loop {
             waiting.refresh(&self.pods);
-            match waiting.due(BATCH) {
+            let due = waiting.due(BATCH);
+            if !matches!(due, Due::Now(_)) {
+                log_updated(&mut updated);
+                if !lacks_access {
+                    // No pod is left that needs what has failed.
+                    waiting.requeue_health.recovered();
+                }
+            }
+            match due {
                 Due::Now(pods) => {
                     let next = Instant::now() + BATCH_PERIOD;
                     let results = join_all(pods.iter().map(|pod| update(client, pod))).await;
                     updated += self.record(&pods, &results);
-                    let failure = results
-                        .iter()
-                        .filter_map(|result| result.as_ref().err())
-                        .find(|why| concerns_all(why));
+                    let mut failures = results.iter().filter_map(|result| result.as_ref().err());
+                    let failure = failures.find(|why| concerns_all(why));
+                    lacks_access = failure.is_some_and(|why| matches!(why.code(), Some(401 | 403)));
                     if let Some(why) = failure {
                         self.failed(why);
                         sleep(RETRY).await;
@@ -86,15 +94,9 @@ impl Requeue {
                         sleep_until(next).await;
                     }
                 }
-                Due::At(at) => {
-                    log_updated(&mut updated);
-                    // Whichever comes first.
-                    let _ = timeout_at(at, waiting.touched()).await;
-                }
-                Due::Never => {
-                    log_updated(&mut updated);
-                    waiting.touched().await;
-                }
+                // Whichever comes first.
+                Due::At(at) => drop(timeout_at(at, waiting.touched()).await),
+                Due::Never => waiting.touched().await,
             }
         }
     }
@@ -115,7 +117,9 @@ impl Requeue {
                     "gone"
                 }
                 Err(why) => {
-                    if !concerns_all(why) {
+                    if concerns_all(why) {
+                        waiting.request_failed(&pod.uid);
+                    } else {
                         // Perhaps an admission webhook rejects updates of this pod.
                         waiting.requested(&pod.uid);
                         let (pod, namespace) = (&pod.name, &pod.namespace);
@@ -178,7 +182,7 @@ fn is_gone(why: &RequestError) -> bool {
     matches!(why, RequestError::Refused { code: 404 | 409, .. })
 }
 
-/// Whether updates of other pods would fail, too.
+/// Whether updates of other pods may fail, too.
 fn concerns_all(why: &RequestError) -> bool {
     match why {
         RequestError::Refused { code, .. } => matches!(code, 401 | 403 | 429 | 500..),

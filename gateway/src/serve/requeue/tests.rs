@@ -180,6 +180,39 @@ async fn a_pod_that_cannot_be_updated_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_whose_updates_cause_errors_of_the_apiserver_come_after_the_others() {
+    let scene = Scene::new(25);
+    // As by a webhook that is down and has to be asked about some pods.
+    let failing = (0..25).map(|number| (format!("web-{number}"), 500));
+    scene.apiserver.statuses.lock().extend(failing);
+    advance(SECOND).await;
+    (0..5).for_each(|number| scene.reject(&format!("job-{number}")));
+    scene.start();
+    scene.change().await;
+    pass(RETRY * 2).await;
+    assert_eq!(scene.count("ok"), 5);
+    scene.apiserver.statuses.lock().clear();
+    pass(RETRY * 2).await;
+    assert_eq!(scene.count("ok"), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_over_when_no_pod_is_left_unless_access_is_missing() {
+    for (status, remains) in [(403, true), (503, false)] {
+        let scene = Scene::new(1);
+        *scene.apiserver.of_all.lock() = Some(status);
+        scene.start();
+        scene.change().await;
+        pass(SECOND).await;
+        let health = &scene.observer.waiting.requeue_health;
+        assert!(health.failing().is_some());
+        scene.observer.waiting.remove("uid-web-0");
+        pass(RETRY).await;
+        assert_eq!(health.failing().is_some(), remains, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_of_all_is_reported_and_tried_again() {
     for status in [401, 403, 429, 500, 503] {
         let scene = Scene::new(2);
