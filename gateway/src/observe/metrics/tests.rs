@@ -108,6 +108,18 @@ fn what_was_counted_can_be_read() {
 }
 
 #[test]
+fn the_first_rejected_configuration_is_an_increase() {
+    let metrics = Metrics::new();
+    let of = |outcome: &str, count: u64| {
+        has(&metrics, &format!(r#"configuration_reloads_total{{outcome="{outcome}"}} {count}"#));
+    };
+    of("ok", 0);
+    of("refused", 0);
+    metrics.reloaded("refused");
+    of("refused", 1);
+}
+
+#[test]
 fn a_verb_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
     let filter = metrics.verb(Some(Verb::Filter));
