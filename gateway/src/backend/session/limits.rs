@@ -100,9 +100,10 @@ impl Outage {
     }
 
     /// The turn for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
-    /// moment later, tells why, or is the end of the outage.
+    /// moment later, tells why, or is the end of the outage. If the backend sent too much, no attempt would tell.
     fn turn_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
-        if self.logged.is_none() && !mem::replace(&mut self.lost, true) {
+        let is_told_later = kind != FailureKind::Oversize && self.logged.is_none();
+        if is_told_later && !mem::replace(&mut self.lost, true) {
             return None;
         }
         self.turn(kind)
@@ -275,6 +276,9 @@ mod tests {
         let mut flapping = Outage::default();
         let logged = [(); 3].map(|()| flapping.turn_of_end(FailureKind::Reset).is_some());
         assert_eq!(logged, [false, true, false], "it never fails to connect");
+
+        let mut flooding = Outage::default();
+        assert!(flooding.turn_of_end(FailureKind::Oversize).is_some(), "no other line would name the cause");
     }
 
     fn asking_for(prefix: u32) -> GetInfoResponse {
