@@ -19,7 +19,10 @@ use crate::{
         BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, default_exempt, shown_path,
     },
     serve::assembly::own_namespace,
-    tls::{CertificateFile, IdentityFiles, PemError, PemFile, Validity, ValidityState, certificate_files},
+    tls::{
+        CertificateFile, CertificateRole, IdentityFiles, PemError, PemFile, Validity, ValidityState,
+        certificate_files,
+    },
 };
 
 /// The command's description.
@@ -77,19 +80,22 @@ fn findings(config: &Config) -> Vec<Finding> {
     });
     let kubeconfig = config.cluster.kubeconfig.as_deref().and_then(of_kubeconfig);
     let invalid = validities(config).filter_map(|(file, validity)| {
-        let now = Timestamp::now();
-        let is_invalid = validity.state(now) > ValidityState::EndsSoon;
-        let problem = validity.problem(now).filter(|_| is_invalid)?;
+        let problem = validity.problem(Timestamp::now()).filter(|_| is_unusable(&file, &validity))?;
         Some(finding(&file.field, &file.path, &problem, "expected certificates that are valid now"))
     });
     server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).chain(invalid).collect()
 }
 
-/// Warnings about certificates that end soon.
+/// Whether peers reject the gateway because of it now.
+fn is_unusable(file: &CertificateFile, validity: &Validity) -> bool {
+    // rustls ignores when the certificates of authorities begin and end.
+    file.role == CertificateRole::Chain && validity.state(Timestamp::now()) > ValidityState::EndsSoon
+}
+
+/// Warnings about certificates that end soon, and about authorities that have expired.
 fn ending_certificates(config: &Config) -> Vec<String> {
     let warning = |(file, validity): (CertificateFile, Validity)| {
-        let now = Timestamp::now();
-        let problem = validity.problem(now).filter(|_| validity.state(now) == ValidityState::EndsSoon)?;
+        let problem = validity.problem(Timestamp::now()).filter(|_| !is_unusable(&file, &validity))?;
         Some(format!("{}: {}: {problem}; renew it", file.field, file.path.display()))
     };
     validities(config).filter_map(warning).collect()

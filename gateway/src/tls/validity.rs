@@ -1,15 +1,16 @@
 //! When certificates begin and cease to be valid.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, prelude::X509Certificate};
 
 use super::{PemError, PemFile};
 
-/// A certificate that ends earlier than this is reported: renewals that failed are noticed in time.
-pub(super) const WARNING: Duration = Duration::from_hours(14 * 24);
+/// A certificate that ends earlier than this, in seconds, is reported: renewals that failed are noticed in time.
+const WARNING: i64 = 14 * 86_400;
+/// A certificate that is valid for less than 70 days is reported in this part of its validity. Programs that renew it
+/// do so when a third is left.
+const LAST_PART: i64 = 5;
 /// The most characters of a certificate's name.
 const LONGEST_NAME: usize = 200;
 
@@ -29,7 +30,7 @@ pub struct Validity {
 pub enum ValidityState {
     /// Yes.
     Valid,
-    /// Yes, but it ends within [`WARNING`].
+    /// Yes, but it ends within 14 days, or within the last fifth of its validity if that is less.
     EndsSoon,
     /// No, it has expired.
     Expired,
@@ -51,12 +52,14 @@ impl Validity {
 
     /// Its state at a time.
     pub fn state(&self, now: Timestamp) -> ValidityState {
-        let left = self.ends.as_second().saturating_sub(now.as_second());
-        match u64::try_from(left) {
-            Err(_) | Ok(0) => ValidityState::Expired,
-            Ok(_) if now < self.begins => ValidityState::NotYetValid,
-            Ok(left) if left < WARNING.as_secs() => ValidityState::EndsSoon,
-            Ok(_) => ValidityState::Valid,
+        let seconds_until_end = |from: Timestamp| self.ends.as_second().saturating_sub(from.as_second());
+        let last_part = seconds_until_end(self.begins) / LAST_PART;
+        let warning = WARNING.min(last_part);
+        match seconds_until_end(now) {
+            ..=0 => ValidityState::Expired,
+            _ if now < self.begins => ValidityState::NotYetValid,
+            left if left < warning => ValidityState::EndsSoon,
+            _ => ValidityState::Valid,
         }
     }
 
@@ -110,7 +113,14 @@ impl PemFile {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Arc, time::Duration};
+
     use rcgen::{CertificateParams, DnType, KeyPair};
+    use rustls::{
+        client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+        crypto::ring,
+        pki_types::UnixTime,
+    };
 
     use super::*;
 
@@ -144,8 +154,8 @@ mod tests {
         for (second, expected) in [
             (0, Some("certificate gateway is not valid before 2027-01-05 00:00:00 UTC")),
             (4 * DAY, None),
-            (10 * DAY, None),
-            (10 * DAY + 1, Some("certificate gateway expires in 13 d, on 2027-01-25 00:00:00 UTC")),
+            (20 * DAY, None),
+            (20 * DAY + 1, Some("certificate gateway expires in 3 d, on 2027-01-25 00:00:00 UTC")),
             (24 * DAY - 1, Some("certificate gateway expires in 0 d, on 2027-01-25 00:00:00 UTC")),
             (24 * DAY, Some("certificate gateway has expired on 2027-01-25 00:00:00 UTC")),
             (9_999 * DAY, Some("certificate gateway has expired on 2027-01-25 00:00:00 UTC")),
@@ -155,10 +165,47 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_for_a_short_time_ends_soon_in_its_last_fifth() {
+        let validity = file(&[pem("sidecar", 1, 2)]).chain_validity().unwrap().unwrap();
+        for (left, expected) in [
+            (DAY / 5, ValidityState::Valid),
+            (DAY / 5 - 1, ValidityState::EndsSoon),
+            (0, ValidityState::Expired),
+        ] {
+            assert_eq!(validity.state(at(validity.ends.as_second() - left)), expected, "{left}");
+        }
+    }
+
+    #[test]
     fn a_chain_ends_with_its_first_certificate_and_authorities_with_their_last() {
         let file = file(&[pem("b", 1, 20), pem("a", 1, 10), pem("nameless", 1, 30)]);
         assert_eq!(file.chain_validity().unwrap().unwrap().name, "a");
         assert_eq!(file.authorities_validity().unwrap().unwrap().name, "nameless.test");
+    }
+
+    /// `status` says so.
+    #[test]
+    fn the_end_of_an_authority_does_not_matter_to_the_gateway() {
+        let (authority_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let mut authority = CertificateParams::default();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        authority.not_after = rcgen::date_time_ymd(2027, 1, 10);
+        let mut leaf = CertificateParams::new(vec!["zones.test".to_owned()]).unwrap();
+        leaf.not_after = rcgen::date_time_ymd(2027, 1, 20);
+        let certificate = authority.self_signed(&authority_key).unwrap();
+        let issuer = rcgen::Issuer::new(authority, authority_key);
+        let leaf = leaf.signed_by(&key, &issuer).unwrap();
+        let store = file(&[certificate.pem()]).authorities().unwrap();
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), ring::default_provider().into())
+                .build()
+                .unwrap();
+        let is_accepted = |day: &str| {
+            let time: Timestamp = format!("{day}T00:00:00Z").parse().unwrap();
+            let time = UnixTime::since_unix_epoch(Duration::from_secs(time.as_second().try_into().unwrap()));
+            verifier.verify_server_cert(leaf.der(), &[], &"zones.test".try_into().unwrap(), &[], time).is_ok()
+        };
+        assert_eq!(["2027-01-09", "2027-01-15", "2027-01-21"].map(is_accepted), [true, true, false]);
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(super) fn of(
         traces(observer),
     ];
     let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
-    problems.extend(gateway_status.sources.certificates.all().into_iter().filter_map(certificate));
+    let certificates = gateway_status.sources.certificates.all();
+    problems.extend(certificates.into_iter().filter_map(|it| certificate(it, config)));
     for backend in &status.backends {
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
@@ -148,17 +149,25 @@ fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
 }
 
 /// A file whose certificates are not valid, or not for long.
-fn certificate((file, validity): (CertificateFile, Validity)) -> Option<Problem> {
+fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -> Option<Problem> {
     let now = Timestamp::now();
     let what = format!("{}: {}", file.path.display(), validity.problem(now)?);
     let ends_soon = validity.state(now) == ValidityState::EndsSoon;
-    let severity = if ends_soon { Severity::Warning } else { Severity::Error };
-    let effect = match (&file.backend, file.role) {
-        (None, CertificateRole::Chain) => "kube-scheduler rejects the gateway, and no pod is scheduled",
-        (None, CertificateRole::Authorities) => "the gateway rejects kube-scheduler, and no pod is scheduled",
-        (Some(_), CertificateRole::Chain) => "the backend rejects new connections of the gateway",
-        (Some(_), CertificateRole::Authorities) => "the gateway rejects new connections to the backend",
+    let (worst, effect) = match (&file.backend, file.role) {
+        (None, CertificateRole::Chain) => {
+            (Severity::Error, "kube-scheduler rejects the gateway, and no pod is scheduled")
+        }
+        (Some(name), CertificateRole::Chain) => {
+            let backend = config.backends.iter().find(|backend| backend.name == *name);
+            let worst = backend.map_or(Severity::Warning, worst);
+            (worst, "the backend rejects new connections of the gateway")
+        }
+        // rustls ignores when the certificates of authorities end.
+        (_, CertificateRole::Authorities) => {
+            (Severity::Warning, "most programs reject certificates that it has signed; the gateway does not")
+        }
     };
+    let severity = if ends_soon { Severity::Warning } else { worst };
     let impact = if ends_soon { format!("none yet; then {effect}") } else { effect.to_owned() };
     let about = match file.backend {
         Some(backend) => format!("backend {backend}, {}", file.field),
@@ -260,12 +269,11 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
     }
     if !backend.connected {
         let verbs = || backend.verbs.iter().filter_map(|verb| Verb::named_by_backend(&verb.verb));
-        let worst = verbs().map(|verb| severity(settings, verb)).min().unwrap_or(Severity::Warning);
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = format!("{}; `mode: Disabled` removes it from decisions", remedy_of_failure(&what));
         let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
-        problems.push(Problem { impact, ..problem((worst, "backend-down"), &about, what, remedy) });
+        problems.push(Problem { impact, ..problem((worst(settings), "backend-down"), &about, what, remedy) });
     }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
@@ -321,6 +329,11 @@ fn severity(settings: &BackendSettings, verb: Verb) -> Severity {
     }
 }
 
+/// The severity if a backend cannot be called at all.
+fn worst(settings: &BackendSettings) -> Severity {
+    settings.verbs().map(|verb| severity(settings, verb)).min().unwrap_or(Severity::Warning)
+}
+
 fn of_verb(
     about: &str,
     backend: &BackendStatus,
@@ -338,15 +351,24 @@ fn of_verb(
     // Without a connection all calls fail, and that is one problem.
     let failing = failing(about, verb, worst).filter(|_| backend.connected);
     let slow = slow(about, verb, settings.timeouts()[known_verb]);
-    let with_impact = |problem: Problem| match problem.severity {
+    let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
+        _ if verb.minute.failed < verb.minute.calls => {
+            let impact = impact.as_ref().map(|impact| format!("for the calls that fail: {impact}"));
+            Problem { impact, ..problem }
+        }
         _ => Problem { impact: impact.clone(), ..problem },
-    };
-    let of_calls = unsuitable.into_iter().chain(failing).map(with_impact);
-    of_calls.chain(slow).chain(rejects_all(about, (backend, verb), settings)).collect()
+    });
+    let unsuitable = unsuitable.map(|problem| Problem { impact: impact.clone(), ..problem });
+    unsuitable
+        .into_iter()
+        .chain(failing)
+        .chain(slow)
+        .chain(rejects_all(about, (backend, verb), settings))
+        .collect()
 }
 
-/// Failed calls: a problem while calls fail, and history for ten minutes.
+/// Failed calls: a problem while calls fail, an error only if many do; then history for ten minutes.
 fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> {
     let BackendVerb { verb: name, failed_lately, lately, minute, .. } = verb;
     let last = verb.last_failure.as_ref()?;
@@ -360,10 +382,11 @@ fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> 
     let failed = format!("{failed_lately} of the latest {lately} calls to {name} failed");
     let last = &last.message;
     // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it.
-    let fails_now = if minute.calls == 0 { verb.last_failed } else { minute.failed * 10 >= minute.calls };
-    Some(if fails_now {
+    let many_fail = if minute.calls == 0 { verb.last_failed } else { minute.failed * 10 >= minute.calls };
+    Some(if many_fail || minute.failed > 0 {
+        let severity = if many_fail { worst } else { Severity::Warning };
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
-        problem((worst, "backend-fails"), about, what, remedy_of(verb))
+        problem((severity, "backend-fails"), about, what, remedy_of(verb))
     } else {
         let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
         problem((Severity::Recent, "backend-fails"), about, what, "nothing: calls succeed again")

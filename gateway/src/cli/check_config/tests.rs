@@ -197,6 +197,12 @@ fn certificates_that_have_expired_are_mistakes_and_those_that_end_soon_are_warni
         found[1].starts_with(expired) && found[1].ends_with("; expected certificates that are valid now"),
         "{found:?}"
     );
+    fs::copy(folder.path().join("tls.crt"), folder.path().join("old.crt")).unwrap();
+    write_certificate(folder.path(), 15);
+    let authority = config("extender: {tls: {certFile: tls.crt, keyFile: tls.key, clientCAFile: old.crt}}");
+    assert_eq!(findings(&authority), [], "the gateway accepts certificates that it has signed");
+    let [warning] = &ending_certificates(&authority)[..] else { panic!("it has expired") };
+    assert!(warning.contains("clientCAFile: ") && warning.contains(" has expired on "), "{warning}");
     write_certificate(folder.path(), 3);
     let [warning] = &ending_certificates(&config(lines))[..] else { panic!("it ends soon") };
     assert!(

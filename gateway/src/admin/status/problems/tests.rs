@@ -230,7 +230,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 12] = [
+const BACKENDS: [(Change, &str, Severity, &str); 13] = [
     (
         |scene| {
             zones(scene).handshake = Some(Handshake {
@@ -287,6 +287,12 @@ const BACKENDS: [(Change, &str, Severity, &str); 12] = [
     ),
     (
         |scene| fail(filter(scene), 11, 1),
+        "backend zones",
+        Severity::Warning,
+        "1 of the latest 20 calls to filter failed (late 1); the last one # s ago: no answer",
+    ),
+    (
+        |scene| fail(filter(scene), 11, 0),
         "backend zones",
         Severity::Recent,
         "1 of the latest 20 calls to filter failed until # s ago (late 1); the last one: no answer",
@@ -393,7 +399,7 @@ fn a_problem_says_what_it_means_for_pods() {
     let both =
         "filter Fail: no pod that it matches is scheduled; score Ignore: pods are placed without its scores";
     assert_eq!(down.impact.as_deref(), Some(both));
-    let over = only(|scene| fail(filter(scene), 11, 1));
+    let over = only(|scene| fail(filter(scene), 11, 0));
     assert_eq!((over.severity, over.impact), (Severity::Recent, None));
 }
 
@@ -516,10 +522,11 @@ fn a_backend_whose_namespace_is_not_exempt_is_a_warning() {
 
 /// A file that ends after this many days.
 fn certificate_file(scene: &Scene, field: &str, backend: Option<&str>, days: i64) {
+    let is_chain = field.ends_with("certFile");
     let file = CertificateFile {
         field: field.to_owned(),
         path: "/tls.crt".into(),
-        role: CertificateRole::Chain,
+        role: if is_chain { CertificateRole::Chain } else { CertificateRole::Authorities },
         backend: backend.map(|name| BackendName::new(name).unwrap()),
     };
     let validity = Validity { name: "a".to_owned(), begins: ago(9_999_999), ends: ago(-days * 86_400 - 60) };
@@ -542,6 +549,24 @@ fn certificates_are_a_problem_before_they_end_and_afterwards() {
     let problem = only(|scene| certificate_file(scene, "backends[0].tls.certFile", Some("zones"), -2));
     assert_eq!(problem.about, "backend zones, backends[0].tls.certFile");
     assert_eq!(problem.impact.unwrap(), "the backend rejects new connections of the gateway");
+}
+
+#[test]
+fn certificates_without_which_pods_are_scheduled_are_a_warning() {
+    let severity = |field: &str, settings: &str| {
+        let problem = only(|scene| {
+            scene.config = samples::config(&BACKEND.replace("filter: {}", settings));
+            certificate_file(scene, field, field.starts_with("backends").then_some("zones"), -2);
+        });
+        problem.severity
+    };
+    let client = "backends[0].tls.certFile";
+    assert_eq!(severity(client, "filter: {}"), Severity::Error);
+    assert_eq!(severity(client, "filter: {failurePolicy: Ignore}"), Severity::Warning);
+    assert_eq!(severity(client, "filter: {}, mode: Shadow"), Severity::Warning);
+    // The gateway accepts certificates that an expired CA has signed.
+    assert_eq!(severity("backends[0].tls.caFile", "filter: {}"), Severity::Warning);
+    assert_eq!(severity("extender.tls.clientCAFile", "filter: {}"), Severity::Warning);
 }
 
 #[test]
