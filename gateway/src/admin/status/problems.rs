@@ -113,9 +113,9 @@ fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem>
 
 fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
     let (since, why) = observer.waiting.requeue_health.failing()?;
-    let what = format!("pods have not been made to be tried again for {} s: {why}", since.as_secs());
+    let what = format!("updates of pods have failed for {} s: {why}", since.as_secs());
     let impact = Some("waiting pods are tried again at the next event, in 5.5 minutes at most".to_owned());
-    let remedy = "give the gateway's account access, or set `requeue: None`";
+    let remedy = "correct what the apiserver rejects, or set `requeue: None`";
     (config.requeue != Requeueing::None).then(|| Problem {
         impact,
         ..problem((Severity::Warning, "pods-not-requeued"), "requeue", what, remedy)

@@ -506,7 +506,7 @@ fn updates_of_pods_that_fail_are_a_problem_while_they_are_wanted() {
         fail(scene);
         scene.config.requeue = Requeueing::PodCondition;
     });
-    assert_eq!(problem.what, "pods have not been made to be tried again for 0 s: forbidden");
+    assert_eq!(problem.what, "updates of pods have failed for 0 s: forbidden");
 }
 
 #[test]
