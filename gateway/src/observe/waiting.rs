@@ -81,7 +81,7 @@ struct WaitingPod {
     verb: Verb,
     /// The backends that rejected or failed it.
     held_by: Vec<Arc<BackendSettings>>,
-    /// The latest request to try it again, and the number of them.
+    /// When the latest request to try it again was sent, and the number of them.
     requested: Option<(Instant, u32)>,
     /// The latest request that failed, if it has not succeeded since.
     failed: Option<Instant>,
@@ -229,11 +229,12 @@ impl WaitingPods {
         self.touched.notified().await;
     }
 
-    /// Records that kube-scheduler was made to try this pod again.
-    pub fn requested(&self, uid: &str) {
+    /// Records that kube-scheduler was made to try this pod again, by a request that was sent at this time. A change
+    /// after it may have come too late for the attempt.
+    pub fn requested(&self, uid: &str, at: Instant) {
         if let Some(pod) = self.state.lock().pods.get_mut(uid) {
             let before = pod.requested.map_or(0, |(_, requests)| requests);
-            pod.requested = Some((Instant::now(), before.saturating_add(1)));
+            pod.requested = Some((at, before.saturating_add(1)));
             pod.failed = None;
         }
     }

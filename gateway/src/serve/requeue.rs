@@ -80,9 +80,9 @@ impl Requeue {
             }
             match due {
                 Due::Now(pods) => {
-                    let next = Instant::now() + BATCH_PERIOD;
+                    let sent = Instant::now();
                     let results = join_all(pods.iter().map(|pod| update(client, pod))).await;
-                    updated += self.record(&pods, &results);
+                    updated += self.record((&pods, sent), &results);
                     let mut failures = results.iter().filter_map(|result| result.as_ref().err());
                     let failure = failures.find(|why| concerns_all(why));
                     lacks_access = failure.is_some_and(|why| matches!(why.code(), Some(401 | 403)));
@@ -91,7 +91,7 @@ impl Requeue {
                         sleep(RETRY).await;
                     } else {
                         self.recovered();
-                        sleep_until(next).await;
+                        sleep_until(sent + BATCH_PERIOD).await;
                     }
                 }
                 // Whichever comes first.
@@ -101,14 +101,14 @@ impl Requeue {
         }
     }
 
-    /// Records the results; returns the number of updated pods.
-    fn record(&self, pods: &[DuePod], results: &[Result<(), RequestError>]) -> u32 {
+    /// Records the results of updates that were sent at this time; returns the number of updated pods.
+    fn record(&self, (pods, sent): (&[DuePod], Instant), results: &[Result<(), RequestError>]) -> u32 {
         let (waiting, metrics) = (&self.observer.waiting, self.observer.metrics.process());
         let mut updated = 0;
         for (pod, result) in pods.iter().zip(results) {
             let outcome = match result {
                 Ok(()) => {
-                    waiting.requested(&pod.uid);
+                    waiting.requested(&pod.uid, sent);
                     updated += 1;
                     "ok"
                 }
@@ -121,7 +121,7 @@ impl Requeue {
                         waiting.request_failed(&pod.uid);
                     } else {
                         // Perhaps an admission webhook rejects updates of this pod.
-                        waiting.requested(&pod.uid);
+                        waiting.requested(&pod.uid, sent);
                         let (pod, namespace) = (&pod.name, &pod.namespace);
                         tracing::warn!(pod, namespace, "cannot set condition {CONDITION}: {why}");
                     }

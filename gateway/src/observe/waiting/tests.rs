@@ -143,7 +143,7 @@ async fn pods_are_due_when_a_backend_that_holds_them_changes() {
     let [DuePod { uid, namespace, name, backend, change }] = &pods[..] else { panic!("{pods:?}") };
     assert_eq!((&**uid, &**namespace, &**name, &**backend), ("uid-web", "shop", "web", "zones"));
     assert_eq!(*change, PolicyChange::Revision);
-    waiting.requested("uid-web");
+    waiting.requested("uid-web", Instant::now());
     assert_eq!(waiting.due(10), Due::Never, "once for each change");
     advance(SECOND).await;
     waiting.all_changed();
@@ -176,7 +176,7 @@ async fn a_backend_that_changes_all_the_time_causes_fewer_and_fewer_requests() {
         advance(SECOND).await;
         waiting.changed("zones", PolicyChange::Revision);
         if !due(&waiting).is_empty() {
-            waiting.requested("uid-web");
+            waiting.requested("uid-web", Instant::now());
             requests.push(began.elapsed().as_secs());
         }
         // It is tried, and rejected again.
@@ -191,7 +191,7 @@ async fn the_time_of_a_later_request_is_known() {
     filter(&waiting, "web", 0, vec![rejects("zones")]);
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
-    waiting.requested("uid-web");
+    waiting.requested("uid-web", Instant::now());
     let at = Instant::now() + FIRST_PAUSE;
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
@@ -245,7 +245,7 @@ async fn a_recovery_that_the_connection_reports_is_not_reported_again_by_the_nex
     advance(SHORTEST_OUTAGE).await;
     waiting.changed("zones", PolicyChange::Recovered);
     assert_eq!(due(&waiting), ["web"]);
-    waiting.requested("uid-web");
+    waiting.requested("uid-web", Instant::now());
     advance(SECOND).await;
     filter(&waiting, "other", 1, vec![responds("zones")]);
     assert_eq!(waiting.due(10), Due::Never);

@@ -22,6 +22,8 @@ struct Apiserver {
     statuses: Mutex<BTreeMap<String, u16>>,
     /// For all pods, if it is set.
     of_all: Mutex<Option<u16>>,
+    /// How long an answer takes.
+    takes: Mutex<Duration>,
     /// The pods of the requests, and when each was sent.
     requests: Mutex<Vec<(String, Instant)>>,
     now: AtomicUsize,
@@ -38,7 +40,8 @@ impl Apiserver {
                 let at_once = this.now.fetch_add(1, Ordering::Relaxed) + 1;
                 this.most_at_once.fetch_max(at_once, Ordering::Relaxed);
                 this.requests.lock().push((pod.clone(), Instant::now()));
-                yield_now().await;
+                let takes = *this.takes.lock();
+                sleep(takes).await;
                 this.now.fetch_sub(1, Ordering::Relaxed);
                 let status = this.of_all.lock().or_else(|| this.statuses.lock().get(&pod).copied());
                 let status = status.unwrap_or(200);
@@ -135,6 +138,19 @@ async fn each_pod_is_updated_once_at_a_limited_rate() {
     let last = requests.last().unwrap().1 - changed;
     assert!(last > SECOND * 9 && last < SECOND * 11, "{last:?}");
     assert!(scene.apiserver.most_at_once.load(Ordering::Relaxed) <= BATCH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_while_a_pod_is_updated_is_not_lost() {
+    let scene = Scene::new(1);
+    *scene.apiserver.takes.lock() = SECOND;
+    scene.start();
+    scene.change().await;
+    pass(SECOND / 2).await;
+    // kube-scheduler may have tried the pod already.
+    scene.change().await;
+    pass(SECOND * 20).await;
+    assert_eq!(scene.apiserver.pods().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
