@@ -190,7 +190,7 @@ impl Assembly {
     async fn follow_requeue(&mut self, config: &Config) -> Result<(), ConnectError> {
         let wanted = config.requeue == Requeueing::PodCondition;
         if wanted {
-            // Checked here, because without an apiserver the task would end the process.
+            // Checked here, so that a configuration without an apiserver is rejected.
             self.apiserver(config).await?;
         }
         self.requeue_wanted.send_replace(wanted);

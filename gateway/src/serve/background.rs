@@ -91,7 +91,7 @@ impl Background {
             never = telemetry::count(&observer) => match never {},
             failure = feed_nodes(self.source, self.table, &connect) => failure,
             failure = self.pods.run(&connect) => failure,
-            failure = self.requeue.run(&connect) => failure,
+            never = self.requeue.run(&connect) => match never {},
             never = certificates::follow(self.certificate_files, self.certificates) => match never {},
             error = served => format!("metrics server stopped: {error}"),
         }

@@ -42,8 +42,8 @@ pub struct Requeue {
 }
 
 impl Requeue {
-    /// Runs indefinitely; returns the error that ended it.
-    pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> String {
+    /// Runs indefinitely.
+    pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> Infallible {
         loop {
             if self.wanted.wait_for(|wanted| *wanted).await.is_err() {
                 // It can no longer be requested.
@@ -51,7 +51,12 @@ impl Requeue {
             }
             let client = match connect().await {
                 Ok(client) => client,
-                Err(error) => return format!("requeue: {error}"),
+                // Calls do not depend on it.
+                Err(error) => {
+                    self.failed(format!("cannot set condition {CONDITION} of pods: {error}"));
+                    sleep(RETRY).await;
+                    continue;
+                }
             };
             let mut wanted = self.wanted.clone();
             let ended = tokio::select! {
@@ -87,7 +92,10 @@ impl Requeue {
                     let failure = failures.find(|why| concerns_all(why));
                     lacks_access = failure.is_some_and(|why| matches!(why.code(), Some(401 | 403)));
                     if let Some(why) = failure {
-                        self.failed(why);
+                        self.failed(format!(
+                            "cannot set condition {CONDITION} of pods: {why}{}",
+                            remedy(why)
+                        ));
                         sleep(RETRY).await;
                     } else {
                         self.recovered();
@@ -133,9 +141,8 @@ impl Requeue {
         updated
     }
 
-    fn failed(&self, why: &RequestError) {
+    fn failed(&self, text: String) {
         let health = &self.observer.waiting.requeue_health;
-        let text = format!("cannot set condition {CONDITION} of pods: {why}{}", remedy(why));
         if health.failing().is_none() {
             tracing::warn!("{text}");
         }

@@ -172,6 +172,24 @@ async fn it_runs_while_the_configuration_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn credentials_that_cannot_be_read_are_read_again() {
+    let scene = Scene::new(1);
+    let (observer, client) = (Arc::clone(&scene.observer), scene.apiserver.client());
+    let requeue = Requeue { observer, pods: Arc::default(), wanted: scene.wanted.subscribe() };
+    let attempts = AtomicUsize::new(0);
+    let task = tokio::spawn(requeue.run(async move || match attempts.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(ConnectError::Credentials(kube::Error::LinesCodecMaxLineLengthExceeded)),
+        _ => Ok(client.clone()),
+    }));
+    scene.change().await;
+    pass(SECOND).await;
+    assert!(!task.is_finished() && scene.observer.waiting.requeue_health.failing().is_some());
+    pass(RETRY).await;
+    assert_eq!(scene.count("ok"), 1);
+    assert!(scene.observer.waiting.requeue_health.failing().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_gone_no_longer_waits() {
     for status in [404, 409] {
         let scene = Scene::new(2);
