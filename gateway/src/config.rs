@@ -27,7 +27,7 @@ pub use backend::{
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
-pub use lockout::default_exempt;
+pub use lockout::{default_exempt, lockout_remedy};
 pub use matches::Match;
 pub use setting::Choice;
 pub(crate) use setting::scalar;

@@ -34,6 +34,13 @@ impl Config {
     }
 }
 
+/// What prevents that a backend locks its namespace out.
+pub fn lockout_remedy(backend: &BackendSettings, namespace: &str) -> String {
+    let policies = [(Verb::Filter, "filter.failurePolicy: Ignore"), (Verb::Bind, "bind.failurePolicy: Next")];
+    let needed = policies.iter().filter(|(verb, _)| backend.can_fail_calls(*verb)).map(|(_, policy)| *policy);
+    format!("add {namespace} to exempt.namespaces, or set {}", needed.collect::<Vec<_>>().join(" and "))
+}
+
 /// The namespace of a Service's DNS name: `NAME.NAMESPACE`, `NAME.NAMESPACE.svc` and everything below; also of one of its
 /// pods.
 pub(super) fn namespace(host: &str) -> Option<&str> {
@@ -96,7 +103,13 @@ mod tests {
             let found = config.locked_out(&config.backends[0], &default_exempt(None));
             assert_eq!(found, expected.then_some("policies"), "{yaml}");
         }
-        let config = samples::config("- {name: racks, url: 'http://racks.policies:9000', filter: {}}\n");
+        let config = samples::config(
+            "- {name: racks, url: 'http://racks.policies:9000', filter: {}, bind: {}}\nbinder: BuiltIn\n",
+        );
+        assert_eq!(
+            lockout_remedy(&config.backends[0], "policies"),
+            "add policies to exempt.namespaces, or set filter.failurePolicy: Ignore and bind.failurePolicy: Next"
+        );
         let own = default_exempt(Some("policies".to_owned()));
         assert_eq!(config.locked_out(&config.backends[0], &own), None, "the gateway's own namespace");
     }

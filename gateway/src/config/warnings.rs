@@ -6,7 +6,8 @@ use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::{
     BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, FailurePolicy, Mode,
-    NodeSource, PodSource, Requeueing, lockout::namespace,
+    NodeSource, PodSource, Requeueing,
+    lockout::{lockout_remedy, namespace},
 };
 
 /// A namespace that is exempt by default in every cluster.
@@ -145,8 +146,7 @@ impl<'c> InBackend<'c> {
             "is in namespace {name}, which is not exempt: if all pods of backend {} are gone, they cannot be scheduled",
             self.backend.name
         );
-        let advice = format!("add {name} to exempt.namespaces, or set failurePolicy: Ignore");
-        Some(self.warning("url", &fact, &advice))
+        Some(self.warning("url", &fact, &lockout_remedy(self.backend, name)))
     }
 
     /// A label whose conditions exclude each other.

@@ -9,7 +9,7 @@ use crate::{
     admin::status::GatewayStatus,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, Status},
     cluster::SourceHealth,
-    config::{BackendSettings, Config, Mode, Requeueing},
+    config::{BackendSettings, Config, Mode, Requeueing, lockout_remedy},
     observe::Observer,
     tls::{CertificateFile, CertificateRole, Validity, ValidityState},
 };
@@ -182,7 +182,7 @@ fn locked_out(config: &Config, settings: &BackendSettings, exempt: &BTreeSet<Str
     let namespace = config.locked_out(settings, exempt)?;
     let what = format!("it is in namespace {namespace}, which is not exempt");
     let impact = Some("none yet; if all its pods are gone, they cannot be scheduled".to_owned());
-    let remedy = format!("add {namespace} to exempt.namespaces, or set failurePolicy: Ignore");
+    let remedy = lockout_remedy(settings, namespace);
     let about = format!("backend {}", settings.name);
     Some(Problem { impact, ..problem((Severity::Warning, "backend-locks-itself-out"), &about, what, remedy) })
 }

@@ -222,7 +222,7 @@ fn a_backend_that_locks_its_own_pods_out() {
         config.warnings(&default_exempt(None)),
         [
             "backends[0].url: is in namespace policies, which is not exempt: if all pods of backend racks are gone, they cannot be \
-             scheduled; add policies to exempt.namespaces, or set failurePolicy: Ignore"
+             scheduled; add policies to exempt.namespaces, or set filter.failurePolicy: Ignore"
         ]
     );
     assert_eq!(config.warnings(&default_exempt(Some("policies".to_owned()))), [""; 0]);
