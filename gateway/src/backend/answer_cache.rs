@@ -90,6 +90,34 @@ impl AnswerCache {
     }
 }
 
+/// The known answers for some nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answers<A> {
+    /// One for each node, the default for those without one.
+    pub all: Vec<A>,
+    /// The positions of the nodes without one, ascending.
+    pub unknown: Vec<u32>,
+}
+
+impl<A: Copy + Default> Answers<A> {
+    /// These answers.
+    pub fn new(known: impl ExactSizeIterator<Item = Option<A>>) -> Self {
+        let (mut all, mut unknown) = (Vec::with_capacity(known.len()), Vec::new());
+        for (at, answer) in (0..).zip(known) {
+            if answer.is_none() {
+                unknown.push(at);
+            }
+            all.push(answer.unwrap_or_default());
+        }
+        Self { all, unknown }
+    }
+
+    /// Whether there is an answer for some node.
+    pub fn are_some_known(&self) -> bool {
+        self.unknown.len() < self.all.len()
+    }
+}
+
 /// Cached answers of one verb.
 #[derive(Debug)]
 pub struct VerbCache<A> {
@@ -140,15 +168,15 @@ impl<A: Copy + Default> VerbCache<A> {
     }
 
     /// The cached answers about these nodes for a pod with this encoding.
-    pub fn recall(&self, pod: &[u8], rows: &[RowKey]) -> Vec<Option<A>> {
+    pub fn recall(&self, pod: &[u8], rows: impl ExactSizeIterator<Item = RowKey>) -> Answers<A> {
         let mut classes = self.classes.lock();
         classes.clock += 1;
         let now = classes.clock;
         match classes.by_pod.get_mut(pod) {
-            None => vec![None; rows.len()],
+            None => Answers::new(rows.map(|_| None)),
             Some(class) => {
                 class.used = now;
-                rows.iter().map(|row| class.answers.get(*row)).collect()
+                class.answers.get_all(rows)
             }
         }
     }
@@ -235,19 +263,18 @@ impl VerdictCache {
         self.answers.is_check_due()
     }
 
-    /// The verdicts of these nodes: 0 for accepted, another number for each reason; `None` if not cached.
-    pub fn recall(&self, pod: &[u8], rows: &[RowKey]) -> Vec<Option<u32>> {
+    /// The verdicts of these nodes: 0 for accepted, another number for each reason.
+    pub fn recall(&self, pod: &[u8], rows: impl ExactSizeIterator<Item = RowKey>) -> Answers<u32> {
         self.answers.recall(pod, rows)
     }
 
     /// The refusals in these verdicts. Positions are indexes of `verdicts`.
-    pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
+    pub fn refusals(&self, verdicts: &[u32]) -> Vec<Refusal> {
         let reasons = self.reasons.lock();
         let mut refusals: Vec<Refusal> = Vec::new();
         // By reason; there are at most `MOST_REASONS`, usually a few.
         let mut places = vec![None; reasons.known.len()];
-        let refused =
-            (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, (*verdict)?.checked_sub(1)?)));
+        let refused = (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, verdict.checked_sub(1)?)));
         for (at, reason) in refused {
             let reason = reason as usize;
             let place: usize = *places[reason].get_or_insert_with(|| {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::info::NodesView;
 use crate::{
-    cluster::table::{NodeRow, RowState},
+    cluster::table::{NodeRow, NodeRows},
     contract::nodes::{NodesField, References},
 };
 
@@ -87,14 +87,21 @@ impl RemoteTable {
 }
 
 impl TableReference {
-    /// The field with these nodes: by id where the backend has them, otherwise by row. A row that was replaced since
-    /// is sent along: the backend may never have received it.
-    pub fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
-        let mut references = References::with_capacity(lines.len());
-        for (at, line) in lines.iter().enumerate() {
-            match self.acked.id_of(&line.state).filter(|_| !is_replaced(at)) {
-                Some(id) => references.id(id),
-                None => references.row(&line.state.bytes),
+    /// The field with the nodes in these slots: by id where the backend has them, otherwise by row. A row that was
+    /// replaced since is sent along: the backend may never have received it. `current` says which were not; `None` if
+    /// none was.
+    pub fn nodes(&self, rows: &NodeRows, slots: &[u32], current: Option<&[bool]>) -> NodesField {
+        let mut references = References::with_capacity(slots.len());
+        if current.is_none() && rows.are_all_in(self.acked.rows, self.acked.generation) {
+            for slot in slots {
+                references.id(rows.number(*slot));
+            }
+        } else {
+            for (at, row) in rows.rows(slots).enumerate() {
+                match self.acked.id_of(row).filter(|_| current.is_none_or(|current| current[at])) {
+                    Some(id) => references.id(id),
+                    None => references.row(row.bytes),
+                }
             }
         }
         references.finish(self.acked.table, self.acked.applied)
@@ -120,12 +127,12 @@ impl TableReference {
 
 impl AckedTable {
     /// Whether requests can name this row.
-    pub fn has(&self, row: &RowState) -> bool {
+    pub fn has(&self, row: NodeRow<'_>) -> bool {
         self.id_of(row).is_some()
     }
 
     /// The id of the row in the table; `None` if the table may not have it.
-    fn id_of(&self, row: &RowState) -> Option<u32> {
+    fn id_of(&self, row: NodeRow<'_>) -> Option<u32> {
         let id = row.id.filter(|id| id.generation == self.generation && row.version <= self.rows)?;
         Some(id.number.get())
     }

@@ -1,16 +1,17 @@
 //! The nodes that the gateway knows, as rows ready to be sent.
 //!
 //! Every node has a slot, with a row for each view that a backend needs. A call takes one read lock for all its nodes
-//! and clones rows; it never waits for parsing or encoding, because a writer prepares its changes before it takes the
+//! and keeps the rows of its views as they are then; it never waits for parsing or encoding, because a writer prepares its changes before it takes the
 //! write lock. The version of a row identifies its state to backends that hold it and to cached answers.
 //!
 //! A source adds the nodes of a list to a [`NodeRelist`] and passes it to [`NodeTable::replace`]; later changes go to
 //! [`NodeTable::apply`] and [`NodeTable::remove`].
 
 mod absent;
+mod columns;
 mod entry;
 mod labels;
-mod lookups;
+mod order;
 mod rows;
 mod snapshot;
 mod writer;
@@ -27,15 +28,14 @@ use tokio::{
 use self::{
     absent::Absent,
     entry::{NodeEntry, NodeNames},
-    lookups::{JoinedNames, LatestLookups},
     writer::TableWriter,
 };
 pub use self::{
+    columns::NodeRows,
     entry::NodeRelist,
     labels::NodeLabels,
-    lookups::NodeRows,
     rows::{Column, NodeRow, RowId, RowKey, RowState, ViewId},
-    snapshot::{Found, TableSnapshot},
+    snapshot::{Found, NodeSlots, TableSnapshot},
 };
 use super::{SourceHealth, usage::UsageChange};
 use crate::{
@@ -63,14 +63,14 @@ pub struct NodeTable {
     raw_wanted: watch::Sender<bool>,
     /// The health of the source.
     pub source_health: SourceHealth,
-    /// `None` for a table of calls, whose rows are too large to be kept until the next call.
-    latest: Option<LatestLookups>,
+    /// Whether a source provides all nodes of the cluster.
+    has_source: bool,
 }
 
 impl NodeTable {
     /// An empty table, not synced.
     pub fn new() -> Self {
-        Self { latest: Some(LatestLookups::default()), ..Self::default() }
+        Self { has_source: true, ..Self::default() }
     }
 
     /// An empty table for nodes that calls send. A node that is sent again byte for byte is neither parsed nor encoded.
@@ -160,7 +160,7 @@ impl NodeTable {
         self.publish(&writer, &changed);
         outcome?;
         // Still under the lock of `writer`.
-        Ok(self.read().rows(names, view))
+        Ok(self.look_up(names, view, &mut None))
     }
 
     /// Removes all nodes if there are more than `bytes` of JSON or more than `nodes` nodes: calls do not report deleted
@@ -176,7 +176,7 @@ impl NodeTable {
     /// Follows exactly these labels of nodes, for [`NodeTable::node_labels`].
     pub fn follow_labels(&self, keys: &BTreeSet<&str>) {
         // A table of calls is not complete.
-        if self.latest.is_some() && !self.labels.read().follows(keys) {
+        if self.has_source && !self.labels.read().follows(keys) {
             let writer = self.lock_writer();
             self.labels.write().follow(keys, writer.entries());
         }
@@ -236,14 +236,16 @@ impl NodeTable {
     }
 
     /// The rows of these nodes in this view, for one call. Waits until the instant for missing ones, but not for
-    /// deleted nodes, nor for unknown names that an earlier call has waited for.
+    /// deleted nodes, nor for unknown names that an earlier call has waited for. `slots` are those of the nodes: the next
+    /// view of a call finds them there.
     pub async fn rows<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
         view: ViewId,
+        slots: &mut Option<NodeSlots>,
         until: Instant,
     ) -> Found {
-        let found = self.look_up(names.clone(), view);
+        let found = self.look_up(names.clone(), view, slots);
         if found.unknown.is_empty() {
             return found;
         }
@@ -252,7 +254,7 @@ impl NodeTable {
         // Subscribed before the rows are read again, so that no change is missed.
         let mut changes = self.changes();
         while is_missing(&self.read()) && timeout_at(until, changes.changed()).await.is_ok() {}
-        let mut found = self.look_up(names.clone(), view);
+        let mut found = self.look_up(names.clone(), view, slots);
         if !found.unknown.is_empty() {
             let absent = self.absent.lock();
             let deleted = found.unknown_names(names).filter(|(_, name)| absent.is_deleted(name));
@@ -280,28 +282,20 @@ impl NodeTable {
     }
 
     /// Like [`NodeTable::rows`], without waiting.
-    pub fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
-        // With JSON the version changes with every heartbeat, and rows are large.
-        let Some(latest) = self.latest.as_ref().filter(|_| !*self.raw_wanted.borrow()) else {
-            return self.read().rows(names, view);
-        };
-        let version = self.read().version();
-        if let Some(rows) = latest.find(names.clone(), (view, version)) {
-            return Found { rows, unknown: Vec::new(), deleted: Vec::new(), version };
-        }
-        if let Some(known) = latest.in_another_view(names.clone(), version)
-            && let Some(found) = self.read().rows_at(known.slots(), (view, version))
-        {
-            if found.unknown.is_empty() {
-                latest.store(known.names, (view, version), &found.rows);
-            }
-            return found;
-        }
-        let found = self.read().rows(names.clone(), view);
-        if found.unknown.is_empty() {
-            latest.store(Arc::new(JoinedNames::new(names)), (view, found.version), &found.rows);
-        }
-        found
+    pub fn look_up<'n>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        view: ViewId,
+        slots: &mut Option<NodeSlots>,
+    ) -> Found {
+        let read = self.read();
+        slots.take_if(|slots| !read.has(slots));
+        read.found(slots.get_or_insert_with(|| read.slots_of(names)), view)
+    }
+
+    /// Which of the rows in these slots are still the current rows of their nodes; `None` if all of them.
+    pub fn current(&self, rows: &NodeRows, slots: &[u32], view: ViewId) -> Option<Vec<bool>> {
+        rows.current(slots, &self.read().column(view))
     }
 
     /// The rows, for one call. Blocks writers: do not hold it for long, and never across an await.
@@ -372,7 +366,7 @@ impl NodeTable {
         }
         let slots: Vec<_> = names.iter().filter_map(|name| Some((name, writer.slot_of(name)?))).collect();
         drop(self.write(writer, |snapshot| {
-            let put = |(name, (position, slot))| snapshot.put(name, position, slot);
+            let put = |(name, (position, slot)): (_, (u32, &_))| snapshot.put(name, position, slot);
             slots.into_iter().map(put).collect::<Vec<_>>()
         }));
     }

@@ -108,7 +108,11 @@ impl References {
 
     /// Appends a node in the backend's table.
     pub fn id(&mut self, id: u32) {
-        encode_varint(u64::from(id), &mut self.ids);
+        // `encode_varint` writes byte by byte; ids of two bytes are nearly all there are.
+        match id {
+            0x80..0x4000 => self.ids.extend([id | 0x80, id >> 7].map(|part| part.to_le_bytes()[0])),
+            _ => encode_varint(u64::from(id), &mut self.ids),
+        }
         self.count += 1;
     }
 

@@ -13,12 +13,12 @@ use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
 use crate::{
     backend::{
         Attempt, Backend,
-        answer_cache::AnswerCache,
+        answer_cache::{AnswerCache, Answers},
         info::Plan,
         remote_table::{TableReference, TableSource},
         session::Session,
     },
-    cluster::table::{NodeRow, RowKey},
+    cluster::table::{NodeRows, RowKey},
     contract::{
         answer::Reply,
         nodes::NodesField,
@@ -45,7 +45,7 @@ pub(super) trait NodeQuestion: Sync {
     /// The backend's answer about the nodes in the request.
     type Fresh: Send;
     /// The cached answer for one node.
-    type Cached: Copy + PartialEq + Send;
+    type Cached: Copy + Default + PartialEq + Send;
     /// The answer about all nodes; the default is the answer about no nodes.
     type Answer: Default;
 
@@ -61,8 +61,9 @@ pub(super) trait NodeQuestion: Sync {
         attempt: Attempt<'_>,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
-    /// The known answers for the nodes; `None` if there can be none, so that all nodes are sent to the backend.
-    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<Self::Cached>>;
+    /// The known answers for the nodes in these slots; `None` if there can be none, so that all nodes are sent to the
+    /// backend.
+    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<Self::Cached>>;
 
     /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
     /// cached.
@@ -72,13 +73,13 @@ pub(super) trait NodeQuestion: Sync {
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
 
     /// The answer if all nodes were sent to the backend.
-    fn accept(ask: &Ask<'_>, rows: &[&NodeRow], fresh: Self::Fresh) -> Self::Answer;
+    fn accept(ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
 
-    /// The answer if some or all answers were known. `missing` has the positions of the nodes that were sent to the
+    /// The answer if some or all answers were known, the default for those that were not. `missing` has the positions of the nodes that were sent to the
     /// backend, and its answer about these.
     fn splice(
         ask: &Ask<'_>,
-        known: Vec<Option<Self::Cached>>,
+        known: Vec<Self::Cached>,
         missing: Option<(&[u32], Self::Fresh)>,
     ) -> Self::Answer;
 }
@@ -86,17 +87,25 @@ pub(super) trait NodeQuestion: Sync {
 /// Known answers.
 pub(super) struct Recalled<K> {
     pub(super) source: CacheSource,
-    /// One for each node, `None` if unknown.
-    pub(super) answers: Vec<Option<K>>,
+    pub(super) answers: Answers<K>,
     /// Whether all nodes are sent to the backend anyway, to check that its answers are still the same.
     pub(super) check: bool,
 }
 
-impl<K> Recalled<K> {
+impl<K: Copy> Recalled<K> {
     /// The positions of the nodes to send to the backend.
-    fn missing(&self) -> Vec<u32> {
-        let missing = |(_, known): &(u32, &Option<K>)| self.check || known.is_none();
-        (0..).zip(&self.answers).filter(missing).map(|(at, _)| at).collect()
+    fn missing(&self) -> Cow<'_, [u32]> {
+        if self.check {
+            (0..).take(self.answers.all.len()).collect()
+        } else {
+            Cow::Borrowed(&self.answers.unknown)
+        }
+    }
+
+    /// The known answer at a position.
+    fn known(&self, at: u32) -> Option<K> {
+        let is_known = self.answers.unknown.binary_search(&at).is_err();
+        is_known.then(|| self.answers.all[at as usize])
     }
 }
 
@@ -105,19 +114,23 @@ impl<K> Recalled<K> {
 /// An answer may be about a later row of a node, if the backend has that in its table. A row that is still current
 /// cannot have been another one in between.
 pub(super) struct Certain<'r> {
-    rows: &'r [&'r NodeRow],
-    certain: Vec<bool>,
+    rows: &'r NodeRows,
+    slots: &'r [u32],
+    /// `None` if all of them are.
+    pub(super) which: Option<Vec<bool>>,
 }
 
 impl<'r> Certain<'r> {
-    pub(super) fn of(ask: &Ask<'_>, rows: &'r [&'r NodeRow]) -> Self {
-        Self { rows, certain: ask.context.are_current(rows, ask.nodes()) }
+    pub(super) fn of(ask: &Ask<'r>, slots: &'r [u32]) -> Self {
+        let nodes = ask.nodes();
+        Self { rows: &nodes.rows, slots, which: ask.context.current(slots, nodes) }
     }
 
     /// The certain ones of these answers, which are one for each node.
     pub(super) fn only<A>(&self, answers: impl IntoIterator<Item = A>) -> impl Iterator<Item = (RowKey, A)> {
-        let answered = self.rows.iter().map(|row| row.key()).zip(answers).zip(&self.certain);
-        answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
+        let answered = self.slots.iter().map(|slot| self.rows.key(*slot)).zip(answers);
+        let is_certain = |at: usize| self.which.as_ref().is_none_or(|certain| certain[at]);
+        answered.enumerate().filter(move |(at, _)| is_certain(*at)).map(|(_, answered)| answered)
     }
 }
 
@@ -180,9 +193,10 @@ impl Participant<'_> {
 impl<'a> Ask<'a> {
     /// Returns the answer about the nodes, from known answers and from the backend.
     async fn recall_or_ask<Q: NodeQuestion>(&mut self, question: &Q) -> Result<Q::Answer, BackendFailure> {
-        let Some(recalled) = question.recall(self) else { return self.ask_all::<Q>().await };
+        let slots = self.nodes().slots(self.asked);
+        let Some(recalled) = question.recall(self, &slots) else { return self.ask_all::<Q>(&slots).await };
         let missing = recalled.missing();
-        let known = recalled.answers.len() - missing.len();
+        let known = slots.len() - missing.len();
         self.attempt.source = recalled.source;
         self.attempt.set_cached(known);
         if known > 0 && recalled.source == CacheSource::AnswerCache {
@@ -190,32 +204,32 @@ impl<'a> Ask<'a> {
             self.attempt.reads_of_pods = plan.and_then(|plan| plan.common().reads_of_pods.clone());
         }
         if missing.is_empty() {
-            return Ok(Q::splice(self, recalled.answers, None));
+            return Ok(Q::splice(self, recalled.answers.all, None));
         }
-        let asked = self.nodes().rows_at(self.asked, &missing);
+        let asked: Vec<u32> = missing.iter().map(|at| slots[*at as usize]).collect();
         let fresh = self.ask_nodes::<Q>(&asked).await?;
         if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
             self.attempt.set_cached(0);
             self.attempt.reads_of_pods = None;
             self.use_remaining_time();
-            return self.ask_all::<Q>().await;
+            return self.ask_all::<Q>(&slots).await;
         }
         self.remember::<Q>(&recalled, &missing, &asked, &fresh);
-        Ok(Q::splice(self, recalled.answers, Some((&missing, fresh))))
+        let missing = missing.into_owned();
+        Ok(Q::splice(self, recalled.answers.all, Some((&missing, fresh))))
     }
 
     /// Returns the backend's answer about all of the nodes.
-    async fn ask_all<Q: NodeQuestion>(&mut self) -> Result<Q::Answer, BackendFailure> {
-        let rows = self.nodes().rows(self.asked);
-        let fresh = self.ask_nodes::<Q>(&rows).await?;
-        Ok(Q::accept(self, &rows, fresh))
+    async fn ask_all<Q: NodeQuestion>(&mut self, slots: &[u32]) -> Result<Q::Answer, BackendFailure> {
+        let fresh = self.ask_nodes::<Q>(slots).await?;
+        Ok(Q::accept(self, slots, fresh))
     }
 
-    /// Returns the backend's answer about these nodes: by reference if its table has them, otherwise, or if it does
-    /// not find them, inline.
-    async fn ask_nodes<Q: NodeQuestion>(&mut self, rows: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
-        self.attempt.set_requested(rows.len());
-        if let Some((nodes, reference)) = self.by_reference(rows) {
+    /// Returns the backend's answer about the nodes in these slots: by reference if its table has them, otherwise, or
+    /// if it does not find them, inline.
+    async fn ask_nodes<Q: NodeQuestion>(&mut self, slots: &[u32]) -> Result<Q::Fresh, BackendFailure> {
+        self.attempt.set_requested(slots.len());
+        if let Some((nodes, reference)) = self.by_reference(slots) {
             match self.send::<Q>(&nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
@@ -225,7 +239,7 @@ impl<'a> Ask<'a> {
             }
             self.use_remaining_time();
         }
-        let nodes = self.nodes().field(rows);
+        let nodes = self.nodes().field(slots);
         self.send::<Q>(&nodes).await?.inline()
     }
 
@@ -243,7 +257,7 @@ impl<'a> Ask<'a> {
         &mut self,
         recalled: &Recalled<Q::Cached>,
         missing: &[u32],
-        asked: &[&NodeRow],
+        asked: &[u32],
         fresh: &Q::Fresh,
     ) {
         let cache = &self.ready.session.cache;
@@ -252,7 +266,7 @@ impl<'a> Ask<'a> {
         }
         let Some(read) = Q::read(cache, fresh, asked.len()) else { return };
         let certain = Certain::of(self, asked);
-        let before = missing.iter().map(|at| recalled.answers[*at as usize]);
+        let before = missing.iter().map(|at| recalled.known(*at));
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
         if !recalled.check || !certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
@@ -279,28 +293,20 @@ impl<'a> Ask<'a> {
         self.context.pod(self.ready)
     }
 
-    /// The keys of the nodes' rows.
-    pub(super) fn keys(&self) -> Cow<'a, [RowKey]> {
-        self.nodes().keys(self.asked)
-    }
-
     /// The nodes of the call in its view.
-    fn nodes(&self) -> &'a EncodedNodes {
+    pub(super) fn nodes(&self) -> &'a EncodedNodes {
         self.context.nodes(self.ready)
     }
 
-    /// These nodes by the ids of the table that it has; `None` if the request must carry their rows.
-    fn by_reference(&self, rows: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
+    /// The nodes in these slots by the ids of the table that it has; `None` if the request must carry their rows.
+    fn by_reference(&self, slots: &[u32]) -> Option<(NodesField, TableReference)> {
         let nodes = self.nodes();
         let reference = self.ready.session.tables.named(nodes.source, &nodes.view)?;
-        let field = match nodes.source {
-            TableSource::Cluster => reference.nodes(rows, |_| false),
-            TableSource::Calls => {
-                let current = self.context.are_current(rows, nodes);
-                reference.nodes(rows, |at| !current[at])
-            }
+        let current = match nodes.source {
+            TableSource::Cluster => None,
+            TableSource::Calls => self.context.current(slots, nodes),
         };
-        Some((field, reference))
+        Some((reference.nodes(&nodes.rows, slots, current.as_deref()), reference))
     }
 }
 

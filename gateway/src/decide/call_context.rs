@@ -18,7 +18,7 @@ use crate::{
         remote_table::TableSource,
         session::Session,
     },
-    cluster::table::{Column, Found, NodeRow, NodeRows, RowKey, ViewId},
+    cluster::table::{Found, NodeRow, NodeRows, NodeSlots, ViewId},
     contract::{
         nodes::{NodesField, Rows},
         pod::{PodView, pod_field},
@@ -47,6 +47,8 @@ pub(super) struct CallContext<'c> {
     /// When the decision is due.
     pub(super) deadline: Instant,
     tables: &'c ClusterTables,
+    /// The nodes' slots in the table that a watch or file fills.
+    slots: Option<NodeSlots>,
     /// Until when the call waits for unknown nodes, for all backends together.
     wait_until: Instant,
     /// The version of the table of nodes from calls after this call's nodes were added; `None` before.
@@ -63,7 +65,7 @@ pub(super) struct EncodedNodes {
     pub(super) view: NodesView,
     left_out: LeftOut,
     /// The rows of the nodes that are available, in the order of the call.
-    rows: NodeRows,
+    pub(super) rows: NodeRows,
     /// The source of the rows.
     pub(super) source: TableSource,
     /// The version of that table at the lookup.
@@ -76,12 +78,8 @@ pub(super) struct EncodedNodes {
     pub(super) deleted: Vec<u32>,
     /// Those of the unknown nodes that are too large for a request, ascending.
     pub(super) oversize: Vec<u32>,
-    /// Bytes of all rows.
-    bytes: usize,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
-    /// The keys of all rows.
-    keys: OnceLock<Vec<RowKey>>,
 }
 
 /// Which nodes are left out of requests because they are too large.
@@ -106,7 +104,6 @@ impl EncodedNodes {
         Self {
             view,
             left_out: LeftOut::None,
-            bytes: total(rows.iter()),
             rows,
             source,
             version,
@@ -115,12 +112,11 @@ impl EncodedNodes {
             deleted,
             oversize: Vec::new(),
             all: OnceLock::new(),
-            keys: OnceLock::new(),
         }
     }
 
     /// The same without the large nodes; `None` if this leaves out none or all of them.
-    fn without(&self, is_large: impl Fn(&NodeRow) -> bool, left_out: LeftOut) -> Option<Self> {
+    fn without(&self, is_large: impl Fn(&NodeRow<'_>) -> bool, left_out: LeftOut) -> Option<Self> {
         let large = self.rows.iter().filter(|row| is_large(row)).count();
         if large == 0 || large == self.rows.len() {
             return None;
@@ -129,11 +125,11 @@ impl EncodedNodes {
         let (large, small): (Vec<_>, Vec<_>) =
             known.into_iter().zip(self.rows.iter()).partition(|(_, row)| is_large(row));
         let oversize: Vec<u32> = large.into_iter().map(|(node, _)| node).collect();
-        let rows: Vec<NodeRow> = small.into_iter().map(|(_, row)| row.clone()).collect();
+        let rows = self.rows.only(small.into_iter().map(|(_, row)| row.slot).collect());
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
         let (deleted, version) = (self.deleted.clone(), self.version);
-        let found = Found { rows: rows.into(), unknown, deleted, version };
+        let found = Found { rows, unknown, deleted, version };
         Some(Self { left_out, oversize, ..Self::new(self.view.clone(), found, self.source) })
     }
 
@@ -145,28 +141,11 @@ impl EncodedNodes {
         }
     }
 
-    /// The rows of these nodes, in their order.
-    pub(super) fn rows(&self, nodes: &Asked) -> Vec<&NodeRow> {
+    /// The slots of the rows of these nodes, in their order.
+    pub(super) fn slots(&self, nodes: &Asked) -> Cow<'_, [u32]> {
         match nodes {
-            Asked::All => self.rows.iter().collect(),
-            Asked::Some(nodes) => nodes.iter().map(|node| self.rows.at(self.index(*node))).collect(),
-        }
-    }
-
-    /// The rows at these places among these nodes.
-    pub(super) fn rows_at(&self, nodes: &Asked, places: &[u32]) -> Vec<&NodeRow> {
-        let row = |place: &u32| match nodes {
-            Asked::All => self.rows.at(*place as usize),
-            Asked::Some(nodes) => self.rows.at(self.index(nodes[*place as usize])),
-        };
-        places.iter().map(row).collect()
-    }
-
-    /// The keys of their rows. Those of all rows are collected once for all backends.
-    pub(super) fn keys(&self, nodes: &Asked) -> Cow<'_, [RowKey]> {
-        match nodes {
-            Asked::All => self.keys.get_or_init(|| self.rows.iter().map(NodeRow::key).collect()).into(),
-            Asked::Some(nodes) => nodes.iter().map(|node| self.rows.at(self.index(*node)).key()).collect(),
+            Asked::All => Cow::Borrowed(self.rows.slots()),
+            Asked::Some(nodes) => nodes.iter().map(|node| self.rows.slots()[self.index(*node)]).collect(),
         }
     }
 
@@ -177,12 +156,12 @@ impl EncodedNodes {
         })
     }
 
-    /// The field with these rows. That with all rows is encoded once for all backends.
-    pub(super) fn field(&self, rows: &[&NodeRow]) -> NodesField {
-        if rows.len() == self.rows.len() {
-            return self.all.get_or_init(|| encoded(self.rows.iter(), self.bytes)).clone();
+    /// The field with the rows in these slots. That with all rows is encoded once for all backends.
+    pub(super) fn field(&self, slots: &[u32]) -> NodesField {
+        if slots.len() == self.rows.len() {
+            return self.all.get_or_init(|| encoded(self.rows.iter())).clone();
         }
-        encoded(rows.iter().copied(), total(rows.iter().copied()))
+        encoded(self.rows.rows(slots))
     }
 }
 
@@ -190,14 +169,14 @@ fn positions(nodes: usize) -> std::ops::Range<u32> {
     0..u32::try_from(nodes).expect("a body below 4 GiB has fewer nodes")
 }
 
-fn total<'r>(rows: impl Iterator<Item = &'r NodeRow>) -> usize {
-    rows.map(|row| row.state.bytes.len()).sum()
+fn total<'r>(rows: impl Iterator<Item = NodeRow<'r>>) -> usize {
+    rows.map(|row| row.bytes.len()).sum()
 }
 
-fn encoded<'r>(rows: impl Iterator<Item = &'r NodeRow>, bytes: usize) -> NodesField {
-    let mut field = Rows::with_capacity(bytes);
+fn encoded<'r>(rows: impl Iterator<Item = NodeRow<'r>> + Clone) -> NodesField {
+    let mut field = Rows::with_capacity(total(rows.clone()));
     for row in rows {
-        field.push(&row.state.bytes);
+        field.push(row.bytes);
     }
     field.finish()
 }
@@ -226,6 +205,7 @@ impl<'c> CallContext<'c> {
             deadline: call.began + decider.settings.timeouts.decision,
             tables: &decider.settings.tables,
             wait_until: decider.unknown_nodes_deadline(call.began),
+            slots: None,
             imported: None,
             pods: Vec::new(),
             nodes: Vec::new(),
@@ -311,9 +291,10 @@ impl<'c> CallContext<'c> {
         if let (Offer::Names, Some(table), Some(column)) = (&request.offer, &self.tables.table, &view.column)
         {
             let found = if view.rows == RowView::Name {
-                with_unknown_names(table.look_up(names(request), column.id()), names(request))
+                let found = table.look_up(names(request), column.id(), &mut self.slots);
+                with_unknown_names(found, names(request))
             } else {
-                table.rows(names(request), column.id(), self.wait_until).await
+                table.rows(names(request), column.id(), &mut self.slots, self.wait_until).await
             };
             return Ok((found, TableSource::Cluster));
         }
@@ -334,7 +315,7 @@ impl<'c> CallContext<'c> {
         match self.imported {
             None => offered.limit(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
             Some(version) => {
-                let found = offered.look_up(names(request), view);
+                let found = offered.look_up(names(request), view, &mut None);
                 if found.version == version && found.unknown.is_empty() {
                     return Ok(found);
                 }
@@ -353,13 +334,13 @@ impl<'c> CallContext<'c> {
     fn without_oversize(&mut self, place: usize, session: &Session) -> usize {
         let nodes = &self.nodes[place];
         let most = session.info.most_request_bytes;
-        if nodes.bytes <= most {
+        if nodes.rows.most_bytes() <= most {
             return place;
         }
         let held = if self.by_ids { session.tables.latest(nodes.source, &nodes.view) } else { None };
         // The backend has accepted the rows in its table, and they are not sent again.
-        let is_sent = |row: &NodeRow| held.as_ref().is_none_or(|held| !held.has(&row.state));
-        if total(nodes.rows.iter().filter(|row| is_sent(row))) <= most {
+        let is_sent = |row: &NodeRow<'_>| held.as_ref().is_none_or(|held| !held.has(*row));
+        if total(nodes.rows.iter().filter(is_sent)) <= most {
             return place;
         }
         let largest = most / LARGE_PART;
@@ -370,26 +351,22 @@ impl<'c> CallContext<'c> {
         {
             return known;
         }
-        let is_large = |row: &NodeRow| row.state.bytes.len() > largest && is_sent(row);
+        let is_large = |row: &NodeRow<'_>| row.bytes.len() > largest && is_sent(row);
         let Some(small) = nodes.without(is_large, left_out) else { return place };
         self.nodes.push(small);
         self.nodes.len() - 1
     }
 
-    /// Which of these rows are still the current rows of their nodes.
-    pub(super) fn are_current(&self, rows: &[&NodeRow], nodes: &EncodedNodes) -> Vec<bool> {
+    /// Which of the rows in these slots are still the current rows of their nodes; `None` if all of them.
+    pub(super) fn current(&self, slots: &[u32], nodes: &EncodedNodes) -> Option<Vec<bool>> {
         let (table, column) = match nodes.source {
             TableSource::Cluster => (self.tables.table.as_ref(), nodes.view.column.as_ref()),
             TableSource::Calls => (Some(&self.tables.offered), Some(&nodes.view.offered)),
         };
-        let Some((table, column)) = table.zip(column.map(Column::id)) else {
-            return vec![false; rows.len()];
-        };
-        let read = table.read();
-        let unchanged = read.version() == nodes.version;
-        let current =
-            |row: &&NodeRow| if unchanged { row.key().is_kept() } else { read.is_current(row, column) };
-        rows.iter().map(current).collect()
+        match table.zip(column) {
+            Some((table, column)) => table.current(&nodes.rows, slots, column.id()),
+            None => Some(vec![false; slots.len()]),
+        }
     }
 }
 
@@ -402,12 +379,8 @@ fn with_unknown_names<'n>(found: Found, names: impl Iterator<Item = &'n str>) ->
     if found.unknown.is_empty() {
         return found;
     }
-    let Found { rows: known, unknown, deleted, version } = found;
-    let (mut known, mut unknown) = (known.iter().cloned(), unknown.into_iter().peekable());
-    let row = |(place, name)| match unknown.next_if_eq(&place) {
-        Some(_) => Some(NodeRow::unkept(row::name_alone(name))),
-        None => known.next(),
-    };
-    let rows: Vec<NodeRow> = (0..).zip(names).filter_map(row).collect();
-    Found { rows: rows.into(), unknown: Vec::new(), deleted, version }
+    let Found { rows, unknown, deleted, version } = found;
+    let names: Vec<&str> = names.collect();
+    let alone = unknown.iter().map(|position| row::name_alone(names[*position as usize])).collect();
+    Found { rows: rows.with_rows(&unknown, alone), unknown: Vec::new(), deleted, version }
 }

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     backend::{Attempt, Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
-    cluster::table::NodeRow,
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     contract::{
         answer::{FilterAnswer, Reply},
@@ -297,11 +296,12 @@ impl NodeQuestion for FilterQuestion {
         backend.filter(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<u32>> {
+    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<u32>> {
         let cache = &ask.ready.session.cache;
         let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
-        let answers = verdicts.recall(ask.pod(), &ask.keys());
-        let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
+        let rows = &ask.nodes().rows;
+        let answers = verdicts.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && verdicts.is_check_due();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
@@ -319,24 +319,17 @@ impl NodeQuestion for FilterQuestion {
         }
     }
 
-    fn accept(ask: &Ask<'_>, rows: &[&NodeRow], fresh: FilterAnswer) -> Verdicts {
+    fn accept(ask: &Ask<'_>, slots: &[u32], fresh: FilterAnswer) -> Verdicts {
         let FilterAnswer { refusals, scores } = fresh;
-        let scored = |scores: Vec<i32>| {
-            BackendScores::new(&ask.ready.session, ask.pod(), Certain::of(ask, rows).only(scores))
-        };
-        Verdicts { refusals, scores: scores.map(scored) }
+        Verdicts { refusals, scores: scores.map(|scores| BackendScores::new(ask, slots, scores)) }
     }
 
-    fn splice(
-        ask: &Ask<'_>,
-        mut known: Vec<Option<u32>>,
-        missing: Option<(&[u32], FilterAnswer)>,
-    ) -> Verdicts {
+    fn splice(ask: &Ask<'_>, mut known: Vec<u32>, missing: Option<(&[u32], FilterAnswer)>) -> Verdicts {
         let (missing, fresh) = missing.unzip();
         let missing = missing.unwrap_or_default();
         // These are known only if this is a check: then the new answer counts.
         for at in missing {
-            known[*at as usize] = None;
+            known[*at as usize] = 0;
         }
         let verdicts = ask.ready.session.cache.verdicts.as_ref();
         let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.refusals(&known));

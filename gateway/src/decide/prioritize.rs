@@ -23,8 +23,13 @@ use super::{
     call_context::CallContext,
 };
 use crate::{
-    backend::{Attempt, Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
-    cluster::table::{NodeRow, RowKey},
+    backend::{
+        Attempt, Backend,
+        answer_cache::{AnswerCache, Answers},
+        info::ScorePlan,
+        session::Session,
+    },
+    cluster::table::NodeRows,
     config::Mode,
     contract::{
         answer::Reply,
@@ -151,16 +156,16 @@ impl NodeQuestion for ScoreQuestion<'_> {
         backend.score(session, question, attempt).await
     }
 
-    fn recall(&self, ask: &Ask<'_>) -> Option<Recalled<i32>> {
-        let (session, pod) = (&ask.ready.session, ask.pod());
+    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<i32>> {
+        let (session, pod, rows) = (&ask.ready.session, ask.pod(), &ask.nodes().rows);
         let cache = &session.cache;
         if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
-            let answers = scores.recall(pod, &ask.keys());
-            let check = answers.iter().any(Option::is_some) && scores.is_check_due();
+            let answers = scores.recall(pod, slots.iter().map(|slot| rows.key(*slot)));
+            let check = answers.are_some_known() && scores.is_check_due();
             return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
         let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;
-        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(&ask.keys()), check: false })
+        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows, slots), check: false })
     }
 
     fn read(cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
@@ -174,12 +179,11 @@ impl NodeQuestion for ScoreQuestion<'_> {
         }
     }
 
-    fn accept(_: &Ask<'_>, _: &[&NodeRow], fresh: Vec<i32>) -> Vec<i32> {
+    fn accept(_: &Ask<'_>, _: &[u32], fresh: Vec<i32>) -> Vec<i32> {
         fresh
     }
 
-    fn splice(_: &Ask<'_>, known: Vec<Option<i32>>, missing: Option<(&[u32], Vec<i32>)>) -> Vec<i32> {
-        let mut scores: Vec<i32> = known.into_iter().map(Option::unwrap_or_default).collect();
+    fn splice(_: &Ask<'_>, mut scores: Vec<i32>, missing: Option<(&[u32], Vec<i32>)>) -> Vec<i32> {
         if let Some((missing, fresh)) = missing {
             missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
         }
@@ -204,45 +208,36 @@ struct PodScores {
 
 impl PodScores {
     fn bytes(&self) -> usize {
-        let bytes = |scores: &BackendScores| scores.pod.len() + scores.given.capacity() * size_of::<Given>();
-        self.scores.iter().map(bytes).sum()
+        self.scores.iter().map(BackendScores::bytes).sum()
     }
 }
 
 /// The scores from one backend.
 #[derive(Debug)]
 pub(super) struct BackendScores {
-    /// Weak, so that the session and its rows can be dropped.
+    /// Weak, so that the session can be dropped.
     session: Weak<Session>,
     pod: Bytes,
-    /// In the order of the filter call.
-    given: Vec<Given>,
-}
-
-/// The score of a node for one version of its row: 16 bytes, which a `RowKey` beside a score would exceed by half.
-#[derive(Debug, Clone, Copy)]
-struct Given {
-    slot: u32,
-    version: u64,
-    score: i32,
-}
-
-impl Given {
-    /// The score, if this is still the node's row.
-    fn to(&self, row: RowKey) -> Option<i32> {
-        (self.version == row.version).then_some(self.score)
-    }
+    /// The rows that the scores are for, in the order of the filter call.
+    rows: NodeRows,
+    scores: Vec<i32>,
+    /// Whether a score is certainly for the row; `None` if all are.
+    certain: Option<Vec<bool>>,
 }
 
 impl BackendScores {
-    /// The scores that a backend gave these nodes for this encoding of the pod.
-    pub(super) fn new(
-        session: &Arc<Session>,
-        pod: &Bytes,
-        scores: impl Iterator<Item = (RowKey, i32)>,
-    ) -> Self {
-        let given = |(row, score): (RowKey, i32)| Given { slot: row.slot, version: row.version, score };
-        Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
+    /// The scores that the backend gave the nodes in these slots for this call's encoding of the pod.
+    pub(super) fn new(ask: &Ask<'_>, slots: &[u32], scores: Vec<i32>) -> Self {
+        let rows = &ask.nodes().rows;
+        let rows = if slots.len() == rows.len() { rows.clone() } else { rows.only(slots.into()) };
+        let certain = Certain::of(ask, slots).which;
+        Self { session: Arc::downgrade(&ask.ready.session), pod: ask.pod().clone(), rows, scores, certain }
+    }
+
+    /// Without the rows: the table has them, too, unless they were replaced in the short time since.
+    fn bytes(&self) -> usize {
+        let certain = self.certain.as_ref().map_or(0, Vec::capacity);
+        self.pod.len() + (self.scores.capacity() + self.rows.len()) * size_of::<i32>() + certain
     }
 
     /// Whether they are an answer of this backend, under this handshake, to the same encoding of the pod.
@@ -250,23 +245,35 @@ impl BackendScores {
         std::ptr::eq(self.session.as_ptr(), Arc::as_ptr(session)) && self.pod == *pod
     }
 
-    /// The scores of the nodes with unchanged rows.
-    fn recall(&self, rows: &[RowKey]) -> Vec<Option<i32>> {
-        let mut recalled = Vec::with_capacity(rows.len());
-        let mut ahead = self.given.iter();
-        for row in rows {
+    /// The scores of the nodes in these slots, if their rows are unchanged.
+    fn recall(&self, now: &NodeRows, slots: &[u32]) -> Answers<i32> {
+        let mut places = Vec::with_capacity(slots.len());
+        let mut ahead = (0..).zip(self.rows.slots().iter());
+        for slot in slots {
             // The remaining nodes nearly always come in their earlier order.
-            match ahead.find(|given| given.slot == row.slot) {
-                Some(given) => recalled.push(given.to(*row)),
-                None => return self.recall_in_any_order(rows),
-            }
+            let Some((place, _)) = ahead.find(|(_, given)| *given == slot) else {
+                places = self.places_in_any_order(slots);
+                break;
+            };
+            places.push(Some(place));
         }
-        recalled
+        let unchanged = self.rows.are_of_the_same_state(now);
+        let is_valid = |place: usize, slot: u32| {
+            let is_current = unchanged || {
+                let key = now.key(slot);
+                key.is_kept() && self.rows.key(slot) == key
+            };
+            is_current && self.certain.as_ref().is_none_or(|certain| certain[place])
+        };
+        let score = |(place, slot): (Option<usize>, &u32)| {
+            place.filter(|place| is_valid(*place, *slot)).map(|place| self.scores[place])
+        };
+        Answers::new(places.into_iter().zip(slots).map(score))
     }
 
-    fn recall_in_any_order(&self, rows: &[RowKey]) -> Vec<Option<i32>> {
-        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
-        rows.iter().map(|row| by_slot.get(&row.slot)?.to(*row)).collect()
+    fn places_in_any_order(&self, slots: &[u32]) -> Vec<Option<usize>> {
+        let by_slot: HashMap<u32, usize> = self.rows.slots().iter().copied().zip(0..).collect();
+        slots.iter().map(|slot| by_slot.get(slot).copied()).collect()
     }
 }
 
@@ -308,48 +315,63 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{cluster::table::NodeTable, contract::row::RowView, object::view::KeyPrefixes};
 
-    fn row(slot: u32, version: u64) -> RowKey {
-        RowKey { slot, version }
+    /// Scores of these nodes, and their rows.
+    fn given(rows: NodeRows, scores: Vec<i32>) -> BackendScores {
+        BackendScores { session: Weak::new(), pod: Bytes::new(), rows, scores, certain: None }
     }
 
     proptest! {
-        /// Whatever the order of the nodes, a recalled score belongs to this row of this node.
+        /// Whatever the order of the nodes, a recalled score belongs to this row of this node, and to one of which the
+        /// backend's answer certainly was.
         #[test]
         fn a_score_is_recalled_for_the_row_that_it_was_given_for(
-            slots in Just((0..20_u32).collect::<Vec<_>>()).prop_shuffle(),
-            given in 0..20_usize,
-            changed in 0..20_u32,
+            nodes in Just((0..20_u32).collect::<Vec<_>>()).prop_shuffle(),
+            given_to in 0..20_usize,
+            changed in prop::option::of(0..20_u32),
+            uncertain in prop::option::of(0..20_usize),
             in_order in any::<bool>(),
             asked in prop::sample::subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
         ) {
-            let given: Vec<Given> =
-                (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
-            let mut asked: Vec<RowKey> = asked
-                .into_iter()
-                .map(|place| slots[place])
-                .map(|slot| row(slot, if slot == changed { 8 } else { 7 }))
-                .collect();
+            let table = NodeTable::new();
+            let view = table.register(RowView::Facts(KeyPrefixes::default().into()));
+            let apply = |node: u32, zone: &str| {
+                let json = format!(r#"{{"metadata":{{"name":"n{node}","labels":{{"zone":"{zone}"}}}}}}"#);
+                table.apply(json.as_bytes()).unwrap()
+            };
+            assert!((0..20).all(|node| apply(node, "a")));
+            let rows = |nodes: &[u32]| {
+                let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+                table.look_up(names.iter().map(String::as_str), view.id(), &mut None).rows
+            };
+            let certain = uncertain.map(|place| (0..given_to).map(|at| at != place).collect());
+            let scores = (0..).take(given_to).collect();
+            let scores = BackendScores { certain, ..given(rows(&nodes[..given_to]), scores) };
+            if let Some(node) = changed {
+                apply(node, "b");
+            }
+            let mut asked: Vec<u32> = asked.into_iter().map(|place| nodes[place]).collect();
             if !in_order {
                 asked.reverse();
             }
-            let score = |row: &RowKey| {
-                let given = given.iter().find(|given| given.slot == row.slot)?;
-                (row.slot != changed).then_some(given.score)
+            let score = |node: &u32| {
+                let place = nodes[..given_to].iter().position(|given| given == node)?;
+                (Some(*node) != changed && Some(place) != uncertain).then(|| i32::try_from(place).unwrap())
             };
-            let expected: Vec<_> = asked.iter().map(score).collect();
-            let scores = BackendScores { session: Weak::new(), pod: Bytes::new(), given };
-            prop_assert_eq!(scores.recall(&asked), expected);
+            let expected = Answers::new(asked.iter().map(score));
+            let now = rows(&asked);
+            prop_assert_eq!(scores.recall(&now, now.slots()), expected);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn scores_of_pods_that_never_come_to_prioritize_take_bounded_memory() {
         let kept = PrefetchedScores::new(Duration::from_secs(10));
-        let scores = |bytes: usize| {
-            let given = vec![Given { slot: 0, version: 1, score: 0 }; bytes / size_of::<Given>()];
-            vec![BackendScores { session: Weak::new(), pod: Bytes::new(), given }]
-        };
+        let table = NodeTable::new();
+        let view = table.register(RowView::Name);
+        let none = || table.look_up([].into_iter(), view.id(), &mut None).rows;
+        let scores = |bytes: usize| vec![given(none(), vec![0; bytes / size_of::<i32>()])];
         let is_kept = |pod: &str| !kept.take(pod).is_empty();
         for pod in ["a", "b", "c"] {
             kept.put(pod, scores(MOST_BYTES / 2));

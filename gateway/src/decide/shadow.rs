@@ -175,7 +175,7 @@ async fn prepare<P: Plan>(
         pod: context.pod(&ready).clone(),
         reads_id: ready.reads_id,
         session: ready.session,
-        nodes: encoded.field(&encoded.rows(&Asked::Some(nodes.clone()))),
+        nodes: encoded.field(&encoded.slots(&Asked::Some(nodes.clone()))),
         timeout,
         question: question(nodes),
         _permit: permit,

@@ -1,5 +1,6 @@
 //! The cached answers for one class of pods: one for each node, valid for one version of its row.
 
+use super::Answers;
 use crate::cluster::table::RowKey;
 
 /// The answers become dense when they cover more than one in this many of the slots up to the highest one. Looking up
@@ -41,16 +42,15 @@ impl<A> Default for CachedAnswers<A> {
 }
 
 impl<A: Copy + Default> CachedAnswers<A> {
-    /// The answer for exactly this version of the node's row.
-    pub(super) fn get(&self, row: RowKey) -> Option<A> {
-        let entry = match self {
-            Self::Sparse(known) => {
+    /// The answers for exactly these versions of the nodes' rows.
+    pub(super) fn get_all(&self, rows: impl ExactSizeIterator<Item = RowKey>) -> Answers<A> {
+        match self {
+            Self::Sparse(known) => Answers::new(rows.map(|row| {
                 let place = known.binary_search_by_key(&row.slot, |placed| placed.slot).ok()?;
-                &known[place].entry
-            }
-            Self::Dense(entries) => entries.get(row.slot as usize)?,
-        };
-        (entry.version == row.version.to_ne_bytes() && row.is_kept()).then_some(entry.answer)
+                known[place].entry.get(row)
+            })),
+            Self::Dense(entries) => Answers::new(rows.map(|row| entries.get(row.slot as usize)?.get(row))),
+        }
     }
 
     /// Stores answers, replacing those for earlier versions.
@@ -82,6 +82,13 @@ impl<A: Copy + Default> CachedAnswers<A> {
 impl<A> SlotAnswer<A> {
     fn new(row: RowKey, answer: A) -> Self {
         Self { slot: row.slot, entry: VersionedAnswer { version: row.version.to_ne_bytes(), answer } }
+    }
+}
+
+impl<A: Copy> VersionedAnswer<A> {
+    /// The answer, if it is for this version of the row.
+    fn get(&self, row: RowKey) -> Option<A> {
+        (self.version == row.version.to_ne_bytes() && row.is_kept()).then_some(self.answer)
     }
 }
 
@@ -120,11 +127,16 @@ fn slots<A>(answers: &[SlotAnswer<A>]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{CachedAnswers, SlotAnswer, VersionedAnswer};
-    use crate::cluster::table::{NodeRow, RowKey};
+    use super::{Answers, CachedAnswers, SlotAnswer, VersionedAnswer};
+    use crate::cluster::table::RowKey;
 
     fn row(slot: u32, version: u64) -> RowKey {
         RowKey { slot, version }
+    }
+
+    fn get(sheet: &CachedAnswers<u32>, row: RowKey) -> Option<u32> {
+        let Answers { all, unknown } = sheet.get_all([row].into_iter());
+        unknown.is_empty().then(|| all[0])
     }
 
     fn put(
@@ -140,25 +152,25 @@ mod tests {
         for others in [0..0, 10..40] {
             let mut sheet = CachedAnswers::default();
             put(&mut sheet, others.chain([3]), (7, 1));
-            assert_eq!(sheet.get(row(3, 7)), Some(1));
+            assert_eq!(get(&sheet, row(3, 7)), Some(1));
             for other in [row(3, 8), row(3, 6), row(2, 7), row(4, 7), row(0, 0), row(50, 7)] {
-                assert_eq!(sheet.get(other), None, "{other:?}");
+                assert_eq!(get(&sheet, other), None, "{other:?}");
             }
             put(&mut sheet, [3], (8, 2));
-            assert_eq!((sheet.get(row(3, 7)), sheet.get(row(3, 8))), (None, Some(2)));
+            assert_eq!((get(&sheet, row(3, 7)), get(&sheet, row(3, 8))), (None, Some(2)));
         }
     }
 
     #[test]
     fn rows_that_are_in_no_table_are_not_kept() {
         let mut sheet = CachedAnswers::default();
-        let outside = NodeRow::unkept(bytes::Bytes::new()).key();
+        let outside = row(u32::MAX, 0);
         for filed in [0, 10] {
             put(&mut sheet, 0..filed, (1, 1));
             let before = sheet.bytes();
             sheet.put([(outside, 1)].into_iter());
             assert_eq!(sheet.bytes(), before);
-            assert_eq!(sheet.get(outside), None);
+            assert_eq!(get(&sheet, outside), None);
         }
     }
 
@@ -168,7 +180,7 @@ mod tests {
             let mut sheet = CachedAnswers::default();
             let rows = [row(highest, 2), row(5, 1), row(5, 3), row(highest, 1)];
             sheet.put(rows.into_iter().zip(1..));
-            assert_eq!(rows.map(|row| sheet.get(row)), [None, None, Some(3), Some(4)]);
+            assert_eq!(rows.map(|row| get(&sheet, row)), [None, None, Some(3), Some(4)]);
         }
     }
 
@@ -194,8 +206,8 @@ mod tests {
         put(&mut sheet, [2000], (3, 3));
         for slot in 0..1000 {
             let (version, answer) = if slot % 10 > 0 { (2, 2) } else { (1, 1) };
-            assert_eq!(sheet.get(row(slot, version)), Some(answer), "slot {slot}");
+            assert_eq!(get(&sheet, row(slot, version)), Some(answer), "slot {slot}");
         }
-        assert_eq!((sheet.get(row(2000, 3)), sheet.get(row(1500, 0))), (Some(3), None));
+        assert_eq!((get(&sheet, row(2000, 3)), get(&sheet, row(1500, 0))), (Some(3), None));
     }
 }

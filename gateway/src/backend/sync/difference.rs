@@ -7,7 +7,7 @@ use extender_policy_api::v1alpha1::TableView;
 use prost::encoding::{encoded_len_varint, fixed64, message, uint32};
 
 use crate::{
-    cluster::table::{RowId, RowState, TableSnapshot, ViewId},
+    cluster::table::{NodeRow, RowId, TableSnapshot, ViewId},
     contract::{
         protobuf::{PREFIX, put_head, put_number},
         row::put_row,
@@ -102,7 +102,7 @@ impl SentRows {
         self.slots.truncate(slots);
     }
 
-    fn look(&mut self, slot: u32, row: Option<&RowState>, missing: &mut Changes) {
+    fn look(&mut self, slot: u32, row: Option<NodeRow<'_>>, missing: &mut Changes) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);

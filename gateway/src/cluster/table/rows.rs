@@ -53,13 +53,17 @@ pub struct RowState {
     pub id: Option<RowId>,
 }
 
-/// A row with the slot of its node.
-#[derive(Debug, Clone)]
-pub struct NodeRow {
+/// A node's row in one view, as a call reads it.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeRow<'r> {
     /// A small number, which another node may get when this one is removed.
     pub slot: u32,
-    /// The row.
-    pub state: RowState,
+    /// As in [`RowState`].
+    pub version: u64,
+    /// As in [`RowState`].
+    pub id: Option<RowId>,
+    /// As in [`RowState`].
+    pub bytes: &'r Bytes,
 }
 
 /// Identifies a state of a node's row in one view. Calls compare thousands of them, without touching the rows.
@@ -75,18 +79,6 @@ impl RowKey {
     /// Whether the row is in a table, so that its version identifies it.
     pub fn is_kept(&self) -> bool {
         self.version > 0
-    }
-}
-
-impl NodeRow {
-    /// Identifies the row.
-    pub fn key(&self) -> RowKey {
-        RowKey { slot: self.slot, version: self.state.version }
-    }
-
-    /// The row of a node that is in no table.
-    pub fn unkept(bytes: Bytes) -> Self {
-        Self { slot: u32::MAX, state: RowState { bytes, version: 0, id: None } }
     }
 }
 

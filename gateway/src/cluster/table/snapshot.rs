@@ -2,7 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{NodeNames, NodeRow, NodeRows, RowState, ViewId};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::{
+    NodeNames, NodeRow, RowState, ViewId,
+    columns::{ColumnRows, NodeRows},
+    order::{NameOrder, UNKNOWN},
+};
 
 /// The rows of some nodes in one view.
 #[derive(Debug)]
@@ -27,6 +34,17 @@ impl Found {
     }
 }
 
+/// The slots of the nodes of a call: the views of a call have the same nodes.
+#[derive(Debug, Clone)]
+pub struct NodeSlots {
+    /// In the order of the nodes, [`UNKNOWN`] for unknown ones.
+    slots: Arc<[u32]>,
+    /// Whether no node is unknown.
+    are_known: bool,
+    /// Valid while this is the version of the latest change of slots.
+    since: u64,
+}
+
 /// A node's rows by view; `None` where something that the view contains is unknown. Empty while no node has the slot.
 pub(super) type TableSlot = Vec<Option<RowState>>;
 
@@ -34,8 +52,11 @@ pub(super) type TableSlot = Vec<Option<RowState>>;
 #[derive(Debug, Default)]
 pub struct TableSnapshot {
     pub(super) slot_of: NodeNames<u32>,
-    /// By view, then by slot: the rows of a call are close together.
-    pub(super) columns: Vec<Vec<Option<RowState>>>,
+    /// In which calls name the nodes. Locked last.
+    order: Mutex<NameOrder>,
+    /// The version of the latest change of `slot_of`.
+    slots_since: u64,
+    columns: Vec<ColumnRows>,
     /// The number of slots that nodes have had.
     pub(super) slots: usize,
     /// The version of the latest change; no row has a later one.
@@ -46,44 +67,41 @@ pub struct TableSnapshot {
 }
 
 impl TableSnapshot {
-    /// Sets a node's rows; returns the old ones, to be freed after the lock.
-    pub(super) fn put(&mut self, name: &Arc<str>, position: u32, slot: TableSlot) -> TableSlot {
-        self.slots = self.slots.max(position as usize + 1);
-        self.slot_of.insert(Arc::clone(name), position);
-        self.log.push(self.version, position, self.slots);
-        self.replace_rows(position, slot)
+    /// An empty table of this version and generation.
+    pub(super) fn new(version: u64, generation: u32) -> Self {
+        Self { version, slots_since: version, generation, ..Self::default() }
+    }
+
+    /// Sets a node's rows. Returns the memory of the old ones, to be freed after the lock.
+    pub(super) fn put(&mut self, name: &Arc<str>, slot: u32, rows: &TableSlot) -> Vec<Bytes> {
+        self.slots = self.slots.max(slot as usize + 1);
+        if self.slot_of.insert(Arc::clone(name), slot).is_none() {
+            self.slots_since = self.version;
+        }
+        self.log.push(self.version, slot, self.slots);
+        self.replace_rows(slot, rows)
     }
 
     /// Sets the rows of a slot, and removes those of the views that `rows` lacks.
-    fn replace_rows(&mut self, position: u32, mut rows: TableSlot) -> TableSlot {
-        let (index, views) = (position as usize, rows.len().max(self.columns.len()));
-        self.columns.resize_with(views, Vec::new);
-        rows.resize_with(views, || None);
-        for (column, row) in self.columns.iter_mut().zip(&mut rows) {
-            if column.len() <= index && row.is_some() {
-                column.resize_with(index + 1, || None);
-            }
-            if let Some(known) = column.get_mut(index) {
-                std::mem::swap(known, row);
-            }
-        }
-        rows
+    fn replace_rows(&mut self, slot: u32, rows: &TableSlot) -> Vec<Bytes> {
+        let views = rows.len().max(self.columns.len());
+        self.columns.resize_with(views, ColumnRows::default);
+        let rows = rows.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        self.columns.iter_mut().zip(rows).map(|(column, row)| column.set(slot, row)).collect()
     }
 
-    /// Removes a node; returns its rows, to be freed after the lock.
-    pub(super) fn remove(&mut self, name: &str) -> TableSlot {
-        let Some(position) = self.slot_of.remove(name) else { return TableSlot::default() };
-        self.log.push(self.version, position, self.slots);
-        self.replace_rows(position, TableSlot::new())
+    /// Removes a node. Returns the memory of its rows, to be freed after the lock.
+    pub(super) fn remove(&mut self, name: &str) -> Vec<Bytes> {
+        let Some(slot) = self.slot_of.remove(name) else { return Vec::new() };
+        self.slots_since = self.version;
+        self.order.get_mut().forget(slot);
+        self.log.push(self.version, slot, self.slots);
+        self.replace_rows(slot, &TableSlot::new())
     }
 
     /// The node's row in this view; `None` if the node, or something that the view contains, is unknown.
-    pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow> {
-        self.row_at(*self.slot_of.get(name)?, view)
-    }
-
-    fn row_at(&self, slot: u32, view: ViewId) -> Option<NodeRow> {
-        Some(NodeRow { slot, state: self.at(slot, view)?.clone() })
+    pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow<'_>> {
+        self.at(*self.slot_of.get(name)?, view)
     }
 
     /// Whether there is a node of this name.
@@ -91,34 +109,41 @@ impl TableSnapshot {
         self.slot_of.contains_key(name)
     }
 
-    /// The rows of these nodes in this view.
-    pub fn rows<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
-        self.found(names.map(|name| self.row(name, view)))
+    /// The slots of these different nodes.
+    pub(super) fn slots_of<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone) -> NodeSlots {
+        let slots = self.order.lock().slots_of(names, &self.slot_of);
+        let are_known = !slots.contains(&UNKNOWN);
+        NodeSlots { slots: slots.into(), are_known, since: self.slots_since }
     }
 
-    /// The rows of the nodes in these slots in this view, if this is still the table's version.
-    pub(super) fn rows_at(
-        &self,
-        slots: impl ExactSizeIterator<Item = u32>,
-        (view, version): (ViewId, u64),
-    ) -> Option<Found> {
-        (self.version == version).then(|| self.found(slots.map(|slot| self.row_at(slot, view))))
+    /// Whether no node has got or lost a slot since.
+    pub(super) fn has(&self, slots: &NodeSlots) -> bool {
+        slots.since == self.slots_since
     }
 
-    fn found(&self, known: impl ExactSizeIterator<Item = Option<NodeRow>>) -> Found {
-        let (mut rows, mut unknown) = (Vec::with_capacity(known.len()), Vec::new());
-        for (position, row) in (0..).zip(known) {
-            match row {
-                Some(row) => rows.push(row),
-                None => unknown.push(position),
+    /// The rows in these slots in this view.
+    pub(super) fn found(&self, slots: &NodeSlots, view: ViewId) -> Found {
+        let column = self.column(view);
+        let mut unknown = Vec::new();
+        let slots = if slots.are_known && column.count() == self.slot_of.len() {
+            Arc::clone(&slots.slots)
+        } else {
+            let mut known = Vec::with_capacity(slots.slots.len());
+            for (position, slot) in (0..).zip(&*slots.slots) {
+                if column.version(*slot) > 0 {
+                    known.push(*slot);
+                } else {
+                    unknown.push(position);
+                }
             }
-        }
-        Found { rows: rows.into(), unknown, deleted: Vec::new(), version: self.version() }
+            if unknown.is_empty() { Arc::clone(&slots.slots) } else { known.into() }
+        };
+        Found { rows: NodeRows::new(column, slots), unknown, deleted: Vec::new(), version: self.version() }
     }
 
-    /// Whether the row is still the current row of its slot in this view.
-    pub fn is_current(&self, row: &NodeRow, view: ViewId) -> bool {
-        self.at(row.slot, view).is_some_and(|current| current.version == row.state.version)
+    /// The rows of a view.
+    pub(super) fn column(&self, view: ViewId) -> ColumnRows {
+        self.columns.get(view.0).cloned().unwrap_or_default()
     }
 
     /// The slots that have changed after this version, perhaps several times each; `None` if the log does not reach
@@ -134,8 +159,8 @@ impl TableSnapshot {
 
     /// The row of the node in this slot; `None` if no node has the slot, or something that the view contains is
     /// unknown.
-    pub fn at(&self, slot: u32, view: ViewId) -> Option<&RowState> {
-        self.columns.get(view.0)?.get(slot as usize)?.as_ref()
+    pub fn at(&self, slot: u32, view: ViewId) -> Option<NodeRow<'_>> {
+        self.columns.get(view.0)?.row(slot)
     }
 
     /// The generation of all row ids. Each generation requires a new table at a backend.

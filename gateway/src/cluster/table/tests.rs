@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use prost::Message;
 use tokio::{sync::watch, time::Instant};
 
-use super::{Column, NodeTable, ViewId};
+use super::{Column, NodeTable, RowId, ViewId};
 use crate::{
     contract::row::RowView,
     object::{node, view::KeyPrefixes},
@@ -55,7 +55,7 @@ fn replace(table: &NodeTable, nodes: &[Vec<u8>]) {
 }
 
 fn row(table: &NodeTable, name: &str, view: ViewId) -> Option<NodeRow> {
-    let mut rows = NodeRows::decode(table.read().row(name, view)?.state.bytes).unwrap().rows;
+    let mut rows = NodeRows::decode(&**table.read().row(name, view)?.bytes).unwrap().rows;
     assert_eq!(rows.len(), 1, "an entry is one row");
     rows.pop()
 }
@@ -267,7 +267,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Which of `n1` and `n2` are unknown and which are deleted, and how long the look-up took.
 async fn look(table: &NodeTable, view: ViewId) -> (Vec<u32>, Vec<u32>, Duration) {
     let began = Instant::now();
-    let found = table.rows(["n1", "n2"].into_iter(), view, began + WAIT).await;
+    let found = table.rows(["n1", "n2"].into_iter(), view, &mut None, began + WAIT).await;
     (found.unknown, found.deleted, began.elapsed())
 }
 
@@ -386,19 +386,21 @@ proptest! {
                 None => {}
             }
             let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
-            let found = table.look_up(names.iter().map(String::as_str), registered[view]);
+            let found = table.look_up(names.iter().map(String::as_str), registered[view], &mut None);
             let read = table.read();
             let there: Vec<_> = names.iter().filter_map(|name| read.row(name, registered[view])).collect();
-            let lines: Vec<_> = found.rows.iter().map(|line| (line.slot, line.state.id, line.state.version)).collect();
-            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.state.id, line.state.version)).collect::<Vec<_>>());
+            let lines: Vec<_> = found.rows.iter().map(|line| (line.slot, line.id, line.version)).collect();
+            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.id, line.version)).collect::<Vec<_>>());
             prop_assert_eq!(found.unknown.len() + there.len(), names.len());
         }
     }
 }
 
-fn send(table: &NodeTable, json: &[u8], view: ViewId) -> super::NodeRow {
+/// The id of the row and the row of a node that a call brings.
+fn send(table: &NodeTable, json: &[u8], view: ViewId) -> (Option<RowId>, Bytes) {
     let found = table.import(["n1"].into_iter(), |_| Some(json), view).unwrap();
-    found.rows.at(0).clone()
+    let row = found.rows.iter().next().unwrap();
+    (row.id, row.bytes.clone())
 }
 
 #[test]
@@ -406,33 +408,22 @@ fn an_id_means_one_row_of_a_node_from_calls_and_the_latest_row_of_a_watched_node
     let table = NodeTable::of_calls();
     let [facts, raw] = [facts(), raw()].map(|view| table.register(view).leak());
     let first = send(&table, &json("n1", "a", 1), facts);
-    assert_eq!(
-        send(&table, &json("n1", "a", 2), facts).state.id,
-        first.state.id,
-        "the same facts are the same row"
-    );
+    assert_eq!(send(&table, &json("n1", "a", 2), facts).0, first.0, "the same facts are the same row");
     let changed = send(&table, &json("n1", "b", 2), facts);
     let back = send(&table, &json("n1", "a", 2), facts);
-    assert!(
-        first.state.id != changed.state.id
-            && back.state.id != first.state.id
-            && back.state.id != changed.state.id
-    );
-    assert_eq!(back.state.bytes, first.state.bytes);
-    assert_ne!(
-        send(&table, &json("n1", "a", 3), raw).state.id,
-        send(&table, &json("n1", "a", 4), raw).state.id
-    );
+    assert!(first.0 != changed.0 && back.0 != first.0 && back.0 != changed.0);
+    assert_eq!(back.1, first.1);
+    assert_ne!(send(&table, &json("n1", "a", 3), raw).0, send(&table, &json("n1", "a", 4), raw).0);
 
     let table = NodeTable::new();
     let view = table.register(RowView::Name).leak();
     let facts = table.register(super::tests::facts()).leak();
     let id = |zone| {
         table.apply(&json("n1", zone, 1)).unwrap();
-        table.read().row("n1", facts).unwrap().state.id
+        table.read().row("n1", facts).unwrap().id
     };
     assert_eq!(id("a"), id("b"));
-    assert_ne!(table.read().row("n1", view).unwrap().state.id, id("b"));
+    assert_ne!(table.read().row("n1", view).unwrap().id, id("b"));
 }
 
 #[test]
@@ -443,8 +434,8 @@ fn a_call_gets_the_rows_of_its_own_nodes() {
         send(&table, &json("n1", "a", 1), early);
         send(&table, &json("n1", "b", 1), early);
         let late = table.register(RowView::Facts(KeyPrefixes::all().into())).leak();
-        let line = send(&table, &json("n1", "a", 1), late);
-        let row = NodeRows::decode(&*line.state.bytes).unwrap().rows.remove(0);
+        let (_, row) = send(&table, &json("n1", "a", 1), late);
+        let row = NodeRows::decode(row).unwrap().rows.remove(0);
         assert_eq!(row.facts.unwrap().labels["zone"], "a");
     }
 }
@@ -454,7 +445,7 @@ fn when_ids_are_exhausted_all_rows_get_ids_of_another_generation() {
     for table in [NodeTable::new(), NodeTable::of_calls()] {
         let view = table.register(facts()).leak();
         replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
-        let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.state.id);
+        let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.id);
         let before = ids();
         table.lock_writer().rows.number = u32::MAX - 1;
         table.apply(&json("n3", "a", 1)).unwrap();
@@ -500,7 +491,7 @@ fn rows_without_columns_are_dropped() {
 fn are_in_one_piece(table: &NodeTable, nodes: std::ops::Range<u32>, view: ViewId) -> bool {
     let read = table.read();
     let mut rows: Vec<_> =
-        nodes.map(|node| read.row(&format!("n{node}"), view).unwrap().state.bytes).collect();
+        nodes.map(|node| read.row(&format!("n{node}"), view).unwrap().bytes.clone()).collect();
     rows.sort_by_key(|row| row.as_ptr());
     rows.array_windows().all(|[row, next]| row.as_ptr_range().end == next.as_ptr())
 }
@@ -548,15 +539,13 @@ fn the_rows_of_another_view_are_those_of_the_same_nodes() {
     let apply = |name| table.apply(&json(name, "z", 0)).unwrap();
     let names = ["a", "b"];
     let slots = |view| {
-        let found = table.look_up(names.into_iter(), view);
+        let found = table.look_up(names.into_iter(), view, &mut None);
         found.rows.iter().map(|row| row.slot).collect::<Vec<_>>()
     };
     let row_names = |view| {
-        let found = table.look_up(names.into_iter(), view);
-        let decoded = found
-            .rows
-            .iter()
-            .map(|row| NodeRows::decode(row.state.bytes.clone()).unwrap().rows[0].name.clone());
+        let found = table.look_up(names.into_iter(), view, &mut None);
+        let decoded =
+            found.rows.iter().map(|row| NodeRows::decode(row.bytes.clone()).unwrap().rows[0].name.clone());
         decoded.collect::<Vec<_>>()
     };
     assert!(names.into_iter().all(apply));

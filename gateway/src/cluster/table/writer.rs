@@ -284,19 +284,15 @@ impl TableWriter {
     }
 
     /// The position and rows of a node.
-    pub(super) fn slot_of(&self, name: &str) -> Option<(u32, TableSlot)> {
-        self.nodes.get(name).map(|node| (node.position, node.slot.clone()))
+    pub(super) fn slot_of(&self, name: &str) -> Option<(u32, &TableSlot)> {
+        self.nodes.get(name).map(|node| (node.position, &node.slot))
     }
 
     /// The table as calls read it.
     pub(super) fn snapshot(&self) -> TableSnapshot {
-        let mut snapshot = TableSnapshot {
-            version: self.rows.version,
-            generation: self.rows.generation,
-            ..TableSnapshot::default()
-        };
+        let mut snapshot = TableSnapshot::new(self.rows.version, self.rows.generation);
         for (name, node) in &self.nodes {
-            snapshot.put(name, node.position, node.slot.clone());
+            snapshot.put(name, node.position, &node.slot);
         }
         // Without the slots that have lost their nodes, the log would be incomplete.
         snapshot.log = ChangeLog::begin(self.rows.version);

@@ -154,7 +154,7 @@ fn status(code: u16) -> String {
 fn zones(table: &NodeTable, view: ViewId) -> Vec<String> {
     let read = table.read();
     let rows = ["n1", "n2", "n3", "n4"].iter().filter_map(|name| read.row(name, view));
-    let rows = rows.map(|row| NodeRows::decode(row.state.bytes).unwrap().rows.remove(0));
+    let rows = rows.map(|row| NodeRows::decode(row.bytes.clone()).unwrap().rows.remove(0));
     rows.map(|row| format!("{} {}", row.name, row.facts.unwrap().labels["zone"])).collect()
 }
 
@@ -203,7 +203,7 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     scripted.within(table.complete(raw)).await;
     scripted.within(until(&table, raw, &["n1 c", "n2 d"])).await;
 
-    let row = NodeRows::decode(table.read().row("n2", raw).unwrap().state.bytes).unwrap().rows.remove(0);
+    let row = NodeRows::decode(table.read().row("n2", raw).unwrap().bytes.clone()).unwrap().rows.remove(0);
     assert_eq!(row.raw_json, node("n2", "d", 41), "byte for byte as the apiserver wrote it");
     assert!(!watching.is_finished());
     watching.abort();

@@ -102,7 +102,8 @@ impl Decider {
         else {
             return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
         };
-        let Found { rows, unknown, deleted, .. } = table.rows(names, column.id(), wait_until).await;
+        let Found { rows, unknown, deleted, .. } =
+            table.rows(names, column.id(), &mut None, wait_until).await;
         let mut rows = rows.iter();
         let row = |place: u32| {
             if deleted.binary_search(&place).is_ok() {
@@ -111,7 +112,7 @@ impl Decider {
             if unknown.binary_search(&place).is_ok() {
                 return CandidateRow::Unknown;
             }
-            rows.next().map_or(CandidateRow::Unknown, |row| CandidateRow::Row(row.state.bytes.clone()))
+            rows.next().map_or(CandidateRow::Unknown, |row| CandidateRow::Row(row.bytes.clone()))
         };
         (0..).take(left.len()).map(row).collect()
     }

@@ -155,8 +155,8 @@ fn happen(table: &NodeTable, step: &Step) {
     }
 }
 
-fn number(line: &table::NodeRow) -> u32 {
-    line.state.id.unwrap().number.get()
+fn number(row: table::NodeRow<'_>) -> u32 {
+    row.id.unwrap().number.get()
 }
 
 /// A backend with the stream that fills its table.
@@ -201,20 +201,20 @@ proptest! {
             let rows = backends[which].look(&table).rows;
             let Backend { view, held, .. } = &backends[which];
             let read = table.read();
-            let lines: Vec<_> = (0..6).filter_map(|name| read.row(&format!("n{name}"), *view)).collect();
-            prop_assert_eq!(lines.len(), held.len());
-            for line in lines {
-                prop_assert!(line.state.version <= rows);
+            let known: Vec<_> = (0..6).filter_map(|name| read.row(&format!("n{name}"), *view)).collect();
+            prop_assert_eq!(known.len(), held.len());
+            for row in known {
+                prop_assert!(row.version <= rows);
                 let mut entry = Vec::new();
-                message::encode(1, &held[&number(&line)], &mut entry);
-                prop_assert_eq!(entry, line.state.bytes.to_vec());
-                let name = &held[&number(&line)].name;
-                let earlier = ids.insert(number(&line), name.clone());
+                message::encode(1, &held[&number(row)], &mut entry);
+                prop_assert_eq!(entry, row.bytes.to_vec());
+                let name = &held[&number(row)].name;
+                let earlier = ids.insert(number(row), name.clone());
                 prop_assert!(earlier.is_none_or(|earlier| earlier == *name), "an id is never another node's");
                 if of_calls {
-                    let earlier = contents.insert(number(&line), line.state.bytes.clone());
+                    let earlier = contents.insert(number(row), row.bytes.clone());
                     prop_assert!(
-                        earlier.is_none_or(|earlier| earlier == line.state.bytes),
+                        earlier.is_none_or(|earlier| earlier == *row.bytes),
                         "an id never means what another call has brought"
                     );
                 }
@@ -247,6 +247,6 @@ fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     listed.add(&node(1, 2, 0)).unwrap();
     table.replace(listed);
     backend.look(&table);
-    let line = table.read().row("n1", view).unwrap();
-    assert_eq!(backend.held[&number(&line)].raw_json, node(1, 2, 0));
+    let number = number(table.read().row("n1", view).unwrap());
+    assert_eq!(backend.held[&number].raw_json, node(1, 2, 0));
 }
