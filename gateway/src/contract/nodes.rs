@@ -108,9 +108,11 @@ impl References {
 
     /// Appends a node in the backend's table.
     pub fn id(&mut self, id: u32) {
-        // `encode_varint` writes byte by byte; ids of two bytes are nearly all there are.
+        // `encode_varint` writes byte by byte; nearly all ids have two or three bytes.
+        let low = |bits: u32| bits.to_le_bytes()[0];
         match id {
-            0x80..0x4000 => self.ids.extend([id | 0x80, id >> 7].map(|part| part.to_le_bytes()[0])),
+            0x80..0x4000 => self.ids.extend([low(id | 0x80), low(id >> 7)]),
+            0x4000..0x20_0000 => self.ids.extend([low(id | 0x80), low(id >> 7 | 0x80), low(id >> 14)]),
             _ => encode_varint(u64::from(id), &mut self.ids),
         }
         self.count += 1;

@@ -122,8 +122,14 @@ impl TableWriter {
 
     /// The nodes without a row in a view, whether or not the row can be written.
     pub(super) fn without_row(&self, view: ViewId) -> Vec<Arc<str>> {
-        let missing = self.nodes.iter().filter(|(_, node)| !node.has_row(view));
-        missing.map(|(name, _)| Arc::clone(name)).collect()
+        self.names_by_slot(|node| !node.has_row(view))
+    }
+
+    /// The names of the selected nodes in the order of their slots, in which rows are written next to each other.
+    fn names_by_slot(&self, select: impl Fn(&SlottedNode) -> bool) -> Vec<Arc<str>> {
+        let mut selected: Vec<_> = self.nodes.iter().filter(|(_, node)| select(node)).collect();
+        selected.sort_unstable_by_key(|(_, node)| node.position);
+        selected.into_iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Writes the rows of nodes that have none in a view. Returns the names of those that got one. Several backends may
@@ -249,7 +255,11 @@ impl TableWriter {
         for name in &gone {
             self.delete(name);
         }
-        for (name, entry) in relist.nodes {
+        // By name, as kube-apiserver lists them and kube-scheduler names them within a zone: the rows of a call are then
+        // next to each other, here and in the tables of backends.
+        let mut listed: Vec<_> = relist.nodes.into_iter().collect();
+        listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, entry) in listed {
             if self.nodes.get(&name).is_none_or(|node| node.entry != entry) {
                 self.set(&name, entry);
                 is_changed = true;
@@ -259,8 +269,7 @@ impl TableWriter {
             return None;
         }
         // The unchanged rows too: a piece of which a few are left would be kept for them.
-        let names: Vec<_> = self.nodes.keys().cloned().collect();
-        for names in names.chunks(PACKED_AT_ONCE) {
+        for names in self.names_by_slot(|_| true).chunks(PACKED_AT_ONCE) {
             (0..self.views.len()).for_each(|view| self.pack(names, ViewId(view)));
         }
         Some(gone)
