@@ -10,7 +10,6 @@ mod scheduler_config;
 mod status;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -15,6 +15,7 @@ pub mod config;
 pub mod contract;
 pub mod decide;
 pub mod door;
+mod explain;
 #[cfg(test)]
 mod hostile;
 pub mod object;
@@ -22,5 +23,6 @@ pub mod observe;
 pub mod record;
 pub mod scheduler_config;
 pub mod serve;
+mod text;
 pub mod tls;
 pub mod wire;

@@ -16,10 +16,11 @@ use self::{
     endpoint::{AdminEndpoint, admin_url},
     request::QueryError,
 };
-use super::{apiserver::ClusterAccess, names, output::Away};
+use super::{apiserver::ClusterAccess, names};
 use crate::{
     api::{DecisionList, Status},
     config::BackendUrl,
+    explain::replicas::{Away, Gathered},
 };
 
 /// The variable with the gateways to query if the command line names none.
@@ -62,15 +63,6 @@ pub(super) struct GatewayOptions {
 pub(super) struct Gateways {
     endpoints: Vec<AdminEndpoint>,
     away: Vec<Away>,
-}
-
-/// The answers of the replicas.
-#[derive(Debug)]
-pub(super) struct Gathered<T> {
-    /// One for each replica that answered.
-    pub(super) answers: Vec<T>,
-    /// The gateways that did not answer.
-    pub(super) away: Vec<Away>,
 }
 
 /// An answer that identifies its replica. Two processes on one machine have the same name.

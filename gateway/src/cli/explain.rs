@@ -1,14 +1,10 @@
 //! `explain`: why a pod is where it is, or not scheduled.
 //!
 //! The apiserver reports where the pod is, and every replica of the gateway what it decided about it. Both are
-//! combined into [`Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
+//! combined into [`Evidence`], which is [`render`]ed without further queries.
 
 mod cluster;
-mod evidence;
-mod notes;
 mod render;
-#[cfg(test)]
-mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -17,17 +13,20 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::{join, runtime};
 
-use self::{
-    cluster::{ClusterView, ExplainedPod},
-    evidence::Evidence,
-};
 use super::{
     admin::GatewayOptions,
     apiserver::{ClusterAccess, ClusterOptions},
     names,
     output::{Console, Failure, Output},
 };
-use crate::api::{DecisionList, Status};
+use crate::{
+    api::{DecisionList, Status},
+    explain::{
+        Explanation, MAX_CALLS,
+        evidence::Evidence,
+        pod::{ClusterView, ExplainedPod},
+    },
+};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or not at all.\n\n\
@@ -51,9 +50,6 @@ Exit codes:
   2  usage error
   5  no gateway answered
   6  pod not found, or no decisions known for it";
-
-/// How many calls of each replica are read: more than a log keeps for one pod.
-const MAX_CALLS: u32 = 1000;
 
 /// The command's options.
 #[derive(Debug, Args)]
@@ -91,10 +87,9 @@ pub(super) struct ExplainOptions {
 
 /// The output.
 #[derive(Serialize)]
-struct Explanation<'a> {
+struct Printed<'a> {
     #[serde(flatten)]
-    evidence: &'a Evidence,
-    notes: &'a [String],
+    explanation: Explanation<'a>,
     /// The maximum number of rows in a table; 0 shows all.
     #[serde(skip)]
     top: usize,
@@ -111,8 +106,8 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result
     if evidence.pod().is_none() && evidence.attempts.is_empty() {
         return Err(Failure::Unknown(render::unknown(evidence)));
     }
-    let notes = &notes::of(evidence);
-    options.output.write(&Explanation { evidence, notes, top: options.top }, console)?;
+    let printed = Printed { explanation: Explanation::of(evidence), top: options.top };
+    options.output.write(&printed, console)?;
     // The pod's condition often names the cause.
     if evidence.gateways.is_empty() { Err(Failure::Away(evidence.away.clone())) } else { Ok(()) }
 }

@@ -9,8 +9,12 @@ use std::{
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::text::{clean, counted};
-use crate::{config::ConfigErrors, observe::log::Stderr};
+use crate::{
+    config::ConfigErrors,
+    explain::replicas::Away,
+    observe::log::Stderr,
+    text::{clean, counted},
+};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -124,22 +128,6 @@ impl Failure {
         // There is nowhere left to report a failure of this.
         let _ = out.write_all(format!("{self}\n").as_bytes()).and_then(|()| out.flush());
         ExitCode::from(self.exit_code())
-    }
-}
-
-/// A gateway that did not answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Away {
-    /// The address or pod that was queried.
-    pub(super) gateway: String,
-    /// The cause and the remedy.
-    pub(super) why: String,
-}
-
-impl Away {
-    pub(super) fn new(gateway: &impl Display, error: &impl Display) -> Self {
-        Self { gateway: gateway.to_string(), why: error.to_string() }
     }
 }
 

@@ -17,11 +17,14 @@ use serde::Serialize;
 use tokio::runtime;
 
 use super::{
-    admin::{GatewayOptions, Gathered},
+    admin::GatewayOptions,
     apiserver::ClusterOptions,
-    output::{Away, Console, Failure, Output},
+    output::{Console, Failure, Output},
 };
-use crate::api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status};
+use crate::{
+    api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status},
+    explain::replicas::{Away, Gathered},
+};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Show the health of the gateway and its backends, and how to fix problems.\n\n\

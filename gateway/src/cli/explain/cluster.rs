@@ -9,10 +9,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry,
 };
 use kube::{Api, Client, api::ListParams};
-use serde::Serialize;
 use tokio::{join, time::timeout};
 
-use crate::cli::apiserver::{ClusterAccess, error_text};
+use crate::{
+    cli::apiserver::{ClusterAccess, error_text},
+    explain::pod::{ClusterView, ExplainedPod, PodFacts, PodState, ShownCondition, similar},
+};
 
 /// The timeout of all queries.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,94 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many names of a namespace are compared.
 const MAX_COMPARED: u32 = 5000;
-/// How many similar names are shown.
-const MAX_SIMILAR: usize = 3;
-/// The least similarity of names (Jaro-Winkler, 1 for equal names): names that differ only in a generated suffix
-/// are less similar.
-const MIN_SIMILARITY: f64 = 0.85;
-
-/// The pod, and the node of `--node`.
-#[derive(Debug, Serialize)]
-pub(super) struct ExplainedPod {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
-}
-
-/// The answers of the apiserver.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ClusterView {
-    pub(super) pod: PodState,
-    /// The number of nodes; `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cluster_nodes: Option<u64>,
-    /// Whether the node of `--node` exists; `None` without that option, or if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node_exists: Option<bool>,
-}
-
-/// The pod in the apiserver.
-#[derive(Debug, Serialize)]
-#[serde(tag = "state")]
-pub(super) enum PodState {
-    /// The apiserver was not queried, or did not answer.
-    NotAsked { why: String },
-    /// There is no pod with this name.
-    Gone {
-        /// Pods in the namespace with similar names.
-        near: Vec<String>,
-        /// Namespaces that have a pod with this name.
-        elsewhere: Vec<String>,
-    },
-    /// The pod exists.
-    There(Box<PodFacts>),
-}
-
-/// The pod's data in the apiserver.
-#[derive(Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PodFacts {
-    pub(super) uid: String,
-    /// `metadata.creationTimestamp`.
-    pub(super) created: Timestamp,
-    pub(super) scheduler_name: String,
-    /// `spec.nodeName`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
-    /// Whether it was created with `spec.nodeName`, so that no scheduler decided.
-    pub(super) created_with_node: bool,
-    /// `status.nominatedNodeName`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nominated_node: Option<String>,
-    pub(super) phase: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) scheduled: Option<ShownCondition>,
-}
-
-/// A condition `PodScheduled`.
-#[derive(Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ShownCondition {
-    /// `True` or `False`.
-    pub(super) status: String,
-    /// Such as `Unschedulable`, `SchedulerError` or `SchedulingGated`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) reason: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) message: String,
-    /// When the scheduler last changed the condition; `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) time: Option<Timestamp>,
-}
 
 impl ClusterView {
-    fn not_queried(why: &str) -> Self {
-        let pod = PodState::NotAsked { why: why.to_owned() };
-        Self { pod, cluster_nodes: None, node_exists: None }
-    }
-
     /// Queries the pod and the nodes.
     pub(super) async fn query(access: &ClusterAccess, target: &ExplainedPod) -> Self {
         let cluster = match access {
@@ -149,15 +65,6 @@ async fn similar_pods(pods: &Api<Pod>, name: &str) -> Vec<String> {
     similar(name, names.collect())
 }
 
-/// The names similar to this one, the most similar first.
-pub(super) fn similar(name: &str, mut names: Vec<String>) -> Vec<String> {
-    let similarity = |other: &String| strsim::jaro_winkler(name, other);
-    names.retain(|other| similarity(other) >= MIN_SIMILARITY);
-    names.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)).then_with(|| a.cmp(b)));
-    names.truncate(MAX_SIMILAR);
-    names
-}
-
 /// The namespaces that have a pod with this name; none if pods cannot be listed.
 async fn namespaces_with(client: &Client, name: &str) -> Vec<String> {
     let pods: Api<Pod> = Api::all(client.clone());
@@ -171,16 +78,6 @@ async fn count(nodes: &Api<Node>) -> Option<u64> {
     let listed = nodes.list_metadata(&ListParams::default().limit(1)).await.ok()?;
     let rest = listed.metadata.remaining_item_count.unwrap_or_default();
     Some(listed.items.len() as u64 + u64::try_from(rest).ok()?)
-}
-
-impl PodState {
-    /// The pod's data, if it exists.
-    pub(super) fn facts(&self) -> Option<&PodFacts> {
-        match self {
-            Self::There(facts) => Some(facts),
-            Self::NotAsked { .. } | Self::Gone { .. } => None,
-        }
-    }
 }
 
 impl PodFacts {
@@ -229,14 +126,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn near_names_are_found() {
-        let names = || ["web-0", "web-1", "web-7d4b9c-x2x8k", "db-0"].map(str::to_owned).to_vec();
-        assert_eq!(similar("web-2", names()), ["web-0", "web-1"]);
-        assert_eq!(similar("web-7d4b9c-zzzzz", names()), ["web-7d4b9c-x2x8k"]);
-        assert_eq!(similar("cache", names()), [""; 0]);
-    }
 
     #[test]
     fn a_pod_is_read() {

@@ -3,18 +3,20 @@
 mod documented;
 mod hostile;
 
-use super::{
-    samples::{self, answer, backend, bind, case, decision, failed, filter, node, pod, prioritize, refused},
-    *,
-};
+use super::*;
 use crate::{
     api::{BackendPart, Decision, NodePart, NodeVerdict},
-    cli::explain::cluster::{PodFacts, PodState},
+    explain::{
+        pod::{PodFacts, PodState},
+        samples::{
+            self, answer, backend, bind, case, decision, failed, filter, node, pod, prioritize, refused,
+        },
+    },
 };
 
 /// The text for the evidence.
 fn text(case: &Evidence, top: usize) -> String {
-    Explanation { evidence: case, notes: &notes::of(case), top }.to_string()
+    Printed { explanation: Explanation::of(case), top }.to_string()
 }
 
 #[test]
@@ -236,7 +238,7 @@ fn a_pod_that_nobody_knows() {
 #[test]
 fn programs_read_the_same_as_json_and_as_yaml() {
     let case = case(pod(Some("a")), vec![filter(10, &[("a", None), ("b", Some("it's: \"full\" #1"))])]);
-    let explanation = Explanation { evidence: &case, notes: &notes::of(&case), top: 0 };
+    let explanation = Printed { explanation: Explanation::of(&case), top: 0 };
     let written = |output: Output| {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         output.write(&explanation, &mut Console { out: &mut out, notes: &mut notes }).unwrap();

@@ -12,7 +12,7 @@ use crate::{
         BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
         ReadsStatus, Severity, Status, TableStatus, VerbStatus,
     },
-    cli::text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
+    text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
 
 impl fmt::Display for Report {

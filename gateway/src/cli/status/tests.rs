@@ -9,7 +9,7 @@ use self::samples::{at, report, status};
 use super::Report;
 use crate::{
     api::{Problem, RejectedChange, Severity, TimedMessage},
-    cli::output::Away,
+    explain::replicas::Away,
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");

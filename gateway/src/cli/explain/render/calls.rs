@@ -7,13 +7,11 @@ use extender_gateway_core::Verb;
 use super::write_hidden;
 use crate::{
     api::{BackendFailed, BackendPart, Decision, NodePart, NodeVerdict},
-    cli::{
-        explain::{
-            evidence::{Evidence, SchedulingAttempt, node},
-            notes::offered,
-        },
-        text::{NOTHING, Table, clean, counted, duration, moment, number, trimmed},
+    explain::{
+        evidence::{Evidence, SchedulingAttempt, node},
+        notes::offered,
     },
+    text::{NOTHING, Table, clean, counted, duration, moment, number, trimmed},
 };
 
 /// Writes the calls of an attempt; nothing if no backend took part.
@@ -177,7 +175,7 @@ fn result(call: &Decision, part: &NodePart) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::explain::samples::{backend, bind, failed, filter};
+    use crate::explain::samples::{backend, bind, failed, filter};
 
     #[test]
     fn a_failure_is_said_with_what_it_meant() {

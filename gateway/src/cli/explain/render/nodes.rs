@@ -7,10 +7,8 @@ use extender_gateway_core::Verb;
 use super::write_hidden;
 use crate::{
     api::{BackendPart, NodePart, NodeVerdict},
-    cli::{
-        explain::evidence::SchedulingAttempt,
-        text::{NOTHING, Table, number, trimmed},
-    },
+    explain::evidence::SchedulingAttempt,
+    text::{NOTHING, Table, number, trimmed},
 };
 
 /// How many names of a group are shown.

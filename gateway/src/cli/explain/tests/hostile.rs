@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cli::explain::cluster::ShownCondition;
+use crate::explain::pod::ShownCondition;
 
 /// Any untrusted text.
 fn any_text() -> impl Strategy<Value = String> {

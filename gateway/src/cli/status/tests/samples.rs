@@ -8,7 +8,8 @@ use crate::{
         MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status, TableStatus,
         TimedMessage, VerbStatus, WaitingStatus,
     },
-    cli::{admin::Gathered, status::Report},
+    cli::status::Report,
+    explain::replicas::Gathered,
 };
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.

@@ -11,7 +11,7 @@ use super::clean;
 
 /// A table with a header line. A line ends with its last non-empty cell.
 #[derive(Debug)]
-pub(in crate::cli) struct Table {
+pub(crate) struct Table {
     /// The titles, then the rows.
     lines: Vec<Vec<String>>,
     /// The columns that are aligned right.
@@ -20,7 +20,7 @@ pub(in crate::cli) struct Table {
 
 impl Table {
     /// A table without rows. The columns in `numbers` are aligned right, the others left.
-    pub(in crate::cli) fn new<Title: AsRef<str>>(
+    pub(crate) fn new<Title: AsRef<str>>(
         titles: impl IntoIterator<Item = Title>,
         numbers: Range<usize>,
     ) -> Self {
@@ -29,7 +29,7 @@ impl Table {
     }
 
     /// Adds a row; cells beyond the last column are dropped.
-    pub(in crate::cli) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub(crate) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells = cells.into_iter().take(self.lines[0].len());
         self.lines.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());
     }

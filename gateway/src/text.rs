@@ -7,14 +7,14 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-pub(super) use self::table::Table;
+pub(crate) use self::table::Table;
 
 /// Displayed if there is no value.
-pub(super) const NOTHING: &str = "-";
+pub(crate) const NOTHING: &str = "-";
 
 /// The text on one line, with special characters escaped: control characters, line and paragraph separators, and
 /// characters that change the writing direction.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_special) {
         return Cow::Borrowed(text);
     }
@@ -35,7 +35,7 @@ fn is_special(character: char) -> bool {
 }
 
 /// A whole number with commas: `5,000`.
-pub(super) fn number(number: impl Into<u64>) -> String {
+pub(crate) fn number(number: impl Into<u64>) -> String {
     let digits = number.into().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -48,28 +48,28 @@ pub(super) fn number(number: impl Into<u64>) -> String {
 }
 
 /// A count with its noun: `1 node`, `2 nodes`. `what` is a noun with a regular plural.
-pub(super) fn counted(count: impl Into<u64>, what: &str) -> String {
+pub(crate) fn counted(count: impl Into<u64>, what: &str) -> String {
     let count = count.into();
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", number(count))
 }
 
 /// A number with at most two decimals: `3.33`, `7`.
-pub(super) fn trimmed(number: f64) -> String {
+pub(crate) fn trimmed(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// A share from 0 to 1 as a percentage: `12 %`.
-pub(super) fn share(share: f64) -> String {
+pub(crate) fn share(share: f64) -> String {
     let percent = share * 100.0;
     // A small share must not look like 0.
     if percent > 0.0 && percent < 1.0 { "< 1 %".to_owned() } else { format!("{percent:.0} %") }
 }
 
 /// A duration in seconds: `80 µs`, `1.2 ms`, `200 ms`, `3.5 s`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let milliseconds = seconds * 1e3;
     match seconds {
         ..0.001 => format!("{:.0} µs", seconds * 1e6),
@@ -85,7 +85,7 @@ fn one_decimal(number: f64) -> String {
 }
 
 /// A size: `64 MiB`, `1.5 KiB`, `12 bytes`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let Some((shift, unit)) = UNITS.into_iter().find(|(shift, _)| bytes >> shift > 0) else {
         return counted(bytes, "byte");
@@ -96,23 +96,23 @@ pub(super) fn bytes(bytes: u64) -> String {
 }
 
 /// A point in time, to the second: `2026-11-21 23:05:27 UTC`.
-pub(super) fn moment(time: Timestamp) -> String {
+pub(crate) fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// The time from `time` to `now` in its two largest units: `12 s ago`, `3 h 5 min ago`. Clocks of machines differ a
 /// little: a time in the future counts as now.
-pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     format!("{} ago", lasted(time, now))
 }
 
 /// The time from one moment to a later one: `12 s`, `4 min 0 s`, `3 h 5 min`, `2 d 1 h`.
-pub(super) fn lasted(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn lasted(since: Timestamp, now: Timestamp) -> String {
     age(u64::try_from(now.as_second().saturating_sub(since.as_second())).unwrap_or_default())
 }
 
 /// A time in seconds, as by [`lasted`].
-pub(super) fn age(seconds: u64) -> String {
+pub(crate) fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

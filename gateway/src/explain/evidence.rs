@@ -4,10 +4,10 @@ use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::cluster::{ClusterView, ExplainedPod, PodFacts};
+use super::pod::{ClusterView, ExplainedPod, PodFacts};
 use crate::{
     api::{API_VERSION, Decision, DecisionList, LogState, NodePart, Status},
-    cli::{admin::Gathered, output::Away},
+    explain::replicas::{Away, Gathered},
 };
 
 /// The largest clock difference between replicas at which their calls are ordered by time.
@@ -16,62 +16,62 @@ const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(1);
 /// The known facts. In JSON, these are the fields of an `Explanation` before its notes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Evidence {
-    pub(super) api_version: &'static str,
-    pub(super) kind: &'static str,
+pub(crate) struct Evidence {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
     /// When the data was queried.
-    pub(super) time: Timestamp,
+    pub(crate) time: Timestamp,
     #[serde(flatten)]
-    pub(super) target: ExplainedPod,
+    pub(crate) target: ExplainedPod,
     /// The UID of the pod of these attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) uid: Option<String>,
+    pub(crate) uid: Option<String>,
     #[serde(flatten)]
-    pub(super) cluster: ClusterView,
+    pub(crate) cluster: ClusterView,
     /// The gateways that answered.
-    pub(super) gateways: Vec<Replica>,
+    pub(crate) gateways: Vec<Replica>,
     /// The gateways that did not answer.
-    pub(super) away: Vec<Away>,
+    pub(crate) away: Vec<Away>,
     /// The number of calls about earlier pods with this name.
-    pub(super) calls_about_others: usize,
+    pub(crate) calls_about_others: usize,
     /// The attempts, the newest first.
-    pub(super) attempts: Vec<SchedulingAttempt>,
+    pub(crate) attempts: Vec<SchedulingAttempt>,
     /// The present state of the gateways.
     #[serde(skip)]
-    pub(super) statuses: Vec<Status>,
+    pub(crate) statuses: Vec<Status>,
 }
 
 /// A gateway that answered.
 #[derive(Debug, Serialize)]
-pub(super) struct Replica {
+pub(crate) struct Replica {
     /// Its host name, which is its pod's.
-    pub(super) name: String,
-    pub(super) log: LogState,
+    pub(crate) name: String,
+    pub(crate) log: LogState,
     /// It has more calls about the pod than were requested.
-    pub(super) truncated: bool,
+    pub(crate) truncated: bool,
 }
 
 /// One attempt of kube-scheduler: a filter call, and the other calls about the pod until the next one.
 #[derive(Debug, Serialize)]
-pub(super) struct SchedulingAttempt {
+pub(crate) struct SchedulingAttempt {
     /// When its first call was received.
-    pub(super) time: Timestamp,
+    pub(crate) time: Timestamp,
     /// Its calls, the oldest first. The filter call is missing if the log has lost it.
-    pub(super) calls: Vec<AttemptCall>,
+    pub(crate) calls: Vec<AttemptCall>,
 }
 
 /// One call in the decision log of a replica.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct AttemptCall {
+pub(crate) struct AttemptCall {
     /// The replica.
-    pub(super) gateway: String,
+    pub(crate) gateway: String,
     #[serde(flatten)]
-    pub(super) decision: Decision,
+    pub(crate) decision: Decision,
 }
 
 impl Evidence {
     /// Combines the answers of the apiserver and the gateways.
-    pub(super) fn new(
+    pub(crate) fn new(
         target: ExplainedPod,
         mut cluster: ClusterView,
         decisions: Gathered<DecisionList>,
@@ -101,17 +101,17 @@ impl Evidence {
     }
 
     /// The pod, if it exists.
-    pub(super) fn pod(&self) -> Option<&PodFacts> {
+    pub(crate) fn pod(&self) -> Option<&PodFacts> {
         self.cluster.pod.facts()
     }
 
     /// The latest attempt.
-    pub(super) fn latest(&self) -> Option<&SchedulingAttempt> {
+    pub(crate) fn latest(&self) -> Option<&SchedulingAttempt> {
         self.attempts.first()
     }
 
     /// The pod's node, or the node that it was bound to before it was deleted.
-    pub(super) fn node_of_pod(&self) -> Option<&str> {
+    pub(crate) fn node_of_pod(&self) -> Option<&str> {
         if let Some(pod) = self.pod() {
             return pod.node.as_deref();
         }
@@ -136,7 +136,7 @@ fn watched_nodes(statuses: &[Status]) -> Option<u64> {
 
 impl SchedulingAttempt {
     /// Groups calls, which may be in any order, into attempts; the newest attempt first.
-    pub(super) fn group(mut calls: Vec<AttemptCall>) -> Vec<Self> {
+    pub(crate) fn group(mut calls: Vec<AttemptCall>) -> Vec<Self> {
         calls.sort_by_key(|call| call.decision.time);
         for at in 1..calls.len() {
             if is_clock_skew(&calls[at - 1], &calls[at]) {
@@ -155,12 +155,12 @@ impl SchedulingAttempt {
     }
 
     /// Its latest call of a verb.
-    pub(super) fn call(&self, verb: Verb) -> Option<&Decision> {
+    pub(crate) fn call(&self, verb: Verb) -> Option<&Decision> {
         self.calls.iter().rev().map(|call| &call.decision).find(|decision| decision.is(verb))
     }
 
     /// Its prioritize call, if that was answered.
-    pub(super) fn scored(&self) -> Option<&Decision> {
+    pub(crate) fn scored(&self) -> Option<&Decision> {
         self.call(Verb::Prioritize).filter(|call| call.outcome == "ok")
     }
 }
@@ -177,20 +177,20 @@ fn is_clock_skew(prioritize: &AttemptCall, filter: &AttemptCall) -> bool {
 }
 
 /// The best total of a prioritize call, and the nodes with it.
-pub(super) fn best(scored: &Decision) -> Option<(i64, Vec<&NodePart>)> {
+pub(crate) fn best(scored: &Decision) -> Option<(i64, Vec<&NodePart>)> {
     let total = scored.nodes.iter().filter_map(|node| node.total).max()?;
     Some((total, scored.nodes.iter().filter(|node| node.total == Some(total)).collect()))
 }
 
 /// The answers in a call for a node.
-pub(super) fn node<'a>(call: &'a Decision, name: &str) -> Option<&'a NodePart> {
+pub(crate) fn node<'a>(call: &'a Decision, name: &str) -> Option<&'a NodePart> {
     call.nodes.iter().find(|node| node.name == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::explain::samples::{call, filter, prioritize};
+    use crate::explain::samples::{call, filter, prioritize};
 
     #[test]
     fn a_replica_whose_clock_is_slow_scores_in_the_same_attempt() {

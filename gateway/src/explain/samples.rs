@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    cluster::{ClusterView, ExplainedPod, PodFacts, PodState, ShownCondition},
     evidence::{AttemptCall, Evidence},
+    pod::{ClusterView, ExplainedPod, PodFacts, PodState, ShownCondition},
 };
 use crate::{
     api::{
         API_VERSION, BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart,
         NodeVerdict, PodRef,
     },
-    cli::admin::Gathered,
+    explain::replicas::Gathered,
 };
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_795_302_000 + seconds).unwrap()
 }
 
 /// A call about `shop/web-0` without backends.
-pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
+pub(crate) fn decision(verb: &str, seconds: i64) -> Decision {
     Decision {
         id: format!("{verb}-{seconds}"),
         time: at(seconds),
@@ -48,12 +48,12 @@ pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
 }
 
 /// The same, decided by this gateway.
-pub(super) fn call(verb: &str, seconds: i64, gateway: &str) -> AttemptCall {
+pub(crate) fn call(verb: &str, seconds: i64, gateway: &str) -> AttemptCall {
     AttemptCall { gateway: gateway.to_owned(), decision: decision(verb, seconds) }
 }
 
 /// A backend that was called for all nodes.
-pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
+pub(crate) fn backend(name: &str, asked: usize) -> BackendPart {
     BackendPart {
         name: name.to_owned(),
         mode: "Enforce".to_owned(),
@@ -71,12 +71,12 @@ pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
 }
 
 /// A failure and the applied policy.
-pub(super) fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
+pub(crate) fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
     BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() }
 }
 
 /// A node without answers.
-pub(super) fn node(name: &str) -> NodePart {
+pub(crate) fn node(name: &str) -> NodePart {
     NodePart {
         name: name.to_owned(),
         rejected_by: None,
@@ -87,7 +87,7 @@ pub(super) fn node(name: &str) -> NodePart {
 }
 
 /// A filter call in which `zones` rejects the nodes that have a reason.
-pub(super) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
+pub(crate) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
     let verdict = |(name, reason): &(&str, Option<&str>)| {
         let rejected = reason.map(str::to_owned);
         let verdict = NodeVerdict {
@@ -114,7 +114,7 @@ pub(super) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
 }
 
 /// A prioritize call in which `zones` gives these raw scores, unchanged and times 2.
-pub(super) fn prioritize(seconds: i64, nodes: &[(&str, i32)]) -> Decision {
+pub(crate) fn prioritize(seconds: i64, nodes: &[(&str, i32)]) -> Decision {
     let scored = |(name, raw): &(&str, i32)| {
         let raw = *raw;
         let verdict = NodeVerdict {
@@ -140,7 +140,7 @@ pub(super) fn prioritize(seconds: i64, nodes: &[(&str, i32)]) -> Decision {
 }
 
 /// A bind call that succeeded.
-pub(super) fn bind(seconds: i64, name: &str) -> Decision {
+pub(crate) fn bind(seconds: i64, name: &str) -> Decision {
     let binder = BackendPart { answer: Some("bound".to_owned()), ..backend("binder", 0) };
     Decision {
         offered: 1,
@@ -152,7 +152,7 @@ pub(super) fn bind(seconds: i64, name: &str) -> Decision {
 }
 
 /// A log of 64 MiB with all calls since 23:00:00 UTC.
-pub(super) fn log() -> LogState {
+pub(crate) fn log() -> LogState {
     LogState {
         max_bytes: 64 << 20,
         bytes: 4096,
@@ -166,7 +166,7 @@ pub(super) fn log() -> LogState {
 }
 
 /// The response of a gateway that decided these calls.
-pub(super) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
+pub(crate) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
     DecisionList {
         api_version: API_VERSION.to_owned(),
         kind: "DecisionList".to_owned(),
@@ -178,7 +178,7 @@ pub(super) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
 }
 
 /// The pod `u-1`, created at 23:00:05 UTC, which runs on a node or is pending.
-pub(super) fn pod(place: Option<&str>) -> PodFacts {
+pub(crate) fn pod(place: Option<&str>) -> PodFacts {
     PodFacts {
         uid: "u-1".to_owned(),
         created: at(5),
@@ -190,7 +190,7 @@ pub(super) fn pod(place: Option<&str>) -> PodFacts {
 }
 
 /// A pod that the scheduler tried without success, most recently at this time.
-pub(super) fn refused(seconds: i64) -> PodFacts {
+pub(crate) fn refused(seconds: i64) -> PodFacts {
     let scheduled = ShownCondition {
         status: "False".to_owned(),
         reason: "Unschedulable".to_owned(),
@@ -202,12 +202,12 @@ pub(super) fn refused(seconds: i64) -> PodFacts {
 
 /// The evidence about `shop/web-0` at 23:10:00 UTC with this pod in the apiserver, in a cluster of 5 nodes with one
 /// gateway, which decided these calls.
-pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
+pub(crate) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
     of(PodState::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
 }
 
 /// The same for this state and these answers, with a node of `--node`.
-pub(super) fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
+pub(crate) fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
     let target =
         ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
     let view = ClusterView { pod, cluster_nodes: Some(5), node_exists: asked.map(|_| true) };

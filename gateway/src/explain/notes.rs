@@ -8,19 +8,19 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    cluster::{PodFacts, PodState, ShownCondition},
     evidence::{Evidence, Replica},
+    pod::{PodFacts, PodState, ShownCondition},
 };
-use crate::cli::text::{ago, bytes, counted, moment};
+use crate::text::{ago, bytes, counted, moment};
 
-pub(super) use self::nodes::offered;
+pub(crate) use self::nodes::offered;
 
 /// The time that kube-scheduler may need from a response until it has written the pod's condition; more than a
 /// second, since the apiserver's times are whole seconds.
 const CONDITION_DELAY: SignedDuration = SignedDuration::from_secs(2);
 
 /// All sentences, in reading order.
-pub(super) fn of(evidence: &Evidence) -> Vec<String> {
+pub(crate) fn of(evidence: &Evidence) -> Vec<String> {
     let mut notes = Vec::from_iter(not_called(evidence));
     nodes::note(evidence, &mut notes);
     backends::note(evidence, &mut notes);
@@ -59,7 +59,7 @@ fn not_called(evidence: &Evidence) -> Option<String> {
 }
 
 /// A failed attempt after the last call, without a call to the gateway.
-pub(super) struct Retry<'a> {
+pub(crate) struct Retry<'a> {
     /// When the last call was answered, as measured by the gateway.
     last_call: Timestamp,
     /// When the scheduler last changed the condition's text.
@@ -68,7 +68,7 @@ pub(super) struct Retry<'a> {
 }
 
 /// Whether the pod was tried without success after the last call.
-pub(super) fn retry_without_call(evidence: &Evidence) -> Option<Retry<'_>> {
+pub(crate) fn retry_without_call(evidence: &Evidence) -> Option<Retry<'_>> {
     let condition = unschedulable(evidence.pod()?)?;
     let call = &evidence.latest()?.calls.last()?.decision;
     let duration = SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
@@ -112,7 +112,7 @@ fn never_called(evidence: &Evidence, pod: &PodFacts) -> String {
 }
 
 /// The condition of a pod that a scheduler tried without success.
-pub(super) fn unschedulable(pod: &PodFacts) -> Option<&ShownCondition> {
+pub(crate) fn unschedulable(pod: &PodFacts) -> Option<&ShownCondition> {
     let condition = pod.scheduled.as_ref()?;
     let tried = condition.status == "False" && condition.reason != "SchedulingGated";
     (pod.node.is_none() && tried).then_some(condition)
@@ -128,7 +128,7 @@ fn why_not_called(condition: &ShownCondition) -> &'static str {
 }
 
 /// A condition's reason and message.
-pub(super) fn condition_text(condition: &ShownCondition) -> String {
+pub(crate) fn condition_text(condition: &ShownCondition) -> String {
     let ShownCondition { reason, message, .. } = condition;
     let parts: Vec<_> = [reason.as_str(), message].into_iter().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(": ") }

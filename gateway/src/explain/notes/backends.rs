@@ -4,10 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{BackendPart, BackendStatus, Severity, Status},
-    cli::{
-        explain::evidence::{Evidence, SchedulingAttempt},
-        text::ago,
-    },
+    explain::evidence::{Evidence, SchedulingAttempt},
+    text::ago,
 };
 
 /// Adds what has happened to the backends of an unscheduled pod since its latest attempt, and what helps.

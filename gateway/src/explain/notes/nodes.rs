@@ -5,13 +5,11 @@ use extender_gateway_core::Verb;
 
 use crate::{
     api::Decision,
-    cli::{
-        explain::{
-            cluster::similar,
-            evidence::{Evidence, SchedulingAttempt, best, node},
-        },
-        text::{counted, number},
+    explain::{
+        evidence::{Evidence, SchedulingAttempt, best, node},
+        pod::similar,
     },
+    text::{counted, number},
 };
 
 /// More names than this are only counted.
@@ -78,7 +76,7 @@ fn not_offered(evidence: &Evidence, filter: &Decision) -> Option<String> {
 }
 
 /// How many of the nodes were offered: `500 of 5,000 nodes were`.
-pub(in crate::cli::explain) fn offered(filter: &Decision, all: Option<u64>) -> String {
+pub(crate) fn offered(filter: &Decision, all: Option<u64>) -> String {
     let count = u64::from(filter.offered);
     let were = if count == 1 { "was" } else { "were" };
     match all.filter(|all| *all >= count) {

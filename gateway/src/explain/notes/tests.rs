@@ -3,12 +3,10 @@
 use super::*;
 use crate::{
     api::{Decision, LogState, PodRef},
-    cli::{
-        explain::{
-            cluster::{PodFacts, PodState, ShownCondition},
-            samples::{self, answer, at, bind, filter, pod, prioritize, refused},
-        },
-        output::Away,
+    explain::{
+        pod::{PodFacts, PodState, ShownCondition},
+        replicas::Away,
+        samples::{self, answer, at, bind, filter, pod, prioritize, refused},
     },
 };
 

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{Decision, LogState},
-    cli::explain::samples::{self, at, backend, failed, filter, pod, refused},
+    explain::samples::{self, at, backend, failed, filter, pod, refused},
 };
 
 /// A gateway whose backend `zones` has changed this many seconds ago; pods wait for it.
