@@ -1,6 +1,8 @@
-//! The admin address: past decisions, the gateway's state, and debug switches.
+//! The admin address: past decisions, the gateway's state, debug switches, and a page that shows them.
 
+mod explain;
 mod flags;
+mod overview;
 pub mod status;
 
 use std::sync::Arc;
@@ -39,12 +41,47 @@ impl AdminState {
     pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>) -> Self {
         Self { observer, gateway_status, turn: Arc::default() }
     }
+
+    /// A response from the decision log to these parameters, one at a time and on a thread of its own.
+    async fn from_log<Q: Send + 'static>(
+        self: Arc<Self>,
+        query: Result<Parameters<Q>, QueryRejection>,
+        respond: impl FnOnce(&Self, &Q) -> Response + Send + 'static,
+    ) -> Response {
+        let Parameters(query) = match query {
+            Ok(query) => query,
+            Err(wrong) => return error_response(StatusCode::BAD_REQUEST, &wrong.body_text()),
+        };
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        // The turn is held until the query is done, also if the caller has disconnected, and until the response is
+        // sent.
+        let respond = move || respond(&self, &query).map(|body| Body::new(HeldBody::new(body, turn)));
+        spawn_blocking(respond).await.unwrap_or_else(|_| {
+            error_response(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log")
+        })
+    }
+
+    /// The calls that match a query.
+    fn decisions(&self, query: &Query) -> DecisionList {
+        let (items, truncated) = self.observer.decisions.find(query);
+        DecisionList {
+            api_version: API_VERSION.to_owned(),
+            kind: "DecisionList".to_owned(),
+            gateway: self.gateway_status.gateway().to_owned(),
+            log: self.observer.decisions.state(),
+            truncated,
+            items,
+        }
+    }
 }
 
 /// The routes of the admin address.
 pub fn routes(admin: Arc<AdminState>) -> Router {
     Router::new()
         .route("/debug/decisions", get(decisions))
+        .route("/debug/explain", get(explain::explain))
+        .route("/debug/pods", get(overview::pods))
+        .route("/debug/history", get(overview::history))
         .route("/debug/status", get(status))
         .route("/debug/flags/s", flags::scores())
         .route("/debug/flags/f", flags::rejections())
@@ -68,27 +105,7 @@ async fn decisions(
     State(admin): State<Arc<AdminState>>,
     query: Result<Parameters<Query>, QueryRejection>,
 ) -> Response {
-    let Parameters(query) = match query {
-        Ok(query) => query,
-        Err(wrong) => return error_response(StatusCode::BAD_REQUEST, &wrong.body_text()),
-    };
-    let turn = Arc::clone(&admin.turn).lock_owned().await;
-    let found = spawn_blocking(move || {
-        let (items, truncated) = admin.observer.decisions.find(&query);
-        let list = DecisionList {
-            api_version: API_VERSION.to_owned(),
-            kind: "DecisionList".to_owned(),
-            gateway: admin.gateway_status.gateway().to_owned(),
-            log: admin.observer.decisions.state(),
-            truncated,
-            items,
-        };
-        // Held until the query is done, also if the caller has disconnected, and until the response is sent.
-        Json(list).into_response().map(|body| Body::new(HeldBody::new(body, turn)))
-    });
-    found
-        .await
-        .unwrap_or_else(|_| error_response(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log"))
+    admin.from_log(query, |admin, query| Json(admin.decisions(query)).into_response()).await
 }
 
 async fn status(State(admin): State<Arc<AdminState>>) -> Response {
@@ -103,8 +120,8 @@ async fn status(State(admin): State<Arc<AdminState>>) -> Response {
 
 async fn not_found(uri: Uri) -> Response {
     let text = format!(
-        "no such path {}; available: GET /debug/decisions, GET /debug/status, and GET, POST and PUT /debug/flags/s, \
-         /debug/flags/f and /debug/flags/v",
+        "no such path {}; available: GET /debug/decisions, /debug/explain, /debug/history, \
+         /debug/pods and /debug/status, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
         uri.path()
     );
     error_response(StatusCode::NOT_FOUND, &text)

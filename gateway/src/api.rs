@@ -1,12 +1,14 @@
-//! The JSON types of the admin address: `GET /debug/decisions` and `GET /debug/status`, for server and clients.
+//! The JSON types of the admin address: `GET /debug/decisions`, `/debug/status`, `/debug/pods` and `/debug/history`, for server and
+//! clients.
 //!
 //! Names of fields are camelCase, unknown values are omitted, times are RFC 3339, durations are seconds. Fields are
 //! never removed or renamed.
 
 mod decision;
+mod overview;
 mod status;
 
-pub use self::{decision::*, status::*};
+pub use self::{decision::*, overview::*, status::*};
 
 /// The version of these types: the `apiVersion` of every response.
 pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-pub use decisions::{DecisionLog, Query};
+pub use decisions::{DecisionLog, LogHistory, Query, ShownNodes};
 pub use health::Health;
 pub use log::RateLimitedLog;
 pub use metrics::Metrics;

@@ -6,22 +6,30 @@
 
 mod dictionary;
 mod entry;
+mod overview;
 mod packed;
 mod retention;
 mod shown;
 
-use std::{cmp::Reverse, collections::HashMap, iter, sync::Arc, time::SystemTime};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    iter,
+    sync::Arc,
+    time::SystemTime,
+};
 
 use extender_gateway_core::Verb;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+pub use self::overview::LogHistory;
 use self::{entry::LogEntry, retention::Retention};
 use super::timestamp;
 use crate::{
     api::{Decision, LogState, NodeVerdict},
-    record::{CallRecord, HttpCall, PodRef},
+    record::{Agreement, CallRecord, HttpCall, PodRef},
 };
 
 /// The most calls that are unpacked for one response.
@@ -107,6 +115,7 @@ impl DecisionLog {
         };
         let calls =
             entries.iter().filter(|entry| !entry.shadow && query.verb.is_none_or(|verb| verb == entry.verb));
+        let calls = calls.filter(|entry| query.ids.as_ref().is_none_or(|ids| ids.contains(&*entry.id)));
         let calls = calls.filter(|entry| query.node.as_deref().is_none_or(|node| entry.offers(node)));
         // A search for a rare text may scan the whole log, which is bounded.
         let (calls, mut unpacked) = (calls.filter(|entry| has_part(entry)), 0);
@@ -115,7 +124,8 @@ impl DecisionLog {
             if unpacked > MAX_UNPACKED {
                 return None;
             }
-            query.matching(shown::decision(entry, shadows(entry)))
+            let show = if query.reads_nodes() { shown::decision } else { shown::without_nodes };
+            query.matching(show(entry, shadows(entry)))
         });
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let (mut found, mut nodes) = (Vec::new(), 0);
@@ -156,14 +166,30 @@ pub struct Query {
     pub node: Option<String>,
     /// Calls in which this backend had a part.
     pub backend: Option<String>,
-    /// `accepted`, `rejected`, `scored` or `failed`: calls in which a backend (`backend`, if given) had this
-    /// verdict, for `node` if that is given.
+    /// `accepted`, `rejected`, `scored`, `failed` or `disagreed`: calls in which a backend (`backend`, if given) had
+    /// this verdict, for `node` if that is given.
     pub verdict: Option<Verdict>,
     /// `filter`, `prioritize`, `preempt` or `bind`.
     #[serde(deserialize_with = "verb")]
     pub verb: Option<Verb>,
+    /// Whether the calls have the answers for their nodes; by default they do.
+    pub nodes: ShownNodes,
     /// The most calls; 100 by default.
     pub limit: Option<usize>,
+    /// The calls with these ids; not a parameter.
+    #[serde(skip)]
+    pub ids: Option<HashSet<String>>,
+}
+
+/// Which answers for nodes a response has.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShownNodes {
+    /// For all nodes of a call, or the one of `node`.
+    #[default]
+    All,
+    /// None: a response about many calls is small, and takes little time.
+    None,
 }
 
 /// The verdict of a backend.
@@ -178,6 +204,8 @@ pub enum Verdict {
     Scored,
     /// No usable answer.
     Failed,
+    /// In shadow: its answer would have changed the decision.
+    Disagreed,
 }
 
 /// A verb by its name.
@@ -194,6 +222,12 @@ impl Query {
         let is =
             |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         is(&self.pod, &pod.name) && is(&self.namespace, &pod.namespace) && is(&self.uid, &pod.uid)
+    }
+
+    /// Whether the answers for nodes are needed to tell what matches, or for the response.
+    fn reads_nodes(&self) -> bool {
+        let by_node = matches!(self.verdict, Some(Verdict::Accepted | Verdict::Rejected | Verdict::Scored));
+        self.nodes == ShownNodes::All || self.node.is_some() || by_node
     }
 
     /// The matching part of a call; `None` if nothing matches.
@@ -214,10 +248,20 @@ impl Query {
             Some(Verdict::Failed) => {
                 decision.backends.iter().any(|part| by(&part.name) && part.failure.is_some())
             }
+            Some(Verdict::Disagreed) => {
+                let disagrees = Agreement::Disagrees.as_str();
+                decision
+                    .backends
+                    .iter()
+                    .any(|part| by(&part.name) && part.answer.as_deref() == Some(disagrees))
+            }
             Some(Verdict::Accepted) => node_has(|verdict| verdict.accepted),
             Some(Verdict::Rejected) => node_has(|verdict| verdict.rejected.is_some()),
             Some(Verdict::Scored) => node_has(|verdict| verdict.raw.is_some()),
         };
+        if self.nodes == ShownNodes::None {
+            decision.nodes.clear();
+        }
         matches.then_some(decision)
     }
 }

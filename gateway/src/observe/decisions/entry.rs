@@ -148,9 +148,18 @@ impl LogEntry {
 
     /// Its texts.
     pub(super) fn texts(&self) -> Texts {
-        let parts = self.parts.iter().flat_map(PartEntry::texts);
-        let numbers: Vec<u32> = self.nodes.iter().chain([self.nominated]).chain(parts).collect();
+        let numbers: Vec<u32> = self.nodes.iter().chain(self.numbers()).collect();
         self.dictionary.texts(&numbers)
+    }
+
+    /// Its texts without the names of its nodes.
+    pub(super) fn texts_without_nodes(&self) -> Texts {
+        self.dictionary.texts(&self.numbers().collect::<Vec<_>>())
+    }
+
+    /// The numbers of its texts without those of its nodes.
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        [self.nominated].into_iter().chain(self.parts.iter().flat_map(PartEntry::texts))
     }
 
     /// The approximate size in bytes, without its pod and the dictionary.
@@ -206,6 +215,13 @@ impl PartEntry {
             agreement: part.agreement,
             canceled: last.is_some_and(|last| last.canceled),
         }
+    }
+
+    /// For filter: how many nodes its answer is about, of those that were offered, and how many of them it rejected.
+    pub(super) fn filtered(&self, offered: u32) -> Option<(u64, u64)> {
+        let OutcomeEntry::Filtered { asked, refusals } = &self.outcome else { return None };
+        let nodes = asked.as_ref().map_or(u64::from(offered), Runs::count);
+        Some((nodes, refusals.iter().map(|(_, nodes)| nodes.count()).sum()))
     }
 
     /// The numbers of its texts.

@@ -25,15 +25,24 @@ impl Runs {
 
     /// The numbers in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.runs().flat_map(|(start, len)| (0..len).map(move |at| start + at))
+    }
+
+    /// How many numbers there are, which takes a step for each run.
+    pub(super) fn count(&self) -> u64 {
+        self.runs().map(|(_, len)| u64::from(len)).sum()
+    }
+
+    /// The first number and the length of each run.
+    fn runs(&self) -> impl Iterator<Item = (u32, u32)> {
         let (mut rest, mut end) = (&*self.0, 0_u32);
-        let runs = iter::from_fn(move || {
+        iter::from_fn(move || {
             let gap = unzigzag(take(&mut rest)?);
             let len = u32::try_from(take(&mut rest)?).ok()?;
             let start = u32::try_from(i64::from(end) + gap).ok()?;
             end = start.wrapping_add(len);
-            Some((0..len).map(move |at| start + at))
-        });
-        runs.flatten()
+            Some((start, len))
+        })
     }
 
     /// The size in bytes.
@@ -150,7 +159,9 @@ mod tests {
             positions in prop::collection::vec(any::<u32>(), 0..50),
             scores in prop::collection::vec(any::<i32>(), 0..50),
         ) {
-            prop_assert_eq!(Runs::of(positions.iter().copied()).iter().collect::<Vec<_>>(), positions);
+            let runs = Runs::of(positions.iter().copied());
+            prop_assert_eq!(runs.count(), positions.len() as u64);
+            prop_assert_eq!(runs.iter().collect::<Vec<_>>(), positions);
             prop_assert_eq!(Numbers::of(scores.iter().copied()).iter().collect::<Vec<_>>(), scores);
         }
     }

@@ -238,7 +238,7 @@ fn text_bytes(pod: &PodRef) -> usize {
 }
 
 /// Whether the pod is pending after this call; `None` if the call does not tell.
-fn is_pending(entry: &LogEntry) -> Option<bool> {
+pub(super) fn is_pending(entry: &LogEntry) -> Option<bool> {
     match (entry.verb, entry.left) {
         (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == "ok" => Some(false),
         (Verb::Filter | Verb::Bind | Verb::Preempt, _) => Some(true),

@@ -45,6 +45,21 @@ pub(super) fn decision<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e L
         shadow.parts.iter().for_each(|part| nodes.add(part, &texts));
         backends.extend(shadow.parts.iter().map(|part| backend(part, &texts)));
     }
+    call(entry, &texts, (backends, nodes.0))
+}
+
+/// Converts a call, with its shadow calls, without the answers for its nodes: a small part of the work.
+pub(super) fn without_nodes<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e LogEntry>) -> Decision {
+    let parts = |entry: &LogEntry, texts: &Texts| -> Vec<BackendPart> {
+        entry.parts.iter().map(|part| backend(part, texts)).collect()
+    };
+    let texts = entry.texts_without_nodes();
+    let mut backends = parts(entry, &texts);
+    shadows.for_each(|shadow| backends.extend(parts(shadow, &shadow.texts_without_nodes())));
+    call(entry, &texts, (backends, Vec::new()))
+}
+
+fn call(entry: &LogEntry, texts: &Texts, (backends, nodes): (Vec<BackendPart>, Vec<NodePart>)) -> Decision {
     let nominated = texts.at(entry.nominated).to_owned();
     Decision {
         id: entry.id.to_string(),
@@ -66,7 +81,7 @@ pub(super) fn decision<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e L
         message: entry.message.as_deref().map(str::to_owned),
         exempt: entry.exempt,
         backends,
-        nodes: nodes.0,
+        nodes,
     }
 }
 
@@ -96,7 +111,8 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
             });
         }
         OutcomeEntry::Filtered { refusals, .. } => {
-            shown.rejected = number(refusals.iter().flat_map(|(_, nodes)| nodes.iter()).count());
+            let rejected = refusals.iter().map(|(_, nodes)| nodes.count()).sum::<u64>();
+            shown.rejected = u32::try_from(rejected).unwrap_or(u32::MAX);
         }
         OutcomeEntry::Scored { weight, normalization, clamped, .. } => {
             shown.weight = Some(*weight);
