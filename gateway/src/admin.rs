@@ -3,6 +3,7 @@
 mod explain;
 mod flags;
 mod overview;
+mod page;
 pub mod status;
 
 use std::sync::Arc;
@@ -78,6 +79,7 @@ impl AdminState {
 /// The routes of the admin address.
 pub fn routes(admin: Arc<AdminState>) -> Router {
     Router::new()
+        .route("/", get(page::show))
         .route("/debug/decisions", get(decisions))
         .route("/debug/explain", get(explain::explain))
         .route("/debug/pods", get(overview::pods))
@@ -120,7 +122,7 @@ async fn status(State(admin): State<Arc<AdminState>>) -> Response {
 
 async fn not_found(uri: Uri) -> Response {
     let text = format!(
-        "no such path {}; available: GET /debug/decisions, /debug/explain, /debug/history, \
+        "no such path {}; available: GET / (a page for browsers), GET /debug/decisions, /debug/explain, /debug/history, \
          /debug/pods and /debug/status, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
         uri.path()
     );

@@ -20,6 +20,7 @@ mod metrics;
 mod misused_http2;
 mod old_callers;
 mod one_round;
+mod page;
 mod pod_counts;
 mod preempt;
 mod probes;

@@ -59,6 +59,10 @@ async fn each_parameter_restricts() {
         ("?verdict=accepted", &[two, one]),
         ("?verdict=scored", &[scored]),
         ("?verdict=failed", &[scored]),
+        ("?verdict=failed&nodes=none", &[scored]),
+        ("?verdict=rejected&nodes=none", &[one]),
+        ("?node=b&nodes=none", &[one]),
+        ("?verdict=disagreed", &[]),
         ("?verdict=failed&backend=zones", &[]),
         ("?verdict=rejected&node=a", &[]),
         ("?verdict=accepted&node=a", &[one]),
@@ -98,18 +102,31 @@ async fn of_a_call_with_the_node_only_that_node_is_shown() {
 }
 
 #[tokio::test]
+async fn a_call_without_its_nodes_is_otherwise_the_same() {
+    let (seen, _backends) = start().await;
+    let mut calls = seen.admin.decisions("").await.items;
+    for call in &mut calls {
+        call.nodes.clear();
+    }
+    assert_eq!(seen.admin.decisions("?nodes=none").await.items, calls);
+    assert_eq!(calls[2].backends[0].rejected, 1);
+}
+
+#[tokio::test]
 async fn a_wrong_parameter_is_refused_with_a_sentence() {
     let (seen, _backends) = start().await;
     for (query, expected) in [
         (
             "verdict=maybe",
-            "unknown variant `maybe`, expected one of `accepted`, `rejected`, `scored`, `failed`",
+            "unknown variant `maybe`, expected one of `accepted`, `rejected`, `scored`, `failed`, `disagreed`",
         ),
         ("verb=score", "unknown verb \"score\"; known are filter, prioritize, preempt, bind"),
         ("limit=-1", "invalid digit found in string"),
         ("limit=many", "invalid digit found in string"),
         ("limit=", "cannot parse integer from empty string"),
-        ("nodes=a", "unknown field `nodes`, expected one of `pod`, `namespace`, `uid`, `node`, `backend`,"),
+        ("nods=a", "unknown field `nods`, expected one of `pod`, `namespace`, `uid`, `node`, `backend`,"),
+        ("nodes=a", "unknown variant `a`, expected `all` or `none`"),
+        ("ids=a", "unknown field `ids`"),
         ("pod=a&pod=b", "duplicate field `pod`"),
     ] {
         let (status, error) = seen.admin.refused(&format!("/debug/decisions?{query}")).await;
@@ -123,7 +140,12 @@ async fn an_unknown_path_lists_those_that_exist() {
     let (seen, _backends) = start().await;
     let (status, error) = seen.admin.refused("/debug/decision").await;
     assert_eq!(status, 404);
-    assert!(error.starts_with("no such path /debug/decision; available: GET /debug/decisions, "), "{error}");
+    assert!(
+        error.starts_with(
+            "no such path /debug/decision; available: GET / (a page for browsers), GET /debug/decisions, "
+        ),
+        "{error}"
+    );
     let answer = seen.admin.send("DELETE", "/debug/decisions", "").await;
     assert_eq!(answer.status, 405);
     assert_eq!(answer.json()["error"], "method DELETE not allowed at /debug/decisions");
