@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo check test e2e bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: rust go valgrind prometheus format lint docs unit rust-tests go-checks go-tests binaries
+.PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -28,7 +28,7 @@ check: format lint unit docs ## Formatting, lints, unit tests, documentation: a 
 
 test: valgrind format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
 
-e2e: binaries go prometheus ## The product behind a real kube-scheduler, case by case
+e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
 # PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS select
@@ -98,7 +98,7 @@ go:
 	@command -v go >/dev/null || { \
 	  echo "Go is missing: install Go $(GO_VERSION) or newer, for the real kube-scheduler in tests/" >&2; exit 1; }
 
-valgrind prometheus:
+valgrind prometheus chromium:
 	@tests/tools/ensure $@
 
 format: rust
@@ -133,6 +133,6 @@ binaries: rust
 	cargo build --release --locked --workspace --bins
 
 # One package after the other: several control planes at once would slow each other down.
-go-tests: binaries go prometheus
+go-tests: binaries go prometheus chromium
 	cd tests && go test -count=1 -timeout 40m -p 1 ./...
 	cd $(LEGACY) && go test -count=1 -timeout 5m ./...
