@@ -30,6 +30,8 @@ The same by hand:
   extender-gateway status --gateway http://{admin}
   curl -s 'http://{admin}/debug/decisions?limit=1'
 
+In a browser, status and decisions: http://{admin}/#pod=cap-names/low-0
+
 Change tests/demo/rules/rack-drain.yaml while it runs: the policy reads it again."
     );
     loop {
