@@ -11,8 +11,9 @@ use extender_gateway_core::filter::Rejected;
 
 use super::{Keys, Offer, Request, json};
 
-/// A run of at least this many bytes is passed on as a slice instead of being copied.
-const WORTH_A_SLICE: usize = 64 * 1024;
+/// A run of at least this many bytes is passed on as a slice instead of being copied: a full node is, names are not.
+/// Copying them takes fresh memory, too.
+const WORTH_A_SLICE: usize = 8 * 1024;
 
 /// A reply's body, in pieces.
 #[derive(Debug, Default)]
@@ -128,11 +129,16 @@ fn push_number(out: &mut Vec<u8>, number: i64) {
     serde_json::to_writer(out, &number).expect("a number can be written to memory");
 }
 
-/// An estimate that only reasons for many nodes exceed.
+/// An estimate that only reasons for many nodes, and small objects, exceed.
 fn capacity(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> usize {
     let longest = reasons.iter().map(|reason| reason.text.len()).max().unwrap_or(0);
     let fallen = rejected.nodes.iter().flatten().count();
-    request.body().len().min(WORTH_A_SLICE) + fallen * (longest + 8) + 128
+    let copied = match request.offer {
+        // Without rejections they are one slice.
+        Offer::Names if fallen > 0 => request.body().len(),
+        _ => request.body().len().min(WORTH_A_SLICE),
+    };
+    copied + fallen * (longest + 8) + 128
 }
 
 fn push_accepted(body: &mut Body, request: &Request, rejected: &Rejected) {
