@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     io::{self, IsTerminal as _, Write as _},
-    net::SocketAddr,
+    net::{SocketAddr, ToSocketAddrs as _},
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook},
     process::ExitCode,
 };
@@ -111,5 +111,41 @@ pub fn name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!("it has {} bytes; expected 1 to {LONGEST_NAME}", text.len()))
+    }
+}
+
+/// An address to listen on, as clap parses it: `HOST:PORT` with an IP address or a name such as `localhost`.
+///
+/// # Errors
+/// It has another form, or the name cannot be resolved.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    const RIGHT: &str = "expected HOST:PORT such as 127.0.0.1:9000, localhost:9000 or [::]:9000";
+    let is_complete = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if !is_complete {
+        return Err(RIGHT.to_owned());
+    }
+    let addresses =
+        text.to_socket_addrs().map_err(|error| format!("cannot resolve the host: {error}; {RIGHT}"))?;
+    let mut addresses: Vec<_> = addresses.collect();
+    // A name with addresses of both families is that of the machine itself: what calls it may know IPv4 only.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses.first().copied().ok_or_else(|| format!("the host has no address; {RIGHT}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for (text, expected) in
+            [("127.0.0.1:9000", "127.0.0.1:9000"), ("localhost:0", "127.0.0.1:0"), ("[::1]:7", "[::1]:7")]
+        {
+            assert_eq!(address(text).unwrap().to_string(), expected);
+        }
+        for text in ["here", "localhost", ":9000", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:70000", "::1"] {
+            let wrong = address(text).unwrap_err();
+            assert!(wrong.contains("expected HOST:PORT such as 127.0.0.1:9000"), "{text}: {wrong}");
+        }
     }
 }

@@ -27,7 +27,7 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
     let cases: [(&[&str], i32, &str); 5] = [
         (&[], 2, "--rules <FILE>"),
         (&["--rules", RACKS, "--name", ""], 2, "expected 1 to 63"),
-        (&["--rules", RACKS, "--address", "here"], 2, "invalid socket address"),
+        (&["--rules", RACKS, "--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
         (&["--rules", "no/such/file.yaml"], 2, "no/such/file.yaml: "),
         // An address that no machine has.
         (&["--rules", RACKS, "--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),

@@ -57,7 +57,12 @@ fn explanation(admin: &AdminState, query: &ExplainQuery) -> Response {
         ..Query::default()
     };
     let list = admin.decisions(&Query { nodes: ShownNodes::None, ..calls.clone() });
-    let target = ExplainedPod { namespace: query.namespace.clone(), name: query.pod.clone(), node: None };
+    let target = ExplainedPod {
+        namespace: query.namespace.clone(),
+        name: query.pod.clone(),
+        node: None,
+        waiting: None,
+    };
     let gathered = Gathered { answers: vec![list], away: Vec::new() };
     let statuses = Vec::from_iter(admin.gateway_status.status(&admin.observer));
     let cluster = ClusterView::not_queried(NO_APISERVER);

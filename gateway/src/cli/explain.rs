@@ -7,6 +7,7 @@ mod cluster;
 mod render;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ use tokio::{join, runtime};
 use super::{
     admin::GatewayOptions,
     apiserver::{ClusterAccess, ClusterOptions},
-    names,
+    names::{self, Subject},
     output::{Console, Failure, Output},
 };
 use crate::{
@@ -33,12 +34,13 @@ pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or 
     Queries all replicas of the gateway for their decisions about the pod, and the apiserver for the pod. Prints a summary, notes \
     about what the gateway cannot know, each backend's part in the latest attempt, the scored nodes as raw score → normalized × \
     weight, and the rejected nodes with backend and reason. With --node, prints what every backend answered for that node in the \
-    latest attempts.";
+    latest attempts. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway explain pod/web-0 -n shop
+  extender-gateway explain deployment/web -n shop
   extender-gateway explain web-0 -n shop --node node-7
   extender-gateway explain web-0 -n shop --gateway http://gateways.extender-gateway.svc:9403
   kubectl extender-explain web-0 -n shop --gateway-namespace extender-gateway
@@ -54,11 +56,11 @@ Exit codes:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct ExplainOptions {
-    /// The pod, as NAME or pod/NAME
-    #[arg(value_name = "pod/NAME", value_parser = names::pod)]
-    pod: String,
+    /// The pod, as NAME or pod/NAME, or a workload: deployment/NAME, replicaset/, statefulset/, daemonset/ or job/NAME
+    #[arg(value_name = "pod/NAME", value_parser = names::subject)]
+    subject: Subject,
 
-    /// The pod's namespace [default: that of the kubeconfig's context, or default]
+    /// Its namespace [default: that of the kubeconfig's context, or default]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = names::namespace)]
     namespace: Option<String>,
 
@@ -119,7 +121,7 @@ impl ExplainOptions {
         } else {
             self.cluster.access().await?
         };
-        let target = self.target(&access);
+        let target = self.target(&access).await?;
         let gateways = self.gateways.find(&access).await;
         // The names need no escaping.
         let ExplainedPod { namespace, name, .. } = &target;
@@ -132,9 +134,20 @@ impl ExplainOptions {
         Ok(Evidence::new(target, cluster, decisions, statuses.answers, Timestamp::now()))
     }
 
-    fn target(&self, access: &ClusterAccess) -> ExplainedPod {
+    /// The pod to explain.
+    ///
+    /// # Errors
+    /// None of the workload's pods waits for a node, or the apiserver does not say.
+    async fn target(&self, access: &ClusterAccess) -> Result<ExplainedPod, Failure> {
         let default = || access.as_ref().map_or("default", |cluster| cluster.namespace.as_str()).to_owned();
         let namespace = self.namespace.clone().unwrap_or_else(default);
-        ExplainedPod { namespace, name: self.pod.clone(), node: self.node.clone() }
+        let (name, waiting) = match &self.subject {
+            Subject::Pod(name) => (name.clone(), None),
+            Subject::Workload(workload) => {
+                let waiting = workload::waiting(access, &namespace, workload).await?;
+                (waiting.names[0].clone(), Some(waiting))
+            }
+        };
+        Ok(ExplainedPod { namespace, name, node: self.node.clone(), waiting })
     }
 }

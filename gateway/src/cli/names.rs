@@ -1,18 +1,96 @@
 //! Kubernetes names on the command line. Accepted names need no escaping in a URL.
 
+use std::fmt;
+
 use extender_config::names::{is_dns_label, is_dns_subdomain};
 
-/// Parses the name of a pod: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`.
-pub(super) fn pod(text: &str) -> Result<String, String> {
-    let name = match text.split_once('/') {
-        None => text,
-        Some(("pod" | "pods" | "po", name)) => name,
-        Some((kind, name)) => {
-            return Err(format!("{kind:?} is not a pod; expected pod/{name}, with the namespace in -n"));
+/// What `explain` is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A pod of this name.
+    Pod(String),
+    /// A pod of this workload that waits for a node.
+    Workload(Workload),
+}
+
+/// A workload of this kind and name. Displayed as `deployment/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Workload {
+    pub(super) kind: WorkloadKind,
+    pub(super) name: String,
+}
+
+/// The kinds of workloads whose pods are known by their owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkloadKind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+}
+
+impl WorkloadKind {
+    /// The kind as in `ownerReferences`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+            Self::Job => "Job",
         }
+    }
+
+    /// The kind of a resource name as kubectl accepts it.
+    fn of(resource: &str) -> Option<Self> {
+        Some(match resource {
+            "deployment" | "deployments" | "deploy" | "deployment.apps" => Self::Deployment,
+            "replicaset" | "replicasets" | "rs" | "replicaset.apps" => Self::ReplicaSet,
+            "statefulset" | "statefulsets" | "sts" | "statefulset.apps" => Self::StatefulSet,
+            "daemonset" | "daemonsets" | "ds" | "daemonset.apps" => Self::DaemonSet,
+            "job" | "jobs" | "job.batch" => Self::Job,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str().to_ascii_lowercase(), self.name)
+    }
+}
+
+/// Parses the subject of `explain`: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`, or a workload as
+/// `deployment/NAME`.
+pub(super) fn subject(text: &str) -> Result<Subject, String> {
+    let (kind, name) = match text.split_once('/') {
+        None | Some(("pod" | "pods" | "po", _)) => {
+            (None, text.split_once('/').map_or(text, |(_, name)| name))
+        }
+        Some((resource, name)) => match WorkloadKind::of(resource) {
+            Some(kind) => (Some(kind), name),
+            None => {
+                return Err(format!(
+                    "{resource:?} is neither a pod nor a workload; expected pod/{name}, with the namespace in -n, or deployment, \
+                     replicaset, statefulset, daemonset or job"
+                ));
+            }
+        },
     };
-    let wrong = || format!("{name:?} is not the name of a pod; expected pod/NAME as in `kubectl get pods`");
-    is_dns_subdomain(name).then(|| name.to_owned()).ok_or_else(wrong)
+    let what = kind.map_or("pod", WorkloadKind::as_str);
+    let plural = format!("{}s", what.to_ascii_lowercase());
+    let wrong = || {
+        format!(
+            "{name:?} is not the name of a {what}; expected {}/NAME as in `kubectl get {plural}`",
+            what.to_ascii_lowercase()
+        )
+    };
+    if !is_dns_subdomain(name) {
+        return Err(wrong());
+    }
+    let name = name.to_owned();
+    Ok(kind.map_or(Subject::Pod(name.clone()), |kind| Subject::Workload(Workload { kind, name })))
 }
 
 /// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
@@ -54,20 +132,41 @@ mod tests {
     #[test]
     fn pods() {
         for text in ["pod/web-0", "pods/web-0", "po/web-0", "web-0"] {
-            assert_eq!(pod(text).as_deref(), Ok("web-0"), "{text}");
+            assert_eq!(subject(text), Ok(Subject::Pod("web-0".to_owned())), "{text}");
         }
+        let neither = "is neither a pod nor a workload; expected pod/web-0, with the namespace in -n, or deployment, replicaset, statefulset, \
+                       daemonset or job";
         for (text, wrong) in [
-            ("deploy/web", "\"deploy\" is not a pod; expected pod/web, with the namespace in -n"),
-            ("shop/web-0", "\"shop\" is not a pod; expected pod/web-0, with the namespace in -n"),
-            ("pod/", "\"\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
-            ("pod/a/b", "\"a/b\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
-            ("Web", "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
+            ("shop/web-0", format!("\"shop\" {neither}")),
+            ("pod/", "\"\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`".to_owned()),
+            ("pod/a/b", "\"a/b\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`".to_owned()),
+            ("Web", "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`".to_owned()),
             (
                 "web?limit=1",
-                "\"web?limit=1\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`",
+                "\"web?limit=1\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`".to_owned(),
+            ),
+            (
+                "deploy/Web",
+                "\"Web\" is not the name of a Deployment; expected deployment/NAME as in `kubectl get deployments`"
+                    .to_owned(),
             ),
         ] {
-            assert_eq!(pod(text), Err(wrong.to_owned()), "{text}");
+            assert_eq!(subject(text), Err(wrong), "{text}");
+        }
+    }
+
+    #[test]
+    fn workloads() {
+        for (text, expected) in [
+            ("deploy/web", "deployment/web"),
+            ("deployments/web", "deployment/web"),
+            ("rs/web-7d9", "replicaset/web-7d9"),
+            ("statefulset/db", "statefulset/db"),
+            ("ds/logs", "daemonset/logs"),
+            ("job/once", "job/once"),
+        ] {
+            let Ok(Subject::Workload(workload)) = subject(text) else { panic!("{text}") };
+            assert_eq!(workload.to_string(), expected);
         }
     }
 }

@@ -73,7 +73,10 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
     let cases: [(&[&str], &str); 15] = [
         (&["explain"], "<pod/NAME>"),
         (&["explain", "web-0", "shop"], "unexpected argument 'shop'"),
-        (&["explain", "deploy/web"], "\"deploy\" is not a pod; expected pod/web, with the namespace in -n"),
+        (
+            &["explain", "node/web"],
+            "\"node\" is neither a pod nor a workload; expected pod/web, with the namespace in -n, or deployment",
+        ),
         (&["explain", "Web"], "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
         (
             &["explain", "a", "-n", "a.b"],

@@ -16,6 +16,18 @@ pub(crate) struct ExplainedPod {
     pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
+    /// The workload whose oldest waiting pod this is; `None` if the pod was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waiting: Option<WaitingPods>,
+}
+
+/// The pods of a workload that wait for a node.
+#[derive(Debug, Serialize)]
+pub(crate) struct WaitingPods {
+    /// As `deployment/NAME`.
+    pub(crate) workload: String,
+    /// The names of the pods, the oldest first; at least one.
+    pub(crate) names: Vec<String>,
 }
 
 /// The answers of the apiserver.

@@ -208,8 +208,12 @@ pub(crate) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
 
 /// The same for this state and these answers, with a node of `--node`.
 pub(crate) fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
-    let target =
-        ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
+    let target = ExplainedPod {
+        namespace: "shop".into(),
+        name: "web-0".into(),
+        node: asked.map(str::to_owned),
+        waiting: None,
+    };
     let view = ClusterView { pod, cluster_nodes: Some(5), node_exists: asked.map(|_| true) };
     Evidence::new(target, view, Gathered { answers, away: Vec::new() }, Vec::new(), at(600))
 }

@@ -5,7 +5,7 @@ use extender_gateway_core::Verb;
 use super::{
     evidence::{Evidence, SchedulingAttempt, best},
     notes::{condition_text, offered, retry_without_call, unschedulable},
-    pod::{PodFacts, PodState},
+    pod::{PodFacts, PodState, WaitingPods},
 };
 use crate::{
     api::Decision,
@@ -14,7 +14,8 @@ use crate::{
 
 /// All lines, in reading order.
 pub(super) fn of(evidence: &Evidence) -> Vec<String> {
-    let mut lines = vec![location(evidence)];
+    let mut lines: Vec<String> = evidence.target.waiting.as_ref().map(others).into_iter().collect();
+    lines.push(location(evidence));
     let Some(attempt) = evidence.latest() else { return lines };
     lines.push(last_call(evidence, attempt));
     lines.extend(outcome(evidence, attempt));
@@ -23,6 +24,26 @@ pub(super) fn of(evidence: &Evidence) -> Vec<String> {
     let condition = condition.filter(|_| retry_without_call(evidence).is_none());
     lines.extend(condition.map(|condition| format!("PodScheduled: {}", condition_text(condition))));
     lines
+}
+
+/// How many pods of a workload are named.
+const MAX_NAMED: usize = 3;
+
+/// The pods of a workload that wait for a node.
+fn others(waiting: &WaitingPods) -> String {
+    let WaitingPods { workload, names } = waiting;
+    let Some((oldest, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return format!("1 pod of {workload} waits for a node.");
+    };
+    let named = others.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match others.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {} more", number(more as u64)),
+    };
+    let count = counted(names.len() as u64, "pod");
+    format!(
+        "{count} of {workload} wait for a node. This is about the oldest, {oldest}; the others are {named}{more}."
+    )
 }
 
 fn location(evidence: &Evidence) -> String {
@@ -116,4 +137,23 @@ fn preempt(call: &Decision) -> String {
 
 fn bind(call: &Decision) -> String {
     call.nodes.first().map_or_else(|| "bound".to_owned(), |node| format!("bound to {}", node.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_waiting_pods_of_a_workload_are_named() {
+        let told = |count: usize| {
+            let names = (0..count).map(|pod| format!("web-{pod}")).collect();
+            others(&WaitingPods { workload: "deployment/web".to_owned(), names })
+        };
+        assert_eq!(told(1), "1 pod of deployment/web waits for a node.");
+        let begin =
+            "of deployment/web wait for a node. This is about the oldest, web-0; the others are web-1";
+        assert_eq!(told(2), format!("2 pods {begin}."));
+        assert_eq!(told(4), format!("4 pods {begin}, web-2, web-3."));
+        assert_eq!(told(1200), format!("1,200 pods {begin}, web-2, web-3 and 1,196 more."));
+    }
 }

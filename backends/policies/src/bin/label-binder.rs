@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The `args` of the backend's entry in the gateway's configuration select the labels. Prints `listening on
 /// ADDRESS` when it is ready.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "label-binder", version, after_help = EXAMPLES)]
 struct Arguments {
     /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
@@ -27,7 +27,7 @@ struct Arguments {
     #[arg(long, default_value = "label-binder", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
     address: SocketAddr,
 }
 

@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The rules are in a YAML file, which is read again when it changes. Prints `listening on ADDRESS` when it
 /// is ready.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "label-rules", version, after_help = EXAMPLES)]
 struct Arguments {
     /// File with the rules
     #[arg(long, value_name = "FILE")]
@@ -27,7 +27,7 @@ struct Arguments {
     #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
     address: SocketAddr,
 }
 

@@ -14,13 +14,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The `args` of the backend's entry in the gateway's configuration select the resources and the scoring strategy.
 /// Prints `listening on ADDRESS` when it is ready.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "node-resources", version, after_help = EXAMPLES)]
 struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "node-resources", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
     address: SocketAddr,
 }
 

@@ -15,13 +15,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The `args` of the backend's entry in the gateway's configuration are the constraints. Prints `listening on ADDRESS`
 /// when it is ready.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "spread", version, after_help = EXAMPLES)]
 struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "spread", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
     address: SocketAddr,
 }
 

@@ -216,6 +216,41 @@ async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
 }
 
 #[tokio::test]
+async fn the_oldest_waiting_pod_of_a_deployment_is_explained() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let waiting = |name: &str, minute: u8, set: &str| {
+        json!({"metadata": {
+            "name": name, "namespace": "shop", "labels": {"pod-template-hash": "7d9"},
+            "creationTimestamp": format!("2026-11-21T22:{minute:02}:00Z"),
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": "u", "controller": true}],
+        }})
+    };
+    let pods = json!([
+        waiting("web-9", 30, "web-7d9"),
+        waiting("db-0", 1, "db-7d9"),
+        waiting("web-0", 2, "web-7d9")
+    ]);
+    let apiserver = Server::start([(PODS, (200, list(&pods, 0))), (POD, pod(None)), (NODES, nodes(1))]).await;
+    let kubeconfig = apiserver.kubeconfig();
+    let explain = |subject: &'static str| {
+        let (url, kubeconfig) = (gateway.url(), path(kubeconfig.path()).to_owned());
+        async move { run(GATEWAY, &["explain", subject, "--gateway", &url, "--kubeconfig", &kubeconfig]).await }
+    };
+    let (code, out, err) = explain("deployment/web").await;
+    let begin = "2 pods of deployment/web wait for a node. This is about the oldest, web-0; the others are web-9.\nPod shop/web-0 ";
+    assert!(code == 0 && err.is_empty() && out.starts_with(begin), "{code} {out} {err}");
+    let asked = apiserver.asked();
+    assert!(asked.iter().any(|query| query.contains("fieldSelector=spec.nodeName%3D")), "{asked:?}");
+    let (code, out, err) = explain("sts/web").await;
+    let none = "extender-gateway: no pod of statefulset/web in namespace shop waits for a node; name one of its pods to see where it went and why\n";
+    assert_eq!((code, out.as_str(), err.as_str()), (6, "", none));
+    let line = ["explain", "deploy/web", "--gateway", &gateway.url(), "--no-cluster"];
+    let (code, _, err) = run(GATEWAY, &line).await;
+    let why = "extender-gateway: cannot find the pods of deployment/web in namespace default: --no-cluster is set; name a pod instead\n";
+    assert_eq!((code, err.as_str()), (6, why));
+}
+
+#[tokio::test]
 async fn a_pod_that_does_not_exist_is_looked_for() {
     let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[]))]).await;
     let here = list(&json!([{"metadata": {"name": "web-1", "namespace": "shop"}}]), 0);
