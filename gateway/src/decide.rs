@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
@@ -35,12 +36,12 @@ pub use self::{bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::Pr
 use crate::{
     backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
-    cluster::binder::BindingState,
+    cluster::{binder::BindingState, table::KnownJson},
     config::{self, Mode, ReasonSettings, Timeouts},
     object::{ObjectError, pod::ObjectPod},
     observe::{Metrics, Observer, RateLimitedLog},
     record::{CallRecord, Outcome, PodRef, RequestedNodes},
-    wire::{Request, WireError},
+    wire::{KnownObjects, Request, WireError},
 };
 
 /// A call as received by `door`.
@@ -101,6 +102,14 @@ impl Decider {
             run: RandomState::new().hash_one(0_u8),
             next_call: AtomicU64::new(1),
         }
+    }
+
+    /// Slices the body of a filter or prioritize call.
+    ///
+    /// # Errors
+    /// As [`Request::read_with`].
+    pub fn read(&self, body: Bytes) -> Result<Request, WireError> {
+        Request::read_with(body, &self.settings.tables.offered.known_json())
     }
 
     /// The id of the next call, the same for all its backends.
@@ -282,6 +291,12 @@ impl From<BindingState> for CallError {
 
 fn nodes_are(count: u32) -> String {
     if count == 1 { "1 node is".to_owned() } else { format!("{count} nodes are") }
+}
+
+impl KnownObjects for KnownJson<'_> {
+    fn json(&self, name: &str) -> Option<&[u8]> {
+        self.of(name)
+    }
 }
 
 #[cfg(test)]

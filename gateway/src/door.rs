@@ -193,7 +193,7 @@ impl Served {
         body: Bytes,
         http_call: &mut HttpCall,
     ) -> Result<reply::Body, CallError> {
-        let request = Arc::new(wire::Request::read(body)?);
+        let request = Arc::new(self.decider.read(body)?);
         let json = request.pod();
         let pod = pod::offered(&json)?;
         let nodes = RequestedNodes::Offered(Arc::clone(&request));

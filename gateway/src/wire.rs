@@ -14,7 +14,7 @@ pub mod request;
 
 pub use names::Names;
 pub use preempt::PreemptRequest;
-pub use request::{Keys, Offer, Request};
+pub use request::{Keys, KnownObjects, Offer, Request};
 
 use std::fmt;
 

@@ -67,6 +67,17 @@ pub struct NodeTable {
     has_source: bool,
 }
 
+/// The JSON that a table keeps of its nodes.
+#[derive(Debug)]
+pub struct KnownJson<'t>(MutexGuard<'t, TableWriter>);
+
+impl KnownJson<'_> {
+    /// The JSON of this node.
+    pub fn of(&self, name: &str) -> Option<&[u8]> {
+        self.0.entry(name)?.raw.as_deref()
+    }
+}
+
 impl NodeTable {
     /// An empty table, not synced.
     pub fn new() -> Self {
@@ -161,6 +172,11 @@ impl NodeTable {
         outcome?;
         // Still under the lock of `writer`.
         Ok(self.look_up(names, view, &mut None))
+    }
+
+    /// The JSON that is kept of nodes. Blocks writers: do not hold it across an await.
+    pub fn known_json(&self) -> KnownJson<'_> {
+        KnownJson(self.lock_writer())
     }
 
     /// Removes all nodes if there are more than `bytes` of JSON or more than `nodes` nodes: calls do not report deleted

@@ -168,6 +168,27 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
+    /// Skips an object that begins with `before`, a name and a quote, if it is the known object of this name: the same
+    /// text has the same end. Returns the name.
+    pub fn known_object<'k>(
+        &mut self,
+        before: &str,
+        known: impl FnOnce(&str) -> Option<&'k [u8]>,
+    ) -> Result<Option<RawString>, WireError> {
+        let text = &self.text[self.at..];
+        let lengths = text.strip_prefix(before.as_bytes()).and_then(|rest| {
+            let near = &rest[..rest.len().min(LONGEST_NAME + 1)];
+            let name = &rest[..memchr2(b'"', b'\\', near)?];
+            let object = known(str::from_utf8(name).ok()?)?;
+            text.starts_with(object).then_some((name.len(), object.len()))
+        });
+        let Some((name, object)) = lengths else { return Ok(None) };
+        let start = self.at + before.len();
+        self.at += object;
+        let (start, end) = (self.in_32_bits(start)?, self.in_32_bits(start + name)?);
+        Ok(Some(RawString { start, end, escaped: false }))
+    }
+
     /// Fails if text follows the value that ends here.
     pub fn end(&mut self) -> Result<(), WireError> {
         match self.peek() {
@@ -207,7 +228,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn place_in_32_bits(&self) -> Result<u32, WireError> {
-        u32::try_from(self.at).map_err(|_| WireError::at(self.at, "the text is too long"))
+        self.in_32_bits(self.at)
+    }
+
+    fn in_32_bits(&self, place: usize) -> Result<u32, WireError> {
+        u32::try_from(place).map_err(|_| WireError::at(self.at, "the text is too long"))
     }
 
     fn take(&mut self, byte: u8) -> bool {

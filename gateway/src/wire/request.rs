@@ -15,6 +15,8 @@ use crate::object::limits::LONGEST_NAME;
 pub(super) const MOST_NODES: usize = 100_000;
 /// A node's name in errors.
 const NAME: &str = "a node's name";
+/// The beginning of a node as Go encodes it. Others are read as well, without known objects.
+const BEFORE_THE_NAME: &str = r#"{"metadata":{"name":""#;
 
 /// A filter or prioritize request, as positions in its body.
 #[derive(Debug)]
@@ -47,8 +49,30 @@ pub enum Offer {
     Objects(Vec<Range<usize>>),
 }
 
+/// The JSON of nodes that earlier calls brought.
+pub trait KnownObjects {
+    /// The JSON of the node of this name.
+    fn json(&self, name: &str) -> Option<&[u8]>;
+}
+
+/// None.
+impl KnownObjects for () {
+    fn json(&self, _: &str) -> Option<&[u8]> {
+        None
+    }
+}
+
 impl Request {
-    /// Slices a body.
+    /// Slices a body, like [`Request::read_with`] without known objects.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(body: Bytes) -> Result<Self, WireError> {
+        Self::read_with(body, &())
+    }
+
+    /// Slices a body. The ends of nodes that have not changed since an earlier call are found by comparing them, in a
+    /// third of the time.
     ///
     /// As in Go's `encoding/json`, keys match in any letter case, the last of equal keys counts, and unknown keys
     /// are ignored.
@@ -56,7 +80,7 @@ impl Request {
     /// # Errors
     /// The JSON is malformed as far as it is read, the pod is missing, or not exactly one of `Nodes` and
     /// `NodeNames` is set. An empty list counts as set.
-    pub fn read(body: Bytes) -> Result<Self, WireError> {
+    pub fn read_with(body: Bytes, known: &impl KnownObjects) -> Result<Self, WireError> {
         let (mut pod, mut names, mut nodes, mut keys) = (None, None, None, Keys::Usual);
         let mut cursor = Cursor::new(&body);
         cursor.object(|cursor, key| {
@@ -66,7 +90,7 @@ impl Request {
             } else if key_is(key, "NodeNames") {
                 names = cursor.optional(node_names)?;
             } else if key_is(key, "Nodes") {
-                nodes = cursor.optional(node_list)?;
+                nodes = cursor.optional(|cursor| node_list(cursor, known))?;
             } else {
                 cursor.value()?;
             }
@@ -165,16 +189,21 @@ fn too_many((cursor, most): (&Cursor<'_>, usize), what: &str) -> WireError {
 /// The names of the nodes, and the ranges of their objects.
 type NodeObjects = (Vec<RawString>, Vec<Range<usize>>);
 
-fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeObjects, WireError> {
-    let items = cursor.member("items", |cursor| cursor.optional(node_objects))?;
+fn node_list(cursor: &mut Cursor<'_>, known: &impl KnownObjects) -> Result<NodeObjects, WireError> {
+    let items = cursor.member("items", |cursor| cursor.optional(|cursor| node_objects(cursor, known)))?;
     Ok(items.flatten().unwrap_or_default())
 }
 
-fn node_objects(cursor: &mut Cursor<'_>) -> Result<NodeObjects, WireError> {
+fn node_objects(cursor: &mut Cursor<'_>, known: &impl KnownObjects) -> Result<NodeObjects, WireError> {
     let (mut names, mut objects) = NodeObjects::default();
     cursor.array(|cursor| {
         cursor.peek();
         let start = cursor.place();
+        if let Some(name) = cursor.known_object(BEFORE_THE_NAME, |name| known.json(name))? {
+            names.push(name);
+            objects.push(start..cursor.place());
+            return bounded((objects.len(), MOST_NODES), "nodes", cursor);
+        }
         let metadata = cursor.member("metadata", |cursor| {
             cursor.optional(|cursor| cursor.member("name", |cursor| cursor.name(NAME)))
         })?;

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn read(body: &str) -> Result<Request, String> {
@@ -106,5 +108,69 @@ fn a_node_name_longer_than_any_name_is_refused() {
                 read(&body).map(drop).map_err(|error| error.split(" at byte").next().unwrap().to_owned());
             assert_eq!(read, expected);
         }
+    }
+}
+
+/// The JSON of nodes by name.
+impl KnownObjects for std::collections::BTreeMap<String, String> {
+    fn json(&self, name: &str) -> Option<&[u8]> {
+        self.get(name).map(String::as_bytes)
+    }
+}
+
+proptest! {
+    /// With known objects, whatever they are, a request is read as without.
+    #[test]
+    fn known_objects_change_nothing(
+        nodes in prop::collection::vec(
+            prop::sample::select(vec![
+                r#"{"metadata":{"name":"a"}}"#,
+                r#"{"metadata":{"name":"a"},"spec":{"x":"}"}}"#,
+                r#"{"metadata":{"name":"ab","labels":{"name":"c"}}}"#,
+                r#"{"metadata":{"name":"a","name":"b"}}"#,
+                r#"{"metadata":{"name":"a\u0062"}}"#,
+                r#"{ "metadata":{"name":"a"}}"#,
+                r#"{"spec":{},"metadata":{"name":"b"}}"#,
+                r#"{"metadata":{"name":"a"}"#,
+                r#"{"metadata":{"name":"a"#,
+            ]),
+            0..6,
+        ),
+        space in prop::sample::select(vec!["", " "]),
+        earlier in prop::collection::vec(0..7_usize, 0..6),
+    ) {
+        let known = [
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"},"spec":{"x":"}"}}"#,
+            r#"{"metadata":{"name":"ab","labels":{"name":"c"}}}"#,
+            r#"{"metadata":{"name":"a","name":"b"}}"#,
+            r#"{"metadata":{"name":"a\u0062"}}"#,
+            r#"{ "metadata":{"name":"a"}}"#,
+            r#"{"spec":{},"metadata":{"name":"b"}}"#,
+        ];
+        // Known by the name that they are read with, as in the table.
+        let known: std::collections::BTreeMap<_, _> = earlier
+            .into_iter()
+            .map(|at| {
+                let request = read(&format!(r#"{{"Pod":{{}},"Nodes":{{"items":[{}]}}}}"#, known[at])).unwrap();
+                (request.names.name(0).to_owned(), known[at].to_owned())
+            })
+            .collect();
+        let items = nodes.join(&format!("{space},{space}"));
+        let body = Bytes::from(format!(r#"{{"Pod":{{}},"Nodes":{{"items":[{space}{items}{space}]}}}}"#));
+        let seen = |request: Result<Request, WireError>| {
+            let request = request.map_err(|error| error.to_string())?;
+            let nodes = 0..request.names.count();
+            Ok::<_, String>(
+                nodes
+                    .map(|node| {
+                        let entry = request.names.first_entry(node);
+                        let quoted = request.names.quoted(entry).to_vec();
+                        (request.names.name(node).to_owned(), quoted, request.object(node).map(<[u8]>::to_vec))
+                    })
+                    .collect::<Vec<_>>(),
+            )
+        };
+        prop_assert_eq!(seen(Request::read_with(body.clone(), &known)), seen(Request::read(body)));
     }
 }
