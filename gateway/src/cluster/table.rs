@@ -1,8 +1,9 @@
 //! The nodes that the gateway knows, as rows ready to be sent.
 //!
 //! Every node has a slot, with a row for each view that a backend needs. A call takes one read lock for all its nodes
-//! and keeps the rows of its views as they are then; it never waits for parsing or encoding, because a writer prepares its changes before it takes the
-//! write lock. The version of a row identifies its state to backends that hold it and to cached answers.
+//! and keeps the rows of its views as they are then; it never waits for parsing or encoding, because a writer prepares
+//! its changes before it takes the write lock, under which only pieces that calls share are copied. The version of a
+//! row identifies its state to backends that hold it and to cached answers.
 //!
 //! A source adds the nodes of a list to a [`NodeRelist`] and passes it to [`NodeTable::replace`]; later changes go to
 //! [`NodeTable::apply`] and [`NodeTable::remove`].
@@ -28,13 +29,14 @@ use tokio::{
 use self::{
     absent::Absent,
     entry::{NodeEntry, NodeNames},
+    rows::RowState,
     writer::TableWriter,
 };
 pub use self::{
     columns::NodeRows,
     entry::NodeRelist,
     labels::NodeLabels,
-    rows::{Column, NodeRow, RowId, RowKey, RowState, ViewId},
+    rows::{Column, NodeRow, RowId, RowKey, ViewId},
     snapshot::{Found, NodeSlots, TableSnapshot},
 };
 use super::{SourceHealth, usage::UsageChange};
@@ -311,7 +313,8 @@ impl NodeTable {
 
     /// Which of the rows in these slots are still the current rows of their nodes; `None` if all of them.
     pub fn current(&self, rows: &NodeRows, slots: &[u32], view: ViewId) -> Option<Vec<bool>> {
-        rows.current(slots, &self.read().column(view))
+        let now = self.read().column(view);
+        rows.current(slots, &now)
     }
 
     /// The rows, for one call. Blocks writers: do not hold it for long, and never across an await.

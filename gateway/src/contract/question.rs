@@ -219,13 +219,16 @@ mod tests {
             let mut references = References::with_capacity(3);
             references.id(300);
             references.row(&row::name_alone("new"));
-            references.id(1);
+            let numbers = [1, 0x7f, 0x80, 0x3fff, 0x4000, 0x1f_ffff, 0x20_0000, u32::MAX];
+            for number in numbers {
+                references.id(number);
+            }
             let nodes = references.finish(table, at_least);
             let request = ScoreRequest::decode(nodes.bytes.clone()).unwrap();
             let nodes = request.nodes.unwrap();
             let Some(Form::Table(reference)) = nodes.form else { panic!("no reference") };
-            assert_eq!((nodes.count, reference.table, reference.at_least), (3, table, at_least));
-            assert_eq!(reference.ids, [300, 0, 1]);
+            assert_eq!((nodes.count, reference.table, reference.at_least), (10, table, at_least));
+            assert_eq!(reference.ids, [&[300, 0], &numbers[..]].concat());
             let names: Vec<_> = reference.rows.into_iter().map(|row| row.name).collect();
             assert_eq!(names, ["new"]);
         }

@@ -117,7 +117,7 @@ pub(super) struct Certain<'r> {
     rows: &'r NodeRows,
     slots: &'r [u32],
     /// `None` if all of them are.
-    pub(super) which: Option<Vec<bool>>,
+    which: Option<Vec<bool>>,
 }
 
 impl<'r> Certain<'r> {
@@ -126,11 +126,20 @@ impl<'r> Certain<'r> {
         Self { rows: &nodes.rows, slots, which: ask.context.current(slots, nodes) }
     }
 
+    /// The versions of the rows, 0 where an answer is not certain.
+    pub(super) fn versions(&self) -> Vec<u64> {
+        let version = |(at, slot): (usize, &u32)| if self.is(at) { self.rows.key(*slot).version } else { 0 };
+        self.slots.iter().enumerate().map(version).collect()
+    }
+
+    fn is(&self, at: usize) -> bool {
+        self.which.as_ref().is_none_or(|which| which[at])
+    }
+
     /// The certain ones of these answers, which are one for each node.
     pub(super) fn only<A>(&self, answers: impl IntoIterator<Item = A>) -> impl Iterator<Item = (RowKey, A)> {
         let answered = self.slots.iter().map(|slot| self.rows.key(*slot)).zip(answers);
-        let is_certain = |at: usize| self.which.as_ref().is_none_or(|certain| certain[at]);
-        answered.enumerate().filter(move |(at, _)| is_certain(*at)).map(|(_, answered)| answered)
+        answered.enumerate().filter(|(at, _)| self.is(*at)).map(|(_, answered)| answered)
     }
 }
 

@@ -68,8 +68,6 @@ pub(super) struct EncodedNodes {
     pub(super) rows: NodeRows,
     /// The source of the rows.
     pub(super) source: TableSource,
-    /// The version of that table at the lookup.
-    version: u64,
     /// The positions of the nodes with rows, ascending; `None` for all.
     pub(super) known: Option<Vec<u32>>,
     /// The positions of the other nodes, ascending.
@@ -93,9 +91,8 @@ enum LeftOut {
 }
 
 impl EncodedNodes {
-    /// The result of a lookup in the table of a source.
-    fn new(view: NodesView, found: Found, source: TableSource) -> Self {
-        let Found { rows, unknown, deleted, version } = found;
+    /// The rows that a look-up in the table of a source has found.
+    fn new(view: NodesView, source: TableSource, rows: NodeRows, unknown: Vec<u32>) -> Self {
         let known = (!unknown.is_empty()).then(|| {
             positions(rows.len() + unknown.len())
                 .filter(|node| unknown.binary_search(node).is_err())
@@ -106,10 +103,9 @@ impl EncodedNodes {
             left_out: LeftOut::None,
             rows,
             source,
-            version,
             known,
             unknown,
-            deleted,
+            deleted: Vec::new(),
             oversize: Vec::new(),
             all: OnceLock::new(),
         }
@@ -128,9 +124,9 @@ impl EncodedNodes {
         let rows = self.rows.only(small.into_iter().map(|(_, row)| row.slot).collect());
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
-        let (deleted, version) = (self.deleted.clone(), self.version);
-        let found = Found { rows, unknown, deleted, version };
-        Some(Self { left_out, oversize, ..Self::new(self.view.clone(), found, self.source) })
+        let deleted = self.deleted.clone();
+        let small = Self::new(self.view.clone(), self.source, rows, unknown);
+        Some(Self { left_out, deleted, oversize, ..small })
     }
 
     /// The number of these nodes.
@@ -282,7 +278,8 @@ impl<'c> CallContext<'c> {
             return Ok(place);
         }
         let (found, source) = self.look_up(view).await?;
-        self.nodes.push(EncodedNodes::new(view.clone(), found, source));
+        let Found { rows, unknown, deleted, version: _ } = found;
+        self.nodes.push(EncodedNodes { deleted, ..EncodedNodes::new(view.clone(), source, rows, unknown) });
         Ok(self.nodes.len() - 1)
     }
 

@@ -218,26 +218,32 @@ pub(super) struct BackendScores {
     /// Weak, so that the session can be dropped.
     session: Weak<Session>,
     pod: Bytes,
-    /// The rows that the scores are for, in the order of the filter call.
-    rows: NodeRows,
+    /// The slots of the nodes, in the order of the filter call.
+    slots: Arc<[u32]>,
+    /// The versions of their rows, 0 where the answer may be about another row. The rows themselves would keep all
+    /// rows of the view.
+    versions: Vec<u64>,
     scores: Vec<i32>,
-    /// Whether a score is certainly for the row; `None` if all are.
-    certain: Option<Vec<bool>>,
 }
 
 impl BackendScores {
     /// The scores that the backend gave the nodes in these slots for this call's encoding of the pod.
     pub(super) fn new(ask: &Ask<'_>, slots: &[u32], scores: Vec<i32>) -> Self {
         let rows = &ask.nodes().rows;
-        let rows = if slots.len() == rows.len() { rows.clone() } else { rows.only(slots.into()) };
-        let certain = Certain::of(ask, slots).which;
-        Self { session: Arc::downgrade(&ask.ready.session), pod: ask.pod().clone(), rows, scores, certain }
+        let kept = if slots.len() == rows.len() { Arc::clone(rows.slots()) } else { slots.into() };
+        let versions = Certain::of(ask, slots).versions();
+        Self {
+            session: Arc::downgrade(&ask.ready.session),
+            pod: ask.pod().clone(),
+            slots: kept,
+            versions,
+            scores,
+        }
     }
 
-    /// Without the rows: the table has them, too, unless they were replaced in the short time since.
     fn bytes(&self) -> usize {
-        let certain = self.certain.as_ref().map_or(0, Vec::capacity);
-        self.pod.len() + (self.scores.capacity() + self.rows.len()) * size_of::<i32>() + certain
+        let Self { pod, slots, versions, scores, session: _ } = self;
+        pod.len() + size_of_val(&**slots) + size_of_val(&**versions) + size_of_val(&**scores)
     }
 
     /// Whether they are an answer of this backend, under this handshake, to the same encoding of the pod.
@@ -248,7 +254,7 @@ impl BackendScores {
     /// The scores of the nodes in these slots, if their rows are unchanged.
     fn recall(&self, now: &NodeRows, slots: &[u32]) -> Answers<i32> {
         let mut places = Vec::with_capacity(slots.len());
-        let mut ahead = (0..).zip(self.rows.slots().iter());
+        let mut ahead = (0..).zip(self.slots.iter());
         for slot in slots {
             // The remaining nodes nearly always come in their earlier order.
             let Some((place, _)) = ahead.find(|(_, given)| *given == slot) else {
@@ -257,22 +263,15 @@ impl BackendScores {
             };
             places.push(Some(place));
         }
-        let unchanged = self.rows.are_of_the_same_state(now);
-        let is_valid = |place: usize, slot: u32| {
-            let is_current = unchanged || {
-                let key = now.key(slot);
-                key.is_kept() && self.rows.key(slot) == key
-            };
-            is_current && self.certain.as_ref().is_none_or(|certain| certain[place])
-        };
         let score = |(place, slot): (Option<usize>, &u32)| {
-            place.filter(|place| is_valid(*place, *slot)).map(|place| self.scores[place])
+            let (place, row) = (place?, now.key(*slot));
+            (row.is_kept() && self.versions[place] == row.version).then(|| self.scores[place])
         };
         Answers::new(places.into_iter().zip(slots).map(score))
     }
 
     fn places_in_any_order(&self, slots: &[u32]) -> Vec<Option<usize>> {
-        let by_slot: HashMap<u32, usize> = self.rows.slots().iter().copied().zip(0..).collect();
+        let by_slot: HashMap<u32, usize> = self.slots.iter().copied().zip(0..).collect();
         slots.iter().map(|slot| by_slot.get(slot).copied()).collect()
     }
 }
@@ -317,9 +316,11 @@ mod tests {
     use super::*;
     use crate::{cluster::table::NodeTable, contract::row::RowView, object::view::KeyPrefixes};
 
-    /// Scores of these nodes, and their rows.
-    fn given(rows: NodeRows, scores: Vec<i32>) -> BackendScores {
-        BackendScores { session: Weak::new(), pod: Bytes::new(), rows, scores, certain: None }
+    /// Scores of the nodes with these rows.
+    fn given(rows: &NodeRows, scores: Vec<i32>) -> BackendScores {
+        let versions = rows.slots().iter().map(|slot| rows.key(*slot).version).collect();
+        let slots = Arc::clone(rows.slots());
+        BackendScores { session: Weak::new(), pod: Bytes::new(), slots, versions, scores }
     }
 
     proptest! {
@@ -345,9 +346,10 @@ mod tests {
                 let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
                 table.look_up(names.iter().map(String::as_str), view.id(), &mut None).rows
             };
-            let certain = uncertain.map(|place| (0..given_to).map(|at| at != place).collect());
-            let scores = (0..).take(given_to).collect();
-            let scores = BackendScores { certain, ..given(rows(&nodes[..given_to]), scores) };
+            let mut scores = given(&rows(&nodes[..given_to]), (0..).take(given_to).collect());
+            if let Some(version) = uncertain.and_then(|place| scores.versions.get_mut(place)) {
+                *version = 0;
+            }
             if let Some(node) = changed {
                 apply(node, "b");
             }
@@ -371,7 +373,7 @@ mod tests {
         let table = NodeTable::new();
         let view = table.register(RowView::Name);
         let none = || table.look_up([].into_iter(), view.id(), &mut None).rows;
-        let scores = |bytes: usize| vec![given(none(), vec![0; bytes / size_of::<i32>()])];
+        let scores = |bytes: usize| vec![given(&none(), vec![0; bytes / size_of::<i32>()])];
         let is_kept = |pod: &str| !kept.take(pod).is_empty();
         for pod in ["a", "b", "c"] {
             kept.put(pod, scores(MOST_BYTES / 2));

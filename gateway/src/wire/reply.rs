@@ -11,8 +11,8 @@ use extender_gateway_core::filter::Rejected;
 
 use super::{Keys, Offer, Request, json};
 
-/// A run of at least this many bytes is passed on as a slice instead of being copied: a full node is, names are not.
-/// Copying them takes fresh memory, too.
+/// A run of at least this many bytes is passed on as a slice instead of being copied. Most full nodes are, and long runs
+/// of names. A copy needs fresh memory, which the kernel clears.
 const WORTH_A_SLICE: usize = 8 * 1024;
 
 /// A reply's body, in pieces.
@@ -73,7 +73,7 @@ pub struct Reason {
 /// either mode; for full objects it is the other way round. Callers that do not know `FailedAndUnresolvableNodes`
 /// get every rejection in `FailedNodes`: they would drop a node that is only in the other map without a reason.
 pub fn filtered(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> Body {
-    let mut body = Body::with_capacity(capacity(request, rejected, reasons));
+    let mut body = Body::with_capacity(copied(request, rejected));
     let (open, close): (&[u8], &[u8]) = match request.offer {
         Offer::Names => (br#"{"NodeNames":["#, b"]"),
         Offer::Objects(_) => (br#"{"Nodes":{"metadata":{},"items":["#, b"]}"),
@@ -129,16 +129,13 @@ fn push_number(out: &mut Vec<u8>, number: i64) {
     serde_json::to_writer(out, &number).expect("a number can be written to memory");
 }
 
-/// An estimate that only reasons for many nodes, and small objects, exceed.
-fn capacity(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> usize {
-    let longest = reasons.iter().map(|reason| reason.text.len()).max().unwrap_or(0);
-    let fallen = rejected.nodes.iter().flatten().count();
-    let copied = match request.offer {
+/// About how many bytes of accepted nodes are copied at once.
+fn copied(request: &Request, rejected: &Rejected) -> usize {
+    match request.offer {
         // Without rejections they are one slice.
-        Offer::Names if fallen > 0 => request.body().len(),
-        _ => request.body().len().min(WORTH_A_SLICE),
-    };
-    copied + fallen * (longest + 8) + 128
+        Offer::Names if !rejected.nodes.is_empty() => request.body().len(),
+        Offer::Names | Offer::Objects(_) => 64,
+    }
 }
 
 fn push_accepted(body: &mut Body, request: &Request, rejected: &Rejected) {
@@ -159,6 +156,8 @@ fn push_accepted(body: &mut Body, request: &Request, rejected: &Rejected) {
 }
 
 fn push_rejected(body: &mut Body, request: &Request, rejected: &Rejected, reasons: &[Reason]) {
+    let longest = reasons.iter().map(|reason| reason.text.len()).max().unwrap_or(0);
+    body.open.reserve(rejected.nodes.iter().flatten().count() * (longest + 8) + 64);
     let quoted: Vec<Vec<u8>> = reasons.iter().map(|reason| quoted(&reason.text)).collect();
     let one_map = request.keys == Keys::LowerCase;
     for (key, helps) in [(&b",\"FailedNodes\":{"[..], true), (b",\"FailedAndUnresolvableNodes\":{", false)] {

@@ -22,7 +22,7 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many pods without a node are looked at in a namespace.
 const MAX_PODS: u32 = 5000;
-/// The label by which a Deployment's ReplicaSet is named.
+/// The label by which the `ReplicaSet` of a Deployment is named.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The pods of a workload that wait for a node.
@@ -61,7 +61,7 @@ pub(super) async fn waiting(
     Ok(WaitingPods { workload: workload.to_string(), names })
 }
 
-/// Whether the workload, or the ReplicaSet of the Deployment, controls this pod.
+/// Whether the workload, or the `ReplicaSet` of the Deployment, controls this pod.
 fn owns(workload: &Workload, pod: &ObjectMeta) -> bool {
     let Workload { kind, name } = workload;
     let controllers = pod.owner_references.iter().flatten().filter(|owner| owner.controller == Some(true));

@@ -101,10 +101,21 @@ impl ColumnRows {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether the slot has this row already, in the same memory. Setting it would copy what calls share.
+    fn has(&self, slot: u32, row: Option<&RowState>) -> bool {
+        match (self.row(slot), row) {
+            (None, None) => true,
+            (Some(known), Some(row)) => {
+                (known.version, known.bytes.as_ptr()) == (row.version, row.bytes.as_ptr())
+            }
+            _ => false,
+        }
+    }
+
     /// Sets or removes the row in a slot. Returns the bytes of the earlier row, to be freed after the lock.
     pub(super) fn set(&mut self, slot: u32, row: Option<&RowState>) -> Bytes {
         let (piece, at) = place(slot);
-        if row.is_none() && self.version(slot) == 0 {
+        if self.has(slot, row) {
             return Bytes::new();
         }
         let Pieces { all: pieces, count, bytes, newest, generation } = Arc::make_mut(&mut self.0);
@@ -114,8 +125,8 @@ impl ColumnRows {
         let piece = Arc::make_mut(&mut pieces[piece]);
         let (version, id, fresh) = match row {
             Some(RowState { bytes, version, id }) => {
-                *generation = id.map_or(*generation, |id| id.generation);
-                (*version, id.map_or(0, |id| id.number.get()), bytes.clone())
+                *generation = id.generation;
+                (*version, id.number.get(), bytes.clone())
             }
             None => (0, 0, Bytes::new()),
         };
@@ -207,11 +218,6 @@ impl NodeRows {
         self.column.bytes() + self.not_kept.iter().map(Bytes::len).sum::<usize>()
     }
 
-    /// Whether these are the rows of the same state of the table.
-    pub fn are_of_the_same_state(&self, other: &Self) -> bool {
-        self.not_kept.is_empty() && other.not_kept.is_empty() && self.column.is_same(&other.column)
-    }
-
     /// Which of the rows in these slots a later state of the table still has; `None` if all of them.
     pub(super) fn current(&self, slots: &[u32], now: &ColumnRows) -> Option<Vec<bool>> {
         if self.not_kept.is_empty() && self.column.is_same(now) {
@@ -250,7 +256,7 @@ mod tests {
     use super::*;
 
     fn row(version: u64, number: u32) -> RowState {
-        let id = NonZeroU32::new(number).map(|number| RowId { generation: 0, number });
+        let id = RowId { generation: 0, number: NonZeroU32::new(number).unwrap() };
         RowState { bytes: Bytes::from(vec![b'x'; number as usize]), version, id }
     }
 
@@ -271,6 +277,21 @@ mod tests {
             [(1, 1), (1, 71), (1, 200)]
         );
         assert_eq!((column.version(70), column.version(199), column.version(5000)), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_row_that_is_there_already_changes_nothing() {
+        let mut column = ColumnRows::default();
+        let (row, moved) = (row(1, 3), row(1, 3));
+        column.set(2, Some(&row));
+        let before = column.clone();
+        column.set(2, Some(&row));
+        column.set(7, None);
+        assert!(column.is_same(&before));
+        // Rows are packed without a new version.
+        column.set(2, Some(&moved));
+        assert!(!column.is_same(&before));
+        assert_eq!(column.row(2).unwrap().bytes.as_ptr(), moved.bytes.as_ptr());
     }
 
     #[test]

@@ -41,16 +41,16 @@ pub struct RowId {
     pub number: NonZeroU32,
 }
 
-/// A node's row in one view.
+/// A node's row in one view, as the table's writer has it.
 #[derive(Debug, Clone)]
-pub struct RowState {
+pub(super) struct RowState {
     /// The entry for a `NodeRows` message.
     pub bytes: Bytes,
     /// Identifies the state of the row: within a view, a slot never has two different rows of one version, even if
-    /// another node gets the slot. 0 if the row is in no table.
+    /// another node gets the slot.
     pub version: u64,
-    /// Identifies the row to backends that hold it; `None` if it is in no table.
-    pub id: Option<RowId>,
+    /// Identifies the row to backends that hold it.
+    pub id: RowId,
 }
 
 /// A node's row in one view, as a call reads it.
@@ -58,11 +58,12 @@ pub struct RowState {
 pub struct NodeRow<'r> {
     /// A small number, which another node may get when this one is removed.
     pub slot: u32,
-    /// As in [`RowState`].
+    /// Identifies the state of the row: within a view, a slot never has two different rows of one version, even if
+    /// another node gets the slot. 0 if the row is in no table.
     pub version: u64,
-    /// As in [`RowState`].
+    /// Identifies the row to backends that hold it; `None` if it is in no table.
     pub id: Option<RowId>,
-    /// As in [`RowState`].
+    /// The entry for a `NodeRows` message.
     pub bytes: &'r Bytes,
 }
 
@@ -71,7 +72,7 @@ pub struct NodeRow<'r> {
 pub struct RowKey {
     /// As in [`NodeRow`].
     pub slot: u32,
-    /// As in [`RowState`].
+    /// As in [`NodeRow`].
     pub version: u64,
 }
 
@@ -104,10 +105,10 @@ impl RowWriter {
         if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
             return;
         }
-        let kept = row.as_ref().and_then(|row| row.id).filter(|_| !self.id_per_row);
+        let kept = row.as_ref().map(|row| row.id).filter(|_| !self.id_per_row);
         *row = bytes.map(|bytes| {
             let id = kept.unwrap_or_else(|| self.next_id());
-            RowState { bytes, version: self.version, id: Some(id) }
+            RowState { bytes, version: self.version, id }
         });
     }
 

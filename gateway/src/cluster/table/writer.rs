@@ -148,8 +148,8 @@ impl TableWriter {
         missing
     }
 
-    /// Puts the rows of these nodes in a view into one piece of memory: a call counts references to the rows of
-    /// thousands of nodes, and each count is a place of its own. A piece is kept as long as one of its rows is, so rows
+    /// Puts the rows of these nodes in a view into one piece of memory: a request copies the rows of thousands of nodes,
+    /// which are then next to each other. A piece is kept as long as one of its rows is, so rows
     /// that change one by one leave at most as much behind as all rows took when they were packed.
     pub(super) fn pack(&mut self, names: &[Arc<str>], view: ViewId) {
         if self.views.get(view.0).and_then(Option::as_ref).is_none_or(|known| known.view.wants_raw()) {
@@ -255,6 +255,8 @@ impl TableWriter {
         for name in &gone {
             self.delete(name);
         }
+        // The lowest one is taken first.
+        self.free_slots.sort_unstable_by(|one, other| other.cmp(one));
         // By name, as kube-apiserver lists them and kube-scheduler names them within a zone: the rows of a call are then
         // next to each other, here and in the tables of backends.
         let mut listed: Vec<_> = relist.nodes.into_iter().collect();
@@ -278,7 +280,8 @@ impl TableWriter {
     /// Removes all nodes. Slots are reused; versions and ids are not.
     pub(super) fn clear(&mut self) {
         self.rows.version += 1;
-        self.free_slots.extend(self.nodes.drain().map(|(_, node)| node.position));
+        self.nodes.clear();
+        self.free_slots.clear();
         self.raw_bytes = 0;
     }
 
@@ -317,7 +320,7 @@ impl TableWriter {
         }
         self.rows.begin_generation();
         for row in self.nodes.values_mut().flat_map(|node| node.slot.iter_mut().flatten()) {
-            row.id = Some(self.rows.next_id());
+            row.id = self.rows.next_id();
         }
         self.rows.version += 1;
     }

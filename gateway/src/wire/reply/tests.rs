@@ -73,6 +73,22 @@ fn long_runs_are_slices_of_the_request() {
 }
 
 #[test]
+fn full_nodes_are_slices_of_the_request_around_a_rejected_one() {
+    let node =
+        |name: &str| json!({"metadata": {"name": name, "annotations": {"images": "x".repeat(9 << 10)}}});
+    let nodes = ["a", "b", "c"].map(node);
+    let body = Bytes::from(json!({"Pod": {}, "Nodes": {"items": nodes}}).to_string());
+    let request = Request::read(body.clone()).unwrap();
+    let pieces = filtered(&request, &rejected(&[None, Some(0), None]), &reasons()).into_pieces();
+    let are_slices: Vec<bool> =
+        pieces.iter().map(|piece| body.as_ptr_range().contains(&piece.as_ptr())).collect();
+    assert_eq!(are_slices, [false, true, false, true, false]);
+    let reply: Value = serde_json::from_slice(&pieces.concat()).unwrap();
+    assert_eq!(reply["Nodes"]["items"], json!([nodes[0], nodes[2]]));
+    assert_eq!(reply["FailedAndUnresolvableNodes"], json!({"b": "no \"gpu\""}));
+}
+
+#[test]
 fn scores_are_plain_integers_and_unscored_nodes_are_left_out() {
     let request = request(r#"{"Pod":{},"NodeNames":["a","b","c","a"]}"#);
     let reply = text(prioritized(&request, &[Some(0), None, Some(-92)]));
