@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,17 @@ func TestExplainSaysWherePodsAreAndWhy(t *testing.T) {
 		text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
 		s.must(err)
 		results.note("explain pod/" + pod.Name + ":\n" + text)
+	}
+	text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, nowhere.Namespace, nowhere.Labels["app"])
+	s.must(err)
+	want := "1 pod of deployment/" + nowhere.Labels["app"] + " waits for a node.\nPod " + nowhere.Namespace + "/" + nowhere.Name + " is not scheduled"
+	if !strings.HasPrefix(text, want) {
+		s.Errorf("explain deployment/%s says\n%s\ninstead of\n%s", nowhere.Labels["app"], text, want)
+	}
+	// All of its pods are placed.
+	if text, err := product.ExplainDeployment(s.ctx, shared.Kubeconfig, admin, placed.Namespace, placed.Labels["app"]); err == nil ||
+		!strings.Contains(err.Error(), "waits for a node") {
+		s.Errorf("explain deployment/%s says %q, %v", placed.Labels["app"], text, err)
 	}
 }
 
