@@ -12,7 +12,7 @@ const PROGRAMS: [&str; 3] =
 fn exit_codes_tell_bad_usage_from_a_failed_start() {
     for (arguments, code, expected) in [
         (["--name", ""], 2, "expected 1 to 63"),
-        (["--address", "here"], 2, "invalid socket address"),
+        (["--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
         // An address that no machine has.
         (["--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
     ] {
