@@ -17,7 +17,7 @@ mod rows;
 mod snapshot;
 mod writer;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::OnceCell, collections::BTreeSet, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::{
@@ -69,14 +69,17 @@ pub struct NodeTable {
     has_source: bool,
 }
 
-/// The JSON that a table keeps of its nodes.
+/// The JSON that a table keeps of its nodes. Blocks writers from the first use on: calls with names do not lock the table.
 #[derive(Debug)]
-pub struct KnownJson<'t>(MutexGuard<'t, TableWriter>);
+pub struct KnownJson<'t> {
+    table: &'t NodeTable,
+    writer: OnceCell<MutexGuard<'t, TableWriter>>,
+}
 
 impl KnownJson<'_> {
     /// The JSON of this node.
     pub fn of(&self, name: &str) -> Option<&[u8]> {
-        self.0.entry(name)?.raw.as_deref()
+        self.writer.get_or_init(|| self.table.lock_writer()).entry(name)?.raw.as_deref()
     }
 }
 
@@ -176,9 +179,9 @@ impl NodeTable {
         Ok(self.look_up(names, view, &mut None))
     }
 
-    /// The JSON that is kept of nodes. Blocks writers: do not hold it across an await.
+    /// The JSON that is kept of nodes. Do not hold it across an await.
     pub fn known_json(&self) -> KnownJson<'_> {
-        KnownJson(self.lock_writer())
+        KnownJson { table: self, writer: OnceCell::new() }
     }
 
     /// Removes all nodes if there are more than `bytes` of JSON or more than `nodes` nodes: calls do not report deleted

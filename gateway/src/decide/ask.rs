@@ -75,8 +75,8 @@ pub(super) trait NodeQuestion: Sync {
     /// The answer if all nodes were sent to the backend.
     fn accept(ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
 
-    /// The answer if some or all answers were known, the default for those that were not. `missing` has the positions of the nodes that were sent to the
-    /// backend, and its answer about these.
+    /// The answer if some or all answers were known; `known` has the default for the others. `missing` has the positions
+    /// of the nodes that were sent to the backend, and its answer about these.
     fn splice(
         ask: &Ask<'_>,
         known: Vec<Self::Cached>,

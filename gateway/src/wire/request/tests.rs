@@ -118,42 +118,34 @@ impl KnownObjects for std::collections::BTreeMap<String, String> {
     }
 }
 
+/// Nodes as Go encodes them, and otherwise.
+const NODES: [&str; 7] = [
+    r#"{"metadata":{"name":"a"}}"#,
+    r#"{"metadata":{"name":"a"},"spec":{"x":"}"}}"#,
+    r#"{"metadata":{"name":"ab","labels":{"name":"c"}}}"#,
+    r#"{"metadata":{"name":"a","name":"b"}}"#,
+    r#"{"metadata":{"name":"a\u0062"}}"#,
+    r#"{ "metadata":{"name":"a"}}"#,
+    r#"{"spec":{},"metadata":{"name":"b"}}"#,
+];
+
 proptest! {
     /// With known objects, whatever they are, a request is read as without.
     #[test]
     fn known_objects_change_nothing(
         nodes in prop::collection::vec(
-            prop::sample::select(vec![
-                r#"{"metadata":{"name":"a"}}"#,
-                r#"{"metadata":{"name":"a"},"spec":{"x":"}"}}"#,
-                r#"{"metadata":{"name":"ab","labels":{"name":"c"}}}"#,
-                r#"{"metadata":{"name":"a","name":"b"}}"#,
-                r#"{"metadata":{"name":"a\u0062"}}"#,
-                r#"{ "metadata":{"name":"a"}}"#,
-                r#"{"spec":{},"metadata":{"name":"b"}}"#,
-                r#"{"metadata":{"name":"a"}"#,
-                r#"{"metadata":{"name":"a"#,
-            ]),
+            prop::sample::select([&NODES[..], &[r#"{"metadata":{"name":"a"}"#, r#"{"metadata":{"name":"a"#]].concat()),
             0..6,
         ),
         space in prop::sample::select(vec!["", " "]),
-        earlier in prop::collection::vec(0..7_usize, 0..6),
+        earlier in prop::collection::vec(prop::sample::select(NODES.to_vec()), 0..6),
     ) {
-        let known = [
-            r#"{"metadata":{"name":"a"}}"#,
-            r#"{"metadata":{"name":"a"},"spec":{"x":"}"}}"#,
-            r#"{"metadata":{"name":"ab","labels":{"name":"c"}}}"#,
-            r#"{"metadata":{"name":"a","name":"b"}}"#,
-            r#"{"metadata":{"name":"a\u0062"}}"#,
-            r#"{ "metadata":{"name":"a"}}"#,
-            r#"{"spec":{},"metadata":{"name":"b"}}"#,
-        ];
         // Known by the name that they are read with, as in the table.
         let known: std::collections::BTreeMap<_, _> = earlier
             .into_iter()
-            .map(|at| {
-                let request = read(&format!(r#"{{"Pod":{{}},"Nodes":{{"items":[{}]}}}}"#, known[at])).unwrap();
-                (request.names.name(0).to_owned(), known[at].to_owned())
+            .map(|node| {
+                let request = read(&format!(r#"{{"Pod":{{}},"Nodes":{{"items":[{node}]}}}}"#)).unwrap();
+                (request.names.name(0).to_owned(), node.to_owned())
             })
             .collect();
         let items = nodes.join(&format!("{space},{space}"));
