@@ -71,8 +71,8 @@ impl Request {
         Self::read_with(body, &())
     }
 
-    /// Slices a body. The ends of nodes that have not changed since an earlier call are found by comparing them, in a
-    /// third of the time.
+    /// Slices a body. Nodes that have not changed since an earlier call are compared with what it brought, which is less
+    /// work than to find their ends.
     ///
     /// As in Go's `encoding/json`, keys match in any letter case, the last of equal keys counts, and unknown keys
     /// are ignored.
