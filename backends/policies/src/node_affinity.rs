@@ -10,8 +10,8 @@ mod required;
 mod term;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Info, Node, NodeAffinity as Affinity, Nodes, Normalization, Pod, PodPart, Policy, Reads,
-    Scale, Verb, Verdict,
+    Args, ArgsError, Info, Node, NodeAffinity as Affinity, NodePart, Nodes, Normalization, Pod, PodPart,
+    Policy, Reads, Scale, Verb, Verdict,
 };
 
 use self::{preferred::Preferred, required::Required};
@@ -44,7 +44,7 @@ impl Policy for NodeAffinity {
     /// node. Both verbs declare the same, so that scores come with the verdicts.
     fn info(&self) -> Info {
         let mut reads = Reads::new();
-        reads.pod(PodPart::NodeSelector).pod(PodPart::NodeAffinity);
+        reads.node(NodePart::Name).pod(PodPart::NodeSelector).pod(PodPart::NodeAffinity);
         reads.node_labels("");
         let verb = Verb::per_node().pure().reads(&reads);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))

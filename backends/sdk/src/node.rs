@@ -59,8 +59,8 @@ impl fmt::Debug for Nodes<'_> {
     }
 }
 
-/// One node. Which fields it has besides its name depends on the [`View`](crate::View) that the policy requested:
-/// with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
+/// One node. Which fields it has depends on the [`View`](crate::View) that the policy requested: with
+/// [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
 ///
 /// Fields are read from the encoded request, or from the table of nodes, where labels are stored for lookup: no
 /// memory is allocated for a label. Only taints, amounts and usage are decoded, once, at their first use.
@@ -77,7 +77,9 @@ pub struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// metadata.name.
+    #[track_caller]
     pub fn name(&self) -> &'a str {
+        self.access.part(NodePart::Name);
         self.row.name
     }
 
@@ -219,7 +221,7 @@ impl<'a> Node<'a> {
 
 impl fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("Node").field("name", self.row.name).finish_non_exhaustive()
     }
 }
 

@@ -39,8 +39,8 @@ pub(crate) const MAX_KEY_BYTES: usize = 317;
 pub(crate) const MAX_PARTS: usize = 64;
 
 /// What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more
-/// calls a cached answer serves and the fewer rows of the node table change. The name of a node is always sent;
-/// [usage](crate::Verb::usage) and JSON are if the verb asks for them.
+/// calls a cached answer serves and the fewer rows of the node table change. [Usage](crate::Verb::usage) and
+/// JSON are sent if the verb asks for them.
 ///
 /// ```
 /// use extender_policy_sdk::{Info, Node, NodeKey, NodePart, Pod, Policy, Reads, Verb, Verdict};
@@ -112,7 +112,7 @@ impl Reads {
     /// all keys that begin with it.
     pub const MAX_KEYS: usize = 1000;
 
-    /// Nothing yet: with this a verb knows no more than the names of nodes.
+    /// Nothing yet: with this a verb knows how many nodes there are, and nothing else.
     pub fn new() -> Self {
         Self::default()
     }
@@ -354,7 +354,9 @@ impl Reads {
 
     /// Whether more than the name is read of nodes.
     pub(crate) fn nodes(&self) -> bool {
-        self.node != Declared::default()
+        let Declared { parts, labels, annotations, pods, topologies: _ } = &self.node;
+        let keys = [labels, annotations].into_iter().any(|keys| *keys != Keys::default());
+        keys || parts.without(NodePart::Name) != Parts::default() || *pods != Counted::default()
     }
 
     /// What the contract does not allow, one sentence each.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodeReads, NodeUsage, NodeView, PodCounts, TableView};
+use extender_policy_api::v1alpha1::{NodePart, NodeReads, NodeUsage, NodeView, PodCounts, TableView};
 use prost::encoding::message;
 
 use super::protobuf::{field_len, put_bytes, put_head};
@@ -26,13 +26,13 @@ const POD_COUNTS: u32 = 5;
 pub enum RowView {
     /// Only the name.
     Name,
-    /// Name and facts.
+    /// Facts, and the name unless a declaration leaves it out.
     Facts(RowFields),
-    /// Name, facts and the object's JSON.
+    /// The same and the object's JSON.
     FactsAndRaw(RowFields),
 }
 
-/// What a row contains besides the name and the object's JSON.
+/// What a row contains besides the object's JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RowFields {
     /// The facts.
@@ -110,6 +110,11 @@ impl RowView {
         self.wants_usage() || !self.pod_counts().is_empty()
     }
 
+    /// Whether rows contain the node's name.
+    pub fn has_name(&self) -> bool {
+        self.facts().is_none_or(|facts| facts.has(NodePart::Name))
+    }
+
     fn fields(&self) -> Option<&RowFields> {
         match self {
             Self::Name => None,
@@ -135,6 +140,7 @@ pub(crate) fn put_row(field: u8, entry: &[u8], out: &mut impl BufMut) {
 /// The parts of a row.
 #[derive(Default)]
 pub(crate) struct RowMessage<'r> {
+    /// Empty if it is not sent.
     pub(crate) name: &'r str,
     /// The encoded facts.
     pub(crate) facts: Option<&'r [u8]>,
@@ -147,7 +153,9 @@ impl RowMessage<'_> {
     /// Appends the entry.
     pub(crate) fn encode(&self, out: &mut impl BufMut) {
         put_head(ROWS, self.message_len(), out);
-        put_bytes(NAME, self.name.as_bytes(), out);
+        if !self.name.is_empty() {
+            put_bytes(NAME, self.name.as_bytes(), out);
+        }
         if let Some(facts) = self.facts {
             put_bytes(FACTS, facts, out);
         }
@@ -166,8 +174,8 @@ impl RowMessage<'_> {
     }
 
     fn message_len(&self) -> usize {
-        field_len(self.name.len())
-            + self.facts.map_or(0, |facts| field_len(facts.len()))
+        let name = if self.name.is_empty() { 0 } else { field_len(self.name.len()) };
+        name + self.facts.map_or(0, |facts| field_len(facts.len()))
             + self.raw.map_or(0, |raw| field_len(raw.len()))
             + self.behind_the_json()
     }

@@ -20,7 +20,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    DomainCount, FilterRequest, MapReads, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
+    DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
     PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
 };
 use futures_util::future::join_all;
@@ -56,6 +56,7 @@ fn reads() -> Reads {
             ..PodReads::default()
         }),
         node: Some(NodeReads {
+            parts: vec![NodePart::Name.into()],
             labels: Some(zone),
             pod_counts: vec![
                 on_nodes(PodCountBy::Owner, "", true),

@@ -40,7 +40,11 @@ pub(crate) fn declaring(mut info: GetInfoResponse, reads: &Reads) -> GetInfoResp
 /// Reads nothing of pods, and the labels of nodes that a [`Function`] decides by.
 pub(crate) fn labels_of_nodes() -> Reads {
     let labels = Some(map(&[], &["refused", "score"]));
-    Reads { id: 1, pod: None, node: Some(NodeReads { labels, ..NodeReads::default() }) }
+    Reads {
+        id: 1,
+        pod: None,
+        node: Some(NodeReads { parts: vec![NodePart::Name.into()], labels, ..NodeReads::default() }),
+    }
 }
 
 async fn start(info: GetInfoResponse, cadences: Cadences) -> (Function, Gateway) {
@@ -81,7 +85,14 @@ fn some_of_each() -> Reads {
 
 #[tokio::test]
 async fn a_request_has_what_is_declared_and_nothing_else() {
-    let reads = some_of_each();
+    request_has(some_of_each(), "").await;
+    let mut with_name = some_of_each();
+    with_name.node.as_mut().unwrap().parts.push(NodePart::Name.into());
+    request_has(with_name, "a").await;
+}
+
+/// The requests about node a have this as its name.
+async fn request_has(reads: Reads, name: &str) {
     let backend = Scripted::start(declaring(info(NodeView::Facts), &reads), |verb, message| match verb {
         "Filter" => Act::Message(filtered(&message, &[], "").encode_to_vec()),
         _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
@@ -129,7 +140,8 @@ async fn a_request_has_what_is_declared_and_nothing_else() {
         assert_eq!(call.unwrap().reads, 4711);
         let expected = Pod { identity: None, facts: Some(expected_pod.clone()), ..Pod::default() };
         assert_eq!(pod.unwrap(), expected, "{verb}");
-        assert_eq!(rows(&message)[0].facts, Some(expected_node.clone()), "{verb}");
+        let row = rows(&message).remove(0);
+        assert_eq!((row.name, row.facts), (name.to_owned(), Some(expected_node.clone())), "{verb}");
     }
 }
 

@@ -34,6 +34,9 @@ func rowsRead(rows []*policyapi.NodeRow, verb *policyapi.VerbInfo) *policyapi.No
 		}
 		if verb.Reads != nil {
 			row.Facts = nodeRead(row.Facts, verb.Reads.GetNode())
+			if !slices.Contains(verb.Reads.GetNode().GetParts(), policyapi.NodePart_NODE_PART_NAME) {
+				row.Name = ""
+			}
 		}
 		read.Rows = append(read.Rows, row)
 	}

@@ -179,6 +179,8 @@ const (
 	NodePart_NODE_PART_CONDITIONS    NodePart = 3
 	NodePart_NODE_PART_CAPACITY      NodePart = 4
 	NodePart_NODE_PART_ALLOCATABLE   NodePart = 5
+	// NodeRow.name.
+	NodePart_NODE_PART_NAME NodePart = 6
 )
 
 // Enum value maps for NodePart.
@@ -190,6 +192,7 @@ var (
 		3: "NODE_PART_CONDITIONS",
 		4: "NODE_PART_CAPACITY",
 		5: "NODE_PART_ALLOCATABLE",
+		6: "NODE_PART_NAME",
 	}
 	NodePart_value = map[string]int32{
 		"NODE_PART_UNSPECIFIED":   0,
@@ -198,6 +201,7 @@ var (
 		"NODE_PART_CONDITIONS":    3,
 		"NODE_PART_CAPACITY":      4,
 		"NODE_PART_ALLOCATABLE":   5,
+		"NODE_PART_NAME":          6,
 	}
 )
 
@@ -678,8 +682,8 @@ type VerbInfo struct {
 	// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
 	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. False: no side effects.
 	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
-	// OPTIONAL. The answer for a node is a function of args, PodFacts and that node's row: the gateway may
-	// cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
+	// OPTIONAL. The answer for a node is a function of args, PodFacts, the topology counts and that node's row: the
+	// gateway may cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
 	Pure bool `protobuf:"varint,5,opt,name=pure,proto3" json:"pure,omitempty"`
 	// OPTIONAL, score only. The smallest and the largest raw score. Scores outside are clamped and counted.
 	// NORMALIZATION_RANGE requires both, with score_min < score_max. Absent: no bound on that side.
@@ -817,8 +821,7 @@ type Reads struct {
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
 	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. What is read of each node besides its name. Absent: nothing. Not for Bind; requires a
-	// node_view with facts.
+	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind; requires a node_view with facts.
 	Node          *NodeReads `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1309,14 +1312,15 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x16POD_PART_NODE_AFFINITY\x10\n" +
 	"\x12\x14\n" +
 	"\x10POD_PART_VOLUMES\x10\v\x12\x1b\n" +
-	"\x17POD_PART_SCHEDULER_NAME\x10\f*\xa5\x01\n" +
+	"\x17POD_PART_SCHEDULER_NAME\x10\f*\xb9\x01\n" +
 	"\bNodePart\x12\x19\n" +
 	"\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n" +
 	"\x17NODE_PART_UNSCHEDULABLE\x10\x02\x12\x18\n" +
 	"\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n" +
 	"\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n" +
-	"\x15NODE_PART_ALLOCATABLE\x10\x05*^\n" +
+	"\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n" +
+	"\x0eNODE_PART_NAME\x10\x06*^\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +

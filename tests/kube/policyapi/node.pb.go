@@ -247,7 +247,7 @@ func (x *NodeRef) GetRows() []*NodeRow {
 // One node. VerbInfo.node_view selects the fields.
 type NodeRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. metadata.name.
+	// REQUIRED, unless VerbInfo.reads leaves it out. metadata.name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// OPTIONAL. Absent in NODE_VIEW_NAME.
 	Facts *NodeFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`

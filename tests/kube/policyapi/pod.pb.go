@@ -167,8 +167,8 @@ type DomainCount struct {
 	Pods uint32 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
 	// OPTIONAL. How many of them are being deleted (metadata.deletionTimestamp). Absent: none.
 	Terminating uint32 `protobuf:"varint,3,opt,name=terminating,proto3" json:"terminating,omitempty"`
-	// OPTIONAL. Sums of the effective requests of the pods. `pods` is 0. Only if TopologyCountReads.requests is set.
-	// Absent: nothing.
+	// OPTIONAL. Sums of the effective requests of the pods; of extended resources those that the pod to be placed
+	// requests. `pods` is 0. Only if TopologyCountReads.requests is set. Absent: nothing.
 	Requested     *Resources `protobuf:"bytes,4,opt,name=requested,proto3" json:"requested,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -76,7 +76,7 @@ fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: &Terms) -> Result<Ve
     let counts = terms.reads().map(|reads| reads.node.counts());
     let read = |(position, encoded): (usize, &'a Bytes)| {
         let row = Row::read(encoded).map_err(|source| CallError::Broken { form, position, source })?;
-        if let Some(field) = row.lacks(terms.needs_facts()) {
+        if let Some(field) = row.lacks(terms.row_parts()) {
             return Err(CallError::Row { form, position, field });
         }
         if let Some(counts) = counts {

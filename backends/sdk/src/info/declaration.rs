@@ -5,7 +5,7 @@ use std::sync::Arc;
 use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
 use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Table, Usage, Verb, View};
-use crate::{MAX_MESSAGE_BYTES, reads::layout::Layout};
+use crate::{MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -66,8 +66,9 @@ impl Terms {
         self.reads().map_or(0, |reads| reads.message.id)
     }
 
-    pub(crate) fn needs_facts(&self) -> bool {
-        self.view.has_facts() && self.reads().is_none_or(Layout::has_node_facts)
+    /// What each row of a request must have.
+    pub(crate) fn row_parts(&self) -> RowParts {
+        RowParts::of(self.view, self.reads().map(|reads| &reads.rows))
     }
 
     pub(crate) fn wants_usage(&self) -> bool {
@@ -133,7 +134,7 @@ fn terms(verb: &Verb) -> Terms {
         && *usage == Usage::Unwanted
         && reads.as_ref().is_some_and(|reads| !reads.nodes());
     let view = if only_names { View::Name } else { *view };
-    let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads)));
+    let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads, view)));
     Terms { view, scope: *scope, effects: *effects, memory: *memory, usage: *usage, reads }
 }
 
@@ -312,7 +313,7 @@ fn scored(verb: api::VerbInfo, scale: &Scale) -> api::VerbInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reads;
+    use crate::{NodePart, Reads};
 
     fn pure() -> Info {
         Info::new("p", "1").filters(Verb::per_node().pure())
@@ -396,6 +397,21 @@ mod tests {
         assert_eq!(declared(Verb::per_node()), (api::NodeView::Name, 0));
         assert_eq!(declared(Verb::per_node().usage()), (api::NodeView::Facts, 1));
         assert_eq!(declared(Verb::per_node().view(View::FactsAndRaw)), (api::NodeView::FactsAndRaw, 1));
+    }
+
+    #[test]
+    fn names_alone_need_no_facts() {
+        let mut reads = Reads::new();
+        reads.node(NodePart::Name);
+        let declared = |verb: Verb| {
+            let info = Info::new("p", "1").filters(verb.reads(&reads));
+            let verb = Declaration::new(info).unwrap().response.verbs.remove(0);
+            (verb.node_view(), verb.reads.unwrap().node.map(|node| node.parts))
+        };
+        let name = vec![api::NodePart::Name.into()];
+        assert_eq!(declared(Verb::per_node()), (api::NodeView::Name, None));
+        assert_eq!(declared(Verb::per_node().view(View::Name)), (api::NodeView::Name, None));
+        assert_eq!(declared(Verb::per_node().usage()), (api::NodeView::Facts, Some(name)));
     }
 
     #[test]

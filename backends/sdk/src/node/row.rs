@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use extender_policy_api::v1alpha1::{NodeRow, PodCount, PodCounts};
+use extender_policy_api::v1alpha1::{NodePart, NodeReads, NodeRow, PodCount, PodCounts};
 use prost::{DecodeError, Message};
 
 use super::{content::Content, shape};
 use crate::{
+    View,
     reads::values::{Counts, RowMismatch},
     size::{self, Refused},
 };
@@ -28,8 +29,28 @@ pub(crate) enum Unreadable {
     Unordered(usize),
 }
 
+/// The parts that a row must have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowParts {
+    name: bool,
+    facts: bool,
+}
+
+impl RowParts {
+    /// In this view with this declaration; `None`: everything that the view has.
+    pub(crate) fn of(view: View, reads: Option<&NodeReads>) -> Self {
+        let reads = reads.filter(|_| view.has_facts());
+        let reads_name = |reads: &NodeReads| reads.parts.contains(&NodePart::Name.into());
+        Self {
+            name: reads.is_none_or(reads_name),
+            facts: view.has_facts() && reads.is_none_or(|reads| *reads != NodeReads::default()),
+        }
+    }
+}
+
 /// A `NodeRow` whose content stays encoded until it is used.
 pub(crate) struct Row<'a> {
+    /// Empty if it is not sent.
     name: Cow<'a, str>,
     content: Content<'a>,
 }
@@ -76,10 +97,10 @@ impl<'a> Row<'a> {
     }
 
     /// Which field is missing, of those that a policy must be able to rely on.
-    pub(crate) fn lacks(&self, needs_facts: bool) -> Option<&'static str> {
+    pub(crate) fn lacks(&self, parts: RowParts) -> Option<&'static str> {
         match self {
-            row if row.name.is_empty() => Some("name"),
-            row if needs_facts && row.content.facts().is_none() => Some("facts"),
+            row if parts.name && row.name.is_empty() => Some("name"),
+            row if parts.facts && row.content.facts().is_none() => Some("facts"),
             _ => None,
         }
     }

@@ -82,7 +82,7 @@ mod tests {
     use prost::Message as _;
 
     use crate::{
-        Nodes, Pod, PodsBy, Reads, TopologyKey,
+        Nodes, Pod, PodsBy, Reads, TopologyKey, View,
         node::row::Row,
         reads::{access::Access, layout::Layout},
     };
@@ -91,7 +91,7 @@ mod tests {
     fn layout() -> (Layout, TopologyKey) {
         let mut reads = Reads::new();
         let zones = reads.pods_by_topology(PodsBy::Owner, "zone");
-        (Layout::new(&reads), zones)
+        (Layout::new(&reads, View::Facts), zones)
     }
 
     fn domain(value: &str, pods: u32) -> api::DomainCount {

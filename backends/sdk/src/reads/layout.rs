@@ -7,11 +7,12 @@ use super::{
     Declared, Reads,
     key::Map,
     keys::Places,
-    parts::Parts,
+    parts::{Part, Parts},
     pods::{PodsBy, SentCount},
     topology::{SentTopology, Topology},
     values::Counts,
 };
+use crate::View;
 
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ pub(crate) struct Fields {
 }
 
 impl Layout {
-    pub(crate) fn new(reads: &Reads) -> Self {
+    /// For a verb with this view of nodes.
+    pub(crate) fn new(reads: &Reads, view: View) -> Self {
         let (pod, node) = (Fields::new("pod", &reads.pod), Fields::new("node", &reads.node));
         let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
         let topology_counts = pod.topologies.iter().map(SentTopology::message).collect();
@@ -50,15 +52,11 @@ impl Layout {
         let mut message = api::Reads {
             id: 0,
             pod: Some(message).filter(|message| *message != api::PodReads::default()),
-            node: Some(rows.clone()).filter(|rows| *rows != api::NodeReads::default()),
+            // A view of names has them, and nothing else can be declared with it.
+            node: Some(rows.clone()).filter(|rows| view != View::Name && *rows != api::NodeReads::default()),
         };
         message.id = id(&message.encode_to_vec());
         Self { pod, node, message, rows }
-    }
-
-    /// Whether rows are sent with facts.
-    pub(crate) fn has_node_facts(&self) -> bool {
-        self.message.node.is_some()
     }
 }
 
@@ -68,6 +66,11 @@ impl Fields {
         let (labels, annotations) = (labels.places(), annotations.places());
         let (pods, topologies) = (pods.sent(), topologies.sent());
         Self { object, parts: *parts, labels, annotations, pods, topologies }
+    }
+
+    /// Whether this part is sent.
+    pub(crate) fn has(&self, part: impl Part) -> bool {
+        self.parts.contains(part)
     }
 
     pub(super) fn places(&self, map: Map) -> &Places {

@@ -19,7 +19,12 @@ impl Parts {
     /// All parts of pods but their identity.
     pub(super) fn of_pods() -> Self {
         let Self(all) = Self::known(|number| api::PodPart::try_from(number).is_ok());
-        Self(all & !(1 << PodPart::Identity.number()))
+        Self(all).without(PodPart::Identity)
+    }
+
+    /// All of these but one.
+    pub(super) fn without(self, part: impl Part) -> Self {
+        Self(self.0 & !(1 << part.number()))
     }
 
     fn known(is_known: impl Fn(i32) -> bool) -> Self {
@@ -47,6 +52,8 @@ pub(crate) trait Part: Copy + std::fmt::Debug {
 /// A part of a node besides labels and annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodePart {
+    /// [`Node::name`](crate::Node::name).
+    Name = api::NodePart::Name as isize,
     /// [`Node::taints`](crate::Node::taints).
     Taints = api::NodePart::Taints as isize,
     /// [`Node::is_unschedulable`](crate::Node::is_unschedulable).

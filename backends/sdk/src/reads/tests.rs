@@ -4,12 +4,13 @@ use extender_policy_api::v1alpha1 as api;
 use proptest::prelude::*;
 
 use super::{access::Access, keys::Place, layout::Layout, *};
+use crate::View;
 
 fn message(declare: impl FnOnce(&mut Reads)) -> api::Reads {
     let mut reads = Reads::new();
     declare(&mut reads);
     assert_eq!(reads.mistakes(), [""; 0]);
-    Layout::new(&reads).message
+    Layout::new(&reads, View::Facts).message
 }
 
 fn map(keys: &[&str], prefixes: &[&str]) -> api::MapReads {
@@ -121,7 +122,7 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
     let mut reads = Reads::new();
     reads.node_label("b");
     reads.node_label("a");
-    let layout = Layout::new(&reads);
+    let layout = Layout::new(&reads, View::Facts);
     let access = Access::to(Some(&layout.node));
     assert_eq!(access.key(&a.0), Place::Value(0));
     assert_eq!(Access::EVERYTHING.key(&c.0), Place::Entry);
@@ -201,7 +202,7 @@ fn a_count_is_found_where_it_is_sent() {
         [PodsBy::PriorityClass, PodsBy::label("b"), PodsBy::Owner, PodsBy::label("a"), PodsBy::Namespace];
     let mut reads = Reads::new();
     let keys = all.map(|by| reads.pods_by(by));
-    let layout = Layout::new(&reads);
+    let layout = Layout::new(&reads, View::Facts);
     let access = Access::to(Some(&layout.node));
     let found = keys.map(|PodsKey(by)| access.pods(&by).position);
     assert_eq!(found, [4, 3, 0, 2, 1]);
@@ -215,7 +216,7 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
     let PodsKey(app) = other.pods_by(PodsBy::label("app"));
     let mut reads = Reads::new();
     reads.pods_by(PodsBy::label("tier"));
-    let layout = Layout::new(&reads);
+    let layout = Layout::new(&reads, View::Facts);
     let text = |access: Access<'_>, by: &PodsBy| {
         let undeclared = std::panic::catch_unwind(|| access.pods(by).position).unwrap_err();
         undeclared.downcast_ref::<String>().unwrap().clone()
@@ -295,7 +296,7 @@ fn a_topology_that_is_not_declared_panics_with_the_right_declaration() {
     let TopologyKey(zones) = other.pods_by_topology(PodsBy::label("app"), "zone");
     let mut reads = Reads::new();
     reads.pods_by_topology(PodsBy::label("app"), "rack");
-    let layout = Layout::new(&reads);
+    let layout = Layout::new(&reads, View::Facts);
     let text = |access: Access<'_>| {
         let undeclared = std::panic::catch_unwind(|| access.topology(&zones).position).unwrap_err();
         undeclared.downcast_ref::<String>().unwrap().clone()
@@ -311,12 +312,12 @@ fn everything_has_all_that_can_be_declared_but_the_identity() {
     let mut reads = Reads::new();
     reads.pods_and_requests_by(PodsBy::Owner);
     reads.pods_by_topology(PodsBy::Owner, "zone");
-    let api::Reads { pod, node, .. } = Layout::new(&reads.everything()).message;
+    let api::Reads { pod, node, .. } = Layout::new(&reads.everything(), View::Facts).message;
     let all = Some(map(&[], &[""]));
     let (pod, node) = (pod.unwrap(), node.unwrap());
     assert_eq!((pod.parts, &pod.labels, &pod.annotations), ((2..=12).collect(), &all, &all));
-    assert_eq!((node.parts, &node.labels, &node.annotations), ((1..=5).collect(), &all, &all));
-    assert_eq!(pod.topology_counts, Layout::new(&reads).message.pod.unwrap().topology_counts);
+    assert_eq!((node.parts, &node.labels, &node.annotations), ((1..=6).collect(), &all, &all));
+    assert_eq!(pod.topology_counts, Layout::new(&reads, View::Facts).message.pod.unwrap().topology_counts);
     assert_eq!(
         node.pod_counts,
         message(|reads| drop(reads.pods_and_requests_by(PodsBy::Owner))).node.unwrap().pod_counts
@@ -339,7 +340,7 @@ proptest! {
         for prefix in &prefixes {
             reads.pod_labels(prefix.as_str());
         }
-        let layout = Layout::new(&reads);
+        let layout = Layout::new(&reads, View::Facts);
         let places = layout.pod.places(Map::Labels);
         let sent = layout.message.pod.unwrap_or_default().labels.unwrap_or_default();
         prop_assert!(sent.keys.is_sorted_by(|key, next| key < next));

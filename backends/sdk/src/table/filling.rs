@@ -102,7 +102,7 @@ impl Filling {
         let encoded = entry.row.as_ref().ok_or(Mistake::Entry { position, field: "row" })?;
         let row = Row::read(encoded).map_err(|source| Mistake::Broken { position, source })?;
         let holds = self.open.table.holds();
-        if let Some(field) = row.lacks(holds.facts()) {
+        if let Some(field) = row.lacks(holds.row_parts()) {
             return Err(Mistake::Row { position, field });
         }
         row.check(holds.counts()).map_err(|source| Mistake::Values { position, source })?;

@@ -10,7 +10,11 @@ use extender_policy_api::v1alpha1 as api;
 use foldhash::fast::RandomState;
 
 use super::{contents::Stored, space::Space};
-use crate::{View, node::row::RowRef, reads::values::Counts};
+use crate::{
+    View,
+    node::row::{RowParts, RowRef},
+    reads::values::Counts,
+};
 
 /// A table that changes while calls read it.
 pub(crate) struct Table {
@@ -26,9 +30,9 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// Whether each row has facts.
-    pub(super) fn facts(&self) -> bool {
-        self.view.has_facts() && self.reads.as_ref().is_none_or(|reads| *reads != api::NodeReads::default())
+    /// What each row has.
+    pub(super) fn row_parts(&self) -> RowParts {
+        RowParts::of(self.view, self.reads.as_ref())
     }
 
     /// The number of values of each row.

@@ -265,7 +265,7 @@ fn a_declaration_that_cannot_be_used_says_why() {
         (pod_parts(&[0]), "part 0 of pods, which this gateway version does not support"),
         (pod_parts(&[-1]), "part -1 of pods, which this gateway version does not support"),
         (pod_parts(&[3, 2, 3]), "part 3 of pods twice"),
-        (node_parts(&[6]), "part 6 of nodes, which this gateway version does not support"),
+        (node_parts(&[7]), "part 7 of nodes, which this gateway version does not support"),
         (node_parts(&[1, 1]), "part 1 of nodes twice"),
         (labels(&[""], &[]), "labels of nodes with an empty key"),
         (

@@ -95,8 +95,13 @@ impl NodeEntry {
             Some(view) => Some(facts::in_view(self.facts.as_ref()?, view)),
             None => None,
         };
-        let row =
-            RowMessage { name, facts: facts.as_deref(), raw, usage: usage.as_ref(), pod_counts: &pod_counts };
+        let row = RowMessage {
+            name: if view.has_name() { name } else { "" },
+            facts: facts.as_deref(),
+            raw,
+            usage: usage.as_ref(),
+            pod_counts: &pod_counts,
+        };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);

@@ -32,6 +32,7 @@ impl Policy for Racks {
         match pod.get(&self.team) {
             Some("zones") => node.label("zone").map_or(Verdict::Accept, |_| Verdict::reject("zone")),
             Some("taints") if node.taints().is_empty() => Verdict::Accept,
+            Some("names") if node.name().is_empty() => Verdict::Accept,
             _ => Verdict::reject(format!("{:?} {:?}", node.get(&self.rack), node.label("size"))),
         }
     }
@@ -62,7 +63,7 @@ fn id(backend: &Backend, verb: OfVerb) -> u32 {
 fn node(values: &[&str], absent: &[u32]) -> api::NodeRow {
     let label_values = values.iter().map(|&value| value.to_owned()).collect();
     let facts = api::NodeFacts { label_values, absent_labels: absent.into(), ..api::NodeFacts::default() };
-    api::NodeRow { name: "n".into(), facts: Some(facts), ..api::NodeRow::default() }
+    api::NodeRow { facts: Some(facts), ..api::NodeRow::default() }
 }
 
 /// Of the label "team".
@@ -105,6 +106,7 @@ fn what_is_not_declared_fails_the_call_and_is_named() {
             "taints",
             "Taints of the node is read and not declared; declare it with Reads::node(NodePart::Taints)",
         ),
+        ("names", "Name of the node is read and not declared; declare it with Reads::node(NodePart::Name)"),
     ] {
         let error = filter(&Racks::new().into(), &request(team, node(&["r1", "5"], &[]))).unwrap_err();
         assert_eq!(status(error), (Code::Internal, format!("the policy panicked: {expected}")));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use extender_policy_api::v1alpha1::{NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry};
+use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -13,7 +13,7 @@ use crate::{
         usage::{NodePods, UsageChange},
     },
     contract::row::{RowFields, RowView},
-    object::view::KeyPrefixes,
+    object::view::{KeyPrefixes, NodeFactsView},
 };
 
 fn sent_to(
@@ -76,6 +76,40 @@ fn an_empty_table_is_complete_at_once() {
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
     assert!(messages.len() == 1 && messages[0].complete);
+}
+
+/// The bytes of the first messages to a backend that reads two labels of these nodes.
+async fn first_bytes(table: &NodeTable, parts: Vec<i32>) -> usize {
+    let keys = ["topology.acme.io/rack", "topology.kubernetes.io/zone"].map(str::to_owned).to_vec();
+    let labels = Some(MapReads { keys, ..MapReads::default() });
+    let reads = NodeReads { parts, labels, ..NodeReads::default() };
+    let view = RowView::Facts(NodeFactsView::from(&reads).into());
+    let mut sent = SentRows::new(7, view.described());
+    let column = table.register(view);
+    table.fill(column.id()).await;
+    let difference = sent.difference(&table.read(), column.id());
+    difference.parts.iter().map(|part| sent.message(part).len()).sum()
+}
+
+#[tokio::test]
+async fn a_backend_that_reads_two_labels_of_15_000_nodes_is_sent_half_a_megabyte() {
+    let table = NodeTable::new();
+    let mut relist = table.relist();
+    for number in 0..15_000 {
+        let (rack, zone) = (number % 500, number % 3);
+        let node = format!(
+            r#"{{"metadata":{{"name":"ip-10-{}-{}.eu-central-1.compute.internal","labels":{{
+            "topology.acme.io/rack":"rack-{rack}","topology.kubernetes.io/zone":"eu-central-1{zone}"}}}}}}"#,
+            number / 250,
+            number % 250
+        );
+        relist.add(node.as_bytes()).unwrap();
+    }
+    table.replace(relist);
+    let unnamed = first_bytes(&table, vec![]).await;
+    let named = first_bytes(&table, vec![NodePart::Name.into()]).await;
+    assert!((400_000..=600_000).contains(&unnamed), "{unnamed}");
+    assert!((1_000_000..=1_200_000).contains(&named), "{named}");
 }
 
 /// What can happen to a table, or to one of two streams that copy it to backends.

@@ -148,7 +148,7 @@ impl Told {
 
 /// The node of a row and its state with its counts, from the data of the view.
 fn number(row: &api::NodeRow, manner: Manner) -> Result<(Node, usize), String> {
-    let called = objects::numbered(&row.name);
+    let (called, has_name) = (objects::numbered(&row.name), reads::reads_names(manner));
     let (said, state) = match manner.view {
         View::Name => (called, Some(0)),
         View::Facts => row.facts.as_ref().and_then(|facts| reads::node(facts, manner)).unzip(),
@@ -158,7 +158,8 @@ fn number(row: &api::NodeRow, manner: Manner) -> Result<(Node, usize), String> {
             (label(objects::LABEL), label(objects::STATE))
         }
     };
-    let said = said.filter(|_| said == called).zip(state);
+    let fits = if has_name { said == called } else { row.name.is_empty() };
+    let said = said.filter(|_| fits).zip(state);
     let (node, state) =
         said.ok_or_else(|| format!("the row of {} has {called:?} in state {state:?}", row.name))?;
     Ok((node, state + counts::of_row(row, &manner.counts)?))

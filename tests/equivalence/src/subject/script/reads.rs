@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{MapReads, NodeFacts, NodeReads, PodFacts, PodPart, PodReads, Reads};
+use extender_policy_api::v1alpha1::{
+    MapReads, NodeFacts, NodePart, NodeReads, PodFacts, PodPart, PodReads, Reads,
+};
 
 use super::{counts, objects};
 use crate::case::{self, Class, Manner, Purity, View};
@@ -18,7 +20,9 @@ pub(super) fn declaration(manner: Manner) -> Option<Reads> {
     };
     let identity = (manner.purity != Purity::Pure).then_some(PodPart::Identity.into());
     let parts = parts.into_iter().chain(identity).collect();
+    let name = reads_names(manner).then_some(NodePart::Name.into());
     let node = (manner.view != View::Name).then(|| NodeReads {
+        parts: name.into_iter().collect(),
         labels: Some(labels_of_nodes(manner.reads)),
         pod_counts: counts::on_nodes(&manner.counts),
         ..NodeReads::default()
@@ -26,6 +30,12 @@ pub(super) fn declaration(manner: Manner) -> Option<Reads> {
     let topology_counts = counts::over_topologies(&manner.counts);
     let pod = Some(PodReads { parts, labels, topology_counts, ..PodReads::default() });
     Some(Reads { id: id(manner), pod, node })
+}
+
+/// Whether the rows of a verb have names.
+pub(super) fn reads_names(manner: Manner) -> bool {
+    let declared = matches!(manner.reads, case::Reads::Undeclared | case::Reads::Class);
+    manner.view == View::Name || declared
 }
 
 /// The same for equal declarations alone; 0 without one.
