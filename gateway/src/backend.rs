@@ -13,6 +13,7 @@ mod frame_budget;
 pub mod grpc;
 pub mod handshake;
 pub mod info;
+pub mod remedy;
 pub mod remote_table;
 pub mod session;
 pub mod sync;

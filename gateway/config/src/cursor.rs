@@ -53,6 +53,26 @@ pub struct Fields {
     pub known: &'static [&'static str],
     /// Names that are not supported, each with what to do instead.
     pub unsupported: &'static [(&'static str, &'static str)],
+    /// The mappings among the known fields, each with its fields: where an unknown name may belong.
+    pub nested: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl Fields {
+    /// A mapping with these fields. `right` describes a valid one, with an example.
+    pub const fn new(right: &'static str, known: &'static [&'static str]) -> Self {
+        Self { right, known, unsupported: &[], nested: &[] }
+    }
+
+    /// What to do with a field that this mapping does not have.
+    fn remedy(&self, unknown: &str) -> String {
+        let has_it = self.nested.iter().filter(|(_, fields)| fields.contains(&unknown));
+        let places: Vec<_> = has_it.map(|(mapping, _)| *mapping).collect();
+        match places[..] {
+            [] => known_fields(unknown, self.known),
+            [place] => format!("set it in {place}"),
+            [ref others @ .., last] => format!("set it in {} or {last}", others.join(", ")),
+        }
+    }
 }
 
 /// A value with its place in the text and its path, such as `backends[1].score.weight`.
@@ -259,7 +279,7 @@ impl Entry<'_> {
         if let Some((_, remedy)) = fields.unsupported.iter().find(|(name, _)| *name == self.name) {
             self.mistake("is not supported by this version".to_owned(), remedy);
         } else if !fields.known.contains(&self.name) {
-            self.mistake("unknown field".to_owned(), &known_fields(self.name, fields.known));
+            self.mistake("unknown field".to_owned(), &fields.remedy(self.name));
         }
     }
 }

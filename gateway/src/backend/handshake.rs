@@ -215,16 +215,18 @@ async fn refusal(metrics: &Metrics, settings: &config::BackendSettings) -> Optio
 }
 
 /// Performs one handshake on a separate connection.
-async fn preflight(settings: &config::BackendSettings) -> Result<(), RpcError> {
+///
+/// # Errors
+/// The backend cannot be reached, does not respond in time, or rejects its `args` (`INVALID_ARGUMENT`).
+pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResponse, RpcError> {
     let (requests, connection) = connect(settings, PREFLIGHT_TIMEOUT).await?;
     let paths = Paths::new(&settings.url);
     let mut handshake = pin!(handshake(settings, &requests, &paths, PREFLIGHT_TIMEOUT));
-    let answer = tokio::select! {
+    tokio::select! {
         answer = &mut handshake => answer,
         // The answer may have arrived together with the end of the connection.
         _ = connection => handshake.await,
-    };
-    answer.map(drop)
+    }
 }
 
 #[cfg(test)]

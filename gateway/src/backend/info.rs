@@ -157,6 +157,15 @@ pub struct ClusterTables {
 }
 
 impl ClusterTables {
+    /// Empty tables for this source of nodes, without pods.
+    pub fn of_source(source: NodeSource) -> Self {
+        let table = match source {
+            NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
+            NodeSource::Request | NodeSource::NamesOnly => None,
+        };
+        Self { source, table, offered: Arc::new(NodeTable::of_calls()), pods: None }
+    }
+
     /// The tables of nodes, in a fixed order.
     pub fn node_tables(&self) -> impl Iterator<Item = &NodeTable> + Clone {
         self.table.iter().chain([&self.offered]).map(|table| &**table)

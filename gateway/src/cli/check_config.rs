@@ -1,5 +1,6 @@
 //! `check-config`: all mistakes of a configuration, or the effective configuration and warnings.
 
+mod ask;
 #[cfg(test)]
 mod tests;
 
@@ -30,14 +31,16 @@ pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or 
     Prints every mistake to standard error with its line, path, what is wrong and what is expected; the exit code is then 3. Also \
     reads the files named in the configuration: certificates, keys, the kubeconfig and the node file; --no-files skips them, for \
     use on another machine. A valid configuration is printed to standard output with all defaults and the backends in effective \
-    order. A line that begins with `warning:` on standard error marks settings that are valid but probably unintended. Contacts \
-    neither backends nor the apiserver.";
+    order. A line that begins with `warning:` on standard error marks settings that are valid but probably unintended.\n\n\
+    --ask also calls every backend from where the command runs, as the gateway does before it uses a changed file: whether it can \
+    be reached, accepts its args, and serves the configured verbs with the configured sources. The apiserver is never contacted.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway check-config --config gateway.yaml
   extender-gateway check-config --config gateway.yaml > effective.yaml
+  kubectl exec -i deploy/extender-gateway -- /extender-gateway check-config --ask --config - < gateway.yaml
   helm template policies ./chart | yq '.data.\"gateway.yaml\"' | extender-gateway check-config --no-files --config -";
 
 /// The command's options.
@@ -51,6 +54,10 @@ pub(super) struct CheckConfigOptions {
     /// Do not read the files named in the configuration
     #[arg(long)]
     no_files: bool,
+
+    /// Also call the backends: connection, TLS, args, verbs
+    #[arg(long, conflicts_with = "no_files")]
+    ask: bool,
 }
 
 /// Prints the effective configuration as YAML, and its warnings as notes.
@@ -61,6 +68,13 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     let found = if options.no_files { Vec::new() } else { findings(&config) };
     if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
         return Err(errors.into());
+    }
+    if options.ask {
+        let answers = ask::backends(&config)?;
+        if let Some(errors) = ConfigErrors::of_findings(file, &content, answers.findings) {
+            return Err(errors.into());
+        }
+        answers.notes.iter().try_for_each(|note| writeln!(console.notes, "{note}"))?;
     }
     let certificates = if options.no_files { Vec::new() } else { ending_certificates(&config) };
     for warning in config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates) {

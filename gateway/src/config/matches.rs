@@ -21,26 +21,18 @@ pub struct Match {
     pub ignored_by_scheduler: Vec<String>,
 }
 
-const MATCH: Fields = Fields {
-    right: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
-    known: &["managedResources", "namespaces", "excludedNamespaces", "podSelector"],
-    unsupported: &[],
-};
-const RESOURCE: Fields = Fields {
-    right: "a mapping such as {name: example.com/gpu}",
-    known: &["name", "ignoredByScheduler"],
-    unsupported: &[],
-};
-const SELECTOR: Fields = Fields {
-    right: "a mapping with matchLabels or matchExpressions",
-    known: &["matchLabels", "matchExpressions"],
-    unsupported: &[],
-};
-const EXPRESSION: Fields = Fields {
-    right: "a mapping such as {key: tier, operator: In, values: [batch]}",
-    known: &["key", "operator", "values"],
-    unsupported: &[],
-};
+const MATCH: Fields = Fields::new(
+    "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
+    &["managedResources", "namespaces", "excludedNamespaces", "podSelector"],
+);
+const RESOURCE: Fields =
+    Fields::new("a mapping such as {name: example.com/gpu}", &["name", "ignoredByScheduler"]);
+const SELECTOR: Fields =
+    Fields::new("a mapping with matchLabels or matchExpressions", &["matchLabels", "matchExpressions"]);
+const EXPRESSION: Fields = Fields::new(
+    "a mapping such as {key: tier, operator: In, values: [batch]}",
+    &["key", "operator", "values"],
+);
 
 const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
 const NAMESPACES: &str = "a list of namespaces such as [shop, search]";

@@ -10,6 +10,9 @@ use extender_config::{Cursor, echo};
 
 /// A value of the file.
 pub(super) trait Setting: Sized {
+    /// The names of its fields; none unless it is a mapping with certain fields.
+    const KNOWN: &'static [&'static str] = &[];
+
     /// Reads it; `None` exactly if that recorded a mistake.
     fn read(field: &Cursor<'_>) -> Option<Self>;
 
@@ -203,6 +206,7 @@ macro_rules! settings {
                 right: $right,
                 known: &[$($yaml),+],
                 unsupported: settings!(@or &[] $(, $unsupported)?),
+                nested: &[$(($yaml, settings!(@known $type $(, $read)?))),+],
             };
 
             pub(in crate::config) fn read_section(section: &extender_config::Section<'_>) -> Option<Self> {
@@ -223,6 +227,8 @@ macro_rules! settings {
         }
 
         impl $crate::config::setting::Setting for $name {
+            const KNOWN: &'static [&'static str] = Self::FIELDS.known;
+
             fn read(field: &extender_config::Cursor<'_>) -> Option<Self> {
                 Self::read_section(&field.clone().section(&Self::FIELDS)?)
             }
@@ -286,6 +292,9 @@ macro_rules! settings {
     (@write $out:ident, $yaml:literal, $field:ident, $write:expr, $mode:ident $(($argument:expr))?) => {
         $out.field($yaml, |out| $write($field, out))
     };
+
+    (@known $type:ty) => { <$type as $crate::config::setting::Setting>::KNOWN };
+    (@known $type:ty, $read:expr) => { &[] };
 
     (@describe $path:ident, $mappings:ident, $yaml:literal, $type:ty) => {
         <$type as $crate::config::setting::Setting>::describe(&format!("{}{}.", $path, $yaml), $mappings)

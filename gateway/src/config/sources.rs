@@ -30,6 +30,7 @@ impl NodeSource {
         right: "a mapping such as {source: Watch}",
         known: &["source", "file"],
         unsupported: &[("kubeconfig", "set `cluster: {kubeconfig: FILE}` instead")],
+        nested: &[],
     };
 
     /// Its word in the file.

@@ -60,16 +60,12 @@ pub struct BackendTls {
     pub server_name: Option<String>,
 }
 
-const SERVER: Fields = Fields {
-    right: "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
-    known: &["certFile", "keyFile", "clientCAFile", "clientCertificate", "allowedNames"],
-    unsupported: &[],
-};
-const BACKEND: Fields = Fields {
-    right: "a mapping such as {caFile: ca.crt}",
-    known: &["caFile", "certFile", "keyFile", "serverName"],
-    unsupported: &[],
-};
+const SERVER: Fields = Fields::new(
+    "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
+    &["certFile", "keyFile", "clientCAFile", "clientCertificate", "allowedNames"],
+);
+const BACKEND: Fields =
+    Fields::new("a mapping such as {caFile: ca.crt}", &["caFile", "certFile", "keyFile", "serverName"]);
 
 const CERT: &str = "the certificate chain, a PEM file";
 const KEY: &str = "the key, a PEM file";

@@ -10,7 +10,7 @@ use crate::{
     backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
-    config::{Binder, Config, Mode, NodeSource, PodSource, Requeueing, default_exempt},
+    config::{Binder, Config, Mode, PodSource, Requeueing, default_exempt},
     decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,
     observe::Observer,
@@ -50,14 +50,9 @@ impl Assembly {
     /// An assembly for this configuration and later ones with the same source of nodes. `gateway` is the name of
     /// this replica.
     pub fn new(config: &Config, gateway: Arc<str>, observer: Arc<Observer>, cadences: Cadences) -> Self {
-        let table = match config.nodes {
-            NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
-            NodeSource::Request | NodeSource::NamesOnly => None,
-        };
         // Without an apiserver the start fails, as for nodes.
         let pods_wanted = watch::Sender::new(config.pod_source() == PodSource::Watch);
-        let offered = Arc::new(NodeTable::of_calls());
-        let tables = ClusterTables { source: config.nodes.clone(), table, offered, pods: None };
+        let tables = ClusterTables::of_source(config.nodes.clone());
         let exempt = default_exempt(own_namespace());
         Self {
             connections: Connections::new(gateway, &observer, cadences),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::{
     admin::status::GatewayStatus,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, Status},
+    backend::remedy,
     cluster::SourceHealth,
     config::{BackendSettings, Config, Mode, Requeueing, lockout_remedy},
     observe::Observer,
@@ -271,7 +272,7 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         let verbs = || backend.verbs.iter().filter_map(|verb| Verb::named_by_backend(&verb.verb));
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
-        let remedy = format!("{}; `mode: Disabled` removes it from decisions", remedy_of_failure(&what));
+        let remedy = format!("{}; `mode: Disabled` removes it from decisions", remedy::of_failure(&what));
         let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
         problems.push(Problem { impact, ..problem((worst(settings), "backend-down"), &about, what, remedy) });
     }
@@ -285,21 +286,6 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         problems.extend(of_verb(&about, backend, verb, settings));
     }
     problems
-}
-
-/// The remedy for the cause that keeps a backend from being connected, by what its text contains.
-fn remedy_of_failure(failure: &str) -> &'static str {
-    const REMEDIES: [(&str, &str); 7] = [
-        ("INVALID_ARGUMENT", "correct its args: its message says what is wrong with them"),
-        ("UNIMPLEMENTED", "correct its url: another service listens there"),
-        ("InvalidContentType", "it speaks no TLS: use an http url, or let it serve TLS"),
-        ("UnknownIssuer", "correct its tls.caFile: it does not contain the CA of its certificate"),
-        ("not valid for name", "set its tls.serverName, or use a certificate with the name in its url"),
-        ("xpired", "renew the certificate, and check both machines' clocks"),
-        ("lookup", "correct the host of its url, or check that DNS works where the gateway runs"),
-    ];
-    let found = REMEDIES.iter().find(|(cause, _)| failure.contains(cause));
-    found.map_or("start it, or correct its url or tls", |(_, remedy)| remedy)
 }
 
 /// What it means for pods that a backend cannot be called for a verb.

@@ -234,6 +234,19 @@ fn fields_about_the_cluster_and_reasons() {
 }
 
 #[test]
+fn a_field_of_another_mapping_is_named_with_its_mapping() {
+    for (field, place) in [
+        ("weight: 2", "score"),
+        ("timeout: 1s", "filter, score, preempt or bind"),
+        ("preemptionMayHelp: Honored", "filter"),
+    ] {
+        let name = field.split(':').next().unwrap();
+        let said = said_of_backend(&format!("{{name: b, url: 'http://b:1', filter: {{}}, {field}}}"));
+        assert_eq!(said, [format!("backends[1].{name}: unknown field; set it in {place}")]);
+    }
+}
+
+#[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
     for (lines, name, remedy) in [
         ("metrics: {tls: {}}", "metrics.tls", "remove it"),
