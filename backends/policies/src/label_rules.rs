@@ -65,7 +65,7 @@ impl Policy for LabelRules {
         let refusals: Vec<_> = self.rules.refusals.iter().filter(|rule| rule.pods.includes(pod)).collect();
         let verdict = |node| {
             let first = refusals.iter().find(|rule| rule.refuses(&node));
-            first.map_or(Verdict::Accept, |rule| Verdict::reject(rule.reason.clone()))
+            first.map_or(Verdict::Accept, |rule| rule.verdict())
         };
         nodes.iter().map(verdict).collect()
     }

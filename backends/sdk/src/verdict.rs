@@ -18,6 +18,9 @@ pub struct Refusal {
     pub reason: Reason,
     /// Whether evicting pods could help.
     pub preemption: Preemption,
+    /// The policy's rule that refuses, for people who look for the cause: `explain` and the gateway's decision log show
+    /// it, the pod's condition does not. At most 63 bytes are sent.
+    pub rule: Option<Reason>,
 }
 
 /// Could evicting pods from the node change the verdict?
@@ -35,7 +38,23 @@ impl Verdict {
     /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a
     /// free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
     pub fn reject(reason: impl Into<Reason>) -> Self {
-        Self::Reject(Refusal { reason: reason.into(), preemption: Preemption::WouldNotHelp })
+        Self::Reject(Refusal { reason: reason.into(), preemption: Preemption::WouldNotHelp, rule: None })
+    }
+
+    /// Names the rule of the policy that refuses, as its author or operator calls it. An accepted node stays accepted.
+    ///
+    /// ```
+    /// use extender_policy_sdk::Verdict;
+    ///
+    /// let verdict = Verdict::reject("node is in no rack").by_rule("racks only");
+    /// # assert!(matches!(verdict, Verdict::Reject(refusal) if refusal.rule == Some("racks only".into())));
+    /// ```
+    #[must_use]
+    pub fn by_rule(self, name: impl Into<Reason>) -> Self {
+        match self {
+            Self::Accept => Self::Accept,
+            Self::Reject(refusal) => Self::Reject(Refusal { rule: Some(name.into()), ..refusal }),
+        }
     }
 
     /// Declares that evicting pods from this node could change the verdict. An accepted node stays accepted.

@@ -205,6 +205,9 @@ pub struct NodeVerdict {
     /// Filter and preempt: the reason of the rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// Filter: the name of the policy's rule that rejected the node, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Prioritize: the backend's score, clamped to the declared range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<i32>,

@@ -233,16 +233,26 @@ pub struct VerdictCache {
 
 #[derive(Debug, Default)]
 struct ReasonTable {
-    known: Vec<(String, bool)>,
-    places: HashMap<(String, bool), u32>,
+    known: Vec<Reason>,
+    places: HashMap<Reason, u32>,
+}
+
+/// What the refusals of many nodes have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Reason {
+    text: String,
+    rule: String,
+    preemption_may_help: bool,
 }
 
 impl ReasonTable {
-    fn place(&mut self, reason: &str, preemption_may_help: bool) -> Option<u32> {
+    fn place(&mut self, refusal: &Refusal) -> Option<u32> {
+        let Refusal { reason, rule, preemption_may_help, positions: _ } = refusal;
         if reason.len() > LONGEST_REASON {
             return None;
         }
-        let key = (reason.to_owned(), preemption_may_help);
+        let key =
+            Reason { text: reason.clone(), rule: rule.clone(), preemption_may_help: *preemption_may_help };
         if let Some(place) = self.places.get(&key) {
             return Some(*place);
         }
@@ -278,8 +288,8 @@ impl VerdictCache {
         for (at, reason) in refused {
             let reason = reason as usize;
             let place: usize = *places[reason].get_or_insert_with(|| {
-                let (reason, preemption_may_help) = reasons.known[reason].clone();
-                refusals.push(Refusal { reason, preemption_may_help, positions: Vec::new() });
+                let Reason { text, rule, preemption_may_help } = reasons.known[reason].clone();
+                refusals.push(Refusal { reason: text, rule, preemption_may_help, positions: Vec::new() });
                 refusals.len() - 1
             });
             refusals[place].positions.push(at);
@@ -292,7 +302,7 @@ impl VerdictCache {
         let mut verdicts = vec![Some(0); count];
         let mut reasons = self.reasons.lock();
         for refusal in refusals {
-            let place = reasons.place(&refusal.reason, refusal.preemption_may_help).map(|place| place + 1);
+            let place = reasons.place(refusal).map(|place| place + 1);
             for at in &refusal.positions {
                 verdicts[*at as usize] = place;
             }

@@ -12,6 +12,9 @@ use crate::contract::{
 /// The longest part of a reason that is kept, in bytes: many times what is displayed. The rest is cut off.
 pub(super) const LONGEST_REASON: usize = 4 << 10;
 
+/// The longest name of a rule that is kept, in bytes.
+const LONGEST_RULE: usize = 63;
+
 /// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
 pub(crate) fn largest_answer(count: u32) -> usize {
     (64 << 10) + count as usize * 1024
@@ -84,9 +87,15 @@ pub fn filter(
     }
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
-    let refusals = rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions }| {
-        Refusal { reason: reason_cut(reason), preemption_may_help, positions }
-    });
+    let refusals =
+        rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions, rule }| {
+            Refusal {
+                reason: cut(reason, LONGEST_REASON),
+                rule: cut(rule, LONGEST_RULE),
+                preemption_may_help,
+                positions,
+            }
+        });
     let value = FilterAnswer { refusals: refusals.collect(), scores };
     Ok(Reply::Answered(Answered { value, revision }))
 }
@@ -168,13 +177,13 @@ pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply
     Ok(Reply::Answered(revision))
 }
 
-/// The beginning of a reason; releases the memory of the rest.
-pub(super) fn reason_cut(mut reason: String) -> String {
-    if reason.len() > LONGEST_REASON {
-        reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
-        reason.shrink_to_fit();
+/// The beginning of a text; releases the memory of the rest.
+pub(super) fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
     }
-    reason
+    text
 }
 
 #[cfg(test)]
@@ -192,7 +201,7 @@ mod tests {
     }
 
     fn rejection(positions: &[u32]) -> Rejection {
-        Rejection { reason: "no".into(), preemption_may_help: false, positions: positions.into() }
+        Rejection { reason: "no".into(), positions: positions.into(), ..Rejection::default() }
     }
 
     #[test]

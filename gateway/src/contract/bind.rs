@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
 use super::{
-    answer::reason_cut,
+    answer::{LONGEST_REASON, cut},
     pod::{PodView, pod_message},
     protobuf::{decoded, malformed},
 };
@@ -55,7 +55,7 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
         Ok(BindOutcome::Declined) => {
-            Ok(Bound::Declined(reason::one_line(&reason_cut(message), reason::LONGEST)))
+            Ok(Bound::Declined(reason::one_line(&cut(message, LONGEST_REASON), reason::LONGEST)))
         }
         Ok(BindOutcome::Unspecified) => Err(malformed("response has no outcome")),
         Err(_) => Err(malformed(format!("unknown outcome {outcome}"))),

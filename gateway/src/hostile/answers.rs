@@ -45,6 +45,7 @@ fn filters() -> Vec<Vec<u8>> {
         reason: "50%\n".into(),
         preemption_may_help: true,
         positions: positions.into(),
+        rule: "r\u{1b}".into(),
     };
     let answer =
         |rejections| FilterResponse { result: Some(result()), rejections, scores: None }.encode_to_vec();

@@ -34,6 +34,7 @@ pub(crate) fn part(name: &str, said: Outcome) -> BackendOutcome {
 /// It rejects these of all nodes for these reasons.
 pub(crate) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
+        rule: String::new(),
         reason: (*reason).to_owned(),
         preemption_may_help: false,
         positions: positions.to_vec(),

@@ -457,7 +457,7 @@ type FilterResponse struct {
 	// REQUIRED.
 	Result *Result `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// OPTIONAL. The rejected nodes; all other nodes are accepted. A node in two entries is malformed. One
-	// entry per reason, not one per node.
+	// entry per reason and rule, not one per node.
 	Rejections []*Rejection `protobuf:"bytes,2,rep,name=rejections,proto3" json:"rejections,omitempty"`
 	// OPTIONAL. Only if want_scores was set. Absent: the gateway calls Score.
 	Scores        *Scores `protobuf:"bytes,3,opt,name=scores,proto3" json:"scores,omitempty"`
@@ -528,7 +528,11 @@ type Rejection struct {
 	// allows it. False: no eviction on these nodes would help.
 	PreemptionMayHelp bool `protobuf:"varint,2,opt,name=preemption_may_help,json=preemptionMayHelp,proto3" json:"preemption_may_help,omitempty"`
 	// REQUIRED. Positions of the nodes in the request, from 0 to Nodes.count - 1, each once.
-	Positions     []uint32 `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
+	Positions []uint32 `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
+	// OPTIONAL. The name of the policy's rule that rejects, for people who look for the cause: `explain` and the
+	// decision log show it, kube-scheduler does not get it. At most 63 bytes; the gateway truncates longer ones.
+	// Absent: the policy has no named rules.
+	Rule          string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +586,13 @@ func (x *Rejection) GetPositions() []uint32 {
 		return x.Positions
 	}
 	return nil
+}
+
+func (x *Rejection) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
 }
 
 type ScoreRequest struct {
@@ -1223,11 +1234,12 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\n" +
 	"rejections\x18\x02 \x03(\v2#.extender.policy.v1alpha1.RejectionR\n" +
 	"rejections\x128\n" +
-	"\x06scores\x18\x03 \x01(\v2 .extender.policy.v1alpha1.ScoresR\x06scores\"q\n" +
+	"\x06scores\x18\x03 \x01(\v2 .extender.policy.v1alpha1.ScoresR\x06scores\"\x85\x01\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x13preemption_may_help\x18\x02 \x01(\bR\x11preemptionMayHelp\x12\x1c\n" +
-	"\tpositions\x18\x03 \x03(\rR\tpositions\"\xaa\x01\n" +
+	"\tpositions\x18\x03 \x03(\rR\tpositions\x12\x12\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\"\xaa\x01\n" +
 	"\fScoreRequest\x122\n" +
 	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12/\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\x125\n" +

@@ -17,31 +17,29 @@ use super::{
 /// The gateway cuts reasons after this many bytes.
 const MAX_REASON: usize = 200;
 
+/// The longest name of a rule in the contract.
+const MAX_NAME: usize = 63;
+
 /// The ways to state a condition; a requirement has exactly one of them.
 const CONDITIONS: [&str; 6] = ["equals", "in", "notIn", "exists", "greaterThan", "lessThan"];
 
-const FILE: Fields =
-    Fields { right: "a mapping with rules", known: &["rules", "normalize"], unsupported: &[] };
-const RULE: Fields = Fields {
-    right: "a mapping such as {prefer: [{key: disk, equals: ssd}], score: 10}",
-    known: &["name", "pods", "require", "reason", "prefer", "score", "protect"],
-    unsupported: &[],
-};
-const PODS: Fields = Fields {
-    right: "a mapping such as {namespaces: [shop]}, {} for all pods",
-    known: &["namespaces", "labels"],
-    unsupported: &[],
-};
-const REQUIREMENT: Fields = Fields {
-    right: "a mapping such as {key: disk, equals: ssd}",
-    known: &["key", "equals", "in", "notIn", "exists", "greaterThan", "lessThan"],
-    unsupported: &[],
-};
+const FILE: Fields = Fields::new("a mapping with rules", &["rules", "normalize"]);
+const RULE: Fields = Fields::new(
+    "a mapping such as {prefer: [{key: disk, equals: ssd}], score: 10}",
+    &["name", "pods", "require", "reason", "prefer", "score", "protect"],
+);
+const PODS: Fields =
+    Fields::new("a mapping such as {namespaces: [shop]}, {} for all pods", &["namespaces", "labels"]);
+const REQUIREMENT: Fields = Fields::new(
+    "a mapping such as {key: disk, equals: ssd}",
+    &["key", "equals", "in", "notIn", "exists", "greaterThan", "lessThan"],
+);
 
 const RULES: &str = "a list of rules";
 const REQUIREMENTS: &str = "a list with at least one requirement such as [{key: disk, equals: ssd}]";
 const VALUES: &str = "a list with at least one value such as [ssd]";
 const REASON: &str = "the reason of rejections, at most 200 bytes on one line, without %";
+const NAME: &str = "the name of the rule, 1 to 63 bytes on one line";
 const SCORE: &str = "the score of a node that meets all requirements, a whole number other than 0";
 
 /// Reads a rule file.
@@ -104,7 +102,7 @@ enum Rule {
 fn rule(item: Cursor<'_>) -> Option<Rule> {
     let fields = item.section(&RULE)?;
     // All parts are read before the rule is dropped, so that one pass finds all mistakes.
-    let name = fields.or("name", (), |name| name.text("a name for people").map(drop));
+    let name = fields.or("name", None, |name| name.parsed(NAME, rule_name).map(Some));
     let pods = fields.or("pods", PodSelector::default(), pods);
     let kinds: Vec<_> =
         ["require", "prefer", "protect"].into_iter().filter(|kind| fields.has(kind)).collect();
@@ -122,14 +120,17 @@ fn rule(item: Cursor<'_>) -> Option<Rule> {
             None
         }
     };
-    rule.filter(|_| name.is_some())
+    match (rule?, name?) {
+        (Rule::Refusal(refusal), name) => Some(Rule::Refusal(Refusal { name, ..refusal })),
+        (other, _) => Some(other),
+    }
 }
 
 fn refusal(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
     unwanted(fields, "score", "belongs to prefer");
     let require = fields.required("require", REQUIREMENTS).and_then(|list| requirements(&list));
     let reason = fields.required("reason", REASON).and_then(|field| field.parsed(REASON, reason));
-    Some(Rule::Refusal(Refusal { pods: pods?, require: require?, reason: reason? }))
+    Some(Rule::Refusal(Refusal { pods: pods?, require: require?, reason: reason?, name: None }))
 }
 
 fn preference(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
@@ -161,6 +162,15 @@ fn reason(text: &str) -> Result<Arc<str>, String> {
         text if text.contains(['%', '\n', '\r']) => {
             Err("contains % or a line break, which corrupts events".to_owned())
         }
+        text => Ok(text.into()),
+    }
+}
+
+fn rule_name(text: &str) -> Result<Arc<str>, String> {
+    match text.trim() {
+        "" => Err("is empty".to_owned()),
+        text if text.len() > MAX_NAME => Err(format!("has {} bytes", text.len())),
+        text if text.contains(['\n', '\r']) => Err("contains a line break".to_owned()),
         text => Ok(text.into()),
     }
 }

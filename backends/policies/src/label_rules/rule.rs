@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use extender_policy_sdk::{Node, Pod, Victim};
+use extender_policy_sdk::{Node, Pod, Verdict, Victim};
 
 /// Refuses nodes that do not meet a requirement.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,12 +13,23 @@ pub struct Refusal {
     pub require: Vec<Requirement>,
     /// Why the others are refused.
     pub reason: Arc<str>,
+    /// The rule's name, if it has one.
+    pub name: Option<Arc<str>>,
 }
 
 impl Refusal {
     /// Whether the node fails any of the requirements.
     pub fn refuses(&self, node: &Node<'_>) -> bool {
         !self.require.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+
+    /// What it says of a node that it refuses.
+    pub fn verdict(&self) -> Verdict {
+        let rejected = Verdict::reject(Arc::clone(&self.reason));
+        match &self.name {
+            Some(name) => rejected.by_rule(Arc::clone(name)),
+            None => rejected,
+        }
     }
 }
 

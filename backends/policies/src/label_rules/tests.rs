@@ -37,6 +37,13 @@ fn drained_racks_are_refused_for_every_pod() {
 }
 
 #[test]
+fn a_rejection_names_its_rule() {
+    let rules = file::read(include_str!("../../examples/racks-drained.yaml")).unwrap();
+    let expected = Verdict::reject("rack is being drained").by_rule("racks under maintenance");
+    assert_eq!(rules.refusals[0].verdict(), expected);
+}
+
+#[test]
 fn a_tenant_over_quota_is_refused_for_the_pods_that_the_rules_name() {
     let text = include_str!("../../examples/tenants-over-quota.yaml");
     let quota = ["node-1: tenant is over its quota", "node-4: tenant is over its quota"];
@@ -178,6 +185,7 @@ fn rules() -> impl Strategy<Value = Rules> {
         pods,
         require,
         reason: reason.into(),
+        name: None,
     });
     let preference = (selector(), requirements(), 1..5).prop_map(|(pods, prefer, score)| Preference {
         pods,

@@ -89,7 +89,7 @@ impl Needs {
         // Even an empty node would be too small.
         let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
         let preemption = if hopeless { Preemption::WouldNotHelp } else { Preemption::MayHelp };
-        Verdict::Reject(Refusal { reason, preemption })
+        Verdict::Reject(Refusal { reason, preemption, rule: None })
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn refused(reason: &'static str, preemption: Preemption) -> Verdict {
-        Verdict::Reject(Refusal { reason: reason.into(), preemption })
+        Verdict::Reject(Refusal { reason: reason.into(), preemption, rule: None })
     }
 
     #[test]

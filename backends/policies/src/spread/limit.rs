@@ -76,7 +76,7 @@ impl<'a> Question<'a> {
     pub(super) fn refusal(&mut self, node: &Node<'a>) -> Option<Refusal> {
         let Some(value) = self.limit.topology.domain_of(node) else {
             let reason = Arc::clone(&self.limit.missing).into();
-            return Some(Refusal { reason, preemption: Preemption::WouldNotHelp });
+            return Some(Refusal { reason, preemption: Preemption::WouldNotHelp, rule: None });
         };
         let reason = match self.known.entry(value) {
             Entry::Occupied(known) => known.into_mut(),
@@ -89,7 +89,7 @@ impl<'a> Question<'a> {
                 )
             }
         };
-        reason.clone().map(|reason| Refusal { reason, preemption: Preemption::MayHelp })
+        reason.clone().map(|reason| Refusal { reason, preemption: Preemption::MayHelp, rule: None })
     }
 }
 

@@ -1,22 +1,27 @@
-//! Groups verdicts: the contract wants one entry for each reason, not one for each node.
+//! Groups verdicts: the contract wants one entry for each reason and rule, not one for each node.
 
 use std::collections::HashMap;
 
 use extender_policy_api::v1alpha1 as api;
 use foldhash::fast::RandomState;
 
-use crate::{Preemption, Verdict, verdict::Refusal};
+use crate::{Preemption, Reason, Verdict, verdict::Refusal};
 
 /// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
-const MAX_REASON_BYTES: usize = 1_000;
+const MAX_REASON_BYTES: usize = 900;
 
-/// The refused nodes, by reason and kind, in the order of their first occurrence.
+/// The longest name of a rule in the contract.
+const MAX_RULE_BYTES: usize = 63;
+
+/// The refused nodes, by reason, kind and rule, in the order of their first occurrence.
 pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
     let mut groups = Vec::new();
     let mut known: HashMap<_, usize, RandomState> = HashMap::default();
     for (position, verdict) in (0..).zip(verdicts) {
         let Verdict::Reject(refusal) = verdict else { continue };
-        let group = *known.entry((refusal.reason.as_str(), refusal.preemption)).or_insert_with(|| {
+        let Refusal { reason, preemption, rule } = refusal;
+        let key = (reason.as_str(), preemption, rule.as_ref().map(Reason::as_str));
+        let group = *known.entry(key).or_insert_with(|| {
             groups.push(group(refusal));
             groups.len() - 1
         });
@@ -27,17 +32,24 @@ pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
 }
 
 fn group(refusal: &Refusal) -> api::Rejection {
-    let reason = refusal.reason.as_str();
+    let Refusal { reason, preemption, rule } = refusal;
     api::Rejection {
-        reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned(),
-        preemption_may_help: refusal.preemption == Preemption::MayHelp,
+        reason: cut(reason, MAX_REASON_BYTES),
+        preemption_may_help: *preemption == Preemption::MayHelp,
         positions: Vec::new(),
+        rule: rule.as_ref().map(|rule| cut(rule, MAX_RULE_BYTES)).unwrap_or_default(),
     }
+}
+
+fn cut(text: &Reason, most: usize) -> String {
+    let text = text.as_str();
+    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use prost::Message as _;
 
     use super::*;
 
@@ -46,6 +58,9 @@ mod tests {
             Just(Verdict::Accept),
             (0..4).prop_map(|reason| Verdict::reject(format!("reason {reason}"))),
             (0..4).prop_map(|reason| Verdict::reject(format!("reason {reason}")).preemption_may_help()),
+            (0..4, 0..2).prop_map(|(reason, rule)| {
+                Verdict::reject(format!("reason {reason}")).by_rule(format!("rule {rule}"))
+            }),
         ]
     }
 
@@ -55,6 +70,8 @@ mod tests {
         for rejection in rejections {
             let verdict = Verdict::reject(rejection.reason.clone());
             let verdict = if rejection.preemption_may_help { verdict.preemption_may_help() } else { verdict };
+            let rule = rejection.rule.clone();
+            let verdict = if rule.is_empty() { verdict } else { verdict.by_rule(rule) };
             for &position in &rejection.positions {
                 let place = &mut verdicts[usize::try_from(position).unwrap()];
                 assert_eq!(*place, Verdict::Accept, "position {position} twice");
@@ -66,8 +83,11 @@ mod tests {
 
     #[test]
     fn a_long_reason_is_cut() {
-        let rejections = rejections(&[Verdict::reject("ä".repeat(70_000))]);
-        assert_eq!(rejections[0].reason, "ä".repeat(500));
+        let long = "ä".repeat(70_000);
+        let rejections = rejections(&[Verdict::reject(long.clone()).by_rule(long)]);
+        assert_eq!((&*rejections[0].reason, &*rejections[0].rule), (&*"ä".repeat(450), &*"ä".repeat(31)));
+        // The gateway's limit for each node.
+        assert!(rejections[0].encoded_len() < 1 << 10);
     }
 
     proptest! {
@@ -75,7 +95,7 @@ mod tests {
         fn nothing_is_lost_and_no_reason_comes_twice(verdicts in prop::collection::vec(verdict(), 0..60)) {
             let rejections = rejections(&verdicts);
             prop_assert_eq!(read_back(&rejections, verdicts.len()), verdicts);
-            let mut reasons: Vec<_> = rejections.iter().map(|r| (&r.reason, r.preemption_may_help)).collect();
+            let mut reasons: Vec<_> = rejections.iter().map(|r| (&r.reason, r.preemption_may_help, &r.rule)).collect();
             reasons.sort();
             reasons.dedup();
             prop_assert_eq!(reasons.len(), rejections.len());

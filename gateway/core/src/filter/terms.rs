@@ -57,11 +57,13 @@ pub struct Ask {
     pub nodes: Asked,
 }
 
-/// Nodes that a backend rejects for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Nodes that a backend rejects for one reason, by one rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// The backend's reason.
     pub reason: String,
+    /// The name of the backend's rule; empty if it names none.
+    pub rule: String,
     /// Evicting pods could change the verdict.
     pub preemption_may_help: bool,
     /// Positions in the request to the backend (not in kube-scheduler's call), each at most once and within range.

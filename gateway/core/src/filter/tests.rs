@@ -9,7 +9,7 @@ fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
-    vec![Refusal { reason: reason.into(), preemption_may_help: false, positions: positions.into() }]
+    vec![Refusal { reason: reason.into(), positions: positions.into(), ..Refusal::default() }]
 }
 
 fn down() -> BackendFailure {
@@ -283,7 +283,7 @@ fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
         deleted: vec![0],
         ..seat(FailurePolicy::Fail, Turn::Parallel)
     };
-    let refusal = || Refusal { reason: "full".into(), preemption_may_help: false, positions: vec![0] };
+    let refusal = || Refusal { reason: "full".into(), positions: vec![0], ..Refusal::default() };
     let (mut fold, asks) = FilterFold::begin(2, vec![seat(&[])]);
     assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![1]) }]);
     fold.answer(0, Ok(vec![refusal()]), Again::InTime);
@@ -302,7 +302,7 @@ fn a_node_that_is_too_large_is_rejected_and_the_others_are_decided() {
     let seat = Seat { oversize: vec![1], ..seat(FailurePolicy::Fail, Turn::Parallel) };
     let (mut fold, asks) = FilterFold::begin(3, vec![seat]);
     assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![0, 2]) }]);
-    let refusal = Refusal { reason: "full".into(), preemption_may_help: false, positions: vec![0, 1] };
+    let refusal = Refusal { reason: "full".into(), positions: vec![0, 1], ..Refusal::default() };
     fold.answer(0, Ok(vec![refusal]), Again::InTime);
     let Some(Verdict::Decided(rejected)) = fold.verdict() else { panic!("{fold:?}") };
     let by: Vec<_> =

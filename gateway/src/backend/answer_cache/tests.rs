@@ -27,7 +27,12 @@ fn recalled<A: Copy + Default>(answers: &VerbCache<A>, pod: &[u8], rows: &[RowKe
 }
 
 fn refusal(reason: &str, positions: &[u32]) -> Refusal {
-    Refusal { reason: reason.into(), preemption_may_help: reason.len() > 1, positions: positions.into() }
+    Refusal {
+        reason: reason.into(),
+        rule: reason.to_uppercase(),
+        preemption_may_help: reason.len() > 1,
+        positions: positions.into(),
+    }
 }
 
 #[test]

@@ -20,6 +20,16 @@ fn text(case: &Evidence, top: usize) -> String {
 }
 
 #[test]
+fn a_rule_that_rejects_is_behind_its_reason() {
+    let mut call = filter(1, &[("a", Some("full")), ("b", Some("full")), ("c", None)]);
+    let verdict = call.nodes[0].backends.get_mut("zones").unwrap();
+    verdict.rule = Some("tenant quota".to_owned());
+    let shown = text(&case(pod(None), vec![call]), 10);
+    assert!(shown.contains("a         zones  full (rule tenant quota)\n"), "{shown}");
+    assert!(shown.contains("b         zones  full\n"), "{shown}");
+}
+
+#[test]
 fn a_pod_that_was_placed() {
     let calls = vec![
         filter(10, &[("a", None), ("b", None), ("c", Some("zone is drained"))]),

@@ -83,7 +83,7 @@ pub(super) enum OutcomeEntry {
     },
     Filtered {
         asked: Option<Runs>,
-        refusals: Box<[(u32, Runs)]>,
+        refusals: Box<[RefusalEntry]>,
     },
     Scored {
         weight: u32,
@@ -98,6 +98,15 @@ pub(super) enum OutcomeEntry {
         victims: Numbers,
     },
     Bound(u32),
+}
+
+/// Nodes that a backend rejected for one reason, by one rule.
+#[derive(Debug)]
+pub(super) struct RefusalEntry {
+    pub(super) reason: u32,
+    /// `None` if the backend named no rule.
+    pub(super) rule: Option<u32>,
+    pub(super) nodes: Runs,
 }
 
 impl LogEntry {
@@ -221,7 +230,7 @@ impl PartEntry {
     pub(super) fn filtered(&self, offered: u32) -> Option<(u64, u64)> {
         let OutcomeEntry::Filtered { asked, refusals } = &self.outcome else { return None };
         let nodes = asked.as_ref().map_or(u64::from(offered), Runs::count);
-        Some((nodes, refusals.iter().map(|(_, nodes)| nodes.count()).sum()))
+        Some((nodes, refusals.iter().map(|refusal| refusal.nodes.count()).sum()))
     }
 
     /// The numbers of its texts.
@@ -259,8 +268,10 @@ impl OutcomeEntry {
                     Asked::All => None,
                     Asked::Some(nodes) => Some(Runs::of(nodes.iter().copied())),
                 };
-                let refusals = filtered.refusals.iter().map(|refusal| {
-                    (texts.number(truncated(&refusal.reason)), Runs::of(filtered.in_call(refusal)))
+                let refusals = filtered.refusals.iter().map(|refusal| RefusalEntry {
+                    reason: texts.number(truncated(&refusal.reason)),
+                    rule: (!refusal.rule.is_empty()).then(|| texts.number(&refusal.rule)),
+                    nodes: Runs::of(filtered.in_call(refusal)),
                 });
                 Self::Filtered { asked, refusals: refusals.collect() }
             }
@@ -288,7 +299,9 @@ impl OutcomeEntry {
         match self {
             Self::Pending | Self::Scored { .. } | Self::Candidates { .. } => Vec::new(),
             Self::Failed { message: text, .. } | Self::Bound(text) => vec![*text],
-            Self::Filtered { refusals, .. } => refusals.iter().map(|(reason, _)| *reason).collect(),
+            Self::Filtered { refusals, .. } => {
+                refusals.iter().flat_map(|refusal| [refusal.reason].into_iter().chain(refusal.rule)).collect()
+            }
         }
     }
 
@@ -308,7 +321,7 @@ impl OutcomeEntry {
         match self {
             Self::Pending | Self::Failed { .. } | Self::Bound(_) => 0,
             Self::Filtered { asked, refusals } => {
-                let runs: usize = refusals.iter().map(|(_, runs)| runs.bytes()).sum();
+                let runs: usize = refusals.iter().map(|refusal| refusal.nodes.bytes()).sum();
                 asked.as_ref().map_or(0, Runs::bytes) + size_of_val(&**refusals) + runs
             }
             Self::Scored { nodes, scores, .. } => nodes.as_ref().map_or(0, Runs::bytes) + scores.bytes(),

@@ -10,7 +10,7 @@ use extender_gateway_core::{
 
 use super::{
     dictionary::Texts,
-    entry::{LogEntry, OutcomeEntry, PartEntry},
+    entry::{LogEntry, OutcomeEntry, PartEntry, RefusalEntry},
     packed::Runs,
 };
 use crate::{
@@ -111,7 +111,7 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
             });
         }
         OutcomeEntry::Filtered { refusals, .. } => {
-            let rejected = refusals.iter().map(|(_, nodes)| nodes.count()).sum::<u64>();
+            let rejected = refusals.iter().map(|refusal| refusal.nodes.count()).sum::<u64>();
             shown.rejected = u32::try_from(rejected).unwrap_or(u32::MAX);
         }
         OutcomeEntry::Scored { weight, normalization, clamped, .. } => {
@@ -169,8 +169,9 @@ impl Nodes {
                 for node in self.positions(asked.as_ref().map(Runs::iter)) {
                     self.put(node, name, &accepted);
                 }
-                for (reason, nodes) in refusals {
-                    let rejected = rejected(texts.at(*reason));
+                for RefusalEntry { reason, rule, nodes } in refusals {
+                    let rule = rule.map(|rule| reason::clean(texts.at(rule)));
+                    let rejected = NodeVerdict { rule, ..rejected(texts.at(*reason)) };
                     nodes.iter().for_each(|node| self.put(node, name, &rejected));
                 }
             }

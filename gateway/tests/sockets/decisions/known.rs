@@ -1,5 +1,6 @@
 //! Calls whose answers were cached.
 
+use extender_gateway::api::NodeVerdict;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 
@@ -15,12 +16,19 @@ async fn start(info: GetInfoResponse) -> (Function, Seen) {
     let function = Function::start(info).await;
     let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
     let seen = Seen::start(&format!("nodes: {{source: Watch}}\nbackends:\n{backend}")).await;
-    for (name, labels) in
-        [("a", json!({"refused": "draining"})), ("b", json!({"score": "3"})), ("c", json!({"score": "5"}))]
-    {
+    for (name, labels) in [
+        ("a", json!({"refused": "draining", "rule": "rack drain"})),
+        ("b", json!({"score": "3"})),
+        ("c", json!({"score": "5"})),
+    ] {
         seen.gateway.table.apply(labelled(name, &labels).as_bytes()).unwrap();
     }
     (function, seen)
+}
+
+/// The rejection of node a.
+fn by_rule(name: &str) -> NodeVerdict {
+    NodeVerdict { rule: Some(name.to_owned()), ..rejected("draining") }
 }
 
 #[tokio::test]
@@ -33,7 +41,7 @@ async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
     let of_backend = part(&call, "only");
     assert_eq!((of_backend.asked, of_backend.known, of_backend.rejected), (0, 3, 1));
     assert!(of_backend.seconds == 0.0, "the call did not wait: {of_backend:?}");
-    assert_eq!(verdict(&call, "a", "only"), Some(&rejected("draining")));
+    assert_eq!(verdict(&call, "a", "only"), Some(&by_rule("rack drain")));
     assert_eq!(verdict(&call, "b", "only"), Some(&accepted()));
 
     // One node more than is cached.
@@ -42,7 +50,7 @@ async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
     let call = seen.call(3).await;
     assert_eq!((part(&call, "only").asked, part(&call, "only").known), (1, 3));
     assert!(part(&call, "only").seconds > 0.0);
-    assert_eq!(verdict(&call, "a", "only"), Some(&rejected("draining")));
+    assert_eq!(verdict(&call, "a", "only"), Some(&by_rule("rack drain")), "of a partly known answer, too");
     assert_eq!(verdict(&call, "d", "only"), Some(&accepted()));
     assert_eq!(function.filtered(), [vec!["a", "b", "c"], vec!["d"]]);
 }

@@ -50,7 +50,7 @@ fn does(backend: usize, verb: &str, message: &Bytes) -> Act {
     }
     let refused = |(at, name): (u32, &String)| {
         let reason = REASONS[word(name, 1 + backend).parse::<usize>().ok()?];
-        Some(Rejection { reason: reason.to_owned(), preemption_may_help: false, positions: vec![at] })
+        Some(Rejection { reason: reason.to_owned(), positions: vec![at], ..Rejection::default() })
     };
     let rejections = (0..).zip(&names).filter_map(refused).collect();
     let response = FilterResponse { result: Some(result(names.len())), rejections, scores: None };

@@ -214,7 +214,8 @@ pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> Filte
     let names = names(message);
     let at = |name: &String| refused.contains(&name.as_str());
     let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
-    let rejection = Rejection { reason: reason.into(), preemption_may_help: true, positions };
+    let rejection =
+        Rejection { reason: reason.into(), preemption_may_help: true, positions, rule: String::new() };
     let rejections = Some(rejection).filter(|rejection| !rejection.positions.is_empty());
     FilterResponse {
         result: Some(result(names.len())),

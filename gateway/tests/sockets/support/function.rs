@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 use super::backend::{Act, Scripted, info, rows};
 
-/// A running backend. It refuses the nodes that have a label `refused`, with the label as the reason, and scores a
+/// A running backend. It refuses the nodes that have a label `refused`, with the label as the reason and the label `rule`
+/// as its rule, and scores a
 /// node by its label `score`.
 pub(crate) struct Function {
     pub(crate) backend: Scripted,
@@ -122,9 +123,11 @@ impl State {
     fn filter(&self, message: &Bytes) -> FilterResponse {
         let rows = rows(message);
         let refused = |row: &NodeRow| if self.strict { Some("strict".into()) } else { label(row, "refused") };
-        let refused = (0..).zip(&rows).filter_map(|(at, row)| Some((at, refused(row)?)));
-        let rejections =
-            refused.map(|(at, reason)| Rejection { reason, preemption_may_help: false, positions: vec![at] });
+        let rejection = |(at, row)| {
+            let rule = label(row, "rule").unwrap_or_default();
+            Some(Rejection { reason: refused(row)?, preemption_may_help: false, positions: vec![at], rule })
+        };
+        let rejections = (0..).zip(&rows).filter_map(rejection);
         let wanted = FilterRequest::decode(message.clone()).unwrap().want_scores;
         let mut values = self.values(&rows);
         let scores = match self.brings {

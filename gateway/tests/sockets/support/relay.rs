@@ -355,7 +355,7 @@ async fn revise(
     revised.revision.clone_into(&mut result.revision);
     let positions = (0..result.evaluated).collect();
     let reason = revised.refuses.to_owned();
-    answer.rejections = vec![Rejection { reason, preemption_may_help: false, positions }];
+    answer.rejections = vec![Rejection { reason, positions, ..Rejection::default() }];
     sender.send_data(framed(&answer.encode_to_vec()), false)?;
     sender.send_trailers(body.trailers().await?.unwrap_or_default())
 }

@@ -303,6 +303,7 @@ impl Script {
                     reason: verdict.reason.clone(),
                     preemption_may_help: verdict.preemption_may_help,
                     positions: vec![at],
+                    ..Rejection::default()
                 }),
             }
         }

@@ -55,7 +55,10 @@ fn mistakes_of_a_rule() {
     assert_mistakes("rules: [{{}}]", &cases);
     let right = "prefer: [{key: a, equals: b}], score: 1";
     let cases = [
-        ("name: 7", "rules[0].name: 7 without quotes is a number; expected a name for people"),
+        ("name: 7", &*format!("rules[0].name: 7 without quotes is a number; expected {NAME}")),
+        ("name: ''", &format!("rules[0].name: is empty; expected {NAME}")),
+        (&format!("name: {}", "n".repeat(64)), &format!("rules[0].name: has 64 bytes; expected {NAME}")),
+        ("name: \"a\\nb\"", &format!("rules[0].name: contains a line break; expected {NAME}")),
         (
             "pods: {namespaces: []}",
             "rules[0].pods.namespaces: is an empty list; expected a list with at least one namespace such as [shop]",

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use extender_policy_api::v1alpha1::{MapReads, NodePart, NodeReads, NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry};
+use extender_policy_api::v1alpha1::{
+    MapReads, NodePart, NodeReads, NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry,
+};
 use proptest::prelude::*;
 use prost::Message;
 

@@ -139,13 +139,19 @@ fn answer_for_node(call: &Decision, backend: &BackendPart, part: &NodePart) -> S
         };
     };
     let parts = [
-        verdict.rejected.as_ref().map(|why| format!("rejected: {why}")),
+        rejection(verdict),
         verdict.accepted.then(|| "accepted".to_owned()),
         score(verdict, backend),
         verdict.victims.map(|victims| format!("{} to evict", counted(victims, "pod"))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
+}
+
+fn rejection(verdict: &NodeVerdict) -> Option<String> {
+    let why = verdict.rejected.as_ref()?;
+    let rule = verdict.rule.as_ref().map(|rule| format!(" (rule {rule})")).unwrap_or_default();
+    Some(format!("rejected: {why}{rule}"))
 }
 
 fn score(verdict: &NodeVerdict, backend: &BackendPart) -> Option<String> {

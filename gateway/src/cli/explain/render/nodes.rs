@@ -1,6 +1,6 @@
 //! Tables of nodes: total scores with the part of each backend, and rejected nodes with backend and reason.
 
-use std::{cmp::Reverse, fmt};
+use std::{borrow::Cow, cmp::Reverse, fmt};
 
 use extender_gateway_core::Verb;
 
@@ -127,7 +127,7 @@ pub(super) fn write_rejected(
         } else if !rejected.is_empty() {
             let mut table = Table::new([title, "BY", "WHY"], 0..0);
             for node in rejected {
-                table.row([node.name.as_str(), by(node), why(node)]);
+                table.row([node.name.as_str(), by(node), &why(node)]);
             }
             write!(out, "\n{table}")?;
         }
@@ -135,7 +135,7 @@ pub(super) fn write_rejected(
     Ok(())
 }
 
-/// The nodes that one backend rejected for one reason, the largest group first.
+/// The nodes that one backend rejected for one reason, by one rule, the largest group first.
 fn rejection_groups<'n>(nodes: &[&'n NodePart]) -> Vec<Vec<&'n NodePart>> {
     let mut groups: Vec<Vec<&NodePart>> = Vec::new();
     for &node in nodes {
@@ -158,7 +158,7 @@ fn write_groups(
     let mut table = Table::new([title, "BY", "WHY", "NODES"], 0..1);
     for group in groups.iter().take(max_rows) {
         let count = number(group.len() as u64);
-        table.row([count.as_str(), by(group[0]), why(group[0]), &first_names(group)]);
+        table.row([count.as_str(), by(group[0]), &why(group[0]), &first_names(group)]);
     }
     write!(out, "\n{table}")?;
     write_hidden(out, groups.len().saturating_sub(max_rows), "reason")
@@ -176,6 +176,12 @@ fn by(node: &NodePart) -> &str {
     node.rejected_by.as_deref().unwrap_or(NOTHING)
 }
 
-fn why(node: &NodePart) -> &str {
-    node.reason.as_deref().unwrap_or(NOTHING)
+/// The reason, and the rule of the policy if it named one.
+fn why(node: &NodePart) -> Cow<'_, str> {
+    let reason = node.reason.as_deref().unwrap_or(NOTHING);
+    let verdict = node.rejected_by.as_ref().and_then(|by| node.backends.get(by));
+    match verdict.and_then(|verdict| verdict.rule.as_ref()) {
+        Some(rule) => format!("{reason} (rule {rule})").into(),
+        None => reason.into(),
+    }
 }

@@ -12,10 +12,12 @@ fn any_text() -> impl Strategy<Value = String> {
 
 fn verdict() -> impl Strategy<Value = NodeVerdict> {
     let numbers = (any::<Option<i32>>(), any::<Option<f64>>(), any::<Option<f64>>(), any::<Option<u32>>());
-    (any::<bool>(), prop::option::of(any_text()), numbers).prop_map(
-        |(accepted, rejected, (raw, normalized, weighted, victims))| NodeVerdict {
+    let rejection = (prop::option::of(any_text()), prop::option::of(any_text()));
+    (any::<bool>(), rejection, numbers).prop_map(
+        |(accepted, (rejected, rule), (raw, normalized, weighted, victims))| NodeVerdict {
             accepted,
             rejected,
+            rule,
             raw,
             normalized,
             weighted,

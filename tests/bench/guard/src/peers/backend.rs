@@ -90,7 +90,7 @@ fn info() -> GetInfoResponse {
 fn filtered(number: usize, nodes: usize, message: &[u8]) -> FilterResponse {
     let request = FilterRequest::decode(message).expect("it is a question of the contract");
     let refused = if number == 0 { in_the_rack(&request) } else { vec![] };
-    let rejection = Rejection { reason: "drained".into(), preemption_may_help: false, positions: refused };
+    let rejection = Rejection { reason: "drained".into(), positions: refused, ..Rejection::default() };
     let rejections = if rejection.positions.is_empty() { vec![] } else { vec![rejection] };
     let scores = request.want_scores.then(|| scores(nodes));
     FilterResponse { result: Some(evaluated(nodes)), rejections, scores }
