@@ -1,0 +1,242 @@
+{{/*
+Values that the schema allows and that contradict each other. Each fails with one sentence that names the value and the
+remedy. The schema reports wrong types and unknown names before this.
+*/}}
+{{- define "extender-gateway.check" -}}
+{{- include "extender-gateway.checkGateway" . -}}
+{{- include "extender-gateway.checkPolicies" . -}}
+{{- include "extender-gateway.checkConfig" . -}}
+{{- include "extender-gateway.checkTLS" . -}}
+{{- include "extender-gateway.checkAccess" . -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkGateway" -}}
+{{- if lt (int .Values.replicas) 1 -}}
+{{- fail (printf "replicas: %d runs no gateway, and kube-scheduler then schedules no pod; set at least 1" (int .Values.replicas)) -}}
+{{- end -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) 14 -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway needs to finish its calls, up to 13 s; set at least 14" (int .Values.terminationGracePeriodSeconds)) -}}
+{{- end -}}
+{{- if gt (len (include "extender-gateway.fullname" .)) 53 -}}
+{{- fail (printf "fullnameOverride: %s is longer than 53 characters, and names that begin with it would be too long; set a shorter one" (include "extender-gateway.fullname" .)) -}}
+{{- end -}}
+{{- if and .Values.priorityQuota.create (not .Values.priorityClassName) -}}
+{{- fail "priorityQuota.create: true needs a class of pods to allow, but priorityClassName is empty; set it, for example to system-cluster-critical, or set priorityQuota.create: false" -}}
+{{- end -}}
+{{- if and .Values.service.clusterIP (ne .Values.service.clusterIP "None") (not (regexMatch "^[0-9a-fA-F.:]+$" .Values.service.clusterIP)) -}}
+{{- fail (printf "service.clusterIP: %s is not an IP address; set one of the cluster's range of Services, or \"\"" .Values.service.clusterIP) -}}
+{{- end -}}
+{{- if eq .Values.service.clusterIP "None" -}}
+{{- fail "service.clusterIP: None would make the Service headless, and kube-scheduler often has no cluster DNS to find its pods; set an IP address, or \"\"" -}}
+{{- end -}}
+{{- if and .Values.dashboard.enabled (not (.Files.Glob "files/dashboards/*.json")) -}}
+{{- fail "dashboard.enabled: true, but this chart contains no dashboard; set it to false" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkPolicies" -}}
+{{- if not .Values.policies -}}
+{{- fail "policies: is empty, and the gateway needs at least one; add one, for example {name: rules, program: label-rules, inPod: true, rules: {rules: []}, filter: {}}" -}}
+{{- end -}}
+{{- $names := dict -}}
+{{- $ports := dict -}}
+{{- range $i, $policy := .Values.policies -}}
+{{- $at := printf "policies[%d]" $i -}}
+{{- $name := $policy.name | default "" -}}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" $name) -}}
+{{- fail (printf "%s.name: %q is not a DNS label; use 1 to 63 lower case letters, digits and -, with a letter or digit at both ends" $at $name) -}}
+{{- end -}}
+{{- if hasKey $names $name -}}
+{{- fail (printf "%s.name: %s is already the name of policies[%v]; names of policies must be unique" $at $name (get $names $name)) -}}
+{{- end -}}
+{{- $_ := set $names $name $i -}}
+{{- include "extender-gateway.checkVerbs" (dict "root" $ "policy" $policy "at" $at) -}}
+{{- include "extender-gateway.checkPlace" (dict "root" $ "policy" $policy "at" $at) -}}
+{{- if eq (include "extender-gateway.policyPlace" $policy) "Sidecar" -}}
+{{- $port := include "extender-gateway.policyPort" (dict "root" $ "policy" $policy) -}}
+{{- if hasKey $ports $port -}}
+{{- fail (printf "%s.port: %s is already the port of policies[%v] in the same pod; set another one" $at $port (get $ports $port)) -}}
+{{- end -}}
+{{- if has $port (list (include "extender-gateway.extenderPort" $) (include "extender-gateway.metricsPort" $) (include "extender-gateway.adminPort" $)) -}}
+{{- fail (printf "%s.port: %s is a port of the gateway in the same pod; set another one" $at $port) -}}
+{{- end -}}
+{{- $_ := set $ports $port $i -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkVerbs" -}}
+{{- $served := dict "label-rules" (list "filter" "score" "preempt") "label-binder" (list "bind") "node-resources" (list "filter" "score") "node-affinity" (list "filter" "score") "spread" (list "filter" "score") -}}
+{{- $program := .policy.program | default "" -}}
+{{- $verbs := list -}}
+{{- range $verb := list "filter" "score" "preempt" "bind" -}}
+{{- if hasKey $.policy $verb -}}
+{{- $verbs = append $verbs $verb -}}
+{{- if and $program (not (has $verb (get $served $program))) -}}
+{{- fail (printf "%s.%s: %s does not serve this verb, only %s; remove it" $.at $verb $program (join ", " (get $served $program))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $verbs -}}
+{{- fail (printf "%s: policy %s has no verb and would never be called; add filter, score, preempt or bind, for example filter: {}" .at .policy.name) -}}
+{{- end -}}
+{{- if and (hasKey .policy "bind") (eq (dig "binder" "None" .root.Values.config) "None") -}}
+{{- fail (printf "%s.bind: has no effect, because config.binder is None; set config.binder to %s or BuiltIn, or remove bind" .at .policy.name) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkPlace" -}}
+{{- $policy := .policy -}}
+{{- $at := .at -}}
+{{- $place := include "extender-gateway.policyPlace" $policy -}}
+{{- if not (or $policy.url $policy.program $policy.image) -}}
+{{- fail (printf "%s: policy %s has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere" $at $policy.name) -}}
+{{- end -}}
+{{- $unused := list "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- $why := "policies with inPod: true are containers of the gateway's pods" -}}
+{{- if eq $place "Elsewhere" -}}
+{{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "extraVolumes" "extraVolumeMounts") -}}
+{{- $why = "a policy with a url runs elsewhere" -}}
+{{- else if eq $place "Deployment" -}}
+{{- $unused = list -}}
+{{- end -}}
+{{- range $key := $unused -}}
+{{- if hasKey $policy $key -}}
+{{- fail (printf "%s.%s: has no effect, because %s; remove it" $at $key $why) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (hasPrefix "https://" ($policy.url | default "")) (not $policy.tls) -}}
+{{- fail (printf "%s.tls: is missing, and the gateway needs it for an https url; set tls: {caFile: FILE} and mount the file with extraVolumes" $at) -}}
+{{- end -}}
+{{- if and $policy.tls (not (hasPrefix "https://" ($policy.url | default ""))) -}}
+{{- fail (printf "%s.tls: is for a policy with an https url only; remove it" $at) -}}
+{{- end -}}
+{{- if and $policy.url (not (regexMatch "^https?://[^/]+:[0-9]+$" $policy.url)) -}}
+{{- fail (printf "%s.url: %s is not a URL with a port and without a path; expected http://HOST:PORT or https://HOST:PORT" $at $policy.url) -}}
+{{- end -}}
+{{- if eq $place "Deployment" -}}
+{{- include "extender-gateway.checkDeployment" . -}}
+{{- end -}}
+{{- if eq $place "Sidecar" -}}
+{{- include "extender-gateway.checkSidecar" . -}}
+{{- end -}}
+{{- if and (eq ($policy.program | default "") "label-rules") (not $policy.rules) -}}
+{{- fail (printf "%s.rules: is missing, and label-rules needs a file of rules; set it, for example rules: {rules: []}" $at) -}}
+{{- end -}}
+{{- if and $policy.rules (ne ($policy.program | default "") "label-rules") -}}
+{{- fail (printf "%s.rules: is for program: label-rules only; remove it, or use args" $at) -}}
+{{- end -}}
+{{- if and $policy.program (or $policy.command $policy.commandArgs) -}}
+{{- fail (printf "%s.command, commandArgs: the chart sets them for program: %s; remove them, or set image instead of program" $at $policy.program) -}}
+{{- end -}}
+{{- if and $policy.image (not $policy.program) (not (or $policy.image.tag $policy.image.digest)) -}}
+{{- fail (printf "%s.image.tag: is missing; set tag or digest, so that all replicas run the same version" $at) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkDeployment" -}}
+{{- if and (hasKey .policy "replicas") (lt (int .policy.replicas) 1) -}}
+{{- fail (printf "%s.replicas: %d runs no policy; set at least 1, or mode: Disabled to leave it out of decisions" .at (int .policy.replicas)) -}}
+{{- end -}}
+{{- if gt (len (include "extender-gateway.policyName" .)) 63 -}}
+{{- fail (printf "%s.name: %s would be the name of its Service and is longer than 63 characters; set a shorter name, or fullnameOverride" .at (include "extender-gateway.policyName" .)) -}}
+{{- end -}}
+{{- if and (not .root.Values.rbac.create) (ne (include "extender-gateway.policyRules" .) "[]") (not .policy.serviceAccountName) -}}
+{{- fail (printf "%s.serviceAccountName: is missing, and with rbac.create: false nothing gives policy %s its permissions in the apiserver; set it to an account that has them, or set rbac.create: true" .at .policy.name) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkSidecar" -}}
+{{- if eq .policy.name "gateway" -}}
+{{- fail (printf "%s.name: gateway is the name of the gateway's own container; set another name, or inPod: false" .at) -}}
+{{- end -}}
+{{- if eq (.policy.program | default "") "label-binder" -}}
+{{- fail (printf "%s.inPod: label-binder needs permissions that the gateway's pods do not have; remove inPod, so that it has an account of its own" .at) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkConfig" -}}
+{{- range $key, $remedy := dict "backends" "list them in policies; one that runs elsewhere has a url" "apiVersion" "remove it; the chart sets it" "kind" "remove it; the chart sets it" -}}
+{{- if hasKey $.Values.config $key -}}
+{{- fail (printf "config.%s: must not be set; %s" $key $remedy) -}}
+{{- end -}}
+{{- end -}}
+{{- if dig "extender" "tls" "" .Values.config -}}
+{{- fail "config.extender.tls: must not be set; use tls, so that the certificate is mounted, too" -}}
+{{- end -}}
+{{- $config := include "extender-gateway.config" . | fromYaml -}}
+{{- $ports := dict -}}
+{{- range $key := list "extender" "metrics" "admin" -}}
+{{- $port := include "extender-gateway.portOf" (get $config $key).address -}}
+{{- if eq $port "0" -}}
+{{- fail (printf "config.%s.address: port 0 is a different one in each pod, so no Service can name it; set a port" $key) -}}
+{{- end -}}
+{{- if hasKey $ports $port -}}
+{{- fail (printf "config.%s.address: has the port of config.%s.address, %s; set another one" $key (get $ports $port) $port) -}}
+{{- end -}}
+{{- $_ := set $ports $port $key -}}
+{{- end -}}
+{{- range $key := list "extender" "metrics" -}}
+{{- if include "extender-gateway.isLoopback" (get $config $key).address -}}
+{{- fail (printf "config.%s.address: %s can be reached inside the pod only, but %s; set 0.0.0.0 or [::]" $key (get $config $key).address (eq $key "metrics" | ternary "the kubelet's probes and Prometheus come from outside" "kube-scheduler comes from outside")) -}}
+{{- end -}}
+{{- end -}}
+{{- $binder := dig "binder" "None" $config -}}
+{{- $binders := list -}}
+{{- range .Values.policies -}}{{- if hasKey . "bind" -}}{{- $binders = append $binders .name -}}{{- end -}}{{- end -}}
+{{- if not (has $binder (concat (list "None" "BuiltIn") $binders)) -}}
+{{- fail (printf "config.binder: %s is not a policy with bind; set None, BuiltIn, or the name of one of the policies with bind: %s" $binder (join ", " $binders | default "there is none")) -}}
+{{- end -}}
+{{- $reads := include "extender-gateway.policyThatReadsPods" . -}}
+{{- if and $reads (eq (dig "pods" "source" "" .Values.config) "None") -}}
+{{- fail (printf "config.pods.source: None, but policy %s reads the pods on nodes; remove config.pods.source, or set Watch" $reads) -}}
+{{- end -}}
+{{- if and (eq (dig "nodes" "source" "" .Values.config) "File") (not .Values.extraVolumes) -}}
+{{- fail "config.nodes.source: File, but no file is mounted; add it with extraVolumes and extraVolumeMounts, or set Watch" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkTLS" -}}
+{{- $tls := .Values.tls -}}
+{{- $issuer := $tls.certManager.issuerRef.name -}}
+{{- $clients := or $tls.clients.caSecretName $tls.clients.caConfigMapName -}}
+{{- if and (eq $tls.mode "Secret") (not $tls.secretName) -}}
+{{- fail "tls.secretName: is empty, but tls.mode is Secret; name a Secret with the keys tls.crt and tls.key, or set tls.mode: CertManager or None" -}}
+{{- end -}}
+{{- if and (eq $tls.mode "CertManager") (not $issuer) -}}
+{{- fail "tls.certManager.issuerRef.name: is empty, but tls.mode is CertManager; name an Issuer or ClusterIssuer, or set tls.mode: Secret or None" -}}
+{{- end -}}
+{{- if and (ne $tls.mode "Secret") $tls.secretName -}}
+{{- fail (printf "tls.secretName: %s is not used, because tls.mode is %s; set tls.mode: Secret, or remove it" $tls.secretName $tls.mode) -}}
+{{- end -}}
+{{- if and (ne $tls.mode "CertManager") $issuer -}}
+{{- fail (printf "tls.certManager.issuerRef.name: %s is not used, because tls.mode is %s; set tls.mode: CertManager, or remove it" $issuer $tls.mode) -}}
+{{- end -}}
+{{- if and (eq $tls.mode "None") $clients -}}
+{{- fail "tls.clients: callers cannot show certificates over plain HTTP, because tls.mode is None; set tls.mode: Secret or CertManager, or remove tls.clients" -}}
+{{- end -}}
+{{- if and $tls.clients.caSecretName $tls.clients.caConfigMapName -}}
+{{- fail "tls.clients: caSecretName and caConfigMapName are both set; set one of them" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.checkAccess" -}}
+{{- $rules := include "extender-gateway.rules" . | fromJsonArray -}}
+{{- $account := .Values.serviceAccount -}}
+{{- if and (not $account.create) (not $account.name) (or $rules .Values.rbac.create) -}}
+{{- fail "serviceAccount.name: is empty, but serviceAccount.create is false; name an account that exists, or set serviceAccount.create: true" -}}
+{{- end -}}
+{{- if and (not .Values.rbac.create) (not $account.name) $rules -}}
+{{- $needed := list -}}
+{{- range $rules -}}{{- $needed = append $needed (printf "%s %s" (join "/" .verbs) (join "/" .resources)) -}}{{- end -}}
+{{- fail (printf "rbac.create: false, but the gateway needs permissions in the apiserver (%s); set it to true, or serviceAccount.name to an account that has them" (join ", " $needed)) -}}
+{{- end -}}
+{{- $address := (include "extender-gateway.config" . | fromYaml).admin.address -}}
+{{- $guarded := and .Values.networkPolicy.enabled .Values.networkPolicy.adminFrom -}}
+{{- if and (include "extender-gateway.adminIsReachable" .) (not $guarded) -}}
+{{- fail (printf "config.admin.address: %s can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom with networkPolicy.enabled: true, or leave the address at 127.0.0.1:9403 and use kubectl port-forward" $address) -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.adminFrom (not (include "extender-gateway.adminIsReachable" .)) -}}
+{{- fail (printf "networkPolicy.adminFrom: has no effect, because config.admin.address is %s; set config.admin.address to 0.0.0.0:9403, or remove it" $address) -}}
+{{- end -}}
+{{- end -}}

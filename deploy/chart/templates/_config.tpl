@@ -1,0 +1,136 @@
+{{/* The gateway's configuration, and what follows from it. */}}
+
+{{/* The whole GatewayConfiguration, as YAML. */}}
+{{- define "extender-gateway.config" -}}
+{{- $config := mustMergeOverwrite (fromYaml (include "extender-gateway.defaultConfig" .)) (deepCopy .Values.config) -}}
+{{- $_ := set $config "exempt" (dict "namespaces" (include "extender-gateway.exempt" . | fromJsonArray)) -}}
+{{- $_ := set $config "backends" (include "extender-gateway.backends" . | fromJsonArray) -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "extender-gateway.defaultConfig" -}}
+apiVersion: extender-gateway.io/v1alpha1
+kind: GatewayConfiguration
+extender:
+  address: 0.0.0.0:8888
+  {{- if ne .Values.tls.mode "None" }}
+  tls:
+    certFile: /etc/extender-gateway/tls/tls.crt
+    keyFile: /etc/extender-gateway/tls/tls.key
+    {{- if or .Values.tls.clients.caSecretName .Values.tls.clients.caConfigMapName }}
+    clientCAFile: /etc/extender-gateway/clients/ca.crt
+    clientCertificate: {{ .Values.tls.clients.clientCertificate }}
+    allowedNames: {{ .Values.tls.clients.allowedNames | toJson }}
+    {{- end }}
+  {{- end }}
+metrics: {address: "0.0.0.0:9402"}
+admin: {address: "127.0.0.1:9403"}
+{{- if include "extender-gateway.policyThatReadsPods" . }}
+pods: {source: Watch}
+{{- end }}
+{{- end -}}
+
+{{/* The name of a ready-made policy that reads the pods on nodes; the gateway learns that from the handshake only. */}}
+{{- define "extender-gateway.policyThatReadsPods" -}}
+{{- $found := "" -}}
+{{- range .Values.policies -}}
+{{- if has .program (list "node-resources" "spread") -}}{{- $found = .name -}}{{- end -}}
+{{- end -}}
+{{- $found -}}
+{{- end -}}
+
+{{/* The namespaces whose pods no policy is called for, as JSON. */}}
+{{- define "extender-gateway.exempt" -}}
+{{- $names := list "kube-system" .Release.Namespace -}}
+{{- range .Values.policies -}}
+{{- with .url -}}{{- $names = append $names (include "extender-gateway.namespaceOfURL" .) -}}{{- end -}}
+{{- with .namespace -}}{{- $names = append $names . -}}{{- end -}}
+{{- end -}}
+{{- concat $names (dig "exempt" "namespaces" (list) .Values.config) | compact | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* The namespace of a Service's URL: http://NAME.NAMESPACE:PORT, http://NAME.NAMESPACE.svc…:PORT. Otherwise "". */}}
+{{- define "extender-gateway.namespaceOfURL" -}}
+{{- $host := regexReplaceAll "^https?://|\\.?:[0-9]+$" . "" -}}
+{{- $inside := regexReplaceAll "\\.svc(\\..*)?$" $host "" -}}
+{{- if or (ne $inside $host) (regexMatch "^[^.]+\\.[^.]+$" $host) -}}
+{{- regexFind "[^.]+$" $inside -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The entries of `backends`, as JSON. */}}
+{{- define "extender-gateway.backends" -}}
+{{- $backends := list -}}
+{{- range .Values.policies -}}
+{{- $backend := pick . "name" "url" "tls" "mode" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" -}}
+{{- if not .url -}}
+{{- $_ := set $backend "url" (include "extender-gateway.policyURL" (dict "root" $ "policy" .)) -}}
+{{- end -}}
+{{- $backends = append $backends $backend -}}
+{{- end -}}
+{{- toJson $backends -}}
+{{- end -}}
+
+{{/* The port of an address or a URL. */}}
+{{- define "extender-gateway.portOf" -}}
+{{- regexFind "[0-9]+$" . -}}
+{{- end -}}
+
+{{- define "extender-gateway.extenderPort" -}}
+{{- include "extender-gateway.portOf" (include "extender-gateway.config" . | fromYaml).extender.address -}}
+{{- end -}}
+
+{{- define "extender-gateway.metricsPort" -}}
+{{- include "extender-gateway.portOf" (include "extender-gateway.config" . | fromYaml).metrics.address -}}
+{{- end -}}
+
+{{- define "extender-gateway.adminPort" -}}
+{{- include "extender-gateway.portOf" (include "extender-gateway.config" . | fromYaml).admin.address -}}
+{{- end -}}
+
+{{/* "true" if an address can be reached inside the pod only. */}}
+{{- define "extender-gateway.isLoopback" -}}
+{{- if regexMatch "^(127\\.|\\[::1\\])" . -}}true{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.adminIsReachable" -}}
+{{- if not (include "extender-gateway.isLoopback" (include "extender-gateway.config" . | fromYaml).admin.address) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The rules of the gateway's ClusterRole, as JSON: what docs/configuration.md lists for each setting, nothing else. */}}
+{{- define "extender-gateway.rules" -}}
+{{- $config := include "extender-gateway.config" . | fromYaml -}}
+{{- $rules := list -}}
+{{- $watchesNodes := eq (dig "nodes" "source" "Watch" $config) "Watch" -}}
+{{- if $watchesNodes -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "nodes") "verbs" (list "list" "watch")) -}}
+{{- end -}}
+{{- $preempts := false -}}
+{{- range .Values.policies -}}{{- if hasKey . "preempt" -}}{{- $preempts = true -}}{{- end -}}{{- end -}}
+{{- $podSource := dig "pods" "source" (and $watchesNodes $preempts | ternary "Watch" "None") $config -}}
+{{- $binds := ne (dig "binder" "None" $config) "None" -}}
+{{- $podVerbs := concat ($binds | ternary (list "get") (list)) (eq $podSource "Watch" | ternary (list "list" "watch") (list)) -}}
+{{- if $podVerbs -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods") "verbs" $podVerbs) -}}
+{{- end -}}
+{{- if $binds -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/binding") "verbs" (list "create")) -}}
+{{- end -}}
+{{- if eq (dig "requeue" "None" $config) "PodCondition" -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/status") "verbs" (list "patch")) -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}
+
+{{/*
+What only a restart can change (docs/operations.md), as text. The pods have its checksum, so that such a change replaces
+them; the gateway reads all others from the changed ConfigMap.
+*/}}
+{{- define "extender-gateway.restartSettings" -}}
+{{- $config := include "extender-gateway.config" . | fromYaml -}}
+{{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" "timeouts" -}}
+{{- $_ := set $settings "exporter" (dig "traces" "exporter" "" $config) -}}
+{{- $_ := set $settings "format" (dig "log" "format" "Text" $config) -}}
+{{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}
+{{- toYaml $settings -}}
+{{- end -}}

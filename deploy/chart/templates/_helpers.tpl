@@ -1,0 +1,118 @@
+{{/* Names and labels. */}}
+
+{{- define "extender-gateway.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "extender-gateway.fullname" .) -}}
+{{- end -}}
+
+{{/* The name of a cluster-wide object: two releases in different namespaces may have the same name. */}}
+{{- define "extender-gateway.clusterName" -}}
+{{- printf "%s:%s" .Release.Namespace (include "extender-gateway.fullname" .) -}}
+{{- end -}}
+
+{{/* Labels of every object. */}}
+{{- define "extender-gateway.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: extender-gateway
+{{- end -}}
+
+{{/* What selects the gateway's pods. `explain` and `status` find them by the first label, so no other pod may have it. */}}
+{{- define "extender-gateway.selector" -}}
+app.kubernetes.io/name: extender-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Metadata of an object of the gateway: (dict "root" $ "name" NAME). */}}
+{{- define "extender-gateway.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "extender-gateway.labels" .root | nindent 2 }}
+  {{- include "extender-gateway.selector" .root | nindent 2 }}
+{{- end -}}
+
+{{/* Metadata of a cluster-wide object. */}}
+{{- define "extender-gateway.clusterMetadata" -}}
+name: {{ .name }}
+labels:
+  {{- include "extender-gateway.labels" .root | nindent 2 }}
+  {{- include "extender-gateway.selector" .root | nindent 2 }}
+{{- end -}}
+
+{{/* An image: (dict "image" IMAGE "tag" DEFAULT). */}}
+{{- define "extender-gateway.image" -}}
+{{- .image.repository }}{{ with .image.tag | default .tag }}:{{ . }}{{ end }}{{ with .image.digest }}@{{ . }}{{ end -}}
+{{- end -}}
+
+{{/* Container security. No program writes a file or needs a capability. */}}
+{{- define "extender-gateway.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "extender-gateway.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* Anti-affinity over nodes, and what `affinity` has: (dict "root" $ "selector" YAML "affinity" MAP). */}}
+{{- define "extender-gateway.affinity" -}}
+{{- $affinity := dict -}}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (fromYaml .selector)) -}}
+{{- if eq .root.Values.spread.nodes "Required" -}}
+{{- $_ := set $affinity "podAntiAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $term)) -}}
+{{- else if eq .root.Values.spread.nodes "Preferred" -}}
+{{- $preferred := dict "weight" 100 "podAffinityTerm" $term -}}
+{{- $_ := set $affinity "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list $preferred)) -}}
+{{- end -}}
+{{- with merge (deepCopy .affinity) $affinity -}}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{/* A topology spread constraint over zones: (dict "root" $ "selector" YAML). */}}
+{{- define "extender-gateway.zoneSpread" -}}
+{{- if ne .root.Values.spread.zones "None" -}}
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: topology.kubernetes.io/zone
+  whenUnsatisfiable: {{ eq .root.Values.spread.zones "Required" | ternary "DoNotSchedule" "ScheduleAnyway" }}
+  labelSelector:
+    matchLabels:
+      {{- .selector | nindent 6 }}
+{{- end -}}
+{{- end -}}
+
+{{/* A rollout replaces one replica after the other. If replicas may not share a node, there is no room for a third one. */}}
+{{- define "extender-gateway.strategy" -}}
+type: RollingUpdate
+{{- if eq .Values.spread.nodes "Required" }}
+rollingUpdate: {maxSurge: 0, maxUnavailable: 1}
+{{- else }}
+rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+{{- end }}
+{{- end -}}
+
+{{- define "extender-gateway.disruptionBudget" -}}
+maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable }}
+{{- if semverCompare ">=1.27.0-0" .Capabilities.KubeVersion.Version }}
+# A replica that is not ready anyway must not keep a node from being drained.
+unhealthyPodEvictionPolicy: AlwaysAllow
+{{- end }}
+{{- end -}}

@@ -1,0 +1,149 @@
+{{/* Policies. The argument is always (dict "root" $ "policy" POLICY). */}}
+
+{{/* Where a policy runs: Elsewhere, Sidecar or Deployment. */}}
+{{- define "extender-gateway.policyPlace" -}}
+{{- if .url -}}Elsewhere{{- else if .inPod -}}Sidecar{{- else -}}Deployment{{- end -}}
+{{- end -}}
+
+{{- define "extender-gateway.policyName" -}}
+{{- include "extender-gateway.fullname" .root }}-{{ .policy.name -}}
+{{- end -}}
+
+{{- define "extender-gateway.policyNamespace" -}}
+{{- .policy.namespace | default .root.Release.Namespace -}}
+{{- end -}}
+
+{{- define "extender-gateway.policyPort" -}}
+{{- .policy.port | default .root.Values.policyDefaults.port -}}
+{{- end -}}
+
+{{- define "extender-gateway.policyURL" -}}
+{{- $port := include "extender-gateway.policyPort" . -}}
+{{- if .policy.inPod -}}
+http://127.0.0.1:{{ $port }}
+{{- else -}}
+http://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gateway.policyNamespace" . }}.svc:{{ $port }}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects a policy's pods. Their app.kubernetes.io/name differs from that of the gateway's pods. */}}
+{{- define "extender-gateway.policySelector" -}}
+app.kubernetes.io/name: extender-policy
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .policy.name }}
+{{- end -}}
+
+{{/* Labels, not selectors, so that a policy of the gateway's pods has them, too. */}}
+{{- define "extender-gateway.policyLabels" -}}
+{{- include "extender-gateway.labels" .root }}
+{{ include "extender-gateway.policySelector" . }}
+{{- end -}}
+
+{{- define "extender-gateway.policyMetadata" -}}
+name: {{ include "extender-gateway.policyName" . }}
+namespace: {{ include "extender-gateway.policyNamespace" . }}
+labels:
+  {{- include "extender-gateway.policyLabels" . | nindent 2 }}
+{{- end -}}
+
+{{/* The rules of a policy's ClusterRole, as JSON. Those of label-binder are in backends/policies/README.md. */}}
+{{- define "extender-gateway.policyRules" -}}
+{{- $rules := .policy.rbacRules | default (list) -}}
+{{- if eq (.policy.program | default "") "label-binder" -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "nodes" "pods") "verbs" (list "get")) -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/binding") "verbs" (list "create")) -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}
+
+{{/* The name of a policy's account; "" if it needs none. */}}
+{{- define "extender-gateway.policyAccount" -}}
+{{- if .policy.serviceAccountName -}}
+{{- .policy.serviceAccountName -}}
+{{- else if ne (include "extender-gateway.policyRules" .) "[]" -}}
+{{- include "extender-gateway.policyName" . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The container of a policy. */}}
+{{- define "extender-gateway.policyContainer" -}}
+{{- $policy := .policy -}}
+{{- $port := include "extender-gateway.policyPort" . -}}
+{{- $image := $policy.image | default .root.Values.image -}}
+{{- $tag := $policy.program | empty | ternary "" .root.Chart.AppVersion -}}
+name: {{ $policy.name }}
+image: {{ include "extender-gateway.image" (dict "image" $image "tag" $tag) | quote }}
+imagePullPolicy: {{ $image.pullPolicy | default .root.Values.image.pullPolicy }}
+{{- if $policy.program }}
+command: [{{ $policy.program }}]
+args:
+- --name
+- {{ $policy.name | quote }}
+- --address
+- {{ printf "%s:%s" ($policy.inPod | default false | ternary "127.0.0.1" "0.0.0.0") $port | quote }}
+{{- if eq $policy.program "label-rules" }}
+- --rules
+- /etc/extender-policy/rules.yaml
+{{- end }}
+{{- else }}
+{{- with $policy.command }}
+command: {{ toJson . }}
+{{- end }}
+{{- with $policy.commandArgs }}
+args: {{ toJson . }}
+{{- end }}
+{{- end }}
+{{- with $policy.env }}
+env:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- if not $policy.inPod }}
+ports:
+- {name: grpc, containerPort: {{ $port }}}
+{{- $probe := $policy.probe | default "GRPC" }}
+{{- if eq $probe "GRPC" }}
+livenessProbe:
+  grpc: {port: {{ $port }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  grpc: {port: {{ $port }}}
+  periodSeconds: 2
+  timeoutSeconds: 1
+  failureThreshold: 1
+{{- else if eq $probe "TCP" }}
+readinessProbe:
+  tcpSocket: {port: {{ $port }}}
+  periodSeconds: 2
+  timeoutSeconds: 1
+{{- end }}
+{{- end }}
+resources:
+  {{- toYaml ($policy.resources | default .root.Values.policyDefaults.resources) | nindent 2 }}
+securityContext:
+  {{- include "extender-gateway.containerSecurity" . | nindent 2 }}
+{{- if or $policy.rules $policy.extraVolumeMounts }}
+volumeMounts:
+{{- if $policy.rules }}
+- {name: {{ include "extender-gateway.rulesVolume" . }}, mountPath: /etc/extender-policy, readOnly: true}
+{{- end }}
+{{- with $policy.extraVolumeMounts }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "extender-gateway.rulesVolume" -}}
+{{- printf "rules-%s" .policy.name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The volumes of a policy: a list, or nothing. A ConfigMap that is mounted as a folder follows its changes. */}}
+{{- define "extender-gateway.policyVolumes" -}}
+{{- if .policy.rules }}
+- name: {{ include "extender-gateway.rulesVolume" . }}
+  configMap: {name: {{ include "extender-gateway.policyName" . }}}
+{{- end }}
+{{- with .policy.extraVolumes }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}
