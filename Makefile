@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
+.PHONY: help demo check test e2e chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
 .PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -14,6 +14,8 @@ GO_VERSION := 1.26
 LEGACY := tests/kube/legacypolicy
 # The OpenTelemetry Collector, a separate Go module for the same reason.
 COLLECTOR := tests/kube/cmd/otel-collector
+# The tests of the Helm chart, likewise: helm is built there.
+CHART := tests/chart
 
 # The folder where the Go tests and benchmarks look for programs first.
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
@@ -26,10 +28,17 @@ demo: binaries ## The gateway and three policies answer kube-scheduler's calls (
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: valgrind format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
+test: valgrind format lint docs rust-tests go-checks binaries demo guard chart-test go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
+
+chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
+	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update
+
+# tests/kube/chart, which is part of the tests below tests/, applies the manifests to a real kube-apiserver.
+chart-test: binaries go ## The Helm chart: lint, values, manifests, the gateway's configuration; a minute
+	cd $(CHART) && go test -count=1 -timeout 10m ./...
 
 # PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS select
 # situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run also compiles
@@ -126,6 +135,7 @@ go-checks: go
 	cd tests && go vet ./... && go vet -tags measure ./e2e
 	cd $(LEGACY) && go vet ./...
 	cd $(COLLECTOR) && go vet ./...
+	cd $(CHART) && go vet ./...
 
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
 # rebuild them each time.

@@ -1,0 +1,92 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+)
+
+// elsewhere is a policy that contradicts nothing.
+const elsewhere = "{name: a, url: 'http://a:1', filter: {}}"
+
+// TestContradictions expects values that contradict each other to be refused with one sentence, which names the value
+// and after the semicolon the remedy.
+func TestContradictions(t *testing.T) {
+	for values, want := range map[string]string{
+		"replicas: 0":                                                                                                                   "replicas: 0 runs no gateway, and kube-scheduler then schedules no pod; set at least 1",
+		"terminationGracePeriodSeconds: 5":                                                                                              "terminationGracePeriodSeconds: 5 is less than the gateway needs to finish its calls, up to 13 s; set at least 14",
+		"fullnameOverride: " + strings.Repeat("a", 54):                                                                                  "is longer than 53 characters, and names that begin with it would be too long; set a shorter one",
+		"priorityClassName: ''\npriorityQuota: {create: true}":                                                                          "priorityQuota.create: true needs a class of pods to allow, but priorityClassName is empty; set it",
+		"service: {clusterIP: gateway}":                                                                                                 "service.clusterIP: gateway is not an IP address; set one of the cluster's range of Services",
+		"service: {clusterIP: None}":                                                                                                    "service.clusterIP: None would make the Service headless, and kube-scheduler often has no cluster DNS to find its pods; set an IP address",
+		"policies: []":                                                                                                                  "policies: is empty, and the gateway needs at least one; add one",
+		"policies: [{name: Rack_Drain, program: spread, filter: {}}]":                                                                   `policies[0].name: "Rack_Drain" is not a DNS label; use 1 to 63 lower case letters`,
+		"policies: [{program: spread, filter: {}}]":                                                                                     `policies[0].name: "" is not a DNS label; use`,
+		"policies: [" + elsewhere + ", " + elsewhere + "]":                                                                              "policies[1].name: a is already the name of policies[0]; names of policies must be unique",
+		"policies: [{name: a, program: spread}]":                                                                                        "policies[0]: policy a has no verb and would never be called; add filter, score, preempt or bind",
+		"policies: [{name: a, program: spread, bind: {}}]":                                                                              "policies[0].bind: spread does not serve this verb, only filter, score; remove it",
+		"policies: [{name: a, url: 'http://a:1', bind: {}}]":                                                                            "policies[0].bind: has no effect, because config.binder is None; set config.binder to a or BuiltIn, or remove bind",
+		"policies: [{name: a, filter: {}}]":                                                                                             "policies[0]: policy a has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere",
+		"policies: [{name: a, url: 'http://a:1', program: spread, filter: {}}]":                                                         "policies[0].program: has no effect, because a policy with a url runs elsewhere; remove it",
+		"policies: [{name: a, url: 'http://a:1', replicas: 2, filter: {}}]":                                                             "policies[0].replicas: has no effect, because a policy with a url runs elsewhere; remove it",
+		"policies: [{name: a, program: spread, inPod: true, replicas: 2, filter: {}}]":                                                  "policies[0].replicas: has no effect, because policies with inPod: true are containers of the gateway's pods; remove it",
+		"policies: [{name: a, program: spread, replicas: 0, filter: {}}]":                                                               "policies[0].replicas: 0 runs no policy; set at least 1, or mode: Disabled",
+		"policies: [{name: a, url: 'https://a:1', filter: {}}]":                                                                         "policies[0].tls: is missing, and the gateway needs it for an https url; set tls",
+		"policies: [{name: a, url: 'http://a:1', tls: {caFile: a}, filter: {}}]":                                                        "policies[0].tls: is for a policy with an https url only; remove it",
+		"policies: [{name: a, url: 'http://a', filter: {}}]":                                                                            "policies[0].url: http://a is not a URL with a port and without a path; expected http://HOST:PORT",
+		"policies: [{name: a, program: label-rules, filter: {}}]":                                                                       "policies[0].rules: is missing, and label-rules needs a file of rules; set it",
+		"policies: [{name: a, program: spread, rules: {rules: []}, filter: {}}]":                                                        "policies[0].rules: is for program: label-rules only; remove it, or use args",
+		"policies: [{name: a, program: spread, command: [a], filter: {}}]":                                                              "policies[0].command, commandArgs: the chart sets them for program: spread; remove them",
+		"policies: [{name: a, image: {repository: a}, filter: {}}]":                                                                     "policies[0].image.tag: is missing; set tag or digest",
+		"policies: [{name: gateway, program: spread, inPod: true, filter: {}}]":                                                         "policies[0].name: gateway is the name of the gateway's own container; set another name, or inPod: false",
+		"policies: [{name: " + strings.Repeat("a", 60) + ", program: spread, filter: {}}]":                                              "would be the name of its Service and is longer than 63 characters; set a shorter name, or fullnameOverride",
+		"policies: [{name: a, program: spread, inPod: true, filter: {}}, {name: b, program: spread, inPod: true, filter: {}}]":          "policies[1].port: 9000 is already the port of policies[0] in the same pod; set another one",
+		"policies: [{name: a, program: spread, inPod: true, port: 9402, filter: {}}]":                                                   "policies[0].port: 9402 is a port of the gateway in the same pod; set another one",
+		"config: {binder: a}\npolicies: [{name: a, program: label-binder, inPod: true, bind: {}}]":                                      "policies[0].inPod: label-binder needs permissions that the gateway's pods do not have; remove inPod",
+		"config: {binder: a}\nserviceAccount: {name: b}\nrbac: {create: false}\npolicies: [{name: a, program: label-binder, bind: {}}]": "policies[0].serviceAccountName: is missing, and with rbac.create: false nothing gives policy a its permissions in the apiserver; set it",
+		"config: {backends: []}":                                                                                                        "config.backends: must not be set; list them in policies; one that runs elsewhere has a url",
+		"config: {kind: GatewayConfiguration}":                                                                                          "config.kind: must not be set; remove it; the chart sets it",
+		"config: {extender: {tls: {certFile: a}}}":                                                                                      "config.extender.tls: must not be set; use tls, so that the certificate is mounted, too",
+		"config: {extender: {address: '0.0.0.0:0'}}":                                                                                    "config.extender.address: port 0 is a different one in each pod, so no Service can name it; set a port",
+		"config: {metrics: {address: '0.0.0.0:8888'}}":                                                                                  "config.metrics.address: has the port of config.extender.address, 8888; set another one",
+		"config: {metrics: {address: '127.0.0.1:9402'}}":                                                                                "config.metrics.address: 127.0.0.1:9402 can be reached inside the pod only, but the kubelet's probes and Prometheus come from outside; set 0.0.0.0 or [::]",
+		"config: {extender: {address: '[::1]:8888'}}":                                                                                   "config.extender.address: [::1]:8888 can be reached inside the pod only, but kube-scheduler comes from outside; set",
+		"config: {binder: zones}":                                                                                                       "config.binder: zones is not a policy with bind; set None, BuiltIn, or the name of one of the policies with bind: there is none",
+		"config: {pods: {source: None}}\npolicies: [{name: a, program: node-resources, filter: {}}]":                                    "config.pods.source: None, but policy a reads the pods on nodes; remove config.pods.source, or set Watch",
+		"config: {nodes: {source: File, file: /nodes.yaml}}":                                                                            "config.nodes.source: File, but no file is mounted; add it with extraVolumes and extraVolumeMounts, or set Watch",
+		"tls: {mode: Secret}":                                                                                                           "tls.secretName: is empty, but tls.mode is Secret; name a Secret with the keys tls.crt and tls.key, or set tls.mode: CertManager or None",
+		"tls: {mode: CertManager}":                                                                                                      "tls.certManager.issuerRef.name: is empty, but tls.mode is CertManager; name an Issuer or ClusterIssuer, or set tls.mode: Secret or None",
+		"tls: {secretName: a}":                                                                                                          "tls.secretName: a is not used, because tls.mode is None; set tls.mode: Secret, or remove it",
+		"tls: {mode: Secret, secretName: a, certManager: {issuerRef: {name: b}}}":                                                       "tls.certManager.issuerRef.name: b is not used, because tls.mode is Secret; set tls.mode: CertManager, or remove it",
+		"tls: {clients: {caSecretName: a}}":                                                                                             "tls.clients: callers cannot show certificates over plain HTTP, because tls.mode is None; set tls.mode",
+		"tls: {mode: Secret, secretName: a, clients: {caSecretName: a, caConfigMapName: b}}":                                            "tls.clients: caSecretName and caConfigMapName are both set; set one of them",
+		"serviceAccount: {create: false}":                                                                                               "serviceAccount.name: is empty, but serviceAccount.create is false; name an account that exists, or set serviceAccount.create: true",
+		"rbac: {create: false}\nconfig: {binder: BuiltIn}":                                                                              "rbac.create: false, but the gateway needs permissions in the apiserver (list/watch nodes, get pods, create pods/binding); set it to true, or serviceAccount.name",
+		"config: {admin: {address: '0.0.0.0:9403'}}":                                                                                    "config.admin.address: 0.0.0.0:9403 can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom",
+		"config: {admin: {address: '[::]:9403'}}\nnetworkPolicy: {enabled: false, adminFrom: [{podSelector: {}}]}":                      "can be reached by every pod and has no authentication",
+		"networkPolicy: {adminFrom: [{podSelector: {}}]}":                                                                               "networkPolicy.adminFrom: has no effect, because config.admin.address is 127.0.0.1:9403; set config.admin.address to 0.0.0.0:9403, or remove it",
+	} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			got := withValues(t, values)
+			if got.err == nil || !strings.Contains(got.stderr, want) {
+				t.Errorf("%v: %s", got.err, got.stderr)
+			}
+			if lines := strings.Count(strings.TrimSpace(got.stderr), "\n"); lines > 2 {
+				t.Errorf("%d lines: %s", lines+1, got.stderr)
+			}
+		})
+	}
+}
+
+// TestDashboard expects the chart to have a dashboard to install, or to say that it has none.
+func TestDashboard(t *testing.T) {
+	got := withValues(t, "dashboard: {enabled: true}")
+	if len(dashboards(t)) > 0 {
+		if got.err != nil {
+			t.Fatal(got.stderr)
+		}
+		find(t, objects(t, got.stdout), "ConfigMap", release+"-dashboard")
+	} else if !strings.Contains(got.stderr, "dashboard.enabled: true, but this chart contains no dashboard; set it to false") {
+		t.Error(got.stderr)
+	}
+}

@@ -1,0 +1,95 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const installHeader = `# The gateway and its policies as plain manifests, rendered from deploy/chart with deploy/chart/ci/install-values.yaml.
+# Do not edit: change the chart and run ` + "`make chart`" + `. docs/install.md has the steps of an installation.
+`
+
+// generated are the files that are made from others, by path below the repository.
+func generated(t *testing.T) map[string]string {
+	t.Helper()
+	got := template(t, "--values", chart+"/ci/install-values.yaml")
+	if got.err != nil {
+		t.Fatal(got.stderr)
+	}
+	files := map[string]string{
+		"deploy/install.yaml":            installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
+		"deploy/chart/files/alerts.yaml": read(t, root+"/deploy/monitoring/alerts.yaml"),
+	}
+	for _, file := range dashboards(t) {
+		files["deploy/chart/files/dashboards/"+filepath.Base(file)] = read(t, file)
+	}
+	return files
+}
+
+// dashboards are Grafana's, which become part of the chart; there may be none.
+func dashboards(t *testing.T) (files []string) {
+	t.Helper()
+	for _, folder := range []string{"monitoring", "observability"} {
+		found, err := filepath.Glob(root + "/deploy/" + folder + "/*.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+func withoutSpaceAtEnds(text string) string {
+	return regexp.MustCompile(`(?m)[ \t]+$`).ReplaceAllString(text, "")
+}
+
+// TestGeneratedFilesAreFresh compares them; with -update it writes them.
+func TestGeneratedFilesAreFresh(t *testing.T) {
+	for path, want := range generated(t) {
+		file := filepath.Join(root, path)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if read(t, file) != want {
+			t.Errorf("%s is out of date: run `make chart`", path)
+		}
+	}
+}
+
+// TestVersions expects the chart to install the version of the gateway that it is released with.
+func TestVersions(t *testing.T) {
+	version := regexp.MustCompile(`(?m)^version = "(.+)"$`).FindStringSubmatch(read(t, root+"/Cargo.toml"))[1]
+	text := read(t, chart+"/Chart.yaml")
+	for _, line := range []string{"\nversion: " + version + "\n", "\nappVersion: \"" + version + "\"\n"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("Chart.yaml does not have %q", line)
+		}
+	}
+}
+
+// TestEachValueHasAComment expects a comment before each value, or at the end of its line.
+func TestEachValueHasAComment(t *testing.T) {
+	lines := strings.Split(read(t, chart+"/values.yaml"), "\n")
+	key := regexp.MustCompile(`^( *)[a-zA-Z]+:`)
+	for i, line := range lines {
+		match := key.FindStringSubmatch(line)
+		// Both belong to the comment of resources.
+		isPart := strings.Contains(line, " requests: ") || strings.Contains(line, " limits: ")
+		if match == nil || i == 0 || isPart {
+			continue
+		}
+		before := strings.TrimSpace(lines[i-1])
+		sibling := key.FindStringSubmatch(lines[i-1])
+		if !strings.HasPrefix(before, "#") && (sibling == nil || len(sibling[1]) != len(match[1])) && !strings.HasPrefix(before, "- ") {
+			t.Errorf("line %d has no comment: %s", i+1, line)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package chart
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// object is a manifest.
+type object map[string]any
+
+// objects reads what helm rendered, strictly: a key that occurs twice is an error.
+func objects(t *testing.T, rendered string) (list []object) {
+	t.Helper()
+	for _, document := range strings.Split("\n"+rendered, "\n---\n") {
+		var it object
+		if err := yaml.UnmarshalStrict([]byte(document), &it); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if it != nil {
+			list = append(list, it)
+		}
+	}
+	return list
+}
+
+func (o object) kind() string { return o["kind"].(string) }
+
+func (o object) name() string { return at[string](o, "metadata", "name") }
+
+// at is the value at a path, or its type's zero.
+func at[T any](from map[string]any, path ...string) (value T) {
+	for _, key := range path[:len(path)-1] {
+		from, _ = from[key].(map[string]any)
+	}
+	value, _ = from[path[len(path)-1]].(T)
+	return value
+}
+
+// find is the object of this kind and name.
+func find(t *testing.T, list []object, kind, name string) object {
+	t.Helper()
+	for _, it := range list {
+		if it.kind() == kind && it.name() == name {
+			return it
+		}
+	}
+	t.Fatalf("no %s %s", kind, name)
+	return nil
+}
+
+func count(list []object, kind string) (n int) {
+	for _, it := range list {
+		if it.kind() == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// rendered are the manifests of each values file, and of the smallest values: none.
+func rendered(t *testing.T) map[string][]object {
+	t.Helper()
+	all := map[string][]object{}
+	for _, file := range append([]string{""}, valuesFiles(t)...) {
+		var args []string
+		if file != "" {
+			args = []string{"--values", file}
+		}
+		got := template(t, args...)
+		if got.err != nil {
+			t.Fatalf("%s: %v: %s", file, got.err, got.stderr)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = objects(t, got.stdout)
+	}
+	return all
+}
+
+func TestLint(t *testing.T) {
+	for _, file := range append([]string{chart + "/values.yaml"}, valuesFiles(t)...) {
+		got := run(t, "", helmPath, "lint", "--strict", chart, "--namespace", release, "--kube-version", kubeVersion, "--values", file)
+		if got.err != nil {
+			t.Errorf("%s: %s%s", file, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestManifests(t *testing.T) {
+	definitions := openAPI(t)
+	skipped := map[string]int{}
+	for name, list := range rendered(t) {
+		t.Run(name, func(t *testing.T) {
+			seen := map[string]bool{}
+			for _, it := range list {
+				key := it.kind() + " " + at[string](it, "metadata", "namespace") + "/" + it.name()
+				if seen[key] {
+					t.Errorf("%s is there twice", key)
+				}
+				seen[key] = true
+				if definitions.isCustom(it) {
+					skipped[it.kind()]++
+				} else if err := definitions.validate(it); err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			expectSecurity(t, list)
+			expectNameOfGateway(t, list)
+		})
+	}
+	t.Logf("custom resources, which Kubernetes' OpenAPI schema does not have: %v", skipped)
+}
+
+// expectSecurity expects each container to have no rights and bounded memory.
+func expectSecurity(t *testing.T, list []object) {
+	t.Helper()
+	for _, it := range list {
+		if it.kind() != "Deployment" {
+			continue
+		}
+		pod := at[map[string]any](it, "spec", "template", "spec")
+		if !at[bool](pod, "securityContext", "runAsNonRoot") || at[float64](pod, "securityContext", "runAsUser") != 65532 {
+			t.Errorf("%s may run as root", it.name())
+		}
+		for _, container := range append(at[[]any](pod, "initContainers"), at[[]any](pod, "containers")...) {
+			c := container.(map[string]any)
+			if !at[bool](c, "securityContext", "readOnlyRootFilesystem") || at[string](c, "resources", "limits", "memory") == "" {
+				t.Errorf("%s: %v", it.name(), c)
+			}
+		}
+	}
+}
+
+// expectNameOfGateway expects the label with which explain finds gateways on their pods alone.
+func expectNameOfGateway(t *testing.T, list []object) {
+	t.Helper()
+	var with []string
+	for _, it := range list {
+		if it.kind() == "Deployment" && at[string](it, "spec", "template", "metadata", "labels", "app.kubernetes.io/name") == "extender-gateway" {
+			with = append(with, it.name())
+		}
+	}
+	if len(with) != 1 {
+		t.Errorf("pods of %v have the label", with)
+	}
+}
+
+// TestOlderKubernetes renders for the oldest version: sidecars are ordinary containers.
+func TestOlderKubernetes(t *testing.T) {
+	got := run(t, "", helmPath, "template", release, chart, "--namespace", release, "--kube-version", "1.24.0")
+	if got.err != nil {
+		t.Fatal(got.stderr)
+	}
+	pod := at[map[string]any](find(t, objects(t, got.stdout), "Deployment", release), "spec", "template", "spec")
+	if len(at[[]any](pod, "containers")) != 2 || pod["initContainers"] != nil {
+		t.Errorf("%v", pod)
+	}
+	got = run(t, "", helmPath, "template", release, chart, "--kube-version", "1.23.0")
+	if got.err == nil || !strings.Contains(got.stderr, "incompatible with Kubernetes") {
+		t.Errorf("%v %s", got.err, got.stderr)
+	}
+}
+
+// TestRestarts changes values, and expects the pods to be replaced only if the gateway cannot follow the change.
+func TestRestarts(t *testing.T) {
+	annotation := func(values string) string {
+		t.Helper()
+		got := withValues(t, values)
+		if got.err != nil {
+			t.Fatal(got.stderr)
+		}
+		it := find(t, objects(t, got.stdout), "Deployment", release)
+		return at[string](it, "spec", "template", "metadata", "annotations", "extender-gateway.io/restart-settings")
+	}
+	before := annotation("{}")
+	for values, restarts := range map[string]bool{
+		"config: {requeue: PodCondition}":          false,
+		"config: {log: {level: debug}}":            false,
+		"config: {exempt: {namespaces: [a]}}":      false,
+		"config: {traces: {ratio: 0.5}}":           false,
+		"config: {log: {format: JSON}}":            true,
+		"config: {binder: BuiltIn}":                true,
+		"config: {timeouts: {decision: 2s}}":       true,
+		"config: {traces: {exporter: None}}":       true,
+		"tls: {mode: Secret, secretName: a}":       true,
+		"config: {extender: {address: '[::]:80'}}": true,
+	} {
+		if after := annotation(values); (after != before) != restarts {
+			t.Errorf("%s: %s, %s", values, before, after)
+		}
+	}
+}
+
+func TestTheReleaseHasAnyName(t *testing.T) {
+	got := run(t, "", helmPath, "template", "prod", chart, "--namespace", "scheduling", "--kube-version", kubeVersion)
+	if got.err != nil {
+		t.Fatal(got.stderr)
+	}
+	list := objects(t, got.stdout)
+	find(t, list, "Service", "prod-extender-gateway")
+	find(t, list, "ClusterRole", "scheduling:prod-extender-gateway")
+	if text := configuration(t, list); !strings.Contains(text, "- scheduling\n") {
+		t.Errorf("its namespace is not exempt: %s", text)
+	}
+}
+
+// TestNotes reads what helm prints after an installation.
+func TestNotes(t *testing.T) {
+	notes := func(args ...string) string {
+		t.Helper()
+		got := run(t, "", helmPath, append([]string{"install", release, chart, "--dry-run=client"}, args...)...)
+		_, text, found := strings.Cut(got.stdout, "\nNOTES:\n")
+		if got.err != nil || !found {
+			t.Fatal(got.stderr, got.stdout)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		args    []string
+		want    []string
+		without []string
+	}{
+		{
+			args:    []string{"--namespace", release},
+			want:    []string{"plain HTTP", "http://$ADDRESS:8888", "the gateway's own pods are scheduled by the scheduler that calls it"},
+			without: []string{"one replica", "namespace default", "serverName"},
+		},
+		{
+			args: []string{"--namespace", "default", "--set", "replicas=1"},
+			want: []string{"with one replica", "no policy is called for pods of namespace default"},
+		},
+		{
+			args:    []string{"--namespace", release, "--values", chart + "/ci/tls-secret-values.yaml"},
+			want:    []string{"https://$ADDRESS:8888", "serverName: extender-gateway.extender-gateway.svc"},
+			without: []string{"plain HTTP"},
+		},
+	} {
+		text := notes(c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%v: %q is not in\n%s", c.args, want, text)
+			}
+		}
+		for _, without := range c.without {
+			if strings.Contains(text, without) {
+				t.Errorf("%v: %q is in\n%s", c.args, without, text)
+			}
+		}
+	}
+}
