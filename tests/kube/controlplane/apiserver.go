@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,7 +26,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	if err != nil {
 		return err
 	}
-	c.apiServerArgs = apiServerFlags(etcd, secure, creds)
+	c.apiServerArgs = replaced(apiServerFlags(etcd, secure, creds), c.apiServerFlags)
 	p, err := c.start(binaries.APIServer, c.apiServerArgs...)
 	if err != nil {
 		return err
@@ -78,6 +80,19 @@ func apiServerFlags(etcd string, secure ports.Port, creds credentials) []string 
 		// Without controllers, nothing would create service accounts or remove the not-ready taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
+}
+
+// replaced are the flags, without those that others has, too, and then the others. Some flags would be added to if they
+// were repeated.
+func replaced(flags, others []string) []string {
+	name := func(flag string) string {
+		name, _, _ := strings.Cut(flag, "=")
+		return name
+	}
+	kept := slices.DeleteFunc(flags, func(flag string) bool {
+		return slices.ContainsFunc(others, func(other string) bool { return name(other) == name(flag) })
+	})
+	return append(kept, others...)
 }
 
 func waitForCertificate(ctx context.Context, p *process.Process, creds credentials) error {

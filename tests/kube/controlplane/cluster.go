@@ -25,10 +25,12 @@ type Cluster struct {
 	Client kubernetes.Interface
 
 	programs map[string]string
-	// apiServer is the running kube-apiserver, and apiServerArgs starts it again.
-	apiServer     *process.Process
-	apiServerArgs []string
-	ports         []ports.Port
+	// apiServer is the running kube-apiserver, apiServerFlags are those of the caller, and apiServerArgs starts it
+	// again.
+	apiServer      *process.Process
+	apiServerFlags []string
+	apiServerArgs  []string
+	ports          []ports.Port
 
 	// mu guards processes, which may be read while a scheduler starts.
 	mu        sync.Mutex
@@ -38,7 +40,12 @@ type Cluster struct {
 // Start builds what is missing and runs etcd and kube-apiserver until they are ready. The caller calls Stop, even
 // if Start fails.
 func Start(ctx context.Context, dir string) (*Cluster, error) {
-	c := &Cluster{Dir: dir}
+	return StartWith(ctx, dir)
+}
+
+// StartWith is Start with flags of kube-apiserver, which replace the usual ones of the same name.
+func StartWith(ctx context.Context, dir string, apiServerFlags ...string) (*Cluster, error) {
+	c := &Cluster{Dir: dir, apiServerFlags: apiServerFlags}
 	var err error
 	c.programs, err = binaries.Build(ctx, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
 	if err != nil {

@@ -1,0 +1,289 @@
+package chart
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
+)
+
+const (
+	namespace = "gateway"
+	user      = "system:serviceaccount:" + namespace + ":extender-gateway"
+	// reason is that of the policy in testdata/account-values.yaml.
+	reason = "rules: node belongs to no team"
+	// forAPod is how long a test waits for a pod to be scheduled.
+	forAPod = 30 * time.Second
+)
+
+// TestAccount installs the chart with all verbs.
+func TestAccount(t *testing.T) {
+	createNamespace(t, namespace)
+	list := template(t, namespace, "testdata/account-values.yaml")
+	apply(t, list)
+	t.Run("it suffices", func(t *testing.T) { expectToSuffice(t, list) })
+	t.Run("it may do nothing else", expectNothingElse)
+}
+
+// expectToSuffice runs the gateway with a token of the account, and the policy, with the configuration and the rules of the
+// ConfigMaps. A real kube-scheduler calls the gateway. Each permission that the account has is used, and no request is
+// refused.
+func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
+	must(t, objects.CreateNodes(t.Context(), shared.Client, objects.Nodes(4)))
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "rules.yaml")
+	must(t, os.WriteFile(rules, []byte(dataOf(t, list, "rules.yaml")), 0o600))
+	policy, err := product.StartLabelRules(t.Context(), dir, "rules", rules, "127.0.0.1:0")
+	must(t, err)
+	stopAtEnd(t, policy.Process)
+	startGateway(t, dir, dataOf(t, list, "gateway.yaml"), policy.Address)
+
+	refused := pod("refused")
+	accepted := pod("accepted")
+	must(t, objects.CreatePods(t.Context(), shared.Client, []*corev1.Pod{refused, accepted}))
+	until(t, accepted, "bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	until(t, refused, "refused", func(pod *corev1.Pod) bool { return strings.Contains(condition(pod).Message, reason) })
+	must(t, os.WriteFile(rules+".next", []byte("rules: []\n"), 0o600))
+	must(t, os.Rename(rules+".next", rules))
+	until(t, refused, "bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+
+	used, denied := requests(t)
+	if len(denied) > 0 {
+		t.Errorf("refused: %v", denied)
+	}
+	want := []string{"create pods/binding", "list nodes", "list pods", "patch pods/status", "watch nodes", "watch pods"}
+	// A pod is only read if a Binding had an uncertain end.
+	used = slices.DeleteFunc(used, func(request string) bool { return request == "get pods" })
+	if !slices.Equal(used, want) {
+		t.Errorf("the gateway asked for %v, not for %v", used, want)
+	}
+	t.Logf("the gateway asked for: %s", strings.Join(used, ", "))
+}
+
+// expectNothingElse asks the apiserver about every verb of every resource.
+func expectNothingElse(t *testing.T) {
+	asked, allowed := everythingAllowed(t)
+	want := []string{
+		// What every authenticated user may.
+		"create selfsubjectaccessreviews", "create selfsubjectreviews", "create selfsubjectrulesreviews",
+		"create pods/binding", "get pods", "list nodes", "list pods", "patch pods/status", "watch nodes", "watch pods",
+	}
+	slices.Sort(want)
+	if !slices.Equal(allowed, want) {
+		t.Errorf("allowed: %v", allowed)
+	}
+	t.Logf("of %d verbs of resources, the account may %d", asked, len(allowed))
+}
+
+// dataOf is the entry of this key in one of the ConfigMaps.
+func dataOf(t *testing.T, list []*unstructured.Unstructured, key string) string {
+	t.Helper()
+	for _, object := range list {
+		text, found, err := unstructured.NestedString(object.Object, "data", key)
+		if err == nil && found {
+			return text
+		}
+	}
+	t.Fatalf("no ConfigMap with %s", key)
+	return ""
+}
+
+// startGateway runs the gateway and a kube-scheduler that calls it, with the entries that the gateway prints for its
+// configuration. Only addresses and the kubeconfig differ from those in a cluster.
+func startGateway(t *testing.T, dir, text, policy string) {
+	t.Helper()
+	var config map[string]any
+	must(t, yaml.Unmarshal([]byte(text), &config))
+	for _, key := range []string{"extender", "metrics", "admin"} {
+		config[key] = map[string]any{"address": "127.0.0.1:0"}
+	}
+	config["cluster"] = map[string]any{"kubeconfig": kubeconfigOfAccount(t, dir)}
+	config["backends"].([]any)[0].(map[string]any)["url"] = "http://" + policy
+	out, err := yaml.Marshal(config)
+	must(t, err)
+	file := filepath.Join(dir, "gateway.yaml")
+	must(t, os.WriteFile(file, out, 0o600))
+
+	path, err := product.Binary(product.Gateway)
+	must(t, err)
+	gateway, err := process.Serve(t.Context(), process.Program{Name: "gateway", Dir: dir, Path: path, Args: []string{"serve", "--config", file}}, "extender listening on")
+	must(t, err)
+	stopAtEnd(t, gateway.Process)
+	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries(t, path, file, gateway.Address)})
+	must(t, err)
+	stopAtEnd(t, scheduler)
+}
+
+// entries are what `extender-gateway scheduler-config` prints.
+func entries(t *testing.T, path, file, address string) []configv1.Extender {
+	t.Helper()
+	printed := output(t, path, "scheduler-config", "--config", file, "--url", "http://"+address)
+	var config struct{ Extenders []configv1.Extender }
+	must(t, yaml.UnmarshalStrict([]byte(printed), &config))
+	if len(config.Extenders) != 2 {
+		t.Fatalf("expected an entry for decisions and one for bind: %s", printed)
+	}
+	return config.Extenders
+}
+
+// kubeconfigOfAccount has a token as the kubelet would mount it.
+func kubeconfigOfAccount(t *testing.T, dir string) string {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3607))}}
+	request, err := shared.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "extender-gateway", request, metav1.CreateOptions{})
+	must(t, err)
+	config, err := clientcmd.LoadFromFile(shared.Kubeconfig)
+	must(t, err)
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{"admin": {Token: request.Status.Token}}
+	file := filepath.Join(dir, "kubeconfig")
+	must(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+func stopAtEnd(t *testing.T, p *process.Process) {
+	t.Cleanup(func() { must(t, p.Kill()) })
+}
+
+// pod is one that a Deployment of this name would have.
+func pod(app string) *corev1.Pod {
+	return objects.NewReplicaSet("default", app, nil).Pod()
+}
+
+func condition(pod *corev1.Pod) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+func until(t *testing.T, pod *corev1.Pod, what string, is func(*corev1.Pod) bool) {
+	t.Helper()
+	deadline := time.Now().Add(forAPod)
+	for {
+		now, err := shared.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		must(t, err)
+		if is(now) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not %s within %v: %+v", pod.Name, what, forAPod, condition(now))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// requests are the verbs and resources that the account asked for, according to the audit log, and those that were refused.
+func requests(t *testing.T) (used, denied []string) {
+	t.Helper()
+	file, err := os.Open(shared.audit)
+	must(t, err)
+	defer file.Close()
+	all, bad := map[string]bool{}, map[string]bool{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+			ObjectRef        struct{ Resource, Subresource string }
+			ResponseStatus   struct{ Code int }
+		}
+		must(t, json.Unmarshal(lines.Bytes(), &event))
+		if event.User.Username != user {
+			continue
+		}
+		request := event.Verb + " " + strings.TrimSuffix(event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")
+		if event.ObjectRef.Resource == "" {
+			uri, err := url.Parse(event.RequestURI)
+			must(t, err)
+			request = event.Verb + " " + uri.Path
+		}
+		all[request] = true
+		if event.ResponseStatus.Code == 401 || event.ResponseStatus.Code == 403 {
+			bad[request] = true
+		}
+	}
+	must(t, lines.Err())
+	return slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(bad))
+}
+
+// everythingAllowed asks for each verb of each resource of the apiserver whether the account may do it.
+func everythingAllowed(t *testing.T) (asked int, allowed []string) {
+	t.Helper()
+	_, lists, err := shared.Client.Discovery().ServerGroupsAndResources()
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &partial) {
+		t.Fatal(err)
+	}
+	found := make(chan string, 10_000)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(16)
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		must(t, err)
+		for _, resource := range list.APIResources {
+			for _, verb := range append(slices.Clone(resource.Verbs), "impersonate", "escalate", "bind") {
+				asked++
+				group.Go(func() error {
+					may, err := may(ctx, version, resource.Name, verb)
+					if may {
+						found <- verb + " " + resource.Name
+					}
+					return err
+				})
+			}
+		}
+	}
+	must(t, group.Wait())
+	close(found)
+	for it := range found {
+		allowed = append(allowed, it)
+	}
+	slices.Sort(allowed)
+	return asked, slices.Compact(allowed)
+}
+
+func may(ctx context.Context, version schema.GroupVersion, name, verb string) (bool, error) {
+	resource, subresource, _ := strings.Cut(name, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   user,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: version.Group, Version: version.Version, Resource: resource, Subresource: subresource, Verb: verb,
+		},
+	}}
+	review, err := shared.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("may %s %s: %w", verb, name, err)
+	}
+	return review.Status.Allowed, nil
+}
