@@ -28,6 +28,9 @@ const PADDED: u8 = 8;
 const ANSWER: usize = 2 << 10;
 /// The beginning of a response in HTTP/1.
 const HTTP_1: &[u8] = b"HTTP/1.";
+/// The beginning of a TLS alert, which is shorter than a frame header. As a frame it would be larger than any that is
+/// accepted.
+const TLS_ALERT: &[u8] = &[21, 3];
 
 /// Frames for a request, or a message of a node table: several times what the answer takes.
 const PER_REQUEST: usize = 32;
@@ -126,6 +129,11 @@ impl Frames {
         self.begun = 0;
         Some(Frame { kind, flags, payload: self.payload })
     }
+
+    /// The bytes of the next header that have arrived.
+    fn begun_header(&self) -> &[u8] {
+        &self.header[..self.begun]
+    }
 }
 
 /// A connection with a limit on the frames that the backend sends.
@@ -154,19 +162,16 @@ impl<S> Budgeted<S> {
 
     fn count_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while let Some(frame) = self.received.next(&mut bytes) {
+            other_protocol(&self.received.header)?;
             if frame.is_answer() {
                 continue;
-            }
-            if self.received.header.starts_with(HTTP_1) {
-                let text = "the backend answers in HTTP/1, not in HTTP/2";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             self.frames.take(1)?;
             if frame.kind != DATA {
                 self.bytes.take(saturated(HEADER + frame.payload))?;
             }
         }
-        Ok(())
+        other_protocol(self.received.begun_header())
     }
 
     fn count_sent(&mut self, mut bytes: &[u8]) {
@@ -176,6 +181,18 @@ impl<S> Budgeted<S> {
             self.bytes.put(saturated(frames * PER_FRAME));
         }
     }
+}
+
+/// Fails if this is no header of a frame but the beginning of an answer in another protocol.
+fn other_protocol(header: &[u8]) -> io::Result<()> {
+    let text = if header.starts_with(HTTP_1) {
+        "the backend answers in HTTP/1, not in HTTP/2"
+    } else if header.starts_with(TLS_ALERT) {
+        "the backend answers with a TLS alert, not in HTTP/2"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 fn saturated(amount: usize) -> u32 {
@@ -331,6 +348,19 @@ mod tests {
     async fn an_answer_in_http_1_is_called_so() {
         let refused = Budgeted::new(()).count_received(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tls_alert_is_called_so_wherever_reads_end() {
+        // Fatal decode_error, then close_notify.
+        let alert = [21, 3, 3, 0, 2, 2, 50, 21, 3, 3, 0, 2, 1, 0];
+        for length in 1..=alert.len() {
+            let mut budgeted = Budgeted::new(());
+            let refused = alert.chunks(length).find_map(|part| budgeted.count_received(part).err());
+            assert_eq!(refused.unwrap().kind(), io::ErrorKind::Unsupported, "{length}");
+        }
+        let mut budgeted = Budgeted::new(());
+        budgeted.count_received(&frame(DATA, 21)[..2]).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
