@@ -95,9 +95,9 @@ impl GatewayStatus {
         self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, by_backend });
     }
 
-    /// Records that the configuration file matches the configuration in use again.
-    pub fn unchanged(&self) {
-        self.loaded.lock().refused = None;
+    /// Records that the configuration file matches the configuration in use again. Whether a change was rejected before.
+    pub fn unchanged(&self) -> bool {
+        self.loaded.lock().refused.take().is_some()
     }
 
     /// Registers the gauges of the status.

@@ -149,13 +149,14 @@ impl Reload {
         }
     }
 
-    /// SIGHUP gets a log line; a file with a new timestamp does not.
+    /// SIGHUP and the end of a rejected change get a log line; a file with a new timestamp does not.
     fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
-        self.gateway_status.unchanged();
-        match cause {
-            ReloadCause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
-            ReloadCause::Check => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
+        let was_rejected = self.gateway_status.unchanged();
+        if was_rejected || cause == ReloadCause::Hangup {
+            tracing::info!(file = %self.path.display(), "configuration unchanged");
+        } else {
+            tracing::debug!(file = %self.path.display(), "configuration unchanged");
         }
     }
 
