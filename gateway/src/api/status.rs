@@ -184,7 +184,8 @@ pub struct WaitingStatus {
     pub pods: u32,
     /// How long the oldest one has waited, in seconds.
     pub oldest_seconds: u64,
-    /// The number of those that kube-scheduler last tried before the backend recovered or changed.
+    /// The number of those that kube-scheduler last tried before the backend recovered or changed, and does not try again
+    /// by itself.
     pub untried: u32,
     /// How long ago that was, in seconds; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -79,6 +79,8 @@ struct WaitingPod {
     tried: Instant,
     /// The verb of the call after which it waits.
     verb: Verb,
+    /// Whether that call ended with an error, after which kube-scheduler tries the pod again by itself, within seconds.
+    is_retried: bool,
     /// The backends that rejected or failed it.
     held_by: Vec<Arc<BackendSettings>>,
     /// When the latest request to try it again was sent, and the number of them.
@@ -94,7 +96,8 @@ pub struct WaitingSummary {
     pub pods: u32,
     /// How long the oldest one has waited.
     pub oldest: Duration,
-    /// The number of those that were last tried before the backend changed.
+    /// The number of those that were last tried before the backend changed, and that kube-scheduler does not try again
+    /// by itself.
     pub untried: u32,
     /// The time since the change.
     pub changed: Option<Duration>,
@@ -131,12 +134,12 @@ impl WaitingPods {
     pub(crate) fn record(&self, verb: Verb, outcome: &str, record: &CallRecord) {
         let mut state = self.state.lock();
         let recovered = state.recovered(verb, record);
-        for backend in &recovered {
+        for (backend, _) in &recovered {
             // This call has seen it.
             state.change(backend, (record.started, PolicyChange::Recovered));
         }
         let is_due = match effect(verb, outcome, record) {
-            Effect::Waits(held_by) => state.wait(verb, record, held_by),
+            Effect::Waits(held_by) => state.wait((verb, outcome), record, held_by),
             Effect::Placed => {
                 state.place(verb, &record.pod.uid);
                 false
@@ -144,6 +147,10 @@ impl WaitingPods {
             Effect::None => false,
         };
         drop(state);
+        for (backend, lasted) in &recovered {
+            let (verb, seconds) = (verb.backend_name(), lasted.as_secs());
+            tracing::info!(backend, verb, seconds, "calls to the backend succeed again");
+        }
         if is_due || !recovered.is_empty() {
             self.touched.notify_one();
         }
@@ -188,7 +195,7 @@ impl WaitingPods {
                 };
                 summary.pods += 1;
                 summary.oldest = summary.oldest.max(waited);
-                summary.untried += u32::from(change.is_some_and(|at| at > pod.tried));
+                summary.untried += u32::from(!pod.is_retried && change.is_some_and(|at| at > pod.tried));
                 summary.changed = change.map(|at| now.saturating_duration_since(at));
             }
         }
@@ -264,7 +271,12 @@ impl WaitingPods {
 
 impl WaitingState {
     /// Records a pod that waits; whether it should be tried again already.
-    fn wait(&mut self, verb: Verb, record: &CallRecord, held_by: Vec<Arc<BackendSettings>>) -> bool {
+    fn wait(
+        &mut self,
+        (verb, outcome): (Verb, &str),
+        record: &CallRecord,
+        held_by: Vec<Arc<BackendSettings>>,
+    ) -> bool {
         let (uid, now) = (&record.pod.uid, Instant::now());
         if self.pods.len() >= MAX_PODS && !self.pods.contains_key(uid) {
             self.sweep(now);
@@ -278,6 +290,7 @@ impl WaitingState {
             since: record.started,
             tried: record.started,
             verb,
+            is_retried: false,
             held_by: Vec::new(),
             requested: None,
             failed: None,
@@ -287,6 +300,10 @@ impl WaitingState {
             // Preempt and bind follow a filter call about the same attempt.
             Verb::Preempt | Verb::Bind => pod.held_by.extend(held_by),
             Verb::Filter | Verb::Prioritize => pod.held_by = held_by,
+        }
+        if verb != Verb::Preempt {
+            // An error of a preemption leaves the pod rejected.
+            pod.is_retried = outcome != "ok";
         }
         pod.held_by.sort_by(|one, other| one.name.cmp(&other.name));
         pod.held_by.dedup_by(|one, other| one.name == other.name);
@@ -319,8 +336,8 @@ impl WaitingState {
         self.failing.remove(backend);
     }
 
-    /// The backends that answered this call after their calls for this verb had failed for a while.
-    fn recovered(&mut self, verb: Verb, record: &CallRecord) -> Vec<String> {
+    /// The backends that answered this call after their calls for this verb had failed for a while, and for how long.
+    fn recovered(&mut self, verb: Verb, record: &CallRecord) -> Vec<(String, Duration)> {
         let mut recovered = Vec::new();
         for part in &record.backends {
             let name = part.backend.name.as_str();
@@ -331,10 +348,9 @@ impl WaitingState {
                 }
             } else if let Some(verbs) = self.failing.get_mut(name).filter(|_| part.has_responded()) {
                 let ended = verbs.iter().position(|(failing, _)| *failing == verb);
-                let since = ended.map(|at| verbs.swap_remove(at).1);
-                if since.is_some_and(|since| since.elapsed() >= SHORTEST_OUTAGE) {
-                    recovered.push(name.to_owned());
-                }
+                let lasted = ended.map(|at| verbs.swap_remove(at).1.elapsed());
+                let outage = lasted.filter(|lasted| *lasted >= SHORTEST_OUTAGE);
+                recovered.extend(outage.map(|lasted| (name.to_owned(), lasted)));
             }
         }
         recovered

@@ -1,9 +1,10 @@
 //! Notes about the present state of the backends because of which a pod waits.
 
+use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    api::{BackendPart, BackendStatus, Severity, Status},
+    api::{BackendPart, BackendStatus, Decision, Severity, Status},
     explain::evidence::{Evidence, SchedulingAttempt},
     text::ago,
 };
@@ -31,6 +32,12 @@ fn holds(attempt: &SchedulingAttempt, name: &str) -> bool {
     attempt.calls.iter().flat_map(|call| &call.decision.backends).any(is_held)
 }
 
+/// Whether this attempt ended with an error, after which kube-scheduler does not wait for an event.
+fn has_failed(attempt: &SchedulingAttempt) -> bool {
+    let ends = |call: &Decision| call.is(Verb::Filter) || call.is(Verb::Bind);
+    attempt.calls.iter().any(|call| ends(&call.decision) && call.decision.outcome != "ok")
+}
+
 /// A change after the attempt, which kube-scheduler does not know of.
 fn changed(
     evidence: &Evidence,
@@ -41,6 +48,7 @@ fn changed(
     let time: Timestamp = evidence.time.checked_sub(SignedDuration::from_secs(seconds)).ok()?;
     let next = match status.requeue.as_str() {
         "PodCondition" => "the gateway makes kube-scheduler try the pod again",
+        _ if has_failed(attempt) => "kube-scheduler tries the pod again by itself, within 10 s",
         _ => {
             "kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE \
              extender-gateway.io/retry=\"$(date)\" --overwrite`"

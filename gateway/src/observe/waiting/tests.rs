@@ -156,6 +156,20 @@ async fn pods_are_due_when_a_backend_that_holds_them_changes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_kube_scheduler_tries_again_by_itself_do_not_wait_for_an_event() {
+    let waiting = WaitingPods::default();
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    failed(&waiting, Verb::Preempt, "web", vec![fails("zones", OnFailure::Fail)]);
+    failed(&waiting, Verb::Filter, "job", vec![fails("zones", OnFailure::Fail)]);
+    failed(&waiting, Verb::Bind, "late", vec![fails("zones", OnFailure::Fail)]);
+    advance(SECOND).await;
+    waiting.changed("zones", PolicyChange::Recovered);
+    let summary = waiting.by_backend()["zones"];
+    assert_eq!((summary.pods, summary.untried), (3, 1));
+    assert_eq!(due(&waiting).len(), 3, "each is tried sooner on request");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_oldest_pods_come_first() {
     let waiting = WaitingPods::default();
     for pod in ["c", "a", "b"] {

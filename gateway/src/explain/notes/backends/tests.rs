@@ -25,6 +25,11 @@ fn status(requeue: &str, changed_seconds: u64, problems: &serde_json::Value) -> 
 fn notes(pod: super::super::PodFacts, statuses: Vec<Status>) -> Vec<String> {
     let part = BackendPart { rejected: 1, ..backend("zones", 1) };
     let call = Decision { backends: vec![part], ..filter(500, &[("a", Some("full"))]) };
+    notes_after(call, pod, statuses)
+}
+
+/// The same after this call.
+fn notes_after(call: Decision, pod: super::super::PodFacts, statuses: Vec<Status>) -> Vec<String> {
     let mut evidence = samples::case(pod, vec![call]);
     evidence.statuses = statuses;
     let mut notes = Vec::new();
@@ -58,6 +63,20 @@ fn the_remedy_of_status_is_repeated() {
     ]);
     let expected = "Now: backend zones: cannot connect. Remedy: start it (docs/runbook.md#backend-down).";
     assert_eq!(notes(refused(501), vec![status("None", 400, &problems)]), [expected]);
+}
+
+#[test]
+fn kube_scheduler_does_not_wait_for_an_event_after_an_error() {
+    let part = BackendPart { failure: Some(failed("late", "no answer", "fail")), ..backend("zones", 1) };
+    let call = Decision {
+        outcome: "backend".to_owned(),
+        left: None,
+        backends: vec![part],
+        ..filter(500, &[("a", None)])
+    };
+    let [note] = &notes_after(call, refused(501), vec![status("None", 40, &json!([]))])[..] else { panic!() };
+    let end = "after this attempt: kube-scheduler tries the pod again by itself, within 10 s.";
+    assert!(note.ends_with(end), "{note}");
 }
 
 #[test]
