@@ -88,7 +88,11 @@ fn refused(status: &Status) -> Option<Problem> {
     } else {
         "correct the file and check it with `extender-gateway check-config`"
     };
-    Some(problem((Severity::Warning, "configuration-rejected"), "the configuration", what, remedy))
+    let impact = Some("the previous configuration stays in use until a restart reads the file".to_owned());
+    Some(Problem {
+        impact,
+        ..problem((Severity::Warning, "configuration-rejected"), "the configuration", what, remedy)
+    })
 }
 
 fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
@@ -107,9 +111,13 @@ fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
 fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem> {
     let (since, why) = source_health.failing()?;
     let what = format!("the watch has failed for {} s: {why}", since.as_secs());
+    let impact = Some(format!("decisions use the last known {objects}, and new ones are not known"));
     let remedy =
         format!("check that the apiserver runs and that the gateway's account may list and watch {objects}");
-    Some(problem((Severity::Warning, "watch-failing"), &format!("the {objects}"), what, remedy))
+    Some(Problem {
+        impact,
+        ..problem((Severity::Warning, "watch-failing"), &format!("the {objects}"), what, remedy)
+    })
 }
 
 fn requeueing(config: &Config, observer: &Observer) -> Option<Problem> {
@@ -335,7 +343,7 @@ fn of_verb(
         problem((worst, "backend-unsuitable"), about, what, "correct its configuration or its handshake")
     });
     // Without a connection all calls fail, and that is one problem.
-    let failing = failing(about, verb, worst).filter(|_| backend.connected);
+    let failing = failing(about, (backend, verb), worst).filter(|_| backend.connected);
     let slow = slow(about, verb, settings.timeouts()[known_verb]);
     let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
@@ -355,7 +363,7 @@ fn of_verb(
 }
 
 /// Failed calls: a problem while calls fail, an error only if many do; then history for ten minutes.
-fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> {
+fn failing(about: &str, (backend, verb): (&BackendStatus, &BackendVerb), worst: Severity) -> Option<Problem> {
     let BackendVerb { verb: name, failed_lately, lately, minute, .. } = verb;
     let last = verb.last_failure.as_ref()?;
     let age = seconds_since(last.time);
@@ -366,16 +374,19 @@ fn failing(about: &str, verb: &BackendVerb, worst: Severity) -> Option<Problem> 
         verb.failure_kinds.iter().map(|count| format!("{} {}", count.kind, count.calls)).collect();
     let kinds = kinds.join(", ");
     let failed = format!("{failed_lately} of the latest {lately} calls to {name} failed");
-    let last = &last.message;
     // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it.
-    let many_fail = if minute.calls == 0 { verb.last_failed } else { minute.failed * 10 >= minute.calls };
+    let last_fails = verb.last_failed && backend.connected_since.is_none_or(|since| since < last.time);
+    let last = &last.message;
+    let many_fail = if minute.calls == 0 { last_fails } else { minute.failed * 10 >= minute.calls };
     Some(if many_fail || minute.failed > 0 {
         let severity = if many_fail { worst } else { Severity::Warning };
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
         problem((severity, "backend-fails"), about, what, remedy_of(verb))
     } else {
         let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
-        problem((Severity::Recent, "backend-fails"), about, what, "nothing: calls succeed again")
+        let remedy =
+            if verb.last_failed { "nothing: it is connected again" } else { "nothing: calls succeed again" };
+        problem((Severity::Recent, "backend-fails"), about, what, remedy)
     })
 }
 

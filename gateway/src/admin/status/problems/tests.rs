@@ -381,6 +381,21 @@ fn the_remedy_fits_the_cause() {
 }
 
 #[test]
+fn a_failure_before_the_connection_was_lost_is_over_without_another_call() {
+    let reported = |connected_since| {
+        only(|scene| {
+            fail(filter(scene), 0, 0);
+            filter(scene).last_failed = true;
+            filter(scene).last_failure = Some(failed(100));
+            zones(scene).connected_since = Some(connected_since);
+        })
+    };
+    assert_eq!(reported(ago(200)).severity, Severity::Error);
+    let over = reported(ago(50));
+    assert_eq!((over.severity, over.remedy.as_str()), (Severity::Recent, "nothing: it is connected again"));
+}
+
+#[test]
 fn a_problem_says_what_it_means_for_pods() {
     let impact = |settings: &str| {
         let problem = only(|scene| {
@@ -401,6 +416,12 @@ fn a_problem_says_what_it_means_for_pods() {
     assert_eq!(down.impact.as_deref(), Some(both));
     let over = only(|scene| fail(filter(scene), 11, 0));
     assert_eq!((over.severity, over.impact), (Severity::Recent, None));
+    let refused = only(|scene| scene.status.configuration.refused = Some(rejected(false)));
+    let unchanged = "the previous configuration stays in use until a restart reads the file";
+    assert_eq!(refused.impact.as_deref(), Some(unchanged));
+    let away = only(|scene| scene.gateway_status.sources.pods.source_health.failed("forbidden".to_owned()));
+    let last_known = "decisions use the last known pods, and new ones are not known";
+    assert_eq!(away.impact.as_deref(), Some(last_known));
 }
 
 #[test]
@@ -597,7 +618,28 @@ fn the_remedy_for_a_backend_that_is_down_fits_its_cause() {
             "cannot connect to zones:9000: TLS: invalid peer certificate: UnknownIssuer",
             "correct its tls.caFile: ",
         ),
-        ("cannot connect to zones:9000: TLS: invalid peer certificate: Expired", "renew the certificate, "),
+        (
+            "cannot connect to zones:9000: TLS: invalid peer certificate: certificate expired on 2026-11-21",
+            "renew the backend's certificate, ",
+        ),
+        (
+            "cannot connect to zones:9000: TLS: received fatal alert: CertificateExpired",
+            "renew its tls.certFile, ",
+        ),
+        ("cannot connect to zones:9000: TLS: received fatal alert: UnknownCA", "set its tls.certFile and "),
+        (
+            "the connection was closed: the backend answers with a TLS alert, not in HTTP/2",
+            "it serves TLS: use an https url, ",
+        ),
+        (
+            "the connection was closed: the backend answers in HTTP/1, not in HTTP/2",
+            "correct its url: another service ",
+        ),
+        (
+            "handshake failed: not a gRPC response: HTTP status 404; does url point to another service?",
+            "correct its url: another service ",
+        ),
+        ("handshake failed: the connection was lost", "see its log; if it serves TLS, use an https url"),
         (
             "cannot connect to zones:9000: failed to lookup address information",
             "correct the host of its url, ",

@@ -167,13 +167,16 @@ pub(super) fn documented() -> Status {
                 "backend-down",
             )
         },
-        problem(
-            Severity::Warning,
-            "the configuration",
-            &format!("the changed file was rejected: {message}"),
-            "correct the file and check it with `extender-gateway check-config`",
-            "configuration-rejected",
-        ),
+        Problem {
+            impact: Some("the previous configuration stays in use until a restart reads the file".to_owned()),
+            ..problem(
+                Severity::Warning,
+                "the configuration",
+                &format!("the changed file was rejected: {message}"),
+                "correct the file and check it with `extender-gateway check-config`",
+                "configuration-rejected",
+            )
+        },
     ];
     status
 }
