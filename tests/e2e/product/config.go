@@ -84,6 +84,8 @@ type Cluster struct {
 type Backend struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
+	// TLS is nil for an http URL.
+	TLS *BackendTLS `json:"tls,omitempty"`
 	// Mode is "Shadow" or "Disabled", or "" for the gateway's default: its answers count.
 	Mode string `json:"mode,omitempty"`
 	// PureAnswers is "AskedEachTime", or "" for the gateway's default.
@@ -95,6 +97,11 @@ type Backend struct {
 	Score   *Score         `json:"score,omitempty"`
 	Preempt *Preempt       `json:"preempt,omitempty"`
 	Bind    *Bind          `json:"bind,omitempty"`
+}
+
+// BackendTLS has the CA of a backend's certificate.
+type BackendTLS struct {
+	CAFile string `json:"caFile"`
 }
 
 // Match selects the pods for which a backend is called.

@@ -1,11 +1,9 @@
 package product
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -14,6 +12,12 @@ import (
 // the gateway at its admin address.
 func Explain(ctx context.Context, kubeconfig, admin, format string, pod *corev1.Pod) (string, error) {
 	return explain(ctx, "pod/"+pod.Name, pod.Namespace, "-o", format, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+}
+
+// ExplainToPeople returns everything that explain prints about a pod, and its exit code.
+func ExplainToPeople(ctx context.Context, kubeconfig, admin string, pod *corev1.Pod) (text string, exitCode int, err error) {
+	ran, err := run(ctx, "explain", "pod/"+pod.Name, "-n", pod.Namespace, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+	return ran.out + ran.said, ran.exitCode, err
 }
 
 // ExplainDeployment is what explain prints about the oldest waiting pod of a Deployment.
@@ -28,18 +32,11 @@ func ExplainThroughAPIServer(ctx context.Context, kubeconfig, namespace, adminPo
 }
 
 func explain(ctx context.Context, subject, namespace string, options ...string) (string, error) {
-	binary, err := Binary(Gateway)
-	if err != nil {
-		return "", err
+	ran, err := run(ctx, append([]string{"explain", subject, "-n", namespace}, options...)...)
+	if err == nil && ran.exitCode != 0 {
+		err = fmt.Errorf("explain ended with %d: %s%s", ran.exitCode, ran.out, ran.said)
 	}
-	command := exec.CommandContext(ctx, binary, append([]string{"explain", subject, "-n", namespace}, options...)...)
-	var said bytes.Buffer
-	command.Stderr = &said
-	out, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("explain: %w: %s%s", err, out, said.String())
-	}
-	return string(out), nil
+	return ran.out, err
 }
 
 // ReadExplanation reads the JSON output of explain.
