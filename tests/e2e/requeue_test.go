@@ -167,11 +167,14 @@ func TestRequeueOfAThousandPods(t *testing.T) {
 }
 
 func TestWithoutRequeueOneUpdateOfANodeBringsPodsBack(t *testing.T) {
-	w := newScenario(t, "without requeue, status says that pods wait, and the command that it names brings them back", gatewayFront{}, controlplane.Names).startWaiting("", 20)
+	s := newScenario(t, "without requeue, status and explain say that pods wait, and the command that they name brings them back", gatewayFront{}, controlplane.Names)
+	w := s.startWaiting("", 20)
 	admin := w.adminOf(w.gateway)
 	w.expectStatus(admin, podsNotPlaced, "no pod that it matches is scheduled; 20 pods wait, the oldest for ")
 	w.write(everyNode)
 	w.expectStatus(admin, podsNotPlaced, "RECENT ", "20 pods wait for an event of the cluster since it recovered or changed", "kubectl annotate node NODE")
+	s.expectExplain(admin, w.pods[0], noProblem, "is not scheduled", "racks has recovered or changed ",
+		"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE")
 	patch := []byte(`{"metadata":{"annotations":{"extender-gateway.io/retry":"now"}}}`)
 	_, err := shared.Client.CoreV1().Nodes().Patch(w.ctx, objects.Nodes(1)[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	w.must(err)

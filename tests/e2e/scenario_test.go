@@ -39,8 +39,13 @@ func forEach(t *testing.T, sentence string, fronts []front, modes []controlplane
 var bothModes = []controlplane.NodeMode{controlplane.Names, controlplane.FullObjects}
 
 func newScenario(t *testing.T, sentence string, front front, mode controlplane.NodeMode) *scenario {
+	return newScenarioOf(patience, t, sentence, front, mode)
+}
+
+// newScenarioOf is newScenario for one that takes longer.
+func newScenarioOf(most time.Duration, t *testing.T, sentence string, front front, mode controlplane.NodeMode) *scenario {
 	results.add(t, fmt.Sprintf("%s — %s, %s", sentence, front.name(), mode))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	s := &scenario{T: t, ctx: ctx, front: front, mode: mode}
 	t.Cleanup(func() {
 		cancel()
