@@ -22,7 +22,7 @@ use crate::contract::protobuf::{PREFIX, malformed};
 /// The timeout of a call, for the backend.
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The part of the timeout after which a backend's `DEADLINE_EXCEEDED` is about this timeout.
+/// The part of the timeout after which a backend's `DEADLINE_EXCEEDED` or `CANCELLED` is about this timeout.
 const NEARLY: f64 = 0.9;
 
 /// The limits of a call.
@@ -60,10 +60,10 @@ fn late(timeout: Duration) -> BackendFailure {
 }
 
 /// The failure of a call after this time. The backend was told the timeout, and may have noticed its end first: with one
-/// text for both, a pod's condition stays the same.
+/// text for both, a pod's condition stays the same. Servers of Go then cancel the stream, those of Rust send `CANCELLED`.
 fn with_one_text(error: RpcError, after: Duration, timeout: Duration) -> RpcError {
     match error.status {
-        Some(Code::DeadlineExceeded) if after >= timeout.mul_f64(NEARLY) => {
+        Some(Code::DeadlineExceeded | Code::Cancelled) if after >= timeout.mul_f64(NEARLY) => {
             RpcError { failure: late(timeout), ..error }
         }
         _ => error,
@@ -208,6 +208,7 @@ mod tests {
         };
         for after in [180, 199, 250] {
             assert_eq!(said(Code::DeadlineExceeded, after), "no answer within 200 ms");
+            assert_eq!(said(Code::Cancelled, after), "no answer within 200 ms");
         }
         let own = "DEADLINE_EXCEEDED: Deadline Exceeded";
         assert_eq!(said(Code::DeadlineExceeded, 179), own, "another deadline, of a database perhaps");

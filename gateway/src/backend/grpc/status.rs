@@ -15,7 +15,7 @@ use crate::contract::protobuf::malformed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
     /// The gRPC status, which is not OK; `None` without a status: the connection was lost, the call timed out, or the
-    /// response was not gRPC.
+    /// response was not gRPC. A canceled stream is `CANCELLED`, as in the gRPC specification.
     pub status: Option<Code>,
     /// The failure that it stands for.
     pub failure: BackendFailure,
@@ -65,7 +65,8 @@ impl From<h2::Error> for RpcError {
             Some(reason) if error.is_go_away() => reset(&format!("the connection was closed: {reason}")),
             _ => reset("the connection was lost"),
         };
-        failure.into()
+        let is_canceled = error.is_reset() && error.reason() == Some(h2::Reason::CANCEL);
+        Self { status: is_canceled.then_some(Code::Cancelled), failure }
     }
 }
 
