@@ -26,7 +26,7 @@ type evidence struct {
 	// exit is the exit code of status, and status are parts of what it prints.
 	exit   int
 	status []string
-	// row is a line of the tables of status; nil for any.
+	// row is in a line of status, too; nil for any.
 	row *regexp.Regexp
 	// explainExit is the exit code of explain, and explain are parts of what it prints about a pod.
 	explainExit int
@@ -61,7 +61,7 @@ func (s *scenario) expectEvidence(gateway *process.Server, admin string, pod *co
 	s.Helper()
 	s.expectStatus(admin, want.exit, want.status...)
 	if want.row != nil {
-		s.statusWith(admin, want.row)
+		results.note(fmt.Sprintf("in status of %s: %s\n", s.Name(), s.statusWith(admin, want.row)[0]))
 	}
 	s.expectExplain(admin, pod, want.explainExit, want.explain...)
 	for _, metric := range want.metrics {

@@ -361,9 +361,11 @@ func (v *victim) failing(kind, last, remedy string) evidence {
 	return evidence{
 		exit: podsNotPlaced,
 		status: []string{
-			"ERROR ", " calls to filter failed (" + kind + " ", " ago: " + last, "filter Fail: no pod that it matches is scheduled; " + v.wait(),
+			"ERROR ", " ago: " + last, "filter Fail: no pod that it matches is scheduled; " + v.wait(),
 			remedy + "; `mode: Disabled` removes it from decisions", "docs/runbook.md#backend-fails",
 		},
+		// One cause is of one kind.
+		row: regexp.MustCompile(fmt.Sprintf(`calls to filter failed \(%s \d+\);`, kind)),
 		explain: []string{
 			v.pods[0].Name + " is not scheduled", "PodScheduled: SchedulerError: ", kind + ": " + last + "; the call failed",
 			"Now: backend racks: ", "Remedy: " + remedy, "(docs/runbook.md#backend-fails)",
@@ -438,7 +440,7 @@ func ready(times int) func(*victim) evidence {
 // succeeds is left of calls that failed.
 func succeeds(*victim) evidence {
 	return evidence{
-		status: []string{"RECENT ", "calls to filter failed until "},
+		status: []string{"RECENT ", "calls to filter failed until ", "nothing: calls succeed again"},
 		log:    []logLine{once("INFO", "calls to the backend succeed again")},
 	}
 }
