@@ -5,7 +5,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo check test e2e chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries
+.PHONY: image image-test image-reproducible dist
+.PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -17,18 +18,30 @@ COLLECTOR := tests/kube/cmd/otel-collector
 # The tests of the Helm chart, likewise: helm is built there.
 CHART := tests/chart
 
+# What is published under which names. SOURCE is the URL of the sources, DOWNLOADS that of the files of `make dist`.
+IMAGE ?= extender-gateway
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*')
+SOURCE ?= https://extender-gateway.io
+DOWNLOADS ?= $(SOURCE)/releases/download/v$(VERSION)
+# The time of the commit: builds at other times have the same bytes.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+RELEASE = -version $(VERSION) -revision $(REVISION) -source $(SOURCE) -created $(SOURCE_DATE_EPOCH)
+# What deploy/image/build writes.
+STATIC := $(TARGET)/x86_64-unknown-linux-gnu/dist
+
 # The folder where the Go tests and benchmarks look for programs first.
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: binaries ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
 	@$(TARGET)/release/extender-demo $(ARGS)
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: valgrind format lint docs rust-tests go-checks binaries demo guard chart-test go-tests ## Everything, the real kube-scheduler included
+test: valgrind format lint docs rust-tests go-checks binaries demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -89,9 +102,33 @@ deny: rust ## Licences, duplicate crates and sources of the dependencies
 	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
 	$(TARGET)/tools/bin/cargo-deny check licenses bans sources
 
+image: static go ## The container image: target/image (OCI layout) and target/image.tar
+	cd deploy && go run ./image $(RELEASE) -name $(IMAGE) -programs $(STATIC) \
+	  -layout $(TARGET)/image -archive $(TARGET)/image.tar
+
+# As root, or where users may create namespaces.
+image-test: image ## Programs run out of the image: not as root, with a read-only root file system
+	cd deploy && EXTENDER_GATEWAY_IMAGE=$(TARGET)/image go test -count=1 ./...
+
+# The second build has other folders of sources, of cargo and of output, and takes as long as the first.
+SECOND := $(TARGET)/reproducible
+image-reproducible: image ## Whether a second build of the image, in another folder, has the same digest
+	rm -rf $(SECOND)
+	mkdir -p $(SECOND)/sources $(SECOND)/cargo
+	git ls-files -z | xargs -0 cp --parents -t $(SECOND)/sources
+	ln -s "$${CARGO_HOME:-$$HOME/.cargo}/registry" $(SECOND)/cargo/registry
+	env -u CARGO_TARGET_DIR CARGO_HOME=$(SECOND)/cargo $(MAKE) -C $(SECOND)/sources image IMAGE=$(IMAGE) \
+	  REVISION=$(REVISION) SOURCE=$(SOURCE) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH)
+	cmp $(TARGET)/image.tar $(SECOND)/sources/target/image.tar
+	@echo "both builds have the same bytes"; rm -rf $(SECOND)
+
+dist: static go ## target/dist: archive of the programs, list of dependencies, krew manifest, checksums
+	cd deploy && go run ./dist $(RELEASE) -downloads $(DOWNLOADS) -root .. -programs $(STATIC) -out $(TARGET)/dist
+	cd $(TARGET)/dist && sha256sum --check --quiet SHA256SUMS
+
 fmt: rust go ## Formats everything
 	cargo fmt --all
-	gofmt -w tests
+	gofmt -w tests deploy
 
 clean: rust ## Removes what was built; Go's own caches stay
 	cargo clean
@@ -130,9 +167,10 @@ rust-tests: rust
 	cargo test --workspace --locked
 
 go-checks: go
-	@unformatted=$$(gofmt -l tests); test -z "$$unformatted" || { \
+	@unformatted=$$(gofmt -l tests deploy); test -z "$$unformatted" || { \
 	  echo "not formatted, make fmt does it: $$unformatted" >&2; exit 1; }
 	cd tests && go vet ./... && go vet -tags measure ./e2e
+	cd deploy && go vet ./...
 	cd $(LEGACY) && go vet ./...
 	cd $(COLLECTOR) && go vet ./...
 	cd $(CHART) && go vet ./...
@@ -141,6 +179,11 @@ go-checks: go
 # rebuild them each time.
 binaries: rust
 	cargo build --release --locked --workspace --bins
+
+# The programs of image and archives, which need no library and are the same in any folder.
+static: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
+static: rust
+	deploy/image/build
 
 # One package after the other: several control planes at once would slow each other down.
 go-tests: binaries go prometheus chromium

@@ -3,6 +3,7 @@
 mod admin;
 mod apiserver;
 mod check_config;
+mod completion;
 mod explain;
 mod names;
 mod output;
@@ -10,12 +11,13 @@ mod scheduler_config;
 mod status;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::{
     config::Config,
@@ -68,6 +70,20 @@ Examples:
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
     SchedulerConfig(scheduler_config::SchedulerConfigOptions),
 
+    #[command(flatten)]
+    Query(Query),
+
+    /// Print the completion script of a shell
+    #[command(long_about = completion::ABOUT, after_help = completion::EXAMPLES)]
+    Completion(completion::CompletionOptions),
+}
+
+/// The commit that a program was built from, if its build was told.
+pub type Commit = Option<&'static str>;
+
+/// The commands that query running gateways. The kubectl plugin has them too.
+#[derive(Debug, Subcommand)]
+enum Query {
     /// Explain why a pod was scheduled where it is, or not at all
     #[command(long_about = explain::ABOUT, after_help = explain::EXAMPLES)]
     Explain(Box<explain::ExplainOptions>),
@@ -75,6 +91,20 @@ Examples:
     /// Show the health of the gateway and its backends, and how to fix problems
     #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
     Status(status::StatusOptions),
+
+    /// Print the version of this program, and of each gateway that answers
+    #[command(long_about = version::ABOUT, after_help = version::EXAMPLES)]
+    Version(version::VersionOptions),
+}
+
+impl Query {
+    fn run(&self, commit: Commit, console: &mut Console<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Explain(options) => explain::run(options, console),
+            Self::Status(options) => status::run(options, console),
+            Self::Version(options) => version::run(options, commit, console),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -98,25 +128,29 @@ fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(MAX_ROWS))
 }
 
-/// The command line of `kubectl extender-explain`, which is `explain` under another name.
+/// The command line of `kubectl extender`.
 #[derive(Debug, Parser)]
 #[command(
-    name = "kubectl-extender_explain",
-    bin_name = "kubectl extender-explain",
+    name = "kubectl-extender",
+    bin_name = "kubectl extender",
     version,
-    about = "Explain why a pod was scheduled where it is, or not at all",
-    long_about = explain::ABOUT,
-    after_help = explain::EXAMPLES,
+    about = "Explain the decisions of extender-gateway, and show its health",
+    after_help = PLUGIN_EXAMPLES,
 )]
 pub struct Plugin {
-    #[command(flatten)]
-    options: explain::ExplainOptions,
+    #[command(subcommand)]
+    query: Query,
 }
 
+const PLUGIN_EXAMPLES: &str = "\
+Examples:
+  kubectl extender explain pod/web-0 -n shop --gateway-namespace extender-gateway
+  kubectl extender status --gateway-namespace extender-gateway";
+
 impl Plugin {
-    /// Runs `explain`, prints failures to standard error and returns the exit code.
-    pub fn run(self) -> ExitCode {
-        on_console(|console| explain::run(&self.options, console))
+    /// Runs the command, prints failures to standard error and returns the exit code.
+    pub fn run(self, commit: Commit) -> ExitCode {
+        on_console(|console| self.query.run(commit, console))
     }
 }
 
@@ -125,13 +159,15 @@ impl Arguments {
     /// until a stop signal.
     pub fn run<E: Display>(
         self,
+        commit: Commit,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
     ) -> ExitCode {
-        on_console(|console| self.execute(serve, console))
+        on_console(|console| self.execute(commit, serve, console))
     }
 
     fn execute<E: Display>(
         self,
+        commit: Commit,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
@@ -144,8 +180,8 @@ impl Arguments {
             .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
-            Command::Explain(options) => explain::run(&options, console),
-            Command::Status(options) => status::run(&options, console),
+            Command::Query(query) => query.run(commit, console),
+            Command::Completion(options) => completion::run(&options, Self::command(), console),
         }
     }
 }

@@ -88,7 +88,7 @@ func (e *environment) start(dir string) error {
 // productUsed returns which binaries are tested, because an old one is easily left behind.
 func productUsed() string {
 	var text strings.Builder
-	for _, name := range []string{product.Gateway, product.LabelRules} {
+	for _, name := range []string{product.Gateway, product.Policies} {
 		path, err := product.Binary(name)
 		if err != nil {
 			fmt.Fprintln(&text, err)

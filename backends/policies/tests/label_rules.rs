@@ -7,12 +7,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_label-rules");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
 const RACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/racks-drained.yaml");
 
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(PROGRAM);
-    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.arg("label-rules").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn outcome(arguments: &[&str]) -> (Option<i32>, String) {

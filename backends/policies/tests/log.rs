@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_node-resources");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -28,7 +28,8 @@ fn start(directives: Option<&str>) -> (Child, String) {
         Some(directives) => command.env("RUST_LOG", directives),
         None => command.env_remove("RUST_LOG"),
     };
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.arg("node-resources").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (child, line.trim().strip_prefix("listening on ").unwrap().to_owned())

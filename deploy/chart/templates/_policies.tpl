@@ -75,8 +75,9 @@ name: {{ $policy.name }}
 image: {{ include "extender-gateway.image" (dict "image" $image "tag" $tag) | quote }}
 imagePullPolicy: {{ $image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- if $policy.program }}
-command: [{{ $policy.program }}]
+command: [extender-policies]
 args:
+- {{ $policy.program }}
 - --name
 - {{ $policy.name | quote }}
 - --address

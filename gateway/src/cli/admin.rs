@@ -83,16 +83,26 @@ impl ReplicaAnswer for Status {
     }
 }
 
+/// The gateways of the variable; empty if it is not set.
+fn variable() -> String {
+    std::env::var(GATEWAYS_VARIABLE).unwrap_or_default()
+}
+
 impl GatewayOptions {
     /// Whether the apiserver is needed to find the replicas.
     pub(super) fn needs_apiserver(&self) -> bool {
         self.gateway_namespace.is_some()
     }
 
+    /// Whether the command line or the variable names gateways.
+    pub(super) fn are_named(&self) -> bool {
+        !self.urls.is_empty() || self.needs_apiserver() || !variable().is_empty()
+    }
+
     /// Finds the replicas.
     pub(super) async fn find(&self, access: &ClusterAccess) -> Gateways {
         let mut gateways = Gateways::default();
-        match self.urls(&std::env::var(GATEWAYS_VARIABLE).unwrap_or_default()) {
+        match self.urls(&variable()) {
             Err(wrong) => gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong))),
             Ok(urls) => {
                 for url in urls {

@@ -43,8 +43,8 @@ Examples:
   extender-gateway explain deployment/web -n shop
   extender-gateway explain web-0 -n shop --node node-7
   extender-gateway explain web-0 -n shop --gateway http://gateways.extender-gateway.svc:9403
-  kubectl extender-explain web-0 -n shop --gateway-namespace extender-gateway
-  kubectl extender-explain web-0 -n shop -o json | jq '.attempts[0].calls[].backends'
+  kubectl extender explain web-0 -n shop --gateway-namespace extender-gateway
+  kubectl extender explain web-0 -n shop -o json | jq '.attempts[0].calls[].backends'
 
 Exit codes:
   0  success

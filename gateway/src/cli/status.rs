@@ -39,7 +39,7 @@ Examples:
   extender-gateway status
   extender-gateway status --watch -o wide
   extender-gateway status --gateway http://gateways.extender-gateway.svc:9403
-  extender-gateway status --gateway-namespace extender-gateway --context production
+  kubectl extender status --gateway-namespace extender-gateway --context production
   extender-gateway status -o json | jq '.replicas[].backends[] | select(.connected | not)'
 
 Exit codes:

@@ -40,7 +40,7 @@ fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Opt
     };
     let line = [line, &["--config", file.to_str().unwrap()]].concat();
     let mut console = Console { out: &mut out, notes: &mut notes };
-    let outcome = arguments(&line).unwrap().execute(serve, &mut console);
+    let outcome = arguments(&line).unwrap().execute(None, serve, &mut console);
     let text = |bytes| String::from_utf8(bytes).unwrap().replace(folder.path().to_str().unwrap(), "/etc");
     (outcome, [text(out), text(notes)], served.into_inner())
 }
@@ -115,19 +115,29 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
 #[test]
 fn the_plugin_takes_the_same_arguments() {
     Plugin::command().debug_assert();
-    for line in
-        [&["web-0", "-n", "shop"] as &[_], &["po/web-0", "--context", "b", "--kubeconfig", "c", "--top", "0"]]
-    {
-        assert!(Plugin::try_parse_from([&["kubectl-extender_explain"], line].concat()).is_ok(), "{line:?}");
-        assert!(arguments(&[&["explain"], line].concat()).is_ok(), "{line:?}");
+    for line in [
+        &["explain", "web-0", "-n", "shop"] as &[_],
+        &["explain", "po/web-0", "--context", "b", "--kubeconfig", "c", "--top", "0"],
+        &["status", "--gateway-namespace", "gw", "-o", "wide"],
+        &["version", "--client"],
+    ] {
+        assert!(Plugin::try_parse_from([&["kubectl-extender"], line].concat()).is_ok(), "{line:?}");
+        assert!(arguments(line).is_ok(), "{line:?}");
     }
+    for line in [&["kubectl-extender"] as &[_], &["kubectl-extender", "serve"]] {
+        assert_eq!(Plugin::try_parse_from(line).unwrap_err().exit_code(), 2, "{line:?}");
+    }
+    let help = Plugin::try_parse_from(["kubectl-extender", "status", "--help"]).unwrap_err().to_string();
+    assert!(help.contains("Usage: kubectl extender status [OPTIONS]"), "{help}");
 }
 
 #[test]
 fn the_help_has_the_exit_codes() {
-    for (line, codes) in
-        [("explain", &["0", "1", "2", "5", "6"] as &[_]), ("status", &["0", "1", "2", "4", "5"])]
-    {
+    for (line, codes) in [
+        ("explain", &["0", "1", "2", "5", "6"] as &[_]),
+        ("status", &["0", "1", "2", "4", "5"]),
+        ("version", &["0", "1", "2", "5"]),
+    ] {
         let help = arguments(&[line, "--help"]).unwrap_err().to_string();
         let (_, listed) = help.split_once("Exit codes:\n").unwrap();
         let listed: Vec<_> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();

@@ -15,13 +15,18 @@ const BinDirEnv = "EXTENDER_GATEWAY_BIN_DIR"
 
 // Names of the binaries.
 const (
-	Gateway       = "extender-gateway"
+	Gateway      = "extender-gateway"
+	Policies     = "extender-policies"
+	EchoExtender = "echo-extender"
+)
+
+// Commands of Policies.
+const (
 	LabelRules    = "label-rules"
 	LabelBinder   = "label-binder"
 	NodeResources = "node-resources"
 	NodeAffinity  = "node-affinity"
 	Spread        = "spread"
-	EchoExtender  = "echo-extender"
 )
 
 // Binary finds a binary in cargo's output folder, a release build first, or in the folder of BinDirEnv.

@@ -34,17 +34,17 @@ func StartGatewayOfFile(ctx context.Context, path, dir string, config Config) (s
 
 // StartLabelRules runs the label-rules policy of the given name at the address; port 0 takes any free one.
 func StartLabelRules(ctx context.Context, dir, name, rules, address string) (*process.Server, error) {
-	return serve(ctx, dir, LabelRules, name, "listening on", "--rules", rules, "--name", name, "--address", address)
+	return serve(ctx, dir, Policies, name, "listening on", LabelRules, "--rules", rules, "--name", name, "--address", address)
 }
 
 // StartLabelBinder runs the backend that binds pods and copies labels of their node to them as annotations.
 func StartLabelBinder(ctx context.Context, dir, kubeconfig string) (*process.Server, error) {
-	return serve(ctx, dir, LabelBinder, LabelBinder, "listening on", "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
+	return serve(ctx, dir, Policies, LabelBinder, "listening on", LabelBinder, "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
 }
 
-// StartNodePolicy runs node-resources or node-affinity.
-func StartNodePolicy(ctx context.Context, dir, binary string) (*process.Server, error) {
-	return serve(ctx, dir, binary, binary, "listening on", "--address", "127.0.0.1:0")
+// StartNodePolicy runs node-resources, node-affinity or spread.
+func StartNodePolicy(ctx context.Context, dir, policy string) (*process.Server, error) {
+	return serve(ctx, dir, Policies, policy, "listening on", policy, "--address", "127.0.0.1:0")
 }
 
 // StartEcho runs the extender that keeps every node and gives each a score without reading them.

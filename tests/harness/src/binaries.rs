@@ -13,8 +13,8 @@ pub const FOLDER_VARIABLE: &str = "EXTENDER_GATEWAY_BIN_DIR";
 pub enum Program {
     /// The product.
     Gateway,
-    /// The ready-made policy.
-    LabelRules,
+    /// The ready-made policies.
+    Policies,
     /// The floor of the benchmarks.
     EchoExtender,
     /// The policy of the benchmarks.
@@ -50,7 +50,7 @@ impl Program {
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Gateway => "extender-gateway",
-            Self::LabelRules => "label-rules",
+            Self::Policies => "extender-policies",
             Self::EchoExtender => "echo-extender",
             Self::BenchPolicy => "bench-policy",
         }
@@ -73,7 +73,7 @@ impl Program {
     fn package(self) -> &'static str {
         match self {
             Self::Gateway => "extender-gateway",
-            Self::LabelRules => "extender-policies",
+            Self::Policies => "extender-policies",
             Self::EchoExtender | Self::BenchPolicy => "extender-bench",
         }
     }
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn a_missing_program_is_named_with_the_command_that_builds_it() {
         let folder = tempfile::tempdir().unwrap().path().join("release");
-        let error = Program::LabelRules.path_in(folder).unwrap_err().to_string();
-        assert!(error.starts_with("label-rules is not in "), "{error}");
+        let error = Program::Policies.path_in(folder).unwrap_err().to_string();
+        assert!(error.starts_with("extender-policies is not in "), "{error}");
         assert!(error.contains("`cargo build --release -p extender-policies`"), "{error}");
     }
 

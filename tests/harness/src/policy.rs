@@ -30,7 +30,8 @@ pub enum LaunchError {
 impl Policy {
     /// Serves the rules of this file on a free port of loopback, under this name.
     pub fn start(name: &str, rules: &Path) -> Result<Self, LaunchError> {
-        let mut command = Command::new(Program::LabelRules.path()?);
+        let mut command = Command::new(Program::Policies.path()?);
+        command.arg("label-rules");
         command.arg("--rules").arg(rules).args(["--name", name, "--address", "127.0.0.1:0"]);
         let (process, [address]) = Process::start(name, command, ["listening on "])?;
         Ok(Self { process, address })

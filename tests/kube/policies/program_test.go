@@ -20,13 +20,13 @@ type program struct{ policyapi.PolicyServiceClient }
 // start runs a program until the test ends.
 func start(t *testing.T, name string) program {
 	t.Helper()
-	path, err := product.Binary(name)
+	path, err := product.Binary(product.Policies)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := process.Serve(ctx, process.Program{Name: name, Dir: t.TempDir(), Path: path}, "listening on")
+	server, err := process.Serve(ctx, process.Program{Name: name, Dir: t.TempDir(), Path: path, Args: []string{name}}, "listening on")
 	if err != nil {
 		t.Fatal(err)
 	}

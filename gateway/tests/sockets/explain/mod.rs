@@ -1,7 +1,8 @@
-//! `explain` and `status` as programs, between scripted gateways and a scripted apiserver.
+//! `explain`, `status` and `version` as programs, between scripted gateways and a scripted apiserver.
 
 mod server;
 mod status;
+mod version;
 
 use std::{
     path::Path,
@@ -21,7 +22,7 @@ const POD: &str = "/api/v1/namespaces/shop/pods/web-0";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const NODES: &str = "/api/v1/nodes";
 const GATEWAY: &str = env!("CARGO_BIN_EXE_extender-gateway");
-const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-extender_explain");
+const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-extender");
 
 /// The result of a program: exit code, standard output, standard error.
 type Ended = (i32, String, String);
@@ -150,6 +151,7 @@ async fn the_plugin_reaches_gateways_through_the_apiserver() {
     .await;
     let kubeconfig = apiserver.kubeconfig();
     let line = [
+        "explain",
         "web-0",
         "-n",
         "shop",
@@ -180,7 +182,7 @@ async fn gateways_that_cannot_be_found_through_the_apiserver_are_away() {
     ] {
         let apiserver = Server::start([("/api/v1/namespaces/gw/pods", answer)]).await;
         let kubeconfig = apiserver.kubeconfig();
-        let line = ["web-0", "--gateway-namespace", "gw", "--kubeconfig", path(kubeconfig.path())];
+        let line = ["explain", "web-0", "--gateway-namespace", "gw", "--kubeconfig", path(kubeconfig.path())];
         let (code, out, err) = run(PLUGIN, &line).await;
         let expected = format!(
             "extender-gateway: no gateway answered\n- the pods app.kubernetes.io/name=extender-gateway in namespace gw: {text}\n"

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use clap::Parser;
+use clap::Args;
 use extender_apiserver::ConnectError;
 use extender_policies::{
     label_binder::LabelBinder,
@@ -10,16 +10,13 @@ use extender_policies::{
 };
 use extender_policy_sdk::{Backend, Options, ServeError, serve};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Binds pods and copies labels of their node to them as annotations.
 ///
 /// The `args` of the backend's entry in the gateway's configuration select the labels. Prints `listening on
 /// ADDRESS` when it is ready.
-#[derive(Debug, Parser)]
-#[command(name = "label-binder", version, after_help = EXAMPLES)]
-struct Arguments {
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
     /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -33,14 +30,16 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  label-binder --kubeconfig ~/.kube/config
-  label-binder --address 0.0.0.0:9000
+  extender-policies label-binder --kubeconfig ~/.kube/config
+  extender-policies label-binder --address 0.0.0.0:9000
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid kubeconfig.";
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    program::run(|| start(arguments), Error::fault)
+impl Arguments {
+    /// Serves until a signal stops it.
+    pub(crate) fn run(self) -> ExitCode {
+        program::run(|| start(self), Error::fault)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -2,21 +2,18 @@
 
 use std::{net::SocketAddr, process::ExitCode};
 
-use clap::Parser;
+use clap::Args;
 use extender_policies::{program, spread::Spread};
 use extender_policy_sdk::Backend;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Limits how many pods of one owner, namespace, label or priority class run in one rack, zone or other topology, or in
 /// the whole cluster, and prefers nodes where fewer of them run.
 ///
 /// The `args` of the backend's entry in the gateway's configuration are the constraints. Prints `listening on ADDRESS`
 /// when it is ready.
-#[derive(Debug, Parser)]
-#[command(name = "spread", version, after_help = EXAMPLES)]
-struct Arguments {
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "spread", value_parser = program::name)]
     name: String,
@@ -27,12 +24,15 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  spread
-  spread --name racks --address 0.0.0.0:9000
+  extender-policies spread
+  extender-policies spread --name racks --address 0.0.0.0:9000
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 
-fn main() -> ExitCode {
-    let Arguments { name, address } = Arguments::parse();
-    program::serve(Backend::configured(move |args| Spread::new(&name, args)), address)
+impl Arguments {
+    /// Serves until a signal stops it.
+    pub(crate) fn run(self) -> ExitCode {
+        let Self { name, address } = self;
+        program::serve(Backend::configured(move |args| Spread::new(&name, args)), address)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use clap::Parser;
+use clap::Args;
 use extender_config::ConfigErrors;
 use extender_policies::{
     label_rules::{LabelRules, reload::RuleFile},
@@ -10,16 +10,13 @@ use extender_policies::{
 };
 use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Refuses and scores nodes by their labels.
 ///
 /// The rules are in a YAML file, which is read again when it changes. Prints `listening on ADDRESS` when it
 /// is ready.
-#[derive(Debug, Parser)]
-#[command(name = "label-rules", version, after_help = EXAMPLES)]
-struct Arguments {
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
     /// File with the rules
     #[arg(long, value_name = "FILE")]
     rules: PathBuf,
@@ -33,14 +30,16 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  label-rules --rules racks-drained.yaml
-  label-rules --rules zones-preferred.yaml --name zones --address 0.0.0.0:9000
+  extender-policies label-rules --rules racks-drained.yaml
+  extender-policies label-rules --rules zones-preferred.yaml --name zones --address 0.0.0.0:9000
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid rules.";
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    program::run(|| start(arguments), Error::fault)
+impl Arguments {
+    /// Serves until a signal stops it.
+    pub(crate) fn run(self) -> ExitCode {
+        program::run(|| start(self), Error::fault)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

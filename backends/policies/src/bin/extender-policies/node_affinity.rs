@@ -2,20 +2,17 @@
 
 use std::{net::SocketAddr, process::ExitCode};
 
-use clap::Parser;
+use clap::Args;
 use extender_policies::{node_affinity::NodeAffinity, program};
 use extender_policy_sdk::Backend;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Refuses nodes that a pod's node selector and affinity exclude, and scores the others by its preferences.
 ///
 /// The `args` of the backend's entry in the gateway's configuration may add to the affinity of every pod. Prints
 /// `listening on ADDRESS` when it is ready.
-#[derive(Debug, Parser)]
-#[command(name = "node-affinity", version, after_help = EXAMPLES)]
-struct Arguments {
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "node-affinity", value_parser = program::name)]
     name: String,
@@ -26,12 +23,15 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  node-affinity
-  node-affinity --name tenants --address 0.0.0.0:9000
+  extender-policies node-affinity
+  extender-policies node-affinity --name tenants --address 0.0.0.0:9000
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 
-fn main() -> ExitCode {
-    let Arguments { name, address } = Arguments::parse();
-    program::serve(Backend::configured(move |args| NodeAffinity::new(&name, args)), address)
+impl Arguments {
+    /// Serves until a signal stops it.
+    pub(crate) fn run(self) -> ExitCode {
+        let Self { name, address } = self;
+        program::serve(Backend::configured(move |args| NodeAffinity::new(&name, args)), address)
+    }
 }
