@@ -56,7 +56,6 @@ func TestAccount(t *testing.T) {
 // ConfigMaps. A real kube-scheduler calls the gateway. Each permission that the account has is used, and no request is
 // refused.
 func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
-	must(t, objects.CreateNodes(t.Context(), shared.Client, objects.Nodes(4)))
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")
 	must(t, os.WriteFile(rules, []byte(dataOf(t, list, "rules.yaml")), 0o600))
@@ -65,8 +64,8 @@ func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
 	stopAtEnd(t, policy.Process)
 	startGateway(t, dir, dataOf(t, list, "gateway.yaml"), policy.Address)
 
-	refused := pod("refused")
-	accepted := pod("accepted")
+	refused := podOf("refused")
+	accepted := podOf("accepted")
 	must(t, objects.CreatePods(t.Context(), shared.Client, []*corev1.Pod{refused, accepted}))
 	until(t, accepted, "bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 	until(t, refused, "refused", func(pod *corev1.Pod) bool { return strings.Contains(condition(pod).Message, reason) })
@@ -74,7 +73,7 @@ func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
 	must(t, os.Rename(rules+".next", rules))
 	until(t, refused, "bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 
-	used, denied := requests(t)
+	used, denied := requests(t, user)
 	if len(denied) > 0 {
 		t.Errorf("refused: %v", denied)
 	}
@@ -119,50 +118,77 @@ func dataOf(t *testing.T, list []*unstructured.Unstructured, key string) string 
 // configuration. Only addresses and the kubeconfig differ from those in a cluster.
 func startGateway(t *testing.T, dir, text, policy string) {
 	t.Helper()
+	kubeconfig := kubeconfigOfAccount(t, dir, namespace, "extender-gateway")
+	gateway := serve(t, dir, text, kubeconfig, policy)
+	entries := entries(t, filepath.Join(dir, "gateway.yaml"), "http://"+gateway.Address)
+	if len(entries) != 2 {
+		t.Fatalf("expected an entry for decisions and one for bind: %v", entries)
+	}
+	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries})
+	must(t, err)
+	stopAtEnd(t, scheduler)
+}
+
+// serve runs a gateway with this configuration, changed by writeConfig.
+func serve(t *testing.T, dir, text, kubeconfig, policy string) *process.Server {
+	t.Helper()
+	file := filepath.Join(dir, "gateway.yaml")
+	writeConfig(t, file, text, kubeconfig, policy)
+	return startProgram(t, dir, product.Gateway, "extender listening on", "serve", "--config", file)
+}
+
+// writeConfig writes a configuration of the gateway with free addresses of loopback and the address of its only policy.
+func writeConfig(t *testing.T, file, text, kubeconfig, policy string) {
+	t.Helper()
 	var config map[string]any
 	must(t, yaml.Unmarshal([]byte(text), &config))
 	for _, key := range []string{"extender", "metrics", "admin"} {
 		config[key] = map[string]any{"address": "127.0.0.1:0"}
 	}
-	config["cluster"] = map[string]any{"kubeconfig": kubeconfigOfAccount(t, dir)}
+	config["cluster"] = map[string]any{"kubeconfig": kubeconfig}
 	config["backends"].([]any)[0].(map[string]any)["url"] = "http://" + policy
 	out, err := yaml.Marshal(config)
 	must(t, err)
-	file := filepath.Join(dir, "gateway.yaml")
 	must(t, os.WriteFile(file, out, 0o600))
+}
 
-	path, err := product.Binary(product.Gateway)
+// startProgram runs a program of the product until it prints its address after these words.
+func startProgram(t *testing.T, dir, name, announcement string, args ...string) *process.Server {
+	t.Helper()
+	path, err := product.Binary(name)
 	must(t, err)
-	gateway, err := process.Serve(t.Context(), process.Program{Name: "gateway", Dir: dir, Path: path, Args: []string{"serve", "--config", file}}, "extender listening on")
+	server, err := process.Serve(t.Context(), process.Program{Name: name, Dir: dir, Path: path, Args: args}, announcement)
 	must(t, err)
-	stopAtEnd(t, gateway.Process)
-	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries(t, path, file, gateway.Address)})
-	must(t, err)
-	stopAtEnd(t, scheduler)
+	stopAtEnd(t, server.Process)
+	return server
 }
 
 // entries are what `extender-gateway scheduler-config` prints.
-func entries(t *testing.T, path, file, address string) []configv1.Extender {
+func entries(t *testing.T, file, url string, options ...string) []configv1.Extender {
 	t.Helper()
-	printed := output(t, path, "scheduler-config", "--config", file, "--url", "http://"+address)
+	path, err := product.Binary(product.Gateway)
+	must(t, err)
+	printed := output(t, path, append([]string{"scheduler-config", "--config", file, "--url", url}, options...)...)
 	var config struct{ Extenders []configv1.Extender }
 	must(t, yaml.UnmarshalStrict([]byte(printed), &config))
-	if len(config.Extenders) != 2 {
-		t.Fatalf("expected an entry for decisions and one for bind: %s", printed)
-	}
 	return config.Extenders
 }
 
 // kubeconfigOfAccount has a token as the kubelet would mount it.
-func kubeconfigOfAccount(t *testing.T, dir string) string {
+func kubeconfigOfAccount(t *testing.T, dir, namespace, account string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3607))}}
-	request, err := shared.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "extender-gateway", request, metav1.CreateOptions{})
+	request, err := shared.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
 	must(t, err)
+	return kubeconfigOf(t, filepath.Join(dir, account+".kubeconfig"), &clientcmdapi.AuthInfo{Token: request.Status.Token})
+}
+
+// kubeconfigOf writes a file with which this user reaches the apiserver.
+func kubeconfigOf(t *testing.T, file string, user *clientcmdapi.AuthInfo) string {
+	t.Helper()
 	config, err := clientcmd.LoadFromFile(shared.Kubeconfig)
 	must(t, err)
-	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{"admin": {Token: request.Status.Token}}
-	file := filepath.Join(dir, "kubeconfig")
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{"admin": user}
 	must(t, clientcmd.WriteToFile(*config, file))
 	return file
 }
@@ -171,8 +197,8 @@ func stopAtEnd(t *testing.T, p *process.Process) {
 	t.Cleanup(func() { must(t, p.Kill()) })
 }
 
-// pod is one that a Deployment of this name would have.
-func pod(app string) *corev1.Pod {
+// podOf is one that a Deployment of this name would have.
+func podOf(app string) *corev1.Pod {
 	return objects.NewReplicaSet("default", app, nil).Pod()
 }
 
@@ -201,26 +227,11 @@ func until(t *testing.T, pod *corev1.Pod, what string, is func(*corev1.Pod) bool
 	}
 }
 
-// requests are the verbs and resources that the account asked for, according to the audit log, and those that were refused.
-func requests(t *testing.T) (used, denied []string) {
+// requests are the verbs and resources that the user asked for, according to the audit log, and those that were refused.
+func requests(t *testing.T, user string) (used, denied []string) {
 	t.Helper()
-	file, err := os.Open(shared.audit)
-	must(t, err)
-	defer file.Close()
 	all, bad := map[string]bool{}, map[string]bool{}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var event struct {
-			Verb, RequestURI string
-			User             struct{ Username string }
-			ObjectRef        struct{ Resource, Subresource string }
-			ResponseStatus   struct{ Code int }
-		}
-		must(t, json.Unmarshal(lines.Bytes(), &event))
-		if event.User.Username != user {
-			continue
-		}
+	for _, event := range audited(t, user) {
 		request := event.Verb + " " + strings.TrimSuffix(event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")
 		if event.ObjectRef.Resource == "" {
 			uri, err := url.Parse(event.RequestURI)
@@ -232,8 +243,34 @@ func requests(t *testing.T) (used, denied []string) {
 			bad[request] = true
 		}
 	}
-	must(t, lines.Err())
 	return slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(bad))
+}
+
+// auditEvent is the part of an audit event that the tests read.
+type auditEvent struct {
+	Verb, RequestURI string
+	User             struct{ Username string }
+	ObjectRef        struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus   struct{ Code int }
+}
+
+// audited are the requests of a user in the audit log.
+func audited(t *testing.T, user string) (events []auditEvent) {
+	t.Helper()
+	file, err := os.Open(shared.audit)
+	must(t, err)
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditEvent
+		must(t, json.Unmarshal(lines.Bytes(), &event))
+		if event.User.Username == user {
+			events = append(events, event)
+		}
+	}
+	must(t, lines.Err())
+	return events
 }
 
 // everythingAllowed asks for each verb of each resource of the apiserver whether the account may do it.

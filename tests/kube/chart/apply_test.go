@@ -143,7 +143,8 @@ func established(t *testing.T) {
 		_, monitor := shared.mapper.RESTMapping(schema.GroupKind{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}, "v1")
 		_, rule := shared.mapper.RESTMapping(schema.GroupKind{Group: "monitoring.coreos.com", Kind: "PrometheusRule"}, "v1")
 		_, certificate := shared.mapper.RESTMapping(schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, "v1")
-		if monitor == nil && rule == nil && certificate == nil {
+		_, issuer := shared.mapper.RESTMapping(schema.GroupKind{Group: "cert-manager.io", Kind: "Issuer"}, "v1")
+		if monitor == nil && rule == nil && certificate == nil && issuer == nil {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

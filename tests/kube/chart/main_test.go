@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
 )
 
 // shared is set by TestMain before any test runs.
@@ -24,6 +25,8 @@ var shared struct {
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	// audit is the log of all requests to kube-apiserver.
 	audit string
+	// authority is the folder of the certificate authority for users of kube-apiserver.
+	authority string
 }
 
 func TestMain(m *testing.M) {
@@ -69,10 +72,17 @@ func start(dir string) (err error) {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	shared.audit = filepath.Join(dir, "audit.log")
-	shared.Cluster, err = controlplane.StartWith(context.Background(), dir,
-		"--authorization-mode=RBAC", "--audit-policy-file="+policy, "--audit-log-path="+shared.audit)
+	shared.audit, shared.authority = filepath.Join(dir, "audit.log"), filepath.Join(dir, "authority")
+	users, err := writeAuthority(shared.authority)
 	if err != nil {
+		return err
+	}
+	shared.Cluster, err = controlplane.StartWith(context.Background(), dir,
+		"--authorization-mode=RBAC", "--audit-policy-file="+policy, "--audit-log-path="+shared.audit, "--client-ca-file="+users)
+	if err != nil {
+		return err
+	}
+	if err := objects.CreateNodes(context.Background(), shared.Client, objects.Nodes(4)); err != nil {
 		return err
 	}
 	// The dynamic client has no protobuf.

@@ -39,8 +39,13 @@ func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
 }
 
 // start runs a program of the control plane, which ends with the cluster.
-func (c *Cluster) start(name string, args ...string) (*process.Process, error) {
-	p, err := process.Start(name, c.Dir, c.programs[name], args...)
+func (c *Cluster) start(program string, args ...string) (*process.Process, error) {
+	return c.startAs(program, program, args...)
+}
+
+// startAs starts a program under another name, so that it has a log of its own.
+func (c *Cluster) startAs(name, program string, args ...string) (*process.Process, error) {
+	p, err := process.Start(name, c.Dir, c.programs[program], args...)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"extender-gateway.io/tests/kube/binaries"
-	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -20,29 +19,25 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("write %s: %w", config, err)
 	}
+	return c.RunScheduler(ctx, binaries.Scheduler, "--config="+config, "--feature-gates="+options.gates(),
+		"--authentication-skip-lookup", "--authorization-always-allow-paths=/metrics,/healthz,/readyz")
+}
+
+// RunScheduler runs a kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its log has
+// the name.
+func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Process, error) {
 	secure, err := c.reserve()
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.start(binaries.Scheduler, schedulerFlags(config, secure, options.gates())...)
+	own := []string{"--bind-address=127.0.0.1", "--secure-port=" + secure.String(), "--permit-port-sharing"}
+	p, err := c.startAs(name, binaries.Scheduler, replaced(flags, own)...)
 	if err != nil {
 		return nil, err
 	}
 	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
 		return getOK(ctx, trusting, secure.URL("https")+"/readyz")
 	})
-}
-
-func schedulerFlags(config string, secure ports.Port, gates string) []string {
-	return []string{
-		"--config=" + config,
-		"--feature-gates=" + gates,
-		"--bind-address=127.0.0.1",
-		"--secure-port=" + secure.String(),
-		"--permit-port-sharing",
-		"--authentication-skip-lookup",
-		"--authorization-always-allow-paths=/metrics,/healthz,/readyz",
-	}
 }
 
 // trusting accepts the self-signed certificate that a scheduler makes at each start.
