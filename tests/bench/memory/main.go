@@ -23,6 +23,8 @@ type settings struct {
 	nodes, images, policies, calls int
 	// declared is how the policies declare their verbs: pure, node or set.
 	declared string
+	// sizes asks for the table of docs/sizing.md, with clusters of its own sizes.
+	sizes bool
 }
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 	flag.IntVar(&s.policies, "policies", 3, "policies behind the gateway")
 	flag.IntVar(&s.calls, "calls", 4000, "calls with names, of each workload")
 	flag.StringVar(&s.declared, "declare", "pure", "how the policies declare themselves: pure, node or set")
+	flag.BoolVar(&s.sizes, "sizes", false, "the table of docs/sizing.md: growing clusters and numbers of policies, and watched pods")
 	flag.Parse()
 	if flag.NArg() > 0 || s.nodes < offered || s.policies < 1 || s.calls < 1 {
 		fmt.Fprintf(os.Stderr, "memory: there are flags only, see --help; --nodes is at least %d\n", offered)
@@ -56,12 +59,15 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
+	stage := &stage{settings: s, cluster: cluster}
+	if s.sizes {
+		return stage.sizing(ctx)
+	}
 	nodes := objects.Nodes(s.nodes, objects.WithImages(s.images))
 	if err := objects.CreateNodes(ctx, cluster.Client, nodes); err != nil {
 		return err
 	}
 	fmt.Printf("nodes: %d, images of each: %d, policies: %d, declared %s, which hold the table of nodes; MB are 10⁶ bytes\n",
 		s.nodes, s.images, s.policies, s.declared)
-	stage := &stage{settings: s, cluster: cluster}
 	return errors.Join(stage.watched(ctx), stage.whole(ctx))
 }

@@ -16,6 +16,8 @@ import (
 type stage struct {
 	settings
 	cluster *controlplane.Cluster
+	// pods is nil for gateways that do not watch pods.
+	pods *product.Pods
 }
 
 // serving is a gateway with its policies.
@@ -40,7 +42,7 @@ func (s *stage) serve(ctx context.Context, mode controlplane.NodeMode) (*serving
 		})
 	}
 	config := product.NewConfig(s.cluster, mode, backends)
-	config.Timeouts.Decision = "10s"
+	config.Timeouts.Decision, config.Pods = "10s", s.pods
 	gateway, err := product.StartGateway(ctx, s.cluster.Dir, config)
 	if err != nil {
 		return running, err
