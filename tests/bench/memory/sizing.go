@@ -34,6 +34,9 @@ func (s *stage) sizing(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := objects.CreateNamespaces(ctx, s.cluster.Client, "shop"); err != nil {
+		return err
+	}
 	if err := objects.CreatePods(ctx, s.cluster.Client, bound(s.nodes)); err != nil {
 		return err
 	}
