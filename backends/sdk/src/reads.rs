@@ -354,6 +354,7 @@ impl Reads {
 
     /// Whether more than the name is read of nodes.
     pub(crate) fn nodes(&self) -> bool {
+        // Only the pod to be placed has topologies.
         let Declared { parts, labels, annotations, pods, topologies: _ } = &self.node;
         let keys = [labels, annotations].into_iter().any(|keys| *keys != Keys::default());
         keys || parts.without(NodePart::Name) != Parts::default() || *pods != Counted::default()

@@ -30,7 +30,7 @@ pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
-    Backend, Bind, NodePart, Policy, answer,
+    Backend, Bind, Policy, answer,
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
     reads::{cluster::ClusterNode, layout::Fields, running::Running},
@@ -123,8 +123,7 @@ impl TestNode {
             row.usage = row.usage.filter(|_| terms.wants_usage());
             let facts = row.facts.filter(|_| terms.view().has_facts());
             row.pod_counts = reads.node.pod_counts(&self.pods, facts.as_ref());
-            let has_name = !terms.view().has_facts() || reads.node.has(NodePart::Name);
-            row.name = if has_name { row.name } else { String::new() };
+            row.name = if terms.row_parts().has_name() { row.name } else { String::new() };
             row.facts = facts.map(|facts| reads.node.node_facts(facts));
         }
         row

@@ -99,9 +99,12 @@ pub struct RejectedChange {
 /// A failure of a backend in a verb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TimedMessage {
+pub struct LastFailure {
     /// When it happened.
     pub time: Timestamp,
+    /// The label `kind` of `extender_gateway_backend_failures_total`.
+    #[serde(default)]
+    pub kind: String,
     /// Why.
     pub message: String,
 }
@@ -256,9 +259,9 @@ pub struct BackendVerb {
     /// While it rejects every node: the labels that it reads and no node has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_labels: Vec<String>,
-    /// The text of the latest failure.
+    /// The latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_failure: Option<TimedMessage>,
+    pub last_failure: Option<LastFailure>,
 }
 
 /// The number of failures of a kind.

@@ -62,6 +62,9 @@ const VERBS: u32 = 7;
 /// No key of a label or annotation is longer: 253 bytes, a slash and 63 bytes.
 const LONGEST_KEY: usize = 317;
 
+/// How the text of a failed handshake begins.
+pub(super) const FAILED: &str = "handshake failed";
+
 /// Performs the handshake with these settings.
 ///
 /// # Errors
@@ -82,7 +85,7 @@ pub(super) async fn handshake(
     put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
     let failed = |RpcError { status, failure }| {
-        let detail = format!("handshake failed: {failure}");
+        let detail = format!("{FAILED}: {failure}");
         RpcError { status, failure: BackendFailure::new(failure.kind, detail) }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };

@@ -40,7 +40,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway check-config --config gateway.yaml
   extender-gateway check-config --config gateway.yaml > effective.yaml
-  kubectl exec -i deploy/extender-gateway -- /extender-gateway check-config --ask --config - < gateway.yaml
+  kubectl -n extender-gateway exec -i deployment/extender-gateway -- extender-gateway check-config --ask --config - \
+    < gateway.yaml
   helm template policies ./chart | yq '.data.\"gateway.yaml\"' | extender-gateway check-config --no-files --config -";
 
 /// The command's options.
@@ -65,16 +66,16 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     let file = &options.config;
     let content = Content::read(file)?;
     let config = Config::of_file(file, &content)?;
-    let found = if options.no_files { Vec::new() } else { findings(&config) };
-    if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
-        return Err(errors.into());
-    }
+    let mut found = if options.no_files { Vec::new() } else { findings(&config) };
     if options.ask {
         let answers = ask::backends(&config)?;
-        if let Some(errors) = ConfigErrors::of_findings(file, &content, answers.findings) {
-            return Err(errors.into());
-        }
         answers.notes.iter().try_for_each(|note| writeln!(console.notes, "{note}"))?;
+        // A backend whose files are wrong cannot be reached either.
+        let unexplained = answers.findings.into_iter().filter(|answer| !has_wrong_tls(&found, answer));
+        found.extend(unexplained.collect::<Vec<_>>());
+    }
+    if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
+        return Err(errors.into());
     }
     let certificates = if options.no_files { Vec::new() } else { ending_certificates(&config) };
     for warning in config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates) {
@@ -83,6 +84,14 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
     write!(console.out, "{}", config.effective_yaml())?;
     Ok(())
+}
+
+/// Whether files of the backend that gave this answer are wrong.
+fn has_wrong_tls(found: &[Finding], answer: &Finding) -> bool {
+    let backend = answer.path.split('.').next().unwrap_or_default();
+    found
+        .iter()
+        .any(|finding| finding.path.strip_prefix(backend).is_some_and(|field| field.starts_with(".tls")))
 }
 
 /// The problems of the files that a configuration names; blocks while they are read.

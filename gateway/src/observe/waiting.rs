@@ -138,8 +138,10 @@ impl WaitingPods {
             // This call has seen it.
             state.change(backend, (record.started, PolicyChange::Recovered));
         }
+        // An error of a preemption leaves the pod rejected.
+        let is_retried = (verb != Verb::Preempt).then_some(outcome != "ok");
         let is_due = match effect(verb, outcome, record) {
-            Effect::Waits(held_by) => state.wait((verb, outcome), record, held_by),
+            Effect::Waits(held_by) => state.wait(verb, is_retried, record, held_by),
             Effect::Placed => {
                 state.place(verb, &record.pod.uid);
                 false
@@ -270,10 +272,12 @@ impl WaitingPods {
 }
 
 impl WaitingState {
-    /// Records a pod that waits; whether it should be tried again already.
+    /// Records a pod that waits; whether it should be tried again already. `is_retried` is absent if the call does not
+    /// change whether kube-scheduler tries it again by itself.
     fn wait(
         &mut self,
-        (verb, outcome): (Verb, &str),
+        verb: Verb,
+        is_retried: Option<bool>,
         record: &CallRecord,
         held_by: Vec<Arc<BackendSettings>>,
     ) -> bool {
@@ -301,10 +305,7 @@ impl WaitingState {
             Verb::Preempt | Verb::Bind => pod.held_by.extend(held_by),
             Verb::Filter | Verb::Prioritize => pod.held_by = held_by,
         }
-        if verb != Verb::Preempt {
-            // An error of a preemption leaves the pod rejected.
-            pod.is_retried = outcome != "ok";
-        }
+        pod.is_retried = is_retried.unwrap_or(pod.is_retried);
         pod.held_by.sort_by(|one, other| one.name.cmp(&other.name));
         pod.held_by.dedup_by(|one, other| one.name == other.name);
         self.pods.get(uid).is_some_and(|pod| self.change_for(pod).is_some())

@@ -37,6 +37,11 @@ pub(crate) struct RowParts {
 }
 
 impl RowParts {
+    /// Whether rows have names.
+    pub(crate) fn has_name(self) -> bool {
+        self.name
+    }
+
     /// In this view with this declaration; `None`: everything that the view has.
     pub(crate) fn of(view: View, reads: Option<&NodeReads>) -> Self {
         let reads = reads.filter(|_| view.has_facts());

@@ -68,11 +68,6 @@ impl Fields {
         Self { object, parts: *parts, labels, annotations, pods, topologies }
     }
 
-    /// Whether this part is sent.
-    pub(crate) fn has(&self, part: impl Part) -> bool {
-        self.parts.contains(part)
-    }
-
     pub(super) fn places(&self, map: Map) -> &Places {
         match map {
             Map::Labels => &self.labels,

@@ -343,7 +343,7 @@ fn of_verb(
         problem((worst, "backend-unsuitable"), about, what, "correct its configuration or its handshake")
     });
     // Without a connection all calls fail, and that is one problem.
-    let failing = failing(about, (backend, verb), worst).filter(|_| backend.connected);
+    let failing = failing(about, backend, verb, worst).filter(|_| backend.connected);
     let slow = slow(about, verb, settings.timeouts()[known_verb]);
     let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
@@ -363,7 +363,7 @@ fn of_verb(
 }
 
 /// Failed calls: a problem while calls fail, an error only if many do; then history for ten minutes.
-fn failing(about: &str, (backend, verb): (&BackendStatus, &BackendVerb), worst: Severity) -> Option<Problem> {
+fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Severity) -> Option<Problem> {
     let BackendVerb { verb: name, failed_lately, lately, minute, .. } = verb;
     let last = verb.last_failure.as_ref()?;
     let age = seconds_since(last.time);
@@ -374,8 +374,11 @@ fn failing(about: &str, (backend, verb): (&BackendStatus, &BackendVerb), worst: 
         verb.failure_kinds.iter().map(|count| format!("{} {}", count.kind, count.calls)).collect();
     let kinds = kinds.join(", ");
     let failed = format!("{failed_lately} of the latest {lately} calls to {name} failed");
-    // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it.
-    let last_fails = verb.last_failed && backend.connected_since.is_none_or(|since| since < last.time);
+    // In a quiet cluster the latest call may be minutes ago, and pods still wait because of it. A new connection ends
+    // failures of the connection only: backends that close connections of a certain age open new ones all the time.
+    let is_of_connection = ["unreachable", "reset"].contains(&last.kind.as_str());
+    let is_reconnected = is_of_connection && backend.connected_since.is_some_and(|since| since >= last.time);
+    let last_fails = verb.last_failed && !is_reconnected;
     let last = &last.message;
     let many_fail = if minute.calls == 0 { last_fails } else { minute.failed * 10 >= minute.calls };
     Some(if many_fail || minute.failed > 0 {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::Report;
 use crate::{
-    api::{Problem, RejectedChange, Severity, TimedMessage},
+    api::{LastFailure, Problem, RejectedChange, Severity},
     explain::replicas::Away,
 };
 
@@ -149,7 +149,8 @@ fn what_a_backend_suffers_from() {
     zones.failure = Some("cannot connect".into());
     zones.handshake = None;
     zones.verbs[0].unsuitable = Some("it does not filter".into());
-    zones.verbs[1].last_failure = Some(TimedMessage { time: at(-5), message: "late: no answer".into() });
+    zones.verbs[1].last_failure =
+        Some(LastFailure { time: at(-5), kind: "late".into(), message: "late: no answer".into() });
     let mut disabled = status("x").backends.remove(0);
     disabled.name = "racks".into();
     disabled.mode = "Disabled".into();

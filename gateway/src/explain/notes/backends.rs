@@ -48,7 +48,7 @@ fn changed(
     let time: Timestamp = evidence.time.checked_sub(SignedDuration::from_secs(seconds)).ok()?;
     let next = match status.requeue.as_str() {
         "PodCondition" => "the gateway makes kube-scheduler try the pod again",
-        _ if has_failed(attempt) => "kube-scheduler tries the pod again by itself, within 10 s",
+        _ if has_failed(attempt) => "kube-scheduler tries the pod again by itself, within 10 s by default",
         _ => {
             "kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE \
              extender-gateway.io/retry=\"$(date)\" --overwrite`"

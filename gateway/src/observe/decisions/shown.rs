@@ -18,6 +18,7 @@ use crate::{
     config::Choice,
     observe::timestamp,
     record::Agreement,
+    text::clean,
 };
 
 /// The answer of a backend that was no longer needed, or came after the caller disconnected.
@@ -170,7 +171,7 @@ impl Nodes {
                     self.put(node, name, &accepted);
                 }
                 for RefusalEntry { reason, rule, nodes } in refusals {
-                    let rule = rule.map(|rule| reason::clean(texts.at(rule)));
+                    let rule = rule.map(|rule| clean(texts.at(rule)).into_owned());
                     let rejected = NodeVerdict { rule, ..rejected(texts.at(*reason)) };
                     nodes.iter().for_each(|node| self.put(node, name, &rejected));
                 }

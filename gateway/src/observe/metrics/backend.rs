@@ -12,7 +12,7 @@ use super::{
     series::{Durations, LabeledCounts, ReasonCounts, RecentSummary, Trace},
 };
 use crate::{
-    api::TimedMessage,
+    api::LastFailure,
     config::BackendSettings,
     record::{Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, PodRef, Rpc},
 };
@@ -55,7 +55,7 @@ pub struct BackendVerbMetrics {
     pub(super) shadow: LabeledCounts<Agreement>,
     /// The exponential moving average of the share of rejected nodes.
     rejected_share: Mutex<Option<f64>>,
-    last_failure: Mutex<Option<TimedMessage>>,
+    last_failure: Mutex<Option<LastFailure>>,
 }
 
 impl Default for BackendMetrics {
@@ -125,8 +125,11 @@ impl BackendMetrics {
                 self.clamped.inc_by(*clamped as u64);
             }
             Outcome::Failed(failure) => {
-                let failure = TimedMessage { time: Timestamp::now(), message: failure.to_string() };
-                *metrics.last_failure.lock() = Some(failure);
+                *metrics.last_failure.lock() = Some(LastFailure {
+                    time: Timestamp::now(),
+                    kind: failure.kind.as_str().to_owned(),
+                    message: failure.to_string(),
+                });
             }
             Outcome::Pending | Outcome::Candidates(_) | Outcome::Bound(_) => {}
         }
@@ -236,7 +239,7 @@ impl BackendVerbMetrics {
     }
 
     /// The latest failure.
-    pub(crate) fn last_failure(&self) -> Option<TimedMessage> {
+    pub(crate) fn last_failure(&self) -> Option<LastFailure> {
         self.last_failure.lock().clone()
     }
 }

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
-        API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LogState, MinuteStatus,
-        RejectedChange, TableStatus, TimedMessage, VerbStatus, WaitingStatus,
+        API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LastFailure, LogState,
+        MinuteStatus, RejectedChange, TableStatus, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
     config::{BackendName, NodeSource, default_exempt},
@@ -58,8 +58,8 @@ fn verb(name: &str) -> BackendVerb {
 }
 
 /// A failure this many seconds ago.
-fn failed(seconds: i64) -> TimedMessage {
-    TimedMessage { time: ago(seconds), message: "no answer".to_owned() }
+fn failed(seconds: i64) -> LastFailure {
+    LastFailure { time: ago(seconds), kind: "late".to_owned(), message: "no answer".to_owned() }
 }
 
 /// A status barely without problems.
@@ -382,17 +382,24 @@ fn the_remedy_fits_the_cause() {
 
 #[test]
 fn a_failure_before_the_connection_was_lost_is_over_without_another_call() {
-    let reported = |connected_since| {
+    let reported = |kind: &str, connected_since| {
         only(|scene| {
             fail(filter(scene), 0, 0);
             filter(scene).last_failed = true;
-            filter(scene).last_failure = Some(failed(100));
+            filter(scene).last_failure = Some(LastFailure { kind: kind.to_owned(), ..failed(100) });
             zones(scene).connected_since = Some(connected_since);
         })
     };
-    assert_eq!(reported(ago(200)).severity, Severity::Error);
-    let over = reported(ago(50));
-    assert_eq!((over.severity, over.remedy.as_str()), (Severity::Recent, "nothing: it is connected again"));
+    for kind in ["unreachable", "reset"] {
+        assert_eq!(reported(kind, ago(200)).severity, Severity::Error);
+        let over = reported(kind, ago(50));
+        assert_eq!(
+            (over.severity, over.remedy.as_str()),
+            (Severity::Recent, "nothing: it is connected again")
+        );
+    }
+    // Its next call may fail in the same way.
+    assert_eq!(reported("status", ago(50)).severity, Severity::Error);
 }
 
 #[test]
@@ -609,7 +616,10 @@ fn a_label_that_no_node_has_explains_why_everything_is_rejected() {
 fn the_remedy_for_a_backend_that_is_down_fits_its_cause() {
     for (failure, expected) in [
         ("cannot connect to zones:9000: connection refused", "start it, or correct its url or tls; "),
-        ("INVALID_ARGUMENT: missing field `zone`", "correct its args: "),
+        ("handshake failed: INVALID_ARGUMENT: missing field `zone`", "correct its args: "),
+        ("handshake failed: UNIMPLEMENTED", "correct its url: another service "),
+        ("handshake failed: UNAVAILABLE: license lookup failed, connection was refused", "see its log; "),
+        ("handshake failed: UNKNOWN: token expired", "see its log; "),
         (
             "cannot connect to zones:9000: TLS: received corrupt message of type InvalidContentType",
             "it speaks no TLS: ",
@@ -627,6 +637,10 @@ fn the_remedy_for_a_backend_that_is_down_fits_its_cause() {
             "renew its tls.certFile, ",
         ),
         ("cannot connect to zones:9000: TLS: received fatal alert: UnknownCA", "set its tls.certFile and "),
+        (
+            "cannot connect to zones:9000: TLS: invalid peer certificate: certificate not valid before 2026-11-21",
+            "check both machines' clocks, ",
+        ),
         (
             "the connection was closed: the backend answers with a TLS alert, not in HTTP/2",
             "it serves TLS: use an https url, ",

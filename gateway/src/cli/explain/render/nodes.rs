@@ -3,6 +3,7 @@
 use std::{borrow::Cow, cmp::Reverse, fmt};
 
 use extender_gateway_core::Verb;
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::write_hidden;
 use crate::{
@@ -138,8 +139,10 @@ pub(super) fn write_rejected(
 /// The nodes that one backend rejected for one reason, by one rule, the largest group first.
 fn rejection_groups<'n>(nodes: &[&'n NodePart]) -> Vec<Vec<&'n NodePart>> {
     let mut groups: Vec<Vec<&NodePart>> = Vec::new();
+    let mut places = HashMap::new();
     for &node in nodes {
-        match groups.iter_mut().find(|group| by(group[0]) == by(node) && why(group[0]) == why(node)) {
+        let place = *places.entry((by(node), node.reason.as_deref(), rule(node))).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some(group) => group.push(node),
             None => groups.push(vec![node]),
         }
@@ -179,9 +182,13 @@ fn by(node: &NodePart) -> &str {
 /// The reason, and the rule of the policy if it named one.
 fn why(node: &NodePart) -> Cow<'_, str> {
     let reason = node.reason.as_deref().unwrap_or(NOTHING);
-    let verdict = node.rejected_by.as_ref().and_then(|by| node.backends.get(by));
-    match verdict.and_then(|verdict| verdict.rule.as_ref()) {
+    match rule(node) {
         Some(rule) => format!("{reason} (rule {rule})").into(),
         None => reason.into(),
     }
+}
+
+/// The rule by which it was rejected, if the policy named one.
+fn rule(node: &NodePart) -> Option<&str> {
+    node.backends.get(node.rejected_by.as_ref()?)?.rule.as_deref()
 }

@@ -32,7 +32,7 @@ fn hostile(said: &str, seconds: Option<f64>, count: u64) -> Status {
         for verb in &mut backend.verbs {
             (verb.verb, verb.p99_seconds, verb.rejected_share) = (text(), seconds, seconds);
             verb.reads = Some(ReadsStatus { pods: text(), nodes: text() });
-            verb.last_failure = Some(TimedMessage { time: at(0), message: text() });
+            verb.last_failure = Some(LastFailure { time: at(0), kind: text(), message: text() });
         }
     }
     for problem in &mut status.problems {

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status, TableStatus,
-        TimedMessage, VerbStatus, WaitingStatus,
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LastFailure,
+        LogState, MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status,
+        TableStatus, VerbStatus, WaitingStatus,
     },
     cli::status::Report,
     explain::replicas::Gathered,
@@ -182,8 +182,11 @@ pub(super) fn documented() -> Status {
 }
 
 fn quota() -> BackendStatus {
-    let failure =
-        TimedMessage { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
+    let failure = LastFailure {
+        time: at(-2),
+        kind: "unreachable".into(),
+        message: "cannot connect to quota:9000: connection refused".into(),
+    };
     let filter = BackendVerb {
         failures: 57,
         failed_lately: 57,

@@ -75,7 +75,7 @@ fn kube_scheduler_does_not_wait_for_an_event_after_an_error() {
         ..filter(500, &[("a", None)])
     };
     let [note] = &notes_after(call, refused(501), vec![status("None", 40, &json!([]))])[..] else { panic!() };
-    let end = "after this attempt: kube-scheduler tries the pod again by itself, within 10 s.";
+    let end = "after this attempt: kube-scheduler tries the pod again by itself, within 10 s by default.";
     assert!(note.ends_with(end), "{note}");
 }
 
