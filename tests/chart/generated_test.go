@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,20 +76,23 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestEachValueHasAComment expects a comment before each value, or at the end of its line.
+// explainedTogether are the values that the comment before an earlier value of the same block explains.
+var explainedTogether = []string{
+	"requests", "limits", "podLabels", "extraVolumeMounts", "caConfigMapName", "renewBefore",
+	// Of the default policy.
+	"program", "inPod", "rules", "filter", "score",
+}
+
+// TestEachValueHasAComment expects a comment before each value, or before the one that is explained together with it.
 func TestEachValueHasAComment(t *testing.T) {
 	lines := strings.Split(read(t, chart+"/values.yaml"), "\n")
-	key := regexp.MustCompile(`^( *)[a-zA-Z]+:`)
+	key := regexp.MustCompile(`^ *([a-zA-Z]+):`)
 	for i, line := range lines {
 		match := key.FindStringSubmatch(line)
-		// Both belong to the comment of resources.
-		isPart := strings.Contains(line, " requests: ") || strings.Contains(line, " limits: ")
-		if match == nil || i == 0 || isPart {
+		if match == nil || i == 0 || slices.Contains(explainedTogether, match[1]) {
 			continue
 		}
-		before := strings.TrimSpace(lines[i-1])
-		sibling := key.FindStringSubmatch(lines[i-1])
-		if !strings.HasPrefix(before, "#") && (sibling == nil || len(sibling[1]) != len(match[1])) && !strings.HasPrefix(before, "- ") {
+		if !strings.HasPrefix(strings.TrimSpace(lines[i-1]), "#") {
 			t.Errorf("line %d has no comment: %s", i+1, line)
 		}
 	}

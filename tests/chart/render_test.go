@@ -2,6 +2,7 @@ package chart
 
 import (
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -125,8 +126,13 @@ func expectSecurity(t *testing.T, list []object) {
 		}
 		for _, container := range append(at[[]any](pod, "initContainers"), at[[]any](pod, "containers")...) {
 			c := container.(map[string]any)
-			if !at[bool](c, "securityContext", "readOnlyRootFilesystem") || at[string](c, "resources", "limits", "memory") == "" {
-				t.Errorf("%s: %v", it.name(), c)
+			escalates := at[map[string]any](c, "securityContext")["allowPrivilegeEscalation"]
+			dropped := at[[]any](c, "securityContext", "capabilities", "drop")
+			if !at[bool](c, "securityContext", "readOnlyRootFilesystem") || escalates != false || !reflect.DeepEqual(dropped, []any{"ALL"}) {
+				t.Errorf("%s has rights: %v", it.name(), c)
+			}
+			if at[string](c, "resources", "limits", "memory") == "" {
+				t.Errorf("%s has no limit of memory: %v", it.name(), c)
 			}
 		}
 	}
@@ -179,6 +185,7 @@ func TestRestarts(t *testing.T) {
 		"config: {log: {level: debug}}":            false,
 		"config: {exempt: {namespaces: [a]}}":      false,
 		"config: {traces: {ratio: 0.5}}":           false,
+		"config: {extender: {maxRequestBytes: 1}}": false,
 		"config: {log: {format: JSON}}":            true,
 		"config: {binder: BuiltIn}":                true,
 		"config: {timeouts: {decision: 2s}}":       true,

@@ -60,6 +60,8 @@ type victim struct {
 	pods        []*corev1.Pod
 	// mended is when a fault ended that ends by itself.
 	mended time.Time
+	// struckLog are the lines that were expected while the fault lasted.
+	struckLog *[]logLine
 }
 
 const (
@@ -106,7 +108,7 @@ func (s *scenario) victim(trouble trouble, app string) *victim {
 	s.Helper()
 	dir, err := os.MkdirTemp(shared.Dir, "worst-day-")
 	s.must(err)
-	v := &victim{scenario: s, trouble: trouble, dir: dir, address: s.reserved(), admin: s.reserved()}
+	v := &victim{scenario: s, trouble: trouble, dir: dir, address: s.reserved(), admin: s.reserved(), struckLog: new([]logLine)}
 	v.resource = corev1.ResourceName("acme.io/" + app)
 	v.config = product.NewConfig(shared.Cluster, s.mode, []product.Backend{trouble.start(v)})
 	v.config.Extender.Address, v.config.Admin = s.reserved(), &product.Listener{Address: v.admin}
@@ -179,7 +181,9 @@ func (s *scenario) each(victims []*victim, when string, check func(*victim)) {
 // expectStruck compares what is shown while the fault lasts.
 func (v *victim) expectStruck() {
 	v.expectPods()
-	v.expectEvidence(v.gateway, v.admin, v.pods[0], v.shows(v))
+	want := v.shows(v)
+	*v.struckLog = want.log
+	v.expectEvidence(v.gateway, v.admin, v.pods[0], want)
 }
 
 func (v *victim) expectPods() {
@@ -202,4 +206,8 @@ func (v *victim) expectOver() {
 	want.explain = append(want.explain, v.pods[0].Name+" is on ")
 	want.metrics = append(want.metrics, connected(1), waitingPods(0))
 	v.expectEvidence(v.gateway, v.admin, v.pods[0], want)
+	// Nothing that is logged once came again meanwhile.
+	for _, line := range append(*v.struckLog, want.log...) {
+		v.logged(v.gateway, line)
+	}
 }

@@ -17,6 +17,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if lt (int .Values.terminationGracePeriodSeconds) 14 -}}
 {{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway needs to finish its calls, up to 13 s; set at least 14" (int .Values.terminationGracePeriodSeconds)) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z]" (include "extender-gateway.fullname" .)) -}}
+{{- fail (printf "fullnameOverride: %s begins with a digit, and names of Services must begin with a letter; set one that does, or use another release name" (include "extender-gateway.fullname" .)) -}}
+{{- end -}}
 {{- if gt (len (include "extender-gateway.fullname" .)) 53 -}}
 {{- fail (printf "fullnameOverride: %s is longer than 53 characters, and names that begin with it would be too long; set a shorter one" (include "extender-gateway.fullname" .)) -}}
 {{- end -}}

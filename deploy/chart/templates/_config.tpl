@@ -49,12 +49,22 @@ pods: {source: Watch}
 {{- concat $names (dig "exempt" "namespaces" (list) .Values.config) | compact | uniq | sortAlpha | toJson -}}
 {{- end -}}
 
-{{/* The namespace of a Service's URL: http://NAME.NAMESPACE:PORT, http://NAME.NAMESPACE.svc…:PORT. Otherwise "". */}}
+{{/* The namespace of a Service's URL: http://NAME.NAMESPACE:PORT, with or without .svc and .svc.cluster.local. Otherwise "". */}}
 {{- define "extender-gateway.namespaceOfURL" -}}
-{{- $host := regexReplaceAll "^https?://|\\.?:[0-9]+$" . "" -}}
-{{- $inside := regexReplaceAll "\\.svc(\\..*)?$" $host "" -}}
-{{- if or (ne $inside $host) (regexMatch "^[^.]+\\.[^.]+$" $host) -}}
+{{- $host := regexReplaceAll "^https?://|\\.?(:[0-9]+)?(/.*)?$" . "" -}}
+{{- $inside := regexReplaceAll "\\.svc(\\.cluster\\.local)?$" $host "" -}}
+{{- if regexMatch "^[^.]+\\.[^.]+$" $inside -}}
 {{- regexFind "[^.]+$" $inside -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+A rule of egress for the pods behind a Service's URL, with all their ports: most network plugins see the port of the pod,
+which may be another one than the Service's. Nothing for other URLs.
+*/}}
+{{- define "extender-gateway.egressToService" -}}
+{{- with include "extender-gateway.namespaceOfURL" . -}}
+- to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . | quote }}}}}]
 {{- end -}}
 {{- end -}}
 
@@ -73,7 +83,7 @@ pods: {source: Watch}
 
 {{/* The port of an address or a URL. */}}
 {{- define "extender-gateway.portOf" -}}
-{{- regexFind "[0-9]+$" . -}}
+{{- regexFind ":[0-9]+$" . | trimPrefix ":" -}}
 {{- end -}}
 
 {{- define "extender-gateway.extenderPort" -}}
@@ -123,12 +133,13 @@ pods: {source: Watch}
 {{- end -}}
 
 {{/*
-What only a restart can change (docs/operations.md), as text. The pods have its checksum, so that such a change replaces
+What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its checksum, so that such a change replaces
 them; the gateway reads all others from the changed ConfigMap.
 */}}
 {{- define "extender-gateway.restartSettings" -}}
 {{- $config := include "extender-gateway.config" . | fromYaml -}}
 {{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" "timeouts" -}}
+{{- $_ := set $settings "extender" (omit $config.extender "maxRequestBytes") -}}
 {{- $_ := set $settings "exporter" (dig "traces" "exporter" "" $config) -}}
 {{- $_ := set $settings "format" (dig "log" "format" "Text" $config) -}}
 {{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}

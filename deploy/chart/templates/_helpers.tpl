@@ -30,13 +30,13 @@ app.kubernetes.io/part-of: extender-gateway
 {{/* What selects the gateway's pods. `explain` and `status` find them by the first label, so no other pod may have it. */}}
 {{- define "extender-gateway.selector" -}}
 app.kubernetes.io/name: extender-gateway
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Metadata of an object of the gateway: (dict "root" $ "name" NAME). */}}
 {{- define "extender-gateway.metadata" -}}
 name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "extender-gateway.labels" .root | nindent 2 }}
   {{- include "extender-gateway.selector" .root | nindent 2 }}
@@ -74,7 +74,8 @@ seccompProfile: {type: RuntimeDefault}
 {{- define "extender-gateway.affinity" -}}
 {{- $affinity := dict -}}
 {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (fromYaml .selector)) -}}
-{{- if eq .root.Values.spread.nodes "Required" -}}
+{{- if hasKey .affinity "podAntiAffinity" -}}{{- /* It replaces that of spread.nodes. */ -}}
+{{- else if eq .root.Values.spread.nodes "Required" -}}
 {{- $_ := set $affinity "podAntiAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $term)) -}}
 {{- else if eq .root.Values.spread.nodes "Preferred" -}}
 {{- $preferred := dict "weight" 100 "podAffinityTerm" $term -}}

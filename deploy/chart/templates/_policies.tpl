@@ -29,8 +29,8 @@ http://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gatewa
 {{/* What selects a policy's pods. Their app.kubernetes.io/name differs from that of the gateway's pods. */}}
 {{- define "extender-gateway.policySelector" -}}
 app.kubernetes.io/name: extender-policy
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .policy.name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .policy.name | quote }}
 {{- end -}}
 
 {{/* Labels, not selectors, so that a policy of the gateway's pods has them, too. */}}
@@ -41,7 +41,7 @@ app.kubernetes.io/component: {{ .policy.name }}
 
 {{- define "extender-gateway.policyMetadata" -}}
 name: {{ include "extender-gateway.policyName" . }}
-namespace: {{ include "extender-gateway.policyNamespace" . }}
+namespace: {{ include "extender-gateway.policyNamespace" . | quote }}
 labels:
   {{- include "extender-gateway.policyLabels" . | nindent 2 }}
 {{- end -}}
@@ -71,7 +71,7 @@ labels:
 {{- $port := include "extender-gateway.policyPort" . -}}
 {{- $image := $policy.image | default .root.Values.image -}}
 {{- $tag := $policy.program | empty | ternary "" .root.Chart.AppVersion -}}
-name: {{ $policy.name }}
+name: {{ $policy.name | quote }}
 image: {{ include "extender-gateway.image" (dict "image" $image "tag" $tag) | quote }}
 imagePullPolicy: {{ $image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- if $policy.program }}
@@ -81,7 +81,7 @@ args:
 - --name
 - {{ $policy.name | quote }}
 - --address
-- {{ printf "%s:%s" ($policy.inPod | default false | ternary "127.0.0.1" "0.0.0.0") $port | quote }}
+- {{ printf "%s:%s" ($policy.inPod | default false | ternary "127.0.0.1" .root.Values.policyDefaults.address) $port | quote }}
 {{- if eq $policy.program "label-rules" }}
 - --rules
 - /etc/extender-policy/rules.yaml
