@@ -24,13 +24,31 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.start(binaries.Scheduler, schedulerFlags(config, secure, options.gates())...)
+	program, err := c.schedulerOf(ctx, options.Release)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.start(program, schedulerFlags(config, secure, options.gates())...)
 	if err != nil {
 		return nil, err
 	}
 	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, trusting, secure.URL("https")+"/readyz")
+		return getOK(ctx, trusting, secure.URL("https")+options.Release.readyPath())
 	})
+}
+
+// schedulerOf makes the kube-scheduler of a release available and returns its name.
+func (c *Cluster) schedulerOf(ctx context.Context, release Release) (string, error) {
+	program := release.program()
+	if _, built := c.programs[program]; built {
+		return program, nil
+	}
+	paths, err := binaries.Build(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	c.programs[program] = paths[program]
+	return program, nil
 }
 
 func schedulerFlags(config string, secure ports.Port, gates string) []string {
