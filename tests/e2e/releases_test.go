@@ -14,8 +14,9 @@ import (
 // release is a kube-scheduler and its minor version, such as 1.24.
 type release struct {
 	minor string
-	// scheduler is what startScheduler starts.
+	// scheduler is what startScheduler starts. Of a release of which only the client is built, client is its path.
 	scheduler controlplane.Release
+	client    string
 }
 
 // releaseCase fails if a kube-scheduler decides differently, and observes what may differ between releases. Each uses
@@ -28,10 +29,14 @@ type releaseCase struct {
 // releasesEnv selects the releases: "all", or "" for the newest and the oldest of each kind.
 const releasesEnv = "EXTENDER_MATRIX"
 
-// TestReleases runs the same cases with kube-schedulers of several releases. All of them use the kube-apiserver of this Go module, because a kube-scheduler must not be newer than its
+// TestReleases runs the same cases with kube-schedulers of several releases, and similar ones with the clients of older
+// ones. All of them use the kube-apiserver of this Go module, because a kube-scheduler must not be newer than its
 // apiserver. docs/compatibility.md has the results.
 func TestReleases(t *testing.T) {
 	seen := &observations{}
+	for _, r := range selected(schedulers.Client) {
+		t.Run(r.Minor(), func(t *testing.T) { seen.with(t, release{minor: r.Minor(), client: build(t, r)}, clientCases) })
+	}
 	for _, r := range selected(schedulers.Scheduler) {
 		t.Run(r.Minor(), func(t *testing.T) {
 			build(t, r)

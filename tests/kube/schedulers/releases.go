@@ -14,6 +14,9 @@ type Kind string
 const (
 	// Scheduler is the whole kube-scheduler.
 	Scheduler Kind = "kube-scheduler"
+	// Client is the HTTP client for extenders of that kube-scheduler, without the rest: these releases call APIs that
+	// kube-apiserver no longer serves. Its release.go is written by hand, because the client's types differ.
+	Client Kind = "extender-client"
 )
 
 // Release is one release of Kubernetes and what is built of it.
@@ -25,6 +28,9 @@ type Release struct {
 
 // releases are the ones with a module here, oldest first. After a change, run `go generate ./kube/schedulers`.
 var releases = []Release{
+	{Client, "1.18.19"},
+	{Client, "1.20.15"},
+	{Client, "1.22.17"},
 	{Scheduler, "1.24.17"},
 	{Scheduler, "1.28.15"},
 	{Scheduler, "1.30.14"},
