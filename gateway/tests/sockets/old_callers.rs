@@ -40,7 +40,7 @@ async fn kube_scheduler_1_3_posts_pod_and_nodes_behind_an_api_version() {
 }
 
 #[tokio::test]
-async fn up_to_1_18_keys_are_lower_case_and_every_dropped_node_has_a_reason() {
+async fn with_keys_in_lower_case_every_dropped_node_has_a_reason() {
     let (gateway, _backends) = gateway("").await;
     let body = json!({"pod": pod(), "nodes": null, "nodenames": ["a", "b", "c"]}).to_string();
     let answer = gateway.post("/filter", &body).await.json();
