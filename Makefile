@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
+.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
 .PHONY: image image-test image-reproducible dist
 .PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
@@ -45,6 +45,15 @@ test: valgrind format lint docs rust-tests go-checks binaries demo guard chart-t
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
+
+# `make test` runs the same with the oldest and the newest release of each kind. The first run compiles the others, which
+# takes two to five minutes for each.
+matrix: export EXTENDER_MATRIX := all
+matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
+	cd tests && go test -count=1 -timeout 90m -v -run TestReleases ./e2e
+
+matrix-record: export EXTENDER_MATRIX_RECORD := yes
+matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update

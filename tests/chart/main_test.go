@@ -20,7 +20,7 @@ const (
 	// release is the name and the namespace of the release that tests render.
 	release = "extender-gateway"
 	// kubeVersion is what the manifests are rendered for, unless a test says otherwise.
-	kubeVersion = "1.36.0"
+	kubeVersion = "1.37.0"
 )
 
 // helmPath is the helm that TestMain builds.

@@ -20,7 +20,7 @@ func TestRequiredAffinityIsHonoured(t *testing.T) {
 	nowhere := requiring("eu-west-1z")
 	s.pods(nowhere)
 	s.expectRefused(nowhere, "0/12 nodes are available: 12 node(s) didn't match Pod's node affinity/selector."+
-		" no new claims to deallocate, preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.")
+		" preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.")
 }
 
 // The nodes are equal except for their zones. Racks add a weight to zone a, so that the weights of several terms

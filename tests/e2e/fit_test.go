@@ -12,7 +12,7 @@ import (
 
 // noRoom is kube-scheduler's message about a pod that the gateway refuses on both nodes for lack of CPU.
 const noRoom = "0/2 nodes are available: 2 Insufficient cpu." +
-	" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+	" preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
 // Requests in thousandths of a CPU, in the order of the pods. On two nodes of 4 CPUs the first four fit in one way
 // only, up to the names of the nodes: 3000 beside 1000, 2500 beside 1500.

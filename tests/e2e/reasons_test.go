@@ -29,7 +29,7 @@ func batchPod() *corev1.Pod {
 func TestAPodThatFitsNowhereSaysWhy(t *testing.T) {
 	// kube-scheduler counts equal reasons and sorts the counts as text.
 	const want = "0/4 nodes are available: 1 tenant-quota: tenant is over its quota, 3 rack-drain: rack is being drained." +
-		" no new claims to deallocate, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+		" preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 	forEach(t, "a pod that fits nowhere carries the policies' reasons", gatewayOnly, bothModes, func(s *scenario) {
 		s.nodes(fourRefusedNodes())
 		s.scheduler(s.front.start(s, []policy{refusing("rack-drain"), refusing("tenant-quota")}), controlplane.DefaultScores)

@@ -20,6 +20,9 @@ type scenario struct {
 	ctx   context.Context
 	front front
 	mode  controlplane.NodeMode
+	// release is the kube-scheduler; the zero value is that of this Go module. seen has what is observed with it.
+	release release
+	seen    *observations
 }
 
 // patience bounds a scenario. The longest waits are kube-scheduler's own, 1 to 10 s after an error.
@@ -90,6 +93,7 @@ func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.
 // startScheduler starts a kube-scheduler with these options for the rest of the scenario.
 func (s *scenario) startScheduler(options controlplane.SchedulerOptions) {
 	s.Helper()
+	options.Release = s.release.scheduler
 	scheduler, err := shared.StartScheduler(s.ctx, options)
 	s.must(err)
 	s.Cleanup(func() {

@@ -37,7 +37,7 @@ pub(super) struct SchedulerConfigOptions {
     url: Option<String>,
 
     /// The version of kube-scheduler, 1.18 or later; for 1.18, prints the file for --policy-config-file
-    #[arg(long, value_name = "VERSION", default_value = "1.36")]
+    #[arg(long, value_name = "VERSION", default_value = "1.37")]
     kubernetes: Version,
 
     /// Print only the verbs that the backends use
@@ -95,7 +95,7 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
     Ok(())
 }
 
-/// The minor version of kube-scheduler, from `1.36`, `v1.18.20`, `1.36-rc.1` or `1.18+`. The rest is ignored.
+/// The minor version of kube-scheduler, from `1.37`, `v1.18.20`, `1.37-rc.1` or `1.18+`. The rest is ignored.
 #[derive(Clone, Copy, Debug)]
 struct Version(u32);
 
@@ -123,7 +123,7 @@ impl FromStr for Version {
         match text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").and_then(minor) {
             Some(minor) if minor >= oldest => Ok(Self(minor)),
             Some(minor) => Err(format!("1.{minor} is not supported; 1.{oldest} and later are")),
-            None => Err(format!("not a version of Kubernetes such as 1.36 or v1.{oldest}.20")),
+            None => Err(format!("not a version of Kubernetes such as 1.37 or v1.{oldest}.20")),
         }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     fn other_texts_are_no_version() {
         for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "1.18x", "1.-1", "11.18", "latest", "vv1.18"] {
             let error = text.parse::<Version>().unwrap_err();
-            assert_eq!(error, "not a version of Kubernetes such as 1.36 or v1.18.20", "{text}");
+            assert_eq!(error, "not a version of Kubernetes such as 1.37 or v1.18.20", "{text}");
         }
     }
 

@@ -102,7 +102,7 @@ impl ObjectPod<'_> {
         self.status.has_ended()
     }
 
-    /// The resources that the pod takes from its node, including in-place resizes. Mirrors what kube-scheduler 1.36
+    /// The resources that the pod takes from its node, including in-place resizes. Mirrors what kube-scheduler 1.37
     /// counts with its default feature gates.
     pub fn share(&self) -> Share {
         self.spec.share(&self.status)

@@ -40,7 +40,7 @@ impl PodSpec<'_> {
     }
 
     /// The requests of the pod before it is placed. `requested` mirrors `PodRequests` of
-    /// k8s.io/component-helpers/resource 1.36; `nonzero` mirrors `calculatePodResourceRequest` of the plugins
+    /// k8s.io/component-helpers/resource 1.37; `nonzero` mirrors `calculatePodResourceRequest` of the plugins
     /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the node's
     /// pod slots.
     pub(super) fn wanted(&self) -> Share {
@@ -64,39 +64,65 @@ impl PodSpec<'_> {
     /// counts for what the pod takes from its node, not for where it is placed.
     fn total<'s>(&'s self, missing: &Amounts<'s>, status: Option<&'s PodStatus<'_>>) -> Amounts<'s> {
         let reports = status.map(PodStatus::reports);
-        let mut total = self.of_containers(missing, reports.as_ref());
-        let wanted = self.resources.requests();
-        let effective = reports.and_then(|reports| reports.of_pod(wanted.clone()));
-        for (name, quantity) in wanted.by_name.into_iter().filter(|(name, _)| counts_for_the_pod(name)) {
-            let quantity = effective.as_ref().map_or(quantity, |effective| effective.amount(name));
-            total.by_name.insert(name, quantity);
+        let mut total = match &reports {
+            None => self.of_containers(missing, wanted),
+            Some(reports) => self.on_node(missing, reports),
+        };
+        if self.resources.requests.iter().any(|(name, _)| counts_for_the_pod(name)) {
+            let own = self.resources.requests();
+            let own = match &reports {
+                None => own,
+                Some(reports) => reports.of_pod(own),
+            };
+            total.by_name.extend(own.by_name.into_iter().filter(|(name, _)| counts_for_the_pod(name)));
         }
         total.add(&Amounts::of(&self.overhead));
         total
     }
 
-    /// Mirrors `AggregateContainerRequests`: what runs concurrently is summed; while an init container runs, only
+    /// The maximum of requested, allocated and running resources of all containers: until a resize is done, its outcome
+    /// is open. A resize that is infeasible on the node is not counted. Mirrors `AggregateContainerRequests` with the
+    /// status.
+    fn on_node<'s>(&'s self, missing: &Amounts<'s>, reports: &Reports<'s, '_>) -> Amounts<'s> {
+        let mut most = if reports.is_resize_infeasible {
+            Amounts::default()
+        } else {
+            self.of_containers(missing, wanted)
+        };
+        if let Some([allocated, running]) = reports.of_all_containers() {
+            most.raise_to(&allocated);
+            most.raise_to(&running);
+        } else {
+            most.raise_to(&self.of_containers(missing, |container| reports.allocated(container)));
+            most.raise_to(&self.of_containers(missing, |container| reports.running(container)));
+        }
+        most
+    }
+
+    /// Mirrors `aggregateContainerResourcesByFn`: what runs concurrently is summed; while an init container runs, only
     /// the sidecars before it also run.
-    fn of_containers<'s>(&'s self, missing: &Amounts<'s>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
-        let running = |container: &'s Container<'_>| running(container, reports).or(missing);
+    fn of_containers<'s>(
+        &'s self,
+        missing: &Amounts<'s>,
+        amounts: impl Fn(&'s Container<'_>) -> Amounts<'s>,
+    ) -> Amounts<'s> {
         let mut total = Amounts::default();
         for container in self.containers.iter() {
-            total.add(&running(container));
+            total.add(&amounts(container).or(missing));
         }
         let mut sidecars = Amounts::default();
         let mut peak = Amounts::default();
         for container in self.init_containers.iter() {
+            let mut amounts = amounts(container).or(missing);
             if container.is_sidecar() {
                 // It keeps running besides everything after it; as part of the total, it needs no separate peak.
-                let running = running(container);
-                total.add(&running);
-                sidecars.add(&running);
+                total.add(&amounts);
+                sidecars.add(&amounts);
             } else {
-                let mut running = container.resources.requests().or(missing);
                 // What the sidecars alone take is part of the total, which is no less, since no amount is negative.
                 // Repeating it for each init container would multiply the work.
-                running.add_to_named(&sidecars);
-                peak.raise_to(&running);
+                amounts.add_to_named(&sidecars);
+                peak.raise_to(&amounts);
             }
         }
         total.raise_to(&peak);
@@ -104,13 +130,9 @@ impl PodSpec<'_> {
     }
 }
 
-/// The resources that a container takes, which may be resized while it runs.
-fn running<'s>(container: &'s Container<'_>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
-    let wanted = container.resources.requests();
-    match reports {
-        Some(reports) => reports.of_container(&container.name, wanted),
-        None => wanted,
-    }
+/// The requests in the spec.
+fn wanted<'s>(container: &'s Container<'_>) -> Amounts<'s> {
+    container.resources.requests()
 }
 
 fn placed(total: &Amounts<'_>) -> Resources {
@@ -138,8 +160,8 @@ pub(super) struct PodStatus<'a> {
     conditions: List<PodCondition<'a>>,
     container_statuses: List<ContainerStatus<'a>>,
     init_container_statuses: List<ContainerStatus<'a>>,
-    resources: Option<Requirements<'a>>,
-    allocated_resources: ResourceList<'a>,
+    resources: Option<Running<'a>>,
+    allocated_resources: Option<ResourceList<'a>>,
 }
 
 /// Mirrors `corev1.PodCondition`, the fields that are read.
@@ -158,8 +180,16 @@ struct ContainerStatus<'a> {
     #[serde(borrow)]
     name: Text<'a>,
     /// The resources that the container runs with; absent until it has started.
-    resources: Option<Requirements<'a>>,
-    allocated_resources: ResourceList<'a>,
+    resources: Option<Running<'a>>,
+    allocated_resources: Option<ResourceList<'a>>,
+}
+
+/// Mirrors `corev1.ResourceRequirements` in a status, where absent requests are not the same as none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Running<'a> {
+    #[serde(borrow)]
+    requests: Option<ResourceList<'a>>,
 }
 
 impl<'a> PodStatus<'a> {
@@ -175,8 +205,8 @@ impl<'a> PodStatus<'a> {
     pub(super) fn reports(&self) -> Reports<'_, 'a> {
         let all = self.container_statuses.iter().chain(self.init_container_statuses.iter());
         Reports {
-            // The last of equal names counts, as in the map in Kubernetes.
-            containers: all.map(|report| (&*report.name, report)).collect(),
+            // The first of equal names counts, as in `findContainerStatus`.
+            containers: all.rev().map(|report| (&*report.name, report)).collect(),
             status: self,
             is_resize_infeasible: self.is_resize_infeasible(),
         }
@@ -197,34 +227,39 @@ pub(super) struct Reports<'s, 'a> {
     is_resize_infeasible: bool,
 }
 
-impl<'s, 'a> Reports<'s, 'a> {
-    /// The resources that count for a container with these requests.
-    pub(super) fn of_container(&self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
-        match self.containers.get(name) {
-            Some(ContainerStatus { resources: Some(running), allocated_resources, .. }) => {
-                self.while_resized(wanted, running, allocated_resources)
-            }
-            _ => wanted,
-        }
+impl<'s> Reports<'s, '_> {
+    /// What is allocated to a container. Mirrors `containerAllocatedRequests`.
+    fn allocated(&self, container: &'s Container<'_>) -> Amounts<'s> {
+        let report = self.containers.get(&*container.name);
+        let allocated = report.and_then(|report| report.allocated_resources.as_ref());
+        allocated.map_or_else(|| self.unreported(container), Amounts::of)
     }
 
-    /// The resources that count for a pod with these pod-level requests; `None` if nothing is reported about them.
-    pub(super) fn of_pod(&self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
-        let running = self.status.resources.as_ref()?;
-        Some(self.while_resized(wanted, running, &self.status.allocated_resources))
+    /// What a container runs with. Mirrors `containerActuatedRequests`.
+    fn running(&self, container: &'s Container<'_>) -> Amounts<'s> {
+        let report = self.containers.get(&*container.name);
+        let running = report.and_then(|report| report.resources.as_ref()?.requests.as_ref());
+        running.map_or_else(|| self.allocated(container), Amounts::of)
     }
 
-    /// The maximum of requested, running and allocated resources: until a resize is done, its outcome is open. A
-    /// resize that is infeasible on the node is not counted. Mirrors `determineEffectiveRequests`.
-    fn while_resized(
-        &self,
-        wanted: Amounts<'s>,
-        running: &'s Requirements<'a>,
-        allocated: &'s ResourceList<'a>,
-    ) -> Amounts<'s> {
+    fn unreported(&self, container: &'s Container<'_>) -> Amounts<'s> {
+        if self.is_resize_infeasible { Amounts::default() } else { wanted(container) }
+    }
+
+    /// What is allocated to all containers together, and what they run with; `None` if only containers report.
+    fn of_all_containers(&self) -> Option<[Amounts<'s>; 2]> {
+        let allocated = self.status.allocated_resources.as_ref()?;
+        let running = self.status.resources.as_ref()?.requests.as_ref()?;
+        Some([Amounts::of(allocated), Amounts::of(running)])
+    }
+
+    /// The resources that count for a pod with these pod-level requests. Mirrors `effectivePodLevelResources`.
+    fn of_pod(&self, wanted: Amounts<'s>) -> Amounts<'s> {
+        let Some(running) = &self.status.resources else { return wanted };
         let mut most = if self.is_resize_infeasible { Amounts::default() } else { wanted };
-        most.raise_to(&running.requests());
-        most.raise_to(&Amounts::of(allocated));
+        for list in [&running.requests, &self.status.allocated_resources].into_iter().flatten() {
+            most.raise_to(&Amounts::of(list));
+        }
         most
     }
 }

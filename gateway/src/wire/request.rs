@@ -31,12 +31,13 @@ pub struct Request {
     pub keys: Keys,
 }
 
-/// The spelling of a caller's keys, which distinguishes old kube-schedulers from newer ones.
+/// The spelling of a caller's keys, which distinguishes old types from newer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// `Pod`, or anything else.
     Usual,
-    /// `pod`: kube-scheduler up to 1.18, which does not know `FailedAndUnresolvableNodes`.
+    /// `pod`: kube-scheduler 1.3 to 1.5, and callers with the types of `pkg/scheduler/api/v1` of Kubernetes up to 1.16,
+    /// which do not know `FailedAndUnresolvableNodes`.
     LowerCase,
 }
 

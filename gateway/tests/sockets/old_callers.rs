@@ -2,13 +2,27 @@
 
 use std::future::pending;
 
-use crate::support::{Gateway, backend::Scripted, by_name, node, pod};
-use serde_json::json;
+use crate::support::{Gateway, backend::Scripted, by_name, pod};
+use serde_json::{Value, json};
 
-/// A gateway whose backends refuse `a`, unresolvable, and `b`, preemption may help.
-async fn gateway(extender: &str) -> (Gateway, [Scripted; 2]) {
-    let strict = Scripted::refusing(&["a"], "drained", 3).await;
-    let mild = Scripted::refusing(&["b"], "full", 1).await;
+/// What the client of kube-scheduler 1.3 sent, the first one with extenders. It sent the same for both verbs.
+const CAPTURED: &str = include_str!("../../../tests/captures/filter-1.3.json");
+
+/// The nodes in it.
+const CAPTURED_NODES: [&str; 3] = [
+    "ip-10-16-0-2.eu-west-1.compute.internal",
+    "ip-10-16-0-1.eu-west-1.compute.internal",
+    "ip-10-16-0-0.eu-west-1.compute.internal",
+];
+
+/// A gateway whose backends refuse these nodes: one unresolvable, for the other preemption may help.
+async fn refusing(
+    extender: &str,
+    unresolvable: &'static [&'static str],
+    full: &'static [&'static str],
+) -> (Gateway, [Scripted; 2]) {
+    let strict = Scripted::refusing(unresolvable, "drained", 3).await;
+    let mild = Scripted::refusing(full, "full", 1).await;
     let rest = format!(
         "nodes: {{source: Request}}\nbackends:\n\
          - {{name: strict, url: 'http://{}', filter: {{}}, score: {{}}}}\n\
@@ -18,29 +32,35 @@ async fn gateway(extender: &str) -> (Gateway, [Scripted; 2]) {
     (Gateway::start_as(extender, &rest, pending()).await, [strict, mild])
 }
 
+/// The same for the nodes `a` and `b`.
+async fn gateway(extender: &str) -> (Gateway, [Scripted; 2]) {
+    refusing(extender, &["a"], &["b"]).await
+}
+
 #[tokio::test]
 async fn kube_scheduler_1_3_posts_pod_and_nodes_behind_an_api_version() {
-    let (gateway, backends) = gateway("").await;
-    let items: Vec<_> = ["a", "b", "c"].map(node).into();
-    let body = json!({"pod": pod(), "nodes": {"metadata": {}, "items": items}}).to_string();
-    let answer = gateway.post("/scheduler/v1beta1/filter", &body).await.json();
+    let call: Value = serde_json::from_str(CAPTURED).unwrap();
+    let last = &call["nodes"]["items"][2];
+    let [first, second, _] = CAPTURED_NODES;
+    let (gateway, backends) = refusing("", &[CAPTURED_NODES[0]], &[CAPTURED_NODES[1]]).await;
+    let answer = gateway.post("/scheduler/v1/filter", CAPTURED).await.json();
     assert_eq!(
         answer,
         json!({
-            "Nodes": {"metadata": {}, "items": [node("c")]},
-            "FailedNodes": {"a": "strict: drained", "b": "mild: full"},
+            "Nodes": {"metadata": {}, "items": [last]},
+            "FailedNodes": {first: "strict: drained", second: "mild: full"},
             "FailedAndUnresolvableNodes": {},
             "Error": ""
         })
     );
-    assert_eq!(backends[0].asked("Filter"), [["a", "b", "c"]]);
-    let answer = gateway.post("/scheduler/v1beta1/prioritize", &body).await.json();
+    assert_eq!(backends[0].asked("Filter"), [CAPTURED_NODES]);
+    let answer = gateway.post("/scheduler/v1/prioritize", CAPTURED).await.json();
     assert_eq!(answer.as_array().unwrap().len(), 3);
-    assert_eq!(answer[0], json!({"Host": "a", "Score": 3}));
+    assert_eq!(answer[0], json!({"Host": first, "Score": 3}));
 }
 
 #[tokio::test]
-async fn up_to_1_18_keys_are_lower_case_and_every_dropped_node_has_a_reason() {
+async fn with_keys_in_lower_case_every_dropped_node_has_a_reason() {
     let (gateway, _backends) = gateway("").await;
     let body = json!({"pod": pod(), "nodes": null, "nodenames": ["a", "b", "c"]}).to_string();
     let answer = gateway.post("/filter", &body).await.json();

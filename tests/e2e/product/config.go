@@ -112,6 +112,8 @@ type Match struct {
 // Resource is an extended resource.
 type Resource struct {
 	Name string `json:"name"`
+	// IgnoredByScheduler means that kube-scheduler does not count it.
+	IgnoredByScheduler bool `json:"ignoredByScheduler,omitempty"`
 }
 
 // Filter is how a backend filters.

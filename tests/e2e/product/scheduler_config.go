@@ -12,6 +12,19 @@ import (
 
 // SchedulerConfig runs `extender-gateway scheduler-config` with these options and reads its output.
 func SchedulerConfig(ctx context.Context, dir string, config Config, options ...string) ([]configv1.Extender, error) {
+	out, err := SchedulerConfigText(ctx, dir, config, options...)
+	if err != nil {
+		return nil, err
+	}
+	var printed struct {
+		Extenders []configv1.Extender `json:"extenders"`
+	}
+	err = yaml.UnmarshalStrict(out, &printed)
+	return printed.Extenders, err
+}
+
+// SchedulerConfigText is the output itself.
+func SchedulerConfigText(ctx context.Context, dir string, config Config, options ...string) ([]byte, error) {
 	binary, err := Binary(Gateway)
 	if err != nil {
 		return nil, err
@@ -27,9 +40,5 @@ func SchedulerConfig(ctx context.Context, dir string, config Config, options ...
 	if err != nil {
 		return nil, fmt.Errorf("scheduler-config: %w: %s", err, said.String())
 	}
-	var printed struct {
-		Extenders []configv1.Extender `json:"extenders"`
-	}
-	err = yaml.UnmarshalStrict(out, &printed)
-	return printed.Extenders, err
+	return out, nil
 }

@@ -54,6 +54,14 @@ func TestProgramsWithAModuleOfTheirOwnAreBuiltThere(t *testing.T) {
 	}
 }
 
+func TestOtherReleasesAreBuiltInTheirOwnModules(t *testing.T) {
+	got := sourcesOf("tests", []string{"kube-scheduler-1.24"})
+	want := []sources{{dir: "tests/kube/schedulers/kube-scheduler-1.24", packages: []string{"."}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestTheFoldersWithAModuleOfTheirOwnAreKnown(t *testing.T) {
 	module, err := ModuleDir()
 	if err != nil {

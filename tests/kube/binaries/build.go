@@ -16,7 +16,7 @@ const (
 	Collector     = "otel-collector"
 )
 
-// Build makes programs of kube/cmd available and returns the path of each. The first build compiles
+// Build makes programs of kube/cmd and kube/schedulers available and returns the path of each. The first build compiles
 // Kubernetes and takes minutes; later ones cost about three seconds, since Go's build cache has everything
 // and an unchanged program is not linked again.
 func Build(ctx context.Context, names ...string) (map[string]string, error) {

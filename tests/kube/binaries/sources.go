@@ -3,6 +3,8 @@ package binaries
 import (
 	"path/filepath"
 	"slices"
+
+	"extender-gateway.io/tests/kube/schedulers"
 )
 
 // sources are packages of one Go module, which are built together.
@@ -20,9 +22,12 @@ var ownModules = []string{Collector}
 func sourcesOf(module string, names []string) (list []sources) {
 	here := sources{dir: module}
 	for _, name := range names {
-		if slices.Contains(ownModules, name) {
+		switch {
+		case slices.Contains(ownModules, name):
 			list = append(list, sources{dir: filepath.Join(module, "kube", "cmd", name), packages: []string{"."}})
-		} else {
+		case isOfAnotherRelease(name):
+			list = append(list, sources{dir: filepath.Join(module, "kube", "schedulers", name), packages: []string{"."}})
+		default:
 			here.packages = append(here.packages, "./kube/cmd/"+name)
 		}
 	}
@@ -30,4 +35,9 @@ func sourcesOf(module string, names []string) (list []sources) {
 		list = append(list, here)
 	}
 	return list
+}
+
+// isOfAnotherRelease reports whether the program is one of kube/schedulers.
+func isOfAnotherRelease(name string) bool {
+	return slices.ContainsFunc(schedulers.Releases(), func(r schedulers.Release) bool { return r.Program() == name })
 }

@@ -116,6 +116,8 @@ func expectNothingElse(t *testing.T) {
 	want := []string{
 		// What every authenticated user may.
 		"create selfsubjectaccessreviews", "create selfsubjectreviews", "create selfsubjectrulesreviews",
+		// What every service account may, from 1.37 on.
+		"get clustertrustbundles", "list clustertrustbundles", "watch clustertrustbundles",
 		"create pods/binding", "get pods", "list nodes", "list pods", "patch pods/status", "watch nodes", "watch pods",
 	}
 	slices.Sort(want)

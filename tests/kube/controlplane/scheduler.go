@@ -19,25 +19,47 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("write %s: %w", config, err)
 	}
-	return c.RunScheduler(ctx, binaries.Scheduler, "--config="+config, "--feature-gates="+options.gates(),
+	program, err := c.schedulerOf(ctx, options.Release)
+	if err != nil {
+		return nil, err
+	}
+	return c.runScheduler(ctx, program, options.Release, "--config="+config, "--feature-gates="+options.gates(),
 		"--authentication-skip-lookup", "--authorization-always-allow-paths=/metrics,/healthz,/readyz")
 }
 
-// RunScheduler runs a kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its log has
-// the name.
+// RunScheduler runs the newest kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its
+// log has the name.
 func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Process, error) {
+	return c.runScheduler(ctx, name, Release{}, flags...)
+}
+
+func (c *Cluster) runScheduler(ctx context.Context, name string, release Release, flags ...string) (*process.Process, error) {
 	secure, err := c.reserve()
 	if err != nil {
 		return nil, err
 	}
 	own := []string{"--bind-address=127.0.0.1", "--secure-port=" + secure.String(), "--permit-port-sharing"}
-	p, err := c.startAs(name, binaries.Scheduler, replaced(flags, own)...)
+	p, err := c.startAs(name, release.program(), replaced(flags, own)...)
 	if err != nil {
 		return nil, err
 	}
 	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, trusting, secure.URL("https")+"/readyz")
+		return getOK(ctx, trusting, secure.URL("https")+release.readyPath())
 	})
+}
+
+// schedulerOf makes the kube-scheduler of a release available and returns its name.
+func (c *Cluster) schedulerOf(ctx context.Context, release Release) (string, error) {
+	program := release.program()
+	if _, built := c.programs[program]; built {
+		return program, nil
+	}
+	paths, err := binaries.Build(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	c.programs[program] = paths[program]
+	return program, nil
 }
 
 // trusting accepts the self-signed certificate that a scheduler makes at each start.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -24,6 +25,8 @@ type SchedulerOptions struct {
 	APICalls APICalls
 	// FeatureGates changes kube-scheduler's own defaults.
 	FeatureGates map[string]bool
+	// Release selects another kube-scheduler than that of this Go module.
+	Release Release
 }
 
 // gates are FeatureGates as a flag's value, sorted so that the same gates are the same text.
@@ -57,16 +60,42 @@ const (
 
 // writeTo writes the KubeSchedulerConfiguration of the options.
 func (o SchedulerOptions) writeTo(file, kubeconfig string) error {
-	text, err := yaml.Marshal(o.configuration(kubeconfig))
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.configuration(kubeconfig))
+	if err != nil {
+		return err
+	}
+	removeEmpty(fields)
+	text, err := yaml.Marshal(fields)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, text, 0o644)
 }
 
+// removeEmpty removes fields without a value. Of those are the plugins of extension points that an older kube-scheduler
+// does not know, and it rejects unknown fields.
+func removeEmpty(fields map[string]any) {
+	for name, value := range fields {
+		switch value := value.(type) {
+		case nil:
+			delete(fields, name)
+		case map[string]any:
+			if removeEmpty(value); len(value) == 0 {
+				delete(fields, name)
+			}
+		case []any:
+			for _, item := range value {
+				if item, ok := item.(map[string]any); ok {
+					removeEmpty(item)
+				}
+			}
+		}
+	}
+}
+
 func (o SchedulerOptions) configuration(kubeconfig string) *configv1.KubeSchedulerConfiguration {
 	config := &configv1.KubeSchedulerConfiguration{
-		TypeMeta:                 metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
+		TypeMeta:                 metav1.TypeMeta{APIVersion: o.Release.configurationVersion(), Kind: "KubeSchedulerConfiguration"},
 		PodInitialBackoffSeconds: new(int64(1)),
 		Profiles:                 []configv1.KubeSchedulerProfile{{Plugins: o.plugins()}},
 		Extenders:                o.Extenders,

@@ -44,6 +44,9 @@ func (c candidate) Name() string { return c.node }
 // Victims are the pods to evict.
 func (c candidate) Victims() *extenderv1.Victims { return &c.victims }
 
+// NumPodGroupDisruptions is 0: the pods are in no group.
+func (c candidate) NumPodGroupDisruptions() int { return 0 }
+
 // preemption is a case in which each policy preempts and filters: its failure policy as a filter equals
 // kube-scheduler's `ignorable`.
 func (g generator) preemption() (question, []candidate) {
@@ -100,7 +103,7 @@ func (s *side) preempt(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, cand
 	for i, c := range candidates {
 		offered[i], pods = c, append(pods, c.victims.Pods...)
 	}
-	handle := bareFramework(t, frameworkruntime.WithExtenders(s.extenders), frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(pods, nodes)))
+	handle := bareFramework(t, frameworkruntime.WithExtenders(s.extenders), frameworkruntime.WithMutableSnapshotLister(cache.NewSnapshot(pods, nodes)))
 	left, status := callExtenders(&preemption.Evaluator{Handler: handle, Interface: byNode{}}, klog.FromContext(t.Context()), pod, offered)
 	if !status.IsSuccess() {
 		t.Logf("%s: %v", pod.Name, status)

@@ -162,7 +162,7 @@ fn until_a_resize_is_done_the_most_of_it_counts() {
     let cases = [
         ("nothing is reported", json!({}), (2100, 1 << 20)),
         ("growing", json!({"containerStatuses": [web(one.clone())]}), (2100, 1 << 20)),
-        ("shrinking", json!({"containerStatuses": [web(more.clone())]}), (3100, 2 << 20)),
+        ("shrinking", json!({"containerStatuses": [web(more.clone()), web(one.clone())]}), (3100, 2 << 20)),
         ("not started", json!({"containerStatuses": [web(json!(null))]}), (2100, 1 << 20)),
         (
             "deferred",
@@ -172,7 +172,17 @@ fn until_a_resize_is_done_the_most_of_it_counts() {
         (
             "infeasible",
             json!({"containerStatuses": [web(one)], "conditions": pending("Infeasible")}),
-            (1600, 0),
+            // A container about which nothing is reported counts with nothing, as in kube-scheduler.
+            (1500, 0),
+        ),
+        (
+            "the pod as a whole",
+            json!({
+                "containerStatuses": [web(more)],
+                "resources": {"requests": {"cpu": "4"}},
+                "allocatedResources": {"memory": "3Mi"},
+            }),
+            (4000, 3 << 20),
         ),
     ];
     for (name, status, expected) in cases {
@@ -197,7 +207,7 @@ fn a_resize_of_the_pod_as_a_whole() {
 }
 
 #[test]
-fn a_sidecar_is_resized_like_a_container_and_an_init_container_is_not() {
+fn init_containers_are_resized_like_containers() {
     let share = |policy: &str| {
         let json = json!({
             "spec": {"initContainers": [{"name": "a", "restartPolicy": policy,
@@ -206,7 +216,7 @@ fn a_sidecar_is_resized_like_a_container_and_an_init_container_is_not() {
         });
         pod::parse(json.to_string().as_bytes()).unwrap().share().requested.milli_cpu
     };
-    assert_eq!((share("Always"), share("Never")), (2000, 1000));
+    assert_eq!((share("Always"), share("Never")), (2000, 2000));
 }
 
 proptest! {

@@ -1,0 +1,3 @@
+package schedulers
+
+//go:generate go run ./generate
