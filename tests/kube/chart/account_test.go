@@ -138,7 +138,7 @@ func startGateway(t *testing.T, dir, text, policy string) {
 	stopAtEnd(t, gateway.Process)
 	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries(t, path, file, gateway.Address)})
 	must(t, err)
-	stopAtEnd(t, scheduler)
+	stopAtEnd(t, scheduler.Process)
 }
 
 // entries are what `extender-gateway scheduler-config` prints.

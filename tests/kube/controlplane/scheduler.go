@@ -14,8 +14,8 @@ import (
 
 // StartScheduler runs a kube-scheduler until it is ready, which includes that it has seen all existing nodes and
 // pods. It serves pods of the default scheduler's name, so run one at a time; Kill it like a crash, and pods that
-// it was about to bind stay pending.
-func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Process, error) {
+// it was about to bind stay pending. Its address serves /metrics over HTTPS with a self-signed certificate.
+func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Server, error) {
 	config := filepath.Join(c.Dir, "kube-scheduler.yaml")
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("write %s: %w", config, err)
@@ -28,7 +28,7 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
+	return &process.Server{Process: p, Address: secure.Address()}, p.Until(ctx, "ready", func(ctx context.Context) error {
 		return getOK(ctx, trusting, secure.URL("https")+"/readyz")
 	})
 }
