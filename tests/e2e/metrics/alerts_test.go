@@ -16,7 +16,7 @@ func TestPrometheusEvaluatesTheAlerts(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := prometheus.Start(t.TempDir(), prometheus.Config{
+	server, err := prometheus.Start(ctx, t.TempDir(), prometheus.Config{
 		Global:        prometheus.EverySecond,
 		RuleFiles:     []string{alerts},
 		ScrapeConfigs: []prometheus.Job{{Name: "gateway", Targets: []prometheus.Target{{Addresses: []string{metrics}}}}},

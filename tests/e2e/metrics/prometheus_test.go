@@ -19,7 +19,7 @@ func TestPrometheusScrapesTheGateway(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := prometheus.Start(t.TempDir(), prometheus.Config{
+	server, err := prometheus.Start(ctx, t.TempDir(), prometheus.Config{
 		Global:        prometheus.EverySecond,
 		ScrapeConfigs: []prometheus.Job{{Name: "gateway", Targets: []prometheus.Target{{Addresses: []string{metrics}}}}},
 	})

@@ -77,3 +77,9 @@ func (s *Server) get(ctx context.Context, path string, data any) (err error) {
 	}
 	return json.Unmarshal(answer.Data, data)
 }
+
+// LabelValues are the values of a label in the series that the selector selects.
+func (s *Server) LabelValues(ctx context.Context, label, selector string) (list []string, err error) {
+	err = s.get(ctx, "/api/v1/label/"+url.PathEscape(label)+"/values?match[]="+url.QueryEscape(selector), &list)
+	return list, err
+}

@@ -68,8 +68,8 @@ func Program(name string) (string, error) {
 	return program, err
 }
 
-// Start runs Prometheus; its files are in dir. The caller calls Close.
-func Start(dir string, config Config) (*Server, error) {
+// Start runs Prometheus until it answers; its files are in dir. The caller calls Close.
+func Start(ctx context.Context, dir string, config Config) (*Server, error) {
 	program, err := Program("prometheus")
 	if err != nil {
 		return nil, err
@@ -92,7 +92,16 @@ func Start(dir string, config Config) (*Server, error) {
 		port.Release()
 		return nil, err
 	}
-	return &Server{Process: p, url: port.URL("http"), port: port}, nil
+	s := &Server{Process: p, url: port.URL("http"), port: port}
+	if err := s.Until(ctx, "ready", s.ready); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	_, err := s.Query(ctx, "vector(1)")
+	return err
 }
 
 // Close ends it at once.
