@@ -22,7 +22,7 @@ func TestEachExpressionHasSeries(t *testing.T) {
 	s.trouble()
 	missing := map[string]string{}
 	for round := 0; ; round++ {
-		s.traffic(round)
+		s.traffic()
 		s.nextScrape()
 		if round == 0 {
 			missing = s.evaluable()
@@ -43,7 +43,7 @@ func TestEachExpressionHasSeries(t *testing.T) {
 
 // mostRounds bounds the scrapes in which an expression may get its value. The slowest ones need kube-scheduler's second or
 // third attempt to schedule a pod, which come after some seconds.
-const mostRounds = 30
+const mostRounds = 90
 
 // evaluable are the parts of all expressions that must have a value, without variables, and what shows that the calls of the
 // scene are made. By their places.
@@ -63,14 +63,15 @@ func (s *scene) evaluable() map[string]string {
 }
 
 var sceneIsReal = map[string]string{
-	"scene: a pod is bound":               `extender_gateway_calls_total{verb="bind",outcome="ok"} > 0`,
-	"scene: the canary disagrees":         `extender_gateway_backend_shadow_answers_total{backend="canary",outcome="disagrees"} > 0`,
-	"scene: an error":                     `extender_gateway_backend_failures_total{backend="flaky",kind="status",policy="fail"} > 0`,
-	"scene: a late answer":                `extender_gateway_backend_failures_total{backend="flaky",kind="late",policy="fail"} > 0`,
-	"scene: a backend that is away":       `extender_gateway_backend_failures_total{backend="away",policy="ignore"} > 0`,
-	"scene: a pod that is rejected":       `extender_gateway_backend_waiting_pods{backend="quota"} > 0`,
-	"scene: cached answers":               `extender_gateway_backend_known_nodes_total{backend="zones",source="remembered"} > 0`,
-	"scene: kube-scheduler's own failure": `scheduler_schedule_attempts_total{result="error"} > 0`,
+	"scene: a pod is bound":                `extender_gateway_calls_total{verb="bind",outcome="ok"} > 0`,
+	"scene: the canary disagrees":          `extender_gateway_backend_shadow_answers_total{backend="canary",outcome="disagrees"} > 0`,
+	"scene: an error":                      `extender_gateway_backend_failures_total{backend="flaky",kind="status",policy="fail"} > 0`,
+	"scene: a late answer":                 `extender_gateway_backend_failures_total{backend="flaky",kind="late",policy="fail"} > 0`,
+	"scene: a backend that is away":        `extender_gateway_backend_failures_total{backend="away",policy="ignore"} > 0`,
+	"scene: a pod that is rejected":        `extender_gateway_backend_waiting_pods{backend="quota"} > 0`,
+	"scene: cached answers":                `extender_gateway_backend_known_nodes_total{backend="zones",source="remembered"} > 0`,
+	"scene: a pod that cannot be requeued": `extender_gateway_requeued_pods_total{outcome="failed"} > 0`,
+	"scene: kube-scheduler's own failure":  `scheduler_schedule_attempts_total{result="error"} > 0`,
 }
 
 // drop removes the expressions that have a value now.

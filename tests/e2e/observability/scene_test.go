@@ -42,11 +42,12 @@ const (
 // scene is a control plane whose kube-scheduler calls a gateway, and a Prometheus that scrapes both.
 type scene struct {
 	*testing.T
-	ctx        context.Context
-	dir        string
-	cluster    *controlplane.Cluster
-	flaky      *flakyPolicy
-	gateway    *process.Server
+	ctx     context.Context
+	dir     string
+	cluster *controlplane.Cluster
+	gateway *process.Server
+	// other is a second replica, without a binder.
+	other      *process.Server
 	prometheus *prometheus.Server
 }
 
@@ -72,6 +73,7 @@ func start(ctx context.Context, t *testing.T) *scene {
 	s.must(objects.CreateNamespaces(ctx, cluster.Client, shop, full))
 	s.must(objects.CreateNodes(ctx, cluster.Client, objects.Nodes(6)))
 	s.startGateway()
+	s.startOther()
 	entry := controlplane.ExtenderEntry(s.gateway.Address, controlplane.Names)
 	entry.BindVerb = "bind"
 	entry.PreemptVerb = "preempt"
@@ -106,7 +108,8 @@ func (s *scene) startGateway() {
 // fails sometimes, and one that is away.
 func (s *scene) backends() []product.Backend {
 	s.Helper()
-	s.flaky = startFlaky(s.T)
+	flaky := startFlaky(s.T)
+	s.writeQuota("the quota of the namespace is used up")
 	rules := func(name, file string) string {
 		server, err := product.StartLabelRules(s.ctx, s.dir, name, file, "127.0.0.1:0")
 		s.must(err)
@@ -116,12 +119,15 @@ func (s *scene) backends() []product.Backend {
 	s.must(err)
 	return []product.Backend{
 		{Name: "zones", URL: rules("zones", "../testdata/zone-preference.yaml"), Filter: &product.Filter{}, Score: &product.Score{Weight: 1}},
-		{Name: "quota", URL: rules("quota", "testdata/full.yaml"), Filter: &product.Filter{}},
+		{Name: "quota", URL: rules("quota", s.quotaRules()), Filter: &product.Filter{}},
 		{Name: "canary", URL: rules("canary", "../testdata/zone-reserved.yaml"), Mode: "Shadow", Filter: &product.Filter{}},
-		{Name: "flaky", URL: "http://" + s.flaky.address, Filter: &product.Filter{Timeout: "100ms", FailurePolicy: "Fail"}},
+		{Name: "flaky", URL: "http://" + flaky.address, Filter: &product.Filter{Timeout: "100ms", FailurePolicy: "Fail"}},
 		{Name: "away", URL: "http://" + away, Filter: &product.Filter{FailurePolicy: "Ignore"}},
 	}
 }
+
+// quotaRules is the file that the backend quota follows.
+func (s *scene) quotaRules() string { return filepath.Join(s.dir, "quota.yaml") }
 
 // certificate makes a certificate that signs itself.
 func (s *scene) certificate() *product.TLS {
@@ -152,15 +158,19 @@ func (s *scene) pem(name, kind string, der []byte) (file string) {
 
 func (s *scene) startPrometheus(scheduler string) {
 	s.Helper()
-	metrics, err := s.gateway.Line(s.ctx, "metrics listening on ")
-	s.must(err)
+	var replicas []string
+	for _, gateway := range []*process.Server{s.gateway, s.other} {
+		metrics, err := gateway.Line(s.ctx, "metrics listening on ")
+		s.must(err)
+		replicas = append(replicas, metrics)
+	}
 	rules, err := filepath.Abs(alertsFile)
 	s.must(err)
 	s.prometheus, err = prometheus.Start(s.ctx, s.dir, prometheus.Config{
 		Global:    prometheus.EverySecond,
 		RuleFiles: []string{rules},
 		ScrapeConfigs: []prometheus.Job{
-			{Name: gatewayJob, Targets: []prometheus.Target{{Addresses: []string{metrics}, Labels: map[string]string{"namespace": namespace}}}},
+			{Name: gatewayJob, Targets: []prometheus.Target{{Addresses: replicas, Labels: map[string]string{"namespace": namespace}}}},
 			{
 				Name: schedulerJob, Scheme: "https", TLS: &prometheus.TLS{InsecureSkipVerify: true},
 				Targets: []prometheus.Target{{Addresses: []string{scheduler}}},
