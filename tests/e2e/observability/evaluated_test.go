@@ -43,7 +43,7 @@ func TestEachExpressionHasSeries(t *testing.T) {
 
 // mostRounds bounds the scrapes in which an expression may get its value. The slowest ones need kube-scheduler's second or
 // third attempt to schedule a pod, which come after some seconds.
-const mostRounds = 90
+const mostRounds = 60
 
 // evaluable are the parts of all expressions that must have a value, without variables, and what shows that the calls of the
 // scene are made. By their places.
@@ -111,10 +111,10 @@ func (s *scene) variables() *strings.Replacer {
 	return strings.NewReplacer(known...)
 }
 
-// nextScrape waits until Prometheus has scraped the gateway once more.
+// nextScrape waits until Prometheus has scraped all targets once more.
 func (s *scene) nextScrape() {
 	s.Helper()
-	const scrapes = `count_over_time(up{job="` + gatewayJob + `"}[1h])`
+	const scrapes = `min(count_over_time(up[1h]))`
 	before, err := s.prometheus.Query(s.ctx, scrapes)
 	s.must(err)
 	s.must(s.prometheus.Until(s.ctx, "a scrape", func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -179,4 +180,6 @@ func (s *scene) startPrometheus(scheduler string) {
 	})
 	s.must(err)
 	s.Cleanup(func() { s.must(s.prometheus.Close()) })
+	// The values of variables are those of all targets.
+	s.must(s.prometheus.UntilIs(s.ctx, "count(up == 1)", fmt.Sprint(len(replicas)+1)))
 }
