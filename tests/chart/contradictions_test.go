@@ -78,16 +78,3 @@ func TestContradictions(t *testing.T) {
 		})
 	}
 }
-
-// TestDashboard expects the chart to have a dashboard to install, or to say that it has none.
-func TestDashboard(t *testing.T) {
-	got := withValues(t, "dashboard: {enabled: true}")
-	if len(dashboards(t)) > 0 {
-		if got.err != nil {
-			t.Fatal(got.stderr)
-		}
-		find(t, objects(t, got.stdout), "ConfigMap", release+"-dashboard")
-	} else if !strings.Contains(got.stderr, "dashboard.enabled: true, but this chart contains no dashboard; set it to false") {
-		t.Error(got.stderr)
-	}
-}

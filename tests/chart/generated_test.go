@@ -22,7 +22,7 @@ func generated(t *testing.T) map[string]string {
 	}
 	files := map[string]string{
 		"deploy/install.yaml":            installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
-		"deploy/chart/files/alerts.yaml": read(t, root+"/deploy/monitoring/alerts.yaml"),
+		"deploy/chart/files/alerts.yaml": read(t, root+"/deploy/observability/alerts.yaml"),
 	}
 	for _, file := range dashboards(t) {
 		files["deploy/chart/files/dashboards/"+filepath.Base(file)] = read(t, file)
@@ -30,15 +30,12 @@ func generated(t *testing.T) map[string]string {
 	return files
 }
 
-// dashboards are Grafana's, which become part of the chart; there may be none.
-func dashboards(t *testing.T) (files []string) {
+// dashboards are Grafana's, which become part of the chart.
+func dashboards(t *testing.T) []string {
 	t.Helper()
-	for _, folder := range []string{"monitoring", "observability"} {
-		found, err := filepath.Glob(root + "/deploy/" + folder + "/*.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
+	files, err := filepath.Glob(root + "/deploy/observability/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
 	}
 	return files
 }

@@ -76,7 +76,11 @@ func TestSchema(t *testing.T) {
 		"networkPolicy: {apiServerPorts: []}":                                                       "/networkPolicy/apiServerPorts",
 		"serviceMonitor: {interval: often}":                                                         "/serviceMonitor/interval",
 		"prometheusRule: {labels: [a]}":                                                             "/prometheusRule/labels",
+		"prometheusRule: {runbookBaseURL: example.com}":                                             "/prometheusRule/runbookBaseURL",
+		"prometheusRule: {runbookBaseURL: 'https://example.com/'}":                                  "/prometheusRule/runbookBaseURL",
 		"dashboard: true":                                                                           "/dashboard",
+		"dashboard: {annotations: [a]}":                                                             "/dashboard/annotations",
+		"dashboard: {folder: 1}":                                                                    "/dashboard/folder",
 		"fullnameOverride: Gateway":                                                                 "/fullnameOverride",
 		"namespace: policies":                                                                       "/namespace",
 	} {

@@ -97,7 +97,7 @@ func (s *scenario) startScheduler(options controlplane.SchedulerOptions) {
 	scheduler, err := shared.StartScheduler(s.ctx, options)
 	s.must(err)
 	s.Cleanup(func() {
-		s.showLog(scheduler)
+		s.showLog(scheduler.Process)
 		s.must(scheduler.Kill())
 	})
 }

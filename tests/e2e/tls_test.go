@@ -40,7 +40,7 @@ func TestTheServersCertificateIsRotatedWhilePodsAreScheduled(t *testing.T) {
 		gateway := s.secured([]policy{refusing("rack-drain"), refusing("tenant-quota"), refusing("zone-preference")})
 		scheduler, err := shared.StartScheduler(s.ctx, controlplane.SchedulerOptions{Extenders: gateway.extenders, Scores: controlplane.DefaultScores})
 		s.must(err)
-		defer s.showLog(scheduler)
+		defer s.showLog(scheduler.Process)
 		replicas := objects.NewReplicaSet(shop, "ledger", map[string]string{"tier": "batch"})
 		pods := replicas.Pods(30)
 		s.pods(pods...)

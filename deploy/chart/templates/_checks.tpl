@@ -32,9 +32,6 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if eq .Values.service.clusterIP "None" -}}
 {{- fail "service.clusterIP: None would make the Service headless, and kube-scheduler often has no cluster DNS to find its pods; set an IP address, or \"\"" -}}
 {{- end -}}
-{{- if and .Values.dashboard.enabled (not (.Files.Glob "files/dashboards/*.json")) -}}
-{{- fail "dashboard.enabled: true, but this chart contains no dashboard; set it to false" -}}
-{{- end -}}
 {{- end -}}
 
 {{- define "extender-gateway.checkPolicies" -}}

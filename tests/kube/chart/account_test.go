@@ -152,7 +152,7 @@ func startGateway(t *testing.T, dir, text, policy string) {
 	}
 	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries})
 	must(t, err)
-	stopAtEnd(t, scheduler)
+	stopAtEnd(t, scheduler.Process)
 }
 
 // serve runs a gateway with this configuration, changed by writeConfig.

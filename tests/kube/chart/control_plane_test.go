@@ -141,5 +141,5 @@ func (n controlPlaneNode) startScheduler(t *testing.T, gateway *process.Server) 
 	}
 	scheduler, err := shared.RunScheduler(t.Context(), "kube-scheduler-of-kubeadm", flags...)
 	must(t, err)
-	stopAtEnd(t, scheduler)
+	stopAtEnd(t, scheduler.Process)
 }

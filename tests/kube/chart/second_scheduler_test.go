@@ -90,7 +90,7 @@ func expectTwoSchedulers(t *testing.T, dir string, install, folder []*unstructur
 
 	byDefault, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{})
 	must(t, err)
-	stopAtEnd(t, byDefault)
+	stopAtEnd(t, byDefault.Process)
 	early, plain := teamPod("early"), podOf("plain")
 	create(t, early, plain)
 	until(t, plain, "bound", isBound)
@@ -127,7 +127,7 @@ func startSecond(t *testing.T, dir, text, address string) {
 		// In a pod both are the mounted token by default.
 		"--authentication-kubeconfig="+config.ClientConnection.Kubeconfig, "--authorization-kubeconfig="+config.ClientConnection.Kubeconfig)
 	must(t, err)
-	stopAtEnd(t, scheduler)
+	stopAtEnd(t, scheduler.Process)
 }
 
 // expectRequests expects that nothing was refused to the second scheduler, and that it used its own lease and no other.

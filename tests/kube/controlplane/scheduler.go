@@ -13,8 +13,8 @@ import (
 
 // StartScheduler runs a kube-scheduler until it is ready, which includes that it has seen all existing nodes and
 // pods. It serves pods of the default scheduler's name, so run one at a time; Kill it like a crash, and pods that
-// it was about to bind stay pending.
-func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Process, error) {
+// it was about to bind stay pending. Its address serves /metrics over HTTPS with a self-signed certificate.
+func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Server, error) {
 	config := filepath.Join(c.Dir, "kube-scheduler.yaml")
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("write %s: %w", config, err)
@@ -29,11 +29,11 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 
 // RunScheduler runs the newest kube-scheduler with these flags, and a port, until it is ready, as StartScheduler does. Its
 // log has the name.
-func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Process, error) {
+func (c *Cluster) RunScheduler(ctx context.Context, name string, flags ...string) (*process.Server, error) {
 	return c.runScheduler(ctx, name, Release{}, flags...)
 }
 
-func (c *Cluster) runScheduler(ctx context.Context, name string, release Release, flags ...string) (*process.Process, error) {
+func (c *Cluster) runScheduler(ctx context.Context, name string, release Release, flags ...string) (*process.Server, error) {
 	secure, err := c.reserve()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (c *Cluster) runScheduler(ctx context.Context, name string, release Release
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
+	return &process.Server{Process: p, Address: secure.Address()}, p.Until(ctx, "ready", func(ctx context.Context) error {
 		return getOK(ctx, trusting, secure.URL("https")+release.readyPath())
 	})
 }

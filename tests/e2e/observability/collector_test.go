@@ -1,0 +1,114 @@
+package observability
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/collector"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/ports"
+	"extender-gateway.io/tests/kube/process"
+)
+
+const collectorFile = folder + "/collector.yaml"
+
+// TestTheCollectorForwardsSpans runs a real OpenTelemetry Collector with the configuration. It gets the spans of a running
+// gateway over both protocols and forwards them to a second one, which stands for the store of traces.
+func TestTheCollectorForwardsSpans(t *testing.T) {
+	built, err := binaries.Build(t.Context(), binaries.Collector)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	store, err := collector.Start(ctx, t.TempDir(), built[binaries.Collector])
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	// In milliseconds; 5 seconds would be the default.
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+	grpc, http := startCollector(ctx, t, built[binaries.Collector], store.Endpoint(collector.HTTP))
+	for protocol, endpoint := range map[string]string{"grpc": grpc, "http/protobuf": http} {
+		t.Run(protocol, func(t *testing.T) {
+			before := len(store.Received().Spans)
+			callTracedGateway(ctx, t, product.OTLP{Endpoint: endpoint, Protocol: protocol})
+			_, err := store.WaitFor(ctx, "spans", func(got collector.Telemetry) error {
+				return hasSpans(got.Spans[before:], "POST /filter", "decide filter")
+			})
+			must(t, err)
+		})
+	}
+}
+
+// startCollector runs the collector with deploy/observability/collector.yaml, and returns its endpoints.
+func startCollector(ctx context.Context, t *testing.T, program, store string) (grpc, http string) {
+	t.Helper()
+	reserve := func(variable string) (endpoint string) {
+		port, err := ports.Reserve(ports.ReuseAddress)
+		must(t, err)
+		t.Cleanup(port.Release)
+		t.Setenv(variable, port.Address())
+		return port.URL("http")
+	}
+	grpc, http = reserve("OTLP_GRPC_ADDRESS"), reserve("OTLP_HTTP_ADDRESS")
+	t.Setenv("TRACES_ENDPOINT", store)
+	// Its own metrics would take a fixed port.
+	quiet := "yaml:service::telemetry::metrics::level: none"
+	p, err := process.Start("observability-collector", t.TempDir(), program, "--config", collectorFile, "--config", quiet)
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Kill()) })
+	// The HTTP port is opened last.
+	must(t, p.Until(ctx, "ready", func(ctx context.Context) error { return postJSON(ctx, http+"/v1/traces", "{}") }))
+	return grpc, http
+}
+
+// callTracedGateway makes one call to a gateway that exports spans.
+func callTracedGateway(ctx context.Context, t *testing.T, otlp product.OTLP) {
+	t.Helper()
+	config := product.NewConfig(nil, controlplane.FullObjects, []product.Backend{
+		{Name: "away", URL: "http://127.0.0.1:1", Filter: &product.Filter{FailurePolicy: "Ignore"}},
+	})
+	config.OTLP, config.Traces = &otlp, &product.Traces{Exporter: "OTLP", Ratio: 1}
+	gateway, err := product.StartGateway(ctx, t.TempDir(), config)
+	must(t, err)
+	t.Cleanup(func() { must(t, gateway.Kill()) })
+	const call = `{"Pod": {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1"}},
+		"Nodes": {"items": [{"metadata": {"name": "a"}}]}}`
+	must(t, postJSON(ctx, "http://"+gateway.Address+"/filter", call))
+}
+
+func postJSON(ctx context.Context, url, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return nil
+}
+
+func hasSpans(spans []collector.Span, names ...string) error {
+	var missing []error
+	for _, name := range names {
+		found := false
+		for _, span := range spans {
+			found = found || span.Name == name && span.Resource.Text("service.name") == "extender-gateway"
+		}
+		if !found {
+			missing = append(missing, errors.New("there is no span "+name))
+		}
+	}
+	return errors.Join(missing...)
+}

@@ -1,0 +1,2 @@
+// Package prometheus runs a real Prometheus and asks it.
+package prometheus
