@@ -30,6 +30,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	// A script of a test runs this program as kubeadm.
+	if filepath.Base(os.Args[0]) == "kubeadm" {
+		runKubeadm()
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
