@@ -5,11 +5,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: image image-test image-reproducible dist
+.PHONY: book image image-test image-reproducible dist
 .PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
+MDBOOK := 0.5.4
 GO_VERSION := 1.26
 # The types that kube-scheduler 1.18 reads: they and the current ones do not fit into one Go module.
 LEGACY := tests/kube/legacypolicy
@@ -110,6 +111,18 @@ deny: rust ## Licences, duplicate crates and sources of the dependencies
 	@test -x $(TARGET)/tools/bin/cargo-deny || \
 	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
 	$(TARGET)/tools/bin/cargo-deny check licenses bans sources
+
+# Not part of `make test`, for the same reason; tests/docs checks links there. The sources of the book are docs/, and the files
+# outside of it that its pages link to.
+BOOK := $(TARGET)/book-sources
+book: rust go ## The documentation as a book: target/book, with all links checked
+	@test -x $(TARGET)/tools/bin/mdbook || \
+	  cargo install --locked --no-default-features --features search --root $(TARGET)/tools mdbook@$(MDBOOK)
+	rm -rf $(BOOK) $(TARGET)/book
+	cd tests && go run ./docs/book -sources $(BOOK)/docs
+	cp book.toml $(BOOK)/
+	$(TARGET)/tools/bin/mdbook build --dest-dir $(TARGET)/book $(BOOK)
+	cd tests && go run ./docs/book -check $(TARGET)/book
 
 image: static go ## The container image: target/image (OCI layout) and target/image.tar
 	cd deploy && go run ./image $(RELEASE) -name $(IMAGE) -programs $(STATIC) \
