@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,94 +12,119 @@ import (
 	"extender-gateway.io/tests/docs"
 )
 
-// makeSources writes the pages with the links of the book, the files that they link to, and docs/book.css.
+// style is the style sheet that book.toml names.
+const style = docs.Folder + "/book.css"
+
+// sources are the files of a book.
+type sources struct {
+	root, out string
+	// pages are rendered; other files are copied once.
+	pages  []string
+	copied map[string]bool
+}
+
+// makeSources writes the pages with the links of the book, the files that they link to, and the style sheet.
 func makeSources(root, out string) error {
 	pages, err := docs.Book(root)
 	if err != nil {
 		return err
 	}
-	linked := map[string]bool{docs.Folder + "/book.css": true}
+	book := sources{root, out, pages, map[string]bool{}}
 	for _, name := range append(pages, docs.Summary) {
-		page, err := docs.Read(root, name)
-		if err != nil {
-			return err
-		}
-		text := page.Rewritten(func(link docs.Link) string {
-			to, anchor, local := page.Resolve(link)
-			if !local {
-				return link.Target
-			}
-			if !slices.Contains(pages, to) {
-				linked[to] = true
-			}
-			return inBook(name, to, anchor)
-		})
-		if err := write(out, name, []byte(text)); err != nil {
-			return err
+		if err := book.addPage(name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(linked)) {
-		if err := copyTo(out, root, name); err != nil {
-			return err
+	return book.copy(style)
+}
+
+func (s *sources) addPage(name string) error {
+	page, err := docs.Read(s.root, name)
+	if err != nil {
+		return err
+	}
+	targets := map[docs.Link]string{}
+	for _, link := range page.Links {
+		to, anchor, local := page.Resolve(link)
+		targets[link] = link.Target
+		if !local {
+			continue
+		}
+		if targets[link], err = s.link(name, to, anchor); err != nil {
+			return fmt.Errorf("line %d: %w", link.Line, err)
 		}
 	}
-	return nil
+	return s.write(name, []byte(page.Rewritten(func(link docs.Link) string { return targets[link] })))
 }
 
-// place is the path in the book of a path of the repository.
-func place(name string) string {
-	return strings.TrimPrefix(name, docs.Folder+"/")
-}
-
-// inBook is the link from a page to another in the book.
-func inBook(from, to, anchor string) string {
+// link is the link from a page to a path of the repository, which it copies if it is no page.
+func (s *sources) link(from, to, anchor string) (string, error) {
 	link := ""
 	if from != to {
 		relative, err := filepath.Rel(filepath.Dir(place(from)), place(to))
 		if err != nil {
-			panic(err) // Both are relative paths.
+			return "", err
 		}
 		link = filepath.ToSlash(relative)
 	}
-	if path.Ext(to) == "" && anchor == "" && path.Base(to) != "LICENSE" {
-		link += "/index.html"
-	}
 	if anchor != "" {
-		link += "#" + anchor
+		return link + "#" + anchor, nil
 	}
-	return link
+	info, err := os.Stat(filepath.Join(s.root, to))
+	switch {
+	case err != nil || slices.Contains(s.pages, to):
+		return link, err
+	case info.IsDir():
+		return link + "/" + index, s.copyFolder(to)
+	}
+	return link, s.copy(to)
 }
 
-// copyTo copies a file, or the files of a folder with a list of them.
-func copyTo(out, root, name string) error {
+// index is the file of a folder that lists the others: a book is read without a web server, too.
+const index = "index.html"
+
+func (s *sources) copyFolder(folder string) error {
 	var list strings.Builder
-	at := filepath.Join(root, name)
+	at := filepath.Join(s.root, folder)
 	err := filepath.WalkDir(at, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := os.ReadFile(file)
+		name, err := filepath.Rel(at, file)
 		if err != nil {
 			return err
 		}
-		inFolder, err := filepath.Rel(at, file)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&list, "<li><a href=\"%[1]s\">%[1]s</a></li>\n", html.EscapeString(inFolder))
-		return write(out, filepath.Join(name, inFolder), text)
+		fmt.Fprintf(&list, "<li><a href=\"%[1]s\">%[1]s</a></li>\n", html.EscapeString(filepath.ToSlash(name)))
+		return s.copy(filepath.Join(folder, name))
 	})
-	if info, statErr := os.Stat(at); err == nil && statErr == nil && info.IsDir() {
-		title := html.EscapeString(name)
-		err = write(out, name+"/index.html", []byte("<!DOCTYPE html><meta charset=\"utf-8\"><title>"+title+"</title><h1>"+title+"</h1>\n<ul>\n"+list.String()+"</ul>\n"))
+	if err != nil {
+		return err
 	}
-	return err
+	title := html.EscapeString(folder)
+	return s.write(filepath.Join(folder, index), fmt.Appendf(nil, "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>%[1]s</title>\n<h1>%[1]s</h1>\n<ul>\n%[2]s</ul>\n", title, &list))
 }
 
-func write(out, name string, text []byte) error {
-	file := filepath.Join(out, filepath.FromSlash(place(name)))
+func (s *sources) copy(name string) error {
+	if s.copied[name] {
+		return nil
+	}
+	s.copied[name] = true
+	text, err := os.ReadFile(filepath.Join(s.root, name))
+	if err != nil {
+		return err
+	}
+	return s.write(name, text)
+}
+
+func (s *sources) write(name string, text []byte) error {
+	file := filepath.Join(s.out, place(name))
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(file, text, 0o644)
+}
+
+// place is the place in the book of a path of the repository.
+func place(name string) string {
+	return strings.TrimPrefix(name, docs.Folder+"/")
 }

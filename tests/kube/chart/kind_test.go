@@ -155,7 +155,7 @@ skipPhases: [preflight]`))
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
-kubernetesVersion: v1.36.3
+kubernetesVersion: v1.37.0
 controlPlaneEndpoint: quickstart-control-plane:6443
 certificatesDir: %s
 `, init, shared.authority)
