@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/chromedp/chromedp v0.23.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/prometheus/prometheus v0.55.1
 	go.etcd.io/etcd/server/v3 v3.7.0
 	go.opentelemetry.io/proto/otlp v1.10.0

@@ -2,11 +2,17 @@ package observability
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
@@ -14,6 +20,7 @@ import (
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
+	"extender-gateway.io/tests/kube/prometheus"
 )
 
 const collectorFile = folder + "/collector.yaml"
@@ -111,4 +118,27 @@ func hasSpans(spans []collector.Span, names ...string) error {
 		}
 	}
 	return errors.Join(missing...)
+}
+
+// TestPrometheusReadsTheScrapeConfiguration checks the part of collector-metrics.yaml that is Prometheus' configuration: the
+// Prometheus receiver reads it with Prometheus' code. The collector of the tests does not have that receiver, because it would
+// bring the clients of all clouds into the build.
+func TestPrometheusReadsTheScrapeConfiguration(t *testing.T) {
+	var file struct {
+		Receivers struct {
+			Prometheus struct{ Config json.RawMessage }
+		}
+	}
+	must(t, yaml.Unmarshal([]byte(read(t, folder+"/collector-metrics.yaml")), &file))
+	config := strings.ReplaceAll(string(file.Receivers.Prometheus.Config), "${env:GATEWAY_METRICS}", "gateway-0:9402")
+	if !strings.Contains(config, "gateway-0:9402") {
+		t.Fatalf("it scrapes %s", config)
+	}
+	checked := filepath.Join(t.TempDir(), "prometheus.yaml")
+	must(t, os.WriteFile(checked, []byte(config), 0o600))
+	promtool, err := prometheus.Program("promtool")
+	must(t, err)
+	if out, err := exec.CommandContext(t.Context(), promtool, "check", "config", checked).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }

@@ -44,7 +44,7 @@ func (s *scene) speakWithoutTLS() {
 	}
 }
 
-// startOther runs a second replica, which nobody has configured well: it has no binder.
+// startOther runs a second replica, whose configuration has a mistake: no binder.
 func (s *scene) startOther() {
 	s.Helper()
 	away, err := s.cluster.UnusedAddress()
