@@ -27,7 +27,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, Verb};
+use extender_gateway_core::{BackendFailure, FailureKind, Verb};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
@@ -179,6 +179,11 @@ impl Decider {
         let part = &mut record.backends[part];
         part.outcome = Outcome::Failed(failure.clone());
         let backend = part.backend.name.as_str();
+        if failure.kind == FailureKind::Unreachable {
+            // Its session has logged that the backend is down: an outage is one line, not one each second.
+            tracing::debug!(backend, verb = verb.backend_name(), pod = record.pod.name, "backend call failed: {failure}");
+            return;
+        }
         let Some(similar) = self.failure_log.turn_of((backend.to_owned(), verb)) else { return };
         tracing::warn!(
             backend,

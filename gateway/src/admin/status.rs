@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus, FailureCount,
-        Handshake, MinuteStatus, ReadsStatus, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
+        Handshake, MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -90,9 +90,9 @@ impl GatewayStatus {
         *self.loaded.lock() = Loaded { since: Timestamp::now(), refused: None };
     }
 
-    /// Records that a change of the configuration was rejected, perhaps by a backend.
-    pub fn refused(&self, message: String, by_backend: bool) {
-        self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, by_backend });
+    /// Records that a change of the configuration was rejected.
+    pub fn refused(&self, message: String, because: RejectedBecause) {
+        self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, because });
     }
 
     /// Records that the configuration file matches the configuration in use again. Whether a change was rejected before.

@@ -91,9 +91,22 @@ pub struct RejectedChange {
     pub time: Timestamp,
     /// Why.
     pub message: String,
-    /// Whether a backend rejected it, so that the gateway tries it again by itself.
+    /// What it depends on.
     #[serde(default)]
-    pub by_backend: bool,
+    pub because: RejectedBecause,
+}
+
+/// Why a change of the configuration was rejected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RejectedBecause {
+    /// The file is invalid or cannot be read.
+    #[default]
+    File,
+    /// It changes settings that only a restart can change.
+    Fixed,
+    /// A backend cannot be used with it. The gateway tries it again by itself.
+    Backend,
 }
 
 /// A failure of a backend in a verb.

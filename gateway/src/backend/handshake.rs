@@ -18,11 +18,11 @@ use super::{
     connect::connect,
     containment::contained,
     grpc::{self, RpcError},
-    info::API_VERSION,
+    info::{API_VERSION, ClusterTables, Info},
     session::{Paths, same},
 };
 use crate::{
-    config::{self, BackendName, Mode},
+    config::{self, BackendName, Config, Mode},
     contract::protobuf::{count_packed, decoded, fields, malformed, put_prefix},
     observe::Metrics,
 };
@@ -194,27 +194,35 @@ pub struct PreflightRefusal {
     pub failure: BackendFailure,
 }
 
-/// The backends that reject their new settings, in the order of the file. Those that are unchanged from `used`, and
-/// those that are not called, are skipped.
-pub async fn refusals(
-    metrics: &Metrics,
-    new: &[config::BackendSettings],
-    used: &[config::BackendSettings],
-) -> Vec<PreflightRefusal> {
+/// The backends that cannot be used with their new settings although they answer, in the order of the file. Those that are
+/// unchanged from the configuration in use, and those that are not called, are skipped.
+pub async fn refusals(metrics: &Metrics, new: &Config, used: &Config) -> Vec<PreflightRefusal> {
     let is_called = |settings: &config::BackendSettings| settings.mode != Mode::Disabled;
     let is_changed =
-        |new: &&config::BackendSettings| !used.iter().any(|used| is_called(used) && same(used, new));
-    let changed = new.iter().filter(|new| is_called(new)).filter(is_changed);
-    join_all(changed.map(|settings| refusal(metrics, settings))).await.into_iter().flatten().collect()
+        |new: &&config::BackendSettings| !used.backends.iter().any(|used| is_called(used) && same(used, new));
+    let tables = ClusterTables::of_config(new);
+    let changed = new.backends.iter().filter(|new| is_called(new)).filter(is_changed);
+    let refusals = join_all(changed.map(|settings| refusal(metrics, settings, &tables))).await;
+    refusals.into_iter().flatten().collect()
 }
 
-async fn refusal(metrics: &Metrics, settings: &config::BackendSettings) -> Option<PreflightRefusal> {
+async fn refusal(
+    metrics: &Metrics,
+    settings: &config::BackendSettings,
+    tables: &ClusterTables,
+) -> Option<PreflightRefusal> {
     // A bug of the gateway is no rejection by the backend: the settings are used, and its failure policies apply.
     let preflight = contained(metrics, preflight(settings));
-    let error = tokio::time::timeout(PREFLIGHT_TIMEOUT, preflight).await.ok()?.err()?;
-    // By the contract, a handshake with wrong args ends like this.
-    let is_refusal = error.status == Some(Code::InvalidArgument);
-    is_refusal.then(|| PreflightRefusal { backend: settings.name.clone(), failure: error.failure })
+    let failure = match tokio::time::timeout(PREFLIGHT_TIMEOUT, preflight).await.ok()? {
+        Ok(response) => {
+            let info = Info::read(response, settings, tables);
+            settings.verbs().find_map(|verb| info.refusal(verb).cloned())?
+        }
+        // By the contract, a handshake with wrong args ends like this.
+        Err(error) if error.status == Some(Code::InvalidArgument) => error.failure,
+        Err(_) => return None,
+    };
+    Some(PreflightRefusal { backend: settings.name.clone(), failure })
 }
 
 /// Performs one handshake on a separate connection.

@@ -20,7 +20,7 @@ use crate::{
         pods::PodTable,
         table::{Column, NodeTable, ViewId},
     },
-    config::{self, NodeSource},
+    config::{self, Config, NodeSource, PodSource},
     contract::{pod::PodView, question::ScoresWanted, row::RowView},
     object::{counted::TopologyCountView, pod::ObjectPod},
 };
@@ -164,6 +164,12 @@ impl ClusterTables {
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
         Self { source, table, offered: Arc::new(NodeTable::of_calls()), pods: None }
+    }
+
+    /// Empty tables for the sources of this configuration.
+    pub fn of_config(config: &Config) -> Self {
+        let pods = (config.pod_source() == PodSource::Watch).then(Default::default);
+        Self { pods, ..Self::of_source(config.nodes.clone()) }
     }
 
     /// The tables of nodes, in a fixed order.

@@ -6,7 +6,7 @@ const ANOTHER_SERVICE: &str = "correct its url: another service listens there";
 const OTHER_IDENTITY: &str = "set its tls.certFile and tls.keyFile to a certificate that it accepts";
 
 /// Remedies by what a text contains that the gateway wrote, the first that fits.
-const REMEDIES: [(&str, &str); 13] = [
+const REMEDIES: [(&str, &str); 14] = [
     ("not a gRPC response", ANOTHER_SERVICE),
     ("answers in HTTP/1", ANOTHER_SERVICE),
     ("TLS alert", "it serves TLS: use an https url, and set its tls.caFile"),
@@ -18,6 +18,7 @@ const REMEDIES: [(&str, &str); 13] = [
     ("xpired", "renew the backend's certificate, and check both machines' clocks"),
     ("alert: CertificateRequired", OTHER_IDENTITY),
     ("alert: UnknownCA", OTHER_IDENTITY),
+    ("no answer within", "it accepts connections and does not answer: see its log, or restart it"),
     ("lookup", "correct the host of its url, or check that DNS works where the gateway runs"),
     // As servers end it that expect TLS and send no alert, and those that crash.
     ("connection was", "see its log; if it serves TLS, use an https url, and otherwise check its url"),

@@ -32,8 +32,9 @@ pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or 
     reads the files named in the configuration: certificates, keys, the kubeconfig and the node file; --no-files skips them, for \
     use on another machine. A valid configuration is printed to standard output with all defaults and the backends in effective \
     order. A line that begins with `warning:` on standard error marks settings that are valid but probably unintended.\n\n\
-    --ask also calls every backend from where the command runs, as the gateway does before it uses a changed file: whether it can \
-    be reached, accepts its args, and serves the configured verbs with the configured sources. The apiserver is never contacted.";
+    --ask also calls every backend from where the command runs: whether it can be reached, accepts its args, and serves the \
+    configured verbs with the configured sources. A running gateway checks the same before it uses a changed file, but a backend \
+    that it cannot reach stops no change. The apiserver is never contacted.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -42,7 +43,8 @@ Examples:
   extender-gateway check-config --config gateway.yaml > effective.yaml
   kubectl -n extender-gateway exec -i deployment/extender-gateway -- extender-gateway check-config --ask --config - \
     < gateway.yaml
-  helm template policies ./chart | yq '.data.\"gateway.yaml\"' | extender-gateway check-config --no-files --config -";
+  helm template policies ./chart | yq '.data.\"gateway.yaml\"' |
+    extender-gateway check-config --no-files --config -";
 
 /// The command's options.
 #[derive(Debug, Args)]

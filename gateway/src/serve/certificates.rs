@@ -9,7 +9,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::tls::{CertificateFile, Certificates, Validity};
+use crate::tls::{CertificateFile, Certificates, PemError, Validity};
 
 /// The time between two reads. Renewed files are used after a second; this is only for those who watch.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -33,9 +33,12 @@ pub(super) async fn follow(
     }
 }
 
-fn read(files: Vec<CertificateFile>) -> Vec<(CertificateFile, Option<Validity>)> {
+fn read(files: Vec<CertificateFile>) -> Vec<(CertificateFile, Result<Validity, String>)> {
     let read = |file: CertificateFile| {
-        let validity = file.validity().ok().flatten();
+        let validity = match file.validity() {
+            Ok(validity) => validity.ok_or_else(|| "no certificate in it can be parsed".to_owned()),
+            Err(PemError { problem, .. }) => Err(problem),
+        };
         (file, validity)
     };
     files.into_iter().map(read).collect()

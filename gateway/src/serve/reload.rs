@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{assembly::Assembly, telemetry};
 use crate::{
+    api::RejectedBecause,
     admin::status::GatewayStatus,
     backend::handshake::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
@@ -70,15 +71,22 @@ struct SeenContent {
     tried: Option<Content>,
     /// When that is retried.
     retry_at: Option<Instant>,
+    /// The number of checks in a row in which the file could not be read.
+    unreadable: u32,
 }
+
+/// A file that could not be read in this many checks in a row was not just being replaced.
+const MAX_UNREADABLE: u32 = 5;
 
 impl SeenContent {
     /// Records the content at a check. Returns whether to try it: it is new, and unchanged since the previous
     /// check.
     fn check(&mut self, now: Option<Content>) -> bool {
         // A file that is missing for a moment, between two writes, is not a change.
+        self.unreadable = if now.is_some() { 0 } else { self.unreadable.saturating_add(1) };
         let retry = self.retry_at.is_some_and(|at| at <= Instant::now());
-        let due = now.is_some() && now == self.last && (now != self.tried || retry);
+        let is_new = now.is_some() && now == self.last && (now != self.tried || retry);
+        let due = is_new || self.unreadable == MAX_UNREADABLE;
         self.last = now;
         due
     }
@@ -135,7 +143,8 @@ impl Reload {
 
     async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: ReloadCause) {
         let tried = content.as_ref().ok().cloned();
-        let config = parsed(self.path.clone(), content).await.and_then(|config| self.allowed(config));
+        let parsed = parsed(self.path.clone(), content).await.map_err(|why| (why, RejectedBecause::File));
+        let config = parsed.and_then(|config| self.allowed(config));
         if tried != self.seen.tried {
             // The same rejection for another file is logged again.
             self.refused = None;
@@ -145,7 +154,7 @@ impl Reload {
         match config {
             Ok(config) if config == self.config => self.unchanged(cause),
             Ok(config) => self.replace(config, cause).await,
-            Err(why) => self.refuse(&why, false),
+            Err((why, because)) => self.refuse(&why, because),
         }
     }
 
@@ -154,20 +163,21 @@ impl Reload {
         self.refused = None;
         let was_rejected = self.gateway_status.unchanged();
         if was_rejected || cause == ReloadCause::Hangup {
-            tracing::info!(file = %self.path.display(), "configuration unchanged");
+            let undone = if was_rejected { "; the rejected change was undone" } else { "" };
+            tracing::info!(file = %self.path.display(), "configuration unchanged{undone}");
         } else {
             tracing::debug!(file = %self.path.display(), "configuration unchanged");
         }
     }
 
     async fn replace(&mut self, config: Config, cause: ReloadCause) {
-        let refusals = refusals(&self.door.observer.metrics, &config.backends, &self.config.backends).await;
+        let refusals = refusals(&self.door.observer.metrics, &config, &self.config).await;
         if !refusals.is_empty() {
             return self.postpone(&refusals, cause);
         }
         match self.assembly.serve(&config).await {
             Ok(served) => self.take(config, served),
-            Err(why) => self.refuse(&why, false),
+            Err(why) => self.refuse(&why, RejectedBecause::File),
         }
     }
 
@@ -176,7 +186,7 @@ impl Reload {
         self.seen.retry_at = Some(Instant::now() + RETRY);
         let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         if cause == ReloadCause::Hangup || self.refused.as_ref() != Some(&why) {
-            self.refuse(&why, true);
+            self.refuse(&why, RejectedBecause::Backend);
             self.refused = Some(why);
         }
     }
@@ -201,21 +211,24 @@ impl Reload {
         tracing::info!(file = %self.path.display(), "configuration reloaded");
     }
 
-    fn refuse(&mut self, why: &dyn Display, by_backend: bool) {
+    fn refuse(&mut self, why: &dyn Display, because: RejectedBecause) {
         self.refused = None;
         self.door.observer.metrics.reloaded("refused");
-        self.gateway_status.refused(why.to_string(), by_backend);
+        // Several mistakes are several lines, and an entry of the log is one.
+        let why = why.to_string().trim_end().replace('\n', "; ");
+        self.gateway_status.refused(why.clone(), because);
         tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
 
     /// This configuration, if it does not require a restart.
-    fn allowed(&self, config: Config) -> Result<Config, String> {
+    fn allowed(&self, config: Config) -> Result<Config, (String, RejectedBecause)> {
         let fixed = config.fixed_since_the_start(&self.start);
         if fixed.is_empty() {
             return Ok(config);
         }
         let fields = fixed.join(", ");
-        Err(format!("{fields} cannot change while the gateway runs; restart it, or undo the change"))
+        let why = format!("{fields} cannot change while the gateway runs; restart it, or undo the change");
+        Err((why, RejectedBecause::Fixed))
     }
 }
 

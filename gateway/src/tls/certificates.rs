@@ -68,29 +68,43 @@ impl CertificateFile {
     }
 }
 
-/// The files of the configuration in use, as they were read last. A file that cannot be read keeps its latest state:
+/// The files of the configuration in use, as they were read last. A file that cannot be used keeps its latest state:
 /// the certificates that were read from it stay in use.
 #[derive(Debug, Default)]
-pub struct Certificates(Mutex<BTreeMap<CertificateFile, (Validity, ValidityState)>>);
+pub struct Certificates(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    valid: BTreeMap<CertificateFile, (Validity, ValidityState)>,
+    unusable: Vec<(CertificateFile, String)>,
+}
 
 impl Certificates {
     /// Records what was read. Logs each file whose state has changed.
-    pub fn update(&self, read: Vec<(CertificateFile, Option<Validity>)>, now: Timestamp) {
+    pub fn update(&self, read: Vec<(CertificateFile, Result<Validity, String>)>, now: Timestamp) {
         let mut known = self.0.lock();
-        let mut next = BTreeMap::new();
+        let mut next = Known::default();
         for (file, validity) in read {
-            let (before, state) = known.remove(&file).unzip();
-            let Some(validity) = validity.or(before) else { continue };
+            let (before, state) = known.valid.remove(&file).unzip();
+            if let Err(why) = &validity {
+                next.unusable.push((file.clone(), why.clone()));
+            }
+            let Some(validity) = validity.ok().or(before) else { continue };
             log(&file, state, &validity, now);
             let state = validity.state(now);
-            next.insert(file, (validity, state));
+            next.valid.insert(file, (validity, state));
         }
         *known = next;
     }
 
+    /// The files that cannot be used, and why.
+    pub fn unusable(&self) -> Vec<(CertificateFile, String)> {
+        self.0.lock().unusable.clone()
+    }
+
     /// The files with their validity.
     pub fn all(&self) -> Vec<(CertificateFile, Validity)> {
-        self.0.lock().iter().map(|(file, (validity, _))| (file.clone(), validity.clone())).collect()
+        self.0.lock().valid.iter().map(|(file, (validity, _))| (file.clone(), validity.clone())).collect()
     }
 }
 
@@ -143,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_keeps_its_state_and_one_that_is_not_used_is_forgotten() {
+    fn an_unusable_file_keeps_its_state_and_one_of_no_configuration_is_forgotten() {
         let file = |field: &str| CertificateFile {
             field: field.to_owned(),
             path: "/tls.crt".into(),
@@ -152,11 +166,16 @@ mod tests {
         };
         let validity = Validity { name: "a".to_owned(), begins: at(0), ends: at(1_000) };
         let certificates = Certificates::default();
-        certificates.update(vec![(file("a"), Some(validity.clone())), (file("b"), None)], at(1));
+        let unusable = || Err("it is empty".to_owned());
+        certificates.update(vec![(file("a"), Ok(validity.clone())), (file("b"), unusable())], at(1));
         assert_eq!(certificates.all(), [(file("a"), validity.clone())]);
-        certificates.update(vec![(file("a"), None)], at(2));
-        assert_eq!(certificates.all(), [(file("a"), validity)]);
-        certificates.update(Vec::new(), at(3));
+        assert_eq!(certificates.unusable(), [(file("b"), "it is empty".to_owned())]);
+        certificates.update(vec![(file("a"), unusable())], at(2));
+        assert_eq!(certificates.all(), [(file("a"), validity.clone())]);
+        assert_eq!(certificates.unusable(), [(file("a"), "it is empty".to_owned())]);
+        certificates.update(vec![(file("a"), Ok(validity))], at(3));
+        assert_eq!(certificates.unusable(), []);
+        certificates.update(Vec::new(), at(4));
         assert_eq!(certificates.all(), []);
     }
 }

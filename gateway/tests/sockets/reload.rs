@@ -168,7 +168,7 @@ async fn settings_that_a_backend_refuses_are_not_used() {
         program.wrote(said, 1).await;
         assert_eq!(program.said(said).len(), 1);
         let status = Client::connect(program.admin).await.send("GET", "/debug/status", b"").await.json();
-        assert_eq!(status["configuration"]["refused"]["byBackend"], true, "{status}");
+        assert_eq!(status["configuration"]["refused"]["because"], "backend", "{status}");
         assert_eq!(program.said("is down"), [""; 0], "the connection in use is not touched");
         write(&[&right, &with("new", "r1")]);
         program.counted(&reloaded("ok", 1)).await;

@@ -9,7 +9,7 @@ use crate::support::{
     http::Client,
     program::{Program, Starting},
 };
-use extender_gateway::api::{DecisionList, Status};
+use extender_gateway::api::{DecisionList, RejectedBecause, Status};
 use extender_policy_api::v1alpha1::NodeView;
 use jiff::{SignedDuration, Timestamp};
 use prost::Message;
@@ -181,7 +181,7 @@ async fn a_reload_is_seen_and_so_is_one_that_is_refused() {
         let status = once(program.admin, |status| status.configuration.refused.is_some()).await;
         assert_eq!(status.configuration.generation, 2, "the one before is in use");
         let refused = status.configuration.refused.unwrap();
-        assert!(refused.message.contains("decisions.maxBytes") && !refused.by_backend, "{refused:?}");
+        assert!(refused.message.contains("decisions.maxBytes") && refused.because == RejectedBecause::File, "{refused:?}");
         let problem = status.problems.iter().find(|problem| problem.about == "the configuration").unwrap();
         assert!(problem.what.contains("decisions.maxBytes"), "{problem:?}");
 

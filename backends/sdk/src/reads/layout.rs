@@ -7,7 +7,7 @@ use super::{
     Declared, Reads,
     key::Map,
     keys::Places,
-    parts::{Part, Parts},
+    parts::Parts,
     pods::{PodsBy, SentCount},
     topology::{SentTopology, Topology},
     values::Counts,

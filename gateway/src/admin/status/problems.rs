@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::{
     admin::status::GatewayStatus,
-    api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, Status},
+    api::{BackendStatus, BackendVerb, Problem, RejectedBecause, RejectsAll, Severity, Status},
     backend::remedy,
     cluster::SourceHealth,
     config::{BackendSettings, Config, Mode, Requeueing, lockout_remedy},
@@ -45,6 +45,7 @@ pub(super) fn of(
     let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
     let certificates = gateway_status.sources.certificates.all();
     problems.extend(certificates.into_iter().filter_map(|it| certificate(it, config)));
+    problems.extend(gateway_status.sources.certificates.unusable().into_iter().map(unusable_certificate));
     for backend in &status.backends {
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
@@ -83,14 +84,23 @@ fn ready(status: &Status) -> Option<Problem> {
 fn refused(status: &Status) -> Option<Problem> {
     let refused = status.configuration.refused.as_ref()?;
     let what = format!("the changed file was rejected: {}", refused.message);
-    let remedy = if refused.by_backend {
-        "correct the backend's args, or the backend; the gateway tries the file again by itself"
-    } else {
-        "correct the file and check it with `extender-gateway check-config`"
+    let file = &status.configuration.file;
+    let (impact, remedy) = match refused.because {
+        RejectedBecause::Backend => (
+            "the previous configuration stays in use; a restart would use the file",
+            "correct the backend's entry, or the backend; the gateway tries the file again by itself".to_owned(),
+        ),
+        RejectedBecause::Fixed => (
+            "the previous configuration stays in use until a restart",
+            "restart the gateway, or undo the change".to_owned(),
+        ),
+        RejectedBecause::File => (
+            "the previous configuration stays in use; do not restart: the gateway would not start with the file",
+            format!("correct the file and check it with `extender-gateway check-config --config {file}`"),
+        ),
     };
-    let impact = Some("the previous configuration stays in use until a restart reads the file".to_owned());
     Some(Problem {
-        impact,
+        impact: Some(impact.to_owned()),
         ..problem((Severity::Warning, "configuration-rejected"), "the configuration", what, remedy)
     })
 }
@@ -186,6 +196,23 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
     Some(Problem { impact: Some(impact), ..problem((severity, "certificate-expires"), &about, what, remedy) })
 }
 
+/// A file that was replaced by one without usable certificates.
+fn unusable_certificate((file, why): (CertificateFile, String)) -> Problem {
+    let what = format!("{}: {why}", file.path.display());
+    let (about, impact) = match file.backend {
+        Some(backend) => (format!("backend {backend}, {}", file.field), "new connections to the backend fail"),
+        None => (
+            file.field,
+            "the previous certificates stay in use; do not restart: the gateway would not start with the file",
+        ),
+    };
+    let remedy = "replace it by a file with valid PEM certificates; it is read without a restart";
+    Problem {
+        impact: Some(impact.to_owned()),
+        ..problem((Severity::Warning, "certificate-unusable"), &about, what, remedy)
+    }
+}
+
 /// A backend whose own pods could not be scheduled without it.
 fn locked_out(config: &Config, settings: &BackendSettings, exempt: &BTreeSet<String>) -> Option<Problem> {
     let namespace = config.locked_out(settings, exempt)?;
@@ -241,8 +268,17 @@ fn no_binder(status: &Status) -> Option<Problem> {
     let what = "kube-scheduler sends bind calls, but no binder is configured: pods stay unscheduled";
     let remedy = "set `binder`, or remove bindVerb from kube-scheduler's configuration (see `extender-gateway \
                   scheduler-config`)";
-    let outcome = bind.last.as_ref()?.outcome.as_str();
-    (outcome == "no_binder").then(|| problem((Severity::Error, "no-binder"), "the gateway", what, remedy))
+    let last = bind.last.as_ref().filter(|last| last.outcome == "no_binder")?;
+    match seconds_since(last.time) {
+        // kube-scheduler tries a pod again after seconds.
+        ..MAX_IDLE => Some(problem((Severity::Error, "no-binder"), "the gateway", what, remedy)),
+        age @ ..MAX_FAILURE_AGE => {
+            let what = format!("a bind call without a configured binder, the last one {age} s ago");
+            let remedy = "nothing: no bind call has come since";
+            Some(problem((Severity::Recent, "no-binder"), "the gateway", what, remedy))
+        }
+        _ => None,
+    }
 }
 
 fn log(status: &Status) -> Option<Problem> {
@@ -340,11 +376,14 @@ fn of_verb(
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
-        problem((worst, "backend-unsuitable"), about, what, "correct its configuration or its handshake")
+        let remedy = "change what the sentence names, or use a version of the policy that fits; `mode: Disabled` removes it from \
+                      decisions";
+        problem((worst, "backend-unsuitable"), about, what, remedy)
     });
     // Without a connection all calls fail, and that is one problem.
     let failing = failing(about, backend, verb, worst).filter(|_| backend.connected);
-    let slow = slow(about, verb, settings.timeouts()[known_verb]);
+    // Calls that are late are a problem of their own.
+    let slow = slow(about, verb, settings.timeouts()[known_verb]).filter(|_| verb.minute.failed == 0);
     let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
         _ if verb.minute.failed < verb.minute.calls => {
@@ -381,7 +420,7 @@ fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Seve
     let last_fails = verb.last_failed && !is_reconnected;
     let last = &last.message;
     let many_fail = if minute.calls == 0 { last_fails } else { minute.failed * 10 >= minute.calls };
-    Some(if many_fail || minute.failed > 0 {
+    Some(if !is_reconnected && (many_fail || minute.failed > 0) {
         let severity = if many_fail { worst } else { Severity::Warning };
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
         problem((severity, "backend-fails"), about, what, remedy_of(verb))
@@ -439,8 +478,13 @@ fn rejects_all(
         "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}{cause}",
         since.strftime("%Y-%m-%d %H:%M:%S UTC")
     );
-    let remedy = "see the reasons with `extender-gateway explain pod/NAME`, and correct its rules; `mode: Shadow` keeps it running \
-                  without effect";
+    let waiting = backend.waiting.as_ref();
+    if waiting.is_some_and(|it| it.changed_seconds.is_some() && it.untried == it.pods) {
+        let remedy = "nothing: it has changed since, and the pods that wait have not been tried again yet";
+        return Some(problem((Severity::Recent, "backend-rejects-everything"), about, what, remedy));
+    }
+    let remedy = "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `mode: Shadow` keeps it \
+                  running without effect";
     Some(Problem {
         impact: Some(with_waiting(impact, backend)),
         ..problem((severity, "backend-rejects-everything"), about, what, remedy)

@@ -15,7 +15,7 @@ use crate::{
         info::{ClusterTables, Info},
         remedy,
     },
-    config::{BackendSettings, Config, Finding, Mode, PodSource},
+    config::{BackendSettings, Config, Finding, Mode},
     text::clean,
 };
 
@@ -36,8 +36,7 @@ pub(super) fn backends(config: &Config) -> io::Result<Answers> {
     // A provider that is already installed stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let pods = (config.pod_source() == PodSource::Watch).then(Default::default);
-    let tables = ClusterTables { pods, ..ClusterTables::of_source(config.nodes.clone()) };
+    let tables = ClusterTables::of_config(config);
     let called = config.backends.iter().enumerate().filter(|(_, backend)| backend.mode != Mode::Disabled);
     let asked = called.map(async |(at, backend)| (at, backend, preflight(backend).await));
     let mut answers = Answers::default();

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::Report;
 use crate::{
-    api::{LastFailure, Problem, RejectedChange, Severity},
+    api::{LastFailure, Problem, RejectedBecause, RejectedChange, Severity},
     explain::replicas::Away,
 };
 
@@ -143,7 +143,7 @@ fn replicas_that_differ() {
 fn what_a_backend_suffers_from() {
     let mut ill = status("gateway-0");
     ill.configuration.refused =
-        Some(RejectedChange { time: at(-60), message: "line 3: no".into(), by_backend: false });
+        Some(RejectedChange { time: at(-60), message: "line 3: no".into(), because: RejectedBecause::File });
     let zones = &mut ill.backends[0];
     zones.connected = false;
     zones.failure = Some("cannot connect".into());

@@ -35,6 +35,7 @@ fn a_file_is_tried_once_it_has_rested() {
     assert_eq!(tried(&[Some("a"), Some("ab"), Some("abc"), Some("abc")]), [false, false, false, true]);
     assert_eq!(tried(&[Some("a"), None, Some("a"), Some("a")]), [false, false, false, true]);
     assert_eq!(tried(&[None, None]), [false, false]);
+    assert_eq!(tried(&[None; 7]), [false, false, false, false, true, false, false], "it is gone");
     assert_eq!(
         tried(&[Some("a"), Some("a"), Some("b"), Some("a"), Some("a")]),
         [false, true, false, false, false]
@@ -45,7 +46,7 @@ fn a_file_is_tried_once_it_has_rested() {
 async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = || Some(Content::read(file.path()).unwrap());
-    let mut seen = SeenContent { last: content(), tried: content(), retry_at: Some(Instant::now() + RETRY) };
+    let mut seen = SeenContent { last: content(), tried: content(), retry_at: Some(Instant::now() + RETRY), unreadable: 0 };
     assert!(!seen.check(content()));
     advance(RETRY).await;
     assert!(!seen.check(None), "a file that is gone is not tried");

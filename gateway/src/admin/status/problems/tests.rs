@@ -6,7 +6,7 @@ use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
         API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LastFailure, LogState,
-        MinuteStatus, RejectedChange, TableStatus, VerbStatus, WaitingStatus,
+        MinuteStatus, RejectedBecause, RejectedChange, TableStatus, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
     config::{BackendName, NodeSource, default_exempt},
@@ -169,8 +169,8 @@ fn fail(verb: &mut BackendVerb, calls: u32, failures: u32) {
     verb.minute = MinuteStatus { calls, failed: failures, p99_seconds: None };
 }
 
-fn rejected(by_backend: bool) -> RejectedChange {
-    RejectedChange { time: ago(1), message: "line 3: no".to_owned(), by_backend }
+fn rejected(because: RejectedBecause) -> RejectedChange {
+    RejectedChange { time: ago(1), message: "line 3: no".to_owned(), because }
 }
 
 fn rejects_all() -> RejectsAll {
@@ -187,7 +187,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.status.configuration.refused = Some(rejected(false));
+            scene.status.configuration.refused = Some(rejected(RejectedBecause::File));
         },
         "the configuration",
         Severity::Warning,
@@ -222,7 +222,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.status.configuration.refused = Some(rejected(true));
+            scene.status.configuration.refused = Some(rejected(RejectedBecause::Backend));
         },
         "the configuration",
         Severity::Warning,
@@ -361,9 +361,14 @@ fn only(change: impl FnOnce(&mut Scene)) -> Problem {
 
 #[test]
 fn the_remedy_fits_the_cause() {
-    for (by_backend, remedy) in [(false, "check-config"), (true, "correct the backend's args")] {
-        let problem = only(|scene| scene.status.configuration.refused = Some(rejected(by_backend)));
+    for (because, impact, remedy) in [
+        (RejectedBecause::File, "do not restart: ", "check-config --config "),
+        (RejectedBecause::Fixed, "until a restart", "restart the gateway, or undo "),
+        (RejectedBecause::Backend, "a restart would use the file", "correct the backend's entry"),
+    ] {
+        let problem = only(|scene| scene.status.configuration.refused = Some(rejected(because)));
         assert!(problem.remedy.contains(remedy), "{problem:?}");
+        assert!(problem.impact.as_ref().unwrap().contains(impact), "{problem:?}");
     }
     for (kind, remedy) in [
         ("late", "raise its timeout"),
@@ -384,7 +389,8 @@ fn the_remedy_fits_the_cause() {
 fn a_failure_before_the_connection_was_lost_is_over_without_another_call() {
     let reported = |kind: &str, connected_since| {
         only(|scene| {
-            fail(filter(scene), 0, 0);
+            // All calls of the last minute failed; what is answered from the cache since is no call.
+            fail(filter(scene), 5, 5);
             filter(scene).last_failed = true;
             filter(scene).last_failure = Some(LastFailure { kind: kind.to_owned(), ..failed(100) });
             zones(scene).connected_since = Some(connected_since);
@@ -400,6 +406,19 @@ fn a_failure_before_the_connection_was_lost_is_over_without_another_call() {
     }
     // Its next call may fail in the same way.
     assert_eq!(reported("status", ago(50)).severity, Severity::Error);
+}
+
+#[test]
+fn rejections_of_before_a_change_are_over() {
+    let reported = |untried| {
+        let mut scene = Scene::new();
+        filter(&mut scene).rejects_all = Some(rejects_all());
+        zones(&mut scene).waiting = Some(waiting(12, untried));
+        let is_of_rules = |problem: &Problem| problem.runbook.ends_with("#backend-rejects-everything");
+        scene.problems().into_iter().find(is_of_rules).unwrap().severity
+    };
+    assert_eq!(reported(12), Severity::Recent, "no pod was tried since");
+    assert_eq!(reported(11), Severity::Error, "one was, and still waits");
 }
 
 #[test]
@@ -423,8 +442,8 @@ fn a_problem_says_what_it_means_for_pods() {
     assert_eq!(down.impact.as_deref(), Some(both));
     let over = only(|scene| fail(filter(scene), 11, 0));
     assert_eq!((over.severity, over.impact), (Severity::Recent, None));
-    let refused = only(|scene| scene.status.configuration.refused = Some(rejected(false)));
-    let unchanged = "the previous configuration stays in use until a restart reads the file";
+    let refused = only(|scene| scene.status.configuration.refused = Some(rejected(RejectedBecause::Fixed)));
+    let unchanged = "the previous configuration stays in use until a restart";
     assert_eq!(refused.impact.as_deref(), Some(unchanged));
     let away = only(|scene| scene.gateway_status.sources.pods.source_health.failed("forbidden".to_owned()));
     let last_known = "decisions use the last known pods, and new ones are not known";
@@ -433,15 +452,18 @@ fn a_problem_says_what_it_means_for_pods() {
 
 #[test]
 fn bind_calls_without_a_binder_are_an_error() {
-    let ended = |outcome: &str| {
+    let ended = |outcome: &str, seconds| {
         let mut scene = Scene::new();
-        let last = LastCall { time: ago(1), node_form: None, nodes: 1, outcome: outcome.to_owned() };
+        let last = LastCall { time: ago(seconds), node_form: None, nodes: 1, outcome: outcome.to_owned() };
         let bind = VerbStatus { verb: "bind".to_owned(), last: Some(last), ..scene.status.verbs[0].clone() };
         scene.status.verbs.push(bind);
         scene.problems()
     };
-    assert_eq!(ended("ok"), []);
-    let [problem] = &ended("no_binder")[..] else { panic!("one") };
+    assert_eq!(ended("ok", 1), []);
+    assert_eq!(ended("no_binder", MAX_FAILURE_AGE + 1), []);
+    let [over] = &ended("no_binder", MAX_IDLE + 1)[..] else { panic!("one") };
+    assert_eq!(over.severity, Severity::Recent, "kube-scheduler no longer sends them");
+    let [problem] = &ended("no_binder", 1)[..] else { panic!("one") };
     assert_eq!((problem.severity, problem.what.contains("no binder is configured")), (Severity::Error, true));
 }
 
@@ -558,7 +580,25 @@ fn certificate_file(scene: &Scene, field: &str, backend: Option<&str>, days: i64
         backend: backend.map(|name| BackendName::new(name).unwrap()),
     };
     let validity = Validity { name: "a".to_owned(), begins: ago(9_999_999), ends: ago(-days * 86_400 - 60) };
-    scene.gateway_status.sources.certificates.update(vec![(file, Some(validity))], Timestamp::now());
+    scene.gateway_status.sources.certificates.update(vec![(file, Ok(validity))], Timestamp::now());
+}
+
+#[test]
+fn a_certificate_file_that_became_unusable_is_a_problem() {
+    for (backend, impact) in [(None, "do not restart: "), (Some("zones"), "new connections to the backend fail")] {
+        let problem = only(|scene| {
+            let file = CertificateFile {
+                field: "extender.tls.certFile".to_owned(),
+                path: "/tls.crt".into(),
+                role: CertificateRole::Chain,
+                backend: backend.map(|name| BackendName::new(name).unwrap()),
+            };
+            let read = vec![(file, Err("it contains no certificate".to_owned()))];
+            scene.gateway_status.sources.certificates.update(read, Timestamp::now());
+        });
+        assert_eq!((problem.severity, &*problem.what), (Severity::Warning, "/tls.crt: it contains no certificate"));
+        assert!(problem.impact.as_ref().unwrap().contains(impact), "{problem:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LastFailure,
-        LogState, MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedChange, Severity, Status,
+        LogState, MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedBecause, RejectedChange, Severity, Status,
         TableStatus, VerbStatus, WaitingStatus,
     },
     cli::status::Report,
@@ -135,7 +135,7 @@ pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
     status.configuration.refused =
-        Some(RejectedChange { time: at(-300), message: message.into(), by_backend: false });
+        Some(RejectedChange { time: at(-300), message: message.into(), because: RejectedBecause::File });
     status.verbs.push(VerbStatus {
         failed: 0,
         calls: 0,
