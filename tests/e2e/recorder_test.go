@@ -17,8 +17,8 @@ import (
 
 // recorder is a proxy between kube-scheduler and an extender that keeps the first body of each verb.
 type recorder struct {
-	// address is where kube-scheduler calls it.
-	address string
+	// address is where kube-scheduler calls it, target the extender.
+	address, target string
 
 	mu     sync.Mutex
 	bodies map[string][]byte
@@ -26,7 +26,7 @@ type recorder struct {
 
 // record starts a recorder in front of the extender at target.
 func (s *scenario) record(target string) *recorder {
-	r := &recorder{bodies: map[string][]byte{}}
+	r := &recorder{target: target, bodies: map[string][]byte{}}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
