@@ -107,6 +107,9 @@ async fn feed_nodes(
     match (source, table) {
         (NodeSource::Watch, Some(table)) => match connect().await {
             Ok(client) => match cluster_watch::nodes(table, client).await {},
+            Err(error @ ConnectError::NotFound(_)) => format!(
+                "nodes.source Watch: {error}; cluster.kubeconfig names one. Without an apiserver, set nodes.source: Request or NamesOnly"
+            ),
             Err(error) => format!("nodes.source Watch: {error}"),
         },
         (NodeSource::File { path }, Some(table)) => {

@@ -18,6 +18,7 @@ use crate::support::{
     backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
+    preempting,
     program::{Program, Starting, signal},
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
@@ -277,7 +278,9 @@ async fn the_first_and_the_last_preempt_block_need_no_restart() {
         let kubeconfig = crate::support::apiserver::kubeconfig(apiserver);
         let nodes =
             format!("nodes: {{source: Watch}}\ncluster: {{kubeconfig: {}}}", kubeconfig.path().display());
-        let policy = Scripted::refusing(&["a"], "no", 0).await;
+        let mut serves = info(NodeView::Name);
+        serves.verbs.extend(preempting::info(NodeView::Name).verbs);
+        let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
         let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
         let preempts = format!("{filters}, preempt: {{}}");
         let folder = tempfile::tempdir().unwrap();
@@ -291,6 +294,28 @@ async fn the_first_and_the_last_preempt_block_need_no_restart() {
             program.counted(&reloaded("ok", count)).await;
         }
         assert_eq!(*lists.lock().unwrap(), ["/api/v1/nodes", "/api/v1/pods"], "one watch for all");
+    };
+    timeout(TEST_TIMEOUT, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_verb_that_a_backend_does_not_serve_changes_nothing() {
+    let test = async {
+        let mut serves = info(NodeView::Name);
+        serves.verbs.truncate(1);
+        let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let nodes = "nodes: {source: NamesOnly}";
+        let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
+        fs::write(&file, configured(nodes, &[&filters])).unwrap();
+        let program = Program::start(&file).await;
+        fs::write(&file, configured(nodes, &[&format!("{filters}, score: {{}}")])).unwrap();
+        program.counted(&reloaded("refused", 1)).await;
+        let status = Client::connect(program.admin).await.send("GET", "/debug/status", b"").await.json();
+        assert_eq!(status["configuration"]["refused"]["because"], "backend", "{status}");
+        fs::write(&file, configured(nodes, &[&filters])).unwrap();
+        program.wrote("configuration unchanged; the rejected change was undone", 1).await;
     };
     timeout(TEST_TIMEOUT, test).await.unwrap();
 }

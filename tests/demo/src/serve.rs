@@ -1,11 +1,14 @@
 //! `--serve`: everything keeps running, and the text explains how to use it.
 
-use std::thread;
+use std::{env, thread};
 
-use crate::stage::Stage;
+use crate::stage::{RULES, Stage};
 
 /// Prints what to put into kube-scheduler's configuration, then waits for Ctrl-C.
 pub(crate) fn until_interrupted(stage: &Stage) {
+    let program = env::current_exe().ok().map(|demo| demo.with_file_name("extender-gateway"));
+    let program = program.unwrap_or_else(|| "extender-gateway".into());
+    let program = program.display();
     let (extender, metrics, admin) = (stage.gateway.extender, stage.gateway.metrics, stage.gateway.admin);
     println!(
         "
@@ -26,13 +29,13 @@ The same by hand:
   curl -s --data-binary @tests/captures/filter-names.json http://{extender}/filter
   curl -s --data-binary @tests/captures/prioritize-nodes.json http://{extender}/prioritize
   curl -s http://{metrics}/metrics
-  extender-gateway explain low-0 -n cap-names --no-cluster --gateway http://{admin}
-  extender-gateway status --gateway http://{admin}
+  {program} explain low-0 -n cap-names --no-cluster --gateway http://{admin}
+  {program} status --gateway http://{admin}
   curl -s 'http://{admin}/debug/decisions?limit=1'
 
 In a browser, status and decisions: http://{admin}/#pod=cap-names/low-0
 
-Change tests/demo/rules/rack-drain.yaml while it runs: the policy reads it again."
+Change {RULES}/rack-drain.yaml while it runs: the policy reads it again."
     );
     loop {
         thread::park();

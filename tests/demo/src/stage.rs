@@ -11,7 +11,7 @@ use extender_harness::{
 use crate::{Failure, calls, panel::Panel, question::KnownNodes};
 
 /// The policies' rules.
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
+pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
 
 /// The policies in the gateway's order: their names, which are those of their files, and weights.
 const POLICIES: [(&str, u32); 3] = [("rack-drain", 1), ("tenant-quota", 1), ("zone-preference", 2)];
