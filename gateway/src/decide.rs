@@ -181,7 +181,12 @@ impl Decider {
         let backend = part.backend.name.as_str();
         if failure.kind == FailureKind::Unreachable {
             // Its session has logged that the backend is down: an outage is one line, not one each second.
-            tracing::debug!(backend, verb = verb.backend_name(), pod = record.pod.name, "backend call failed: {failure}");
+            tracing::debug!(
+                backend,
+                verb = verb.backend_name(),
+                pod = record.pod.name,
+                "backend call failed: {failure}"
+            );
             return;
         }
         let Some(similar) = self.failure_log.turn_of((backend.to_owned(), verb)) else { return };

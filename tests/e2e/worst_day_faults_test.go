@@ -109,7 +109,7 @@ var troubles = []trouble{
 		strike: func(v *victim) { v.change(args("addedAfinity")) },
 		shows: func(v *victim) evidence {
 			return v.refusedChange("backend racks rejected its new settings: handshake failed: INVALID_ARGUMENT: ", "addedAfinity",
-				"correct the backend's args, or the backend; the gateway tries the file again by itself")
+				"correct the backend's entry, or the backend; the gateway tries the file again by itself")
 		},
 		mend: func(v *victim) { v.change(args("addedAffinity")) },
 		over: func(*victim) evidence {
@@ -122,7 +122,7 @@ var troubles = []trouble{
 		strike: func(v *victim) { v.change(timeout("1")) },
 		shows: func(v *victim) evidence {
 			return v.refusedChange(v.file+" line ", "backends[0].filter.timeout: \"1\" is not a duration; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
-				"correct the file and check it with `extender-gateway check-config`")
+				"correct the file and check it with `extender-gateway check-config --config ")
 		},
 		mend: func(v *victim) { v.change(timeout(backendTimeout)) },
 		over: func(*victim) evidence {
@@ -419,7 +419,7 @@ func (v *victim) refusedChange(begin, what, remedy string) evidence {
 	return evidence{
 		status: []string{
 			"WARNING ", "the configuration: the changed file was rejected: " + begin, what,
-			"the previous configuration stays in use until a restart reads the file", remedy, "docs/runbook.md#configuration-rejected",
+			"the previous configuration stays in use; ", remedy, "docs/runbook.md#configuration-rejected",
 		},
 		explain: []string{v.pods[0].Name + " is on "},
 		metrics: []metric{connected(1), waitingPods(0), reloads("refused")},

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus, FailureCount,
-        Handshake, MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
+        Handshake, MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus,
+        VerbStatus, WaitingStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},

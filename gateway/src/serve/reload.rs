@@ -18,8 +18,8 @@ use tokio::{
 
 use super::{assembly::Assembly, telemetry};
 use crate::{
-    api::RejectedBecause,
     admin::status::GatewayStatus,
+    api::RejectedBecause,
     backend::handshake::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},

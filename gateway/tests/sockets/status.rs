@@ -181,7 +181,10 @@ async fn a_reload_is_seen_and_so_is_one_that_is_refused() {
         let status = once(program.admin, |status| status.configuration.refused.is_some()).await;
         assert_eq!(status.configuration.generation, 2, "the one before is in use");
         let refused = status.configuration.refused.unwrap();
-        assert!(refused.message.contains("decisions.maxBytes") && refused.because == RejectedBecause::File, "{refused:?}");
+        assert!(
+            refused.message.contains("decisions.maxBytes") && refused.because == RejectedBecause::File,
+            "{refused:?}"
+        );
         let problem = status.problems.iter().find(|problem| problem.about == "the configuration").unwrap();
         assert!(problem.what.contains("decisions.maxBytes"), "{problem:?}");
 

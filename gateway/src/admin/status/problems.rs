@@ -88,7 +88,8 @@ fn refused(status: &Status) -> Option<Problem> {
     let (impact, remedy) = match refused.because {
         RejectedBecause::Backend => (
             "the previous configuration stays in use; a restart would use the file",
-            "correct the backend's entry, or the backend; the gateway tries the file again by itself".to_owned(),
+            "correct the backend's entry, or the backend; the gateway tries the file again by itself"
+                .to_owned(),
         ),
         RejectedBecause::Fixed => (
             "the previous configuration stays in use until a restart",
@@ -200,7 +201,9 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
 fn unusable_certificate((file, why): (CertificateFile, String)) -> Problem {
     let what = format!("{}: {why}", file.path.display());
     let (about, impact) = match file.backend {
-        Some(backend) => (format!("backend {backend}, {}", file.field), "new connections to the backend fail"),
+        Some(backend) => {
+            (format!("backend {backend}, {}", file.field), "new connections to the backend fail")
+        }
         None => (
             file.field,
             "the previous certificates stay in use; do not restart: the gateway would not start with the file",

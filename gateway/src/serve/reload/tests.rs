@@ -46,7 +46,12 @@ fn a_file_is_tried_once_it_has_rested() {
 async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = || Some(Content::read(file.path()).unwrap());
-    let mut seen = SeenContent { last: content(), tried: content(), retry_at: Some(Instant::now() + RETRY), unreadable: 0 };
+    let mut seen = SeenContent {
+        last: content(),
+        tried: content(),
+        retry_at: Some(Instant::now() + RETRY),
+        unreadable: 0,
+    };
     assert!(!seen.check(content()));
     advance(RETRY).await;
     assert!(!seen.check(None), "a file that is gone is not tried");

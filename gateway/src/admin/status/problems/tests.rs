@@ -585,7 +585,9 @@ fn certificate_file(scene: &Scene, field: &str, backend: Option<&str>, days: i64
 
 #[test]
 fn a_certificate_file_that_became_unusable_is_a_problem() {
-    for (backend, impact) in [(None, "do not restart: "), (Some("zones"), "new connections to the backend fail")] {
+    for (backend, impact) in
+        [(None, "do not restart: "), (Some("zones"), "new connections to the backend fail")]
+    {
         let problem = only(|scene| {
             let file = CertificateFile {
                 field: "extender.tls.certFile".to_owned(),
@@ -596,7 +598,10 @@ fn a_certificate_file_that_became_unusable_is_a_problem() {
             let read = vec![(file, Err("it contains no certificate".to_owned()))];
             scene.gateway_status.sources.certificates.update(read, Timestamp::now());
         });
-        assert_eq!((problem.severity, &*problem.what), (Severity::Warning, "/tls.crt: it contains no certificate"));
+        assert_eq!(
+            (problem.severity, &*problem.what),
+            (Severity::Warning, "/tls.crt: it contains no certificate")
+        );
         assert!(problem.impact.as_ref().unwrap().contains(impact), "{problem:?}");
     }
 }

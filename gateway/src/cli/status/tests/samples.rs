@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LastFailure,
-        LogState, MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedBecause, RejectedChange, Severity, Status,
-        TableStatus, VerbStatus, WaitingStatus,
+        LogState, MinuteStatus, NodeForm, Problem, ReadsStatus, RejectedBecause, RejectedChange, Severity,
+        Status, TableStatus, VerbStatus, WaitingStatus,
     },
     cli::status::Report,
     explain::replicas::Gathered,
@@ -168,12 +168,12 @@ pub(super) fn documented() -> Status {
             )
         },
         Problem {
-            impact: Some("the previous configuration stays in use until a restart reads the file".to_owned()),
+            impact: Some("the previous configuration stays in use; do not restart: the gateway would not start with the file".to_owned()),
             ..problem(
                 Severity::Warning,
                 "the configuration",
                 &format!("the changed file was rejected: {message}"),
-                "correct the file and check it with `extender-gateway check-config`",
+                "correct the file and check it with `extender-gateway check-config --config /etc/extender-gateway/gateway.yaml`",
                 "configuration-rejected",
             )
         },
