@@ -9,8 +9,8 @@ use extender_gateway::{cli::Arguments, serve};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The commit that was built, which `deploy/image/build` is told. Read here and not in the library, which would be
-/// compiled for every commit.
+/// The commit, from the environment of the build. Read here and not in the library, which would be compiled for every
+/// commit.
 const COMMIT: Option<&str> = option_env!("EXTENDER_GATEWAY_COMMIT");
 
 fn main() -> ExitCode {

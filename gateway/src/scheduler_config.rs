@@ -54,6 +54,8 @@ struct ExtenderEntry {
     /// `None`: kube-scheduler never calls this entry, which only lists resources that kube-scheduler ignores.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "in_nanoseconds")]
     http_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ignorable: bool,
     /// The entry applies to pods that request one of these, or to every pod if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     managed_resources: Vec<ManagedResource>,
@@ -108,6 +110,14 @@ pub(crate) fn entries_of(config: &Config, scope: Scope) -> Entries {
 }
 
 impl Entries {
+    /// The same, but kube-scheduler places pods without a decision while no gateway answers. It never does without a binder.
+    pub(crate) fn ignorable(mut self) -> Self {
+        for entry in self.0.iter_mut().filter(|entry| entry.node_cache_capable.is_some()) {
+            entry.ignorable = true;
+        }
+        self
+    }
+
     /// Whether a kube-scheduler configured with `configured` needs no change: the entries are equal, except that
     /// its timeouts may be longer.
     pub(crate) fn are_covered_by(&self, configured: &Self) -> bool {

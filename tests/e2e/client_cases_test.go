@@ -60,8 +60,8 @@ func (s *scenario) clientDecides() {
 	if got.Error != "" || !slices.Equal(got.Nodes, kept) {
 		s.Errorf("%q and %v instead of %v", got.Error, got.Nodes, kept)
 	}
-	s.observe("filter: fields", recorder.fields(s, "filter"))
-	s.observe("filter: rejected nodes", fmt.Sprintf("failed: %s; unresolvable: %s", reasons(got.Failed), reasons(got.Unresolvable)))
+	s.observed("filter: fields", recorder.fields(s, "filter"))
+	s.observed("filter: rejected nodes", fmt.Sprintf("failed: %s; unresolvable: %s", reasons(got.Failed), reasons(got.Unresolvable)))
 	got = s.call(question{Config: config, Verb: "prioritize", Pod: pod, Nodes: nodes})
 	want := map[string]int64{}
 	for _, node := range nodes {
@@ -70,7 +70,7 @@ func (s *scenario) clientDecides() {
 	if got.Error != "" || !reflect.DeepEqual(got.Scores, want) {
 		s.Errorf("%q and the scores %v instead of %v", got.Error, got.Scores, want)
 	}
-	s.observe("prioritize: fields", recorder.fields(s, "prioritize"))
+	s.observed("prioritize: fields", recorder.fields(s, "prioritize"))
 }
 
 // reasons are the reasons of nodes and how many nodes have each.
@@ -112,7 +112,7 @@ func (s *scenario) clientPreempts() {
 		// Until the gateway has seen the pods, it cannot tell which ones the names mean.
 		return reflect.DeepEqual(got.Victims, want), nil
 	}, func() string { return fmt.Sprintf("%+v", got) })
-	s.observe("preempt: fields", recorder.fields(s, "preempt"))
+	s.observed("preempt: fields", recorder.fields(s, "preempt"))
 }
 
 // clientBinds has the gateway bind.
@@ -135,7 +135,7 @@ func (s *scenario) clientBinds() {
 	if want := "extender-gateway: cannot bind: the pod is bound to node " + nodes[1].Name; got.Error != want {
 		s.Errorf("a bind to another node ends with %q instead of %q", got.Error, want)
 	}
-	s.observe("bind: fields", recorder.fields(s, "bind"))
+	s.observed("bind: fields", recorder.fields(s, "bind"))
 }
 
 // serveClient starts the gateway and returns kube-scheduler's configuration for it.

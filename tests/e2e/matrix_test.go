@@ -32,8 +32,8 @@ func (o observation) String() string {
 	return fmt.Sprintf("%s, %s: %s: %s", o.release, o.mode, o.what, o.result)
 }
 
-// observe keeps a result of this scenario for the table.
-func (s *scenario) observe(what, result string) {
+// observed keeps a result of this scenario for the table.
+func (s *scenario) observed(what, result string) {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	s.seen.results = append(s.seen.results, observation{what, result, s.mode, s.release.minor})

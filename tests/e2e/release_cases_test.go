@@ -47,10 +47,10 @@ func (s *scenario) releasePlaces() {
 			s.Errorf("%s is in %s, which has fewer points than eu-west-1a", pods[i].Name, zone)
 		}
 	}
-	s.observe("filter and prioritize: verbs", recorder.verbs())
-	s.observe("filter: fields", recorder.fields(s, "filter"))
-	s.observe("prioritize: fields", recorder.fields(s, "prioritize"))
-	s.observe("filter: managedFields", recorder.managed(s))
+	s.observed("filter and prioritize: verbs", recorder.verbs())
+	s.observed("filter: fields", recorder.fields(s, "filter"))
+	s.observed("prioritize: fields", recorder.fields(s, "prioritize"))
+	s.observed("filter: managedFields", recorder.managed(s))
 }
 
 // releaseShowsReasons rejects a pod on all nodes and then changes a node.
@@ -65,7 +65,7 @@ func (s *scenario) releaseShowsReasons() {
 	if !strings.HasPrefix(message, reasons) {
 		s.Errorf("the condition says %q", message)
 	}
-	s.observe("rejection: condition", message)
+	s.observed("rejection: condition", message)
 	if got := s.boundAfterChange(pod, nodes[3]); got != nodes[3].Name {
 		s.Errorf("the pod is on %s, of which nothing has changed", got)
 	}
@@ -104,7 +104,7 @@ func (s *scenario) releaseShowsFailure() {
 	if !strings.Contains(message, "quota") {
 		s.Errorf("the condition does not name the backend: %q", message)
 	}
-	s.observe("failed backend: condition", addresses.ReplaceAllString(message, "ADDRESS"))
+	s.observed("failed backend: condition", addresses.ReplaceAllString(message, "ADDRESS"))
 }
 
 // releasePreempts has a policy protect the pod that kube-scheduler itself would evict.
@@ -128,8 +128,8 @@ func (s *scenario) releasePreempts() {
 	if !s.isGone(reports) || s.isGone(database) {
 		s.Errorf("reports is evicted: %v, database: %v", s.isGone(reports), s.isGone(database))
 	}
-	s.observe("preempt: verbs", recorder.verbs())
-	s.observe("preempt: fields", recorder.fields(s, "preempt"))
+	s.observed("preempt: verbs", recorder.verbs())
+	s.observed("preempt: fields", recorder.fields(s, "preempt"))
 }
 
 // untilPreemptible waits until the gateway has seen the victim on its node. A candidate with a pod that it does not know is
@@ -170,8 +170,8 @@ func (s *scenario) releaseLetsBind() {
 	pods := objects.NewReplicaSet(search, "indexer", nil).Pods(6)
 	s.pods(pods...)
 	s.expectScheduled(pods)
-	s.observe("bind: verbs", recorder.verbs())
-	s.observe("bind: fields", recorder.fields(s, "bind"))
+	s.observed("bind: verbs", recorder.verbs())
+	s.observed("bind: fields", recorder.fields(s, "bind"))
 }
 
 // releaseManagesResources has a backend bind the pods with a resource that no node has and that kube-scheduler ignores.
@@ -200,8 +200,8 @@ func (s *scenario) releaseManagesResources() {
 		}
 		return strings.Join(slices.Sorted(maps.Keys(by)), ", ")
 	}
-	s.observe("managed resources: verbs", recorder.verbs())
-	s.observe("managed resources: who binds", fmt.Sprintf("pods with the resource: %s; others: %s", binders(wanting), binders(others)))
+	s.observed("managed resources: verbs", recorder.verbs())
+	s.observed("managed resources: who binds", fmt.Sprintf("pods with the resource: %s; others: %s", binders(wanting), binders(others)))
 }
 
 // releaseUsesTLS has both sides show certificates.

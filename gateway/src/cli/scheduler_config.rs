@@ -44,6 +44,10 @@ pub(super) struct SchedulerConfigOptions {
     #[arg(long)]
     minimal: bool,
 
+    /// Let kube-scheduler place pods without any policy while no gateway answers; without this it schedules none
+    #[arg(long)]
+    ignorable: bool,
+
     /// CA file for the gateway's certificate, on kube-scheduler's machine
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
@@ -68,7 +72,8 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
     let reach = &Reach::new(&config, options.url.as_deref(), files)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let scope = if options.minimal { Scope::Minimal } else { Scope::Lasting };
-    let entries = &entries_of(&config, scope);
+    let entries = entries_of(&config, scope);
+    let entries = &if options.ignorable { entries.ignorable() } else { entries };
     if options.kubernetes.reads_policy() {
         let json = policy_json(entries, reach).map_err(io::Error::from)?;
         writeln!(console.out, "{json}")?;

@@ -46,6 +46,9 @@ fn write_entry(out: &mut Formatter<'_>, entry: &ExtenderEntry, reach: &Reach) ->
         Some(timeout) => writeln!(out, "  httpTimeout: {}", DurationText(timeout))?,
         None => writeln!(out, "  # Never called: lists resources that kube-scheduler ignores.")?,
     }
+    if entry.ignorable {
+        writeln!(out, "  ignorable: true  # while no gateway answers, pods are placed without any policy")?;
+    }
     if !entry.managed_resources.is_empty() {
         writeln!(out, "  managedResources:")?;
     }

@@ -257,6 +257,18 @@ fn addresses_are_reached_from_the_same_machine() {
 }
 
 #[test]
+fn decisions_alone_can_be_ignorable() {
+    let config = config("binder: BuiltIn", &backend("a", "filter: {}"));
+    let entries = entries(&config).ignorable();
+    let text = Extenders { entries: &entries, reach: &reach(&config) }.to_string();
+    let (decisions, bind) = text.split_once("  bindVerb").unwrap();
+    assert!(decisions.contains("  httpTimeout: 3s\n  ignorable: true  # "), "{text}");
+    assert!(!bind.contains("ignorable"), "{text}");
+    let json = policy_json(&entries, &reach(&config)).unwrap();
+    assert_eq!(json.matches("\"ignorable\": true").count(), 1, "{json}");
+}
+
+#[test]
 fn the_legacy_file_says_the_same_in_its_own_words() {
     let lines = "extender: {tls: {certFile: a, keyFile: b, clientCAFile: c}}\nbinder: a";
     let backends = [binder("a", &["x.y/a"]), filter("c", &["x.y/c ignored"])].join(", ");
