@@ -172,7 +172,7 @@ func TestWithoutRequeueOneUpdateOfANodeBringsPodsBack(t *testing.T) {
 	admin := w.adminOf(w.gateway)
 	w.expectStatus(admin, podsNotPlaced, "no pod that it matches is scheduled; 20 pods wait, the oldest for ")
 	w.write(everyNode)
-	w.expectStatus(admin, podsNotPlaced, "RECENT ", "20 pods wait for an event of the cluster since it recovered or changed", "kubectl annotate node NODE")
+	w.expectStatus(admin, noProblem, "RECENT ", "20 pods wait for an event of the cluster since it recovered or changed", "kubectl annotate node NODE")
 	s.expectExplain(admin, w.pods[0], noProblem, "is not scheduled", "racks has recovered or changed ",
 		"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE")
 	patch := []byte(`{"metadata":{"annotations":{"extender-gateway.io/retry":"now"}}}`)

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use extender_policy_sdk::{Backend, Options, ServeError, serve_blocking};
+use extender_policy_sdk::{Backend, Options, ServeError, Telemetry, serve_blocking};
 use tokio::runtime::{Builder, Runtime};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -97,9 +97,14 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
+/// Where to listen, and the name that spans have: all policies are one program.
+pub fn options(name: &str, address: SocketAddr) -> Options {
+    Options { address, telemetry: Telemetry::environment().service_name(name), ..Options::default() }
+}
+
 /// Serves a backend until a signal stops it: the whole of a program that has no files of its own.
-pub fn serve(backend: impl Into<Backend>, address: SocketAddr) -> ExitCode {
-    run(|| serve_blocking(backend, Options { address, ..Options::default() }), |_: &ServeError| Fault::Other)
+pub fn serve(backend: impl Into<Backend>, name: &str, address: SocketAddr) -> ExitCode {
+    run(|| serve_blocking(backend, options(name, address)), |_: &ServeError| Fault::Other)
 }
 
 /// The name of a policy, as clap parses it.

@@ -36,6 +36,8 @@ pub(crate) use self::otlp::Tracer;
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
     source: Source,
+    /// `service.name` of a backend that has no name before its first call.
+    service: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,7 +61,14 @@ impl Telemetry {
     /// As if these were the variables of this process, and no others.
     pub fn variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Self { source: Source::Given(Arc::new(variables.into_iter().map(owned).collect())) }
+        Self { source: Source::Given(Arc::new(variables.into_iter().map(owned).collect())), service: None }
+    }
+
+    /// The `service.name` of a backend that is built from args and has no name before its first call. Default: the
+    /// program's name. `OTEL_SERVICE_NAME` takes precedence.
+    #[must_use]
+    pub fn service_name(self, name: impl Into<String>) -> Self {
+        Self { service: Some(name.into()), ..self }
     }
 }
 

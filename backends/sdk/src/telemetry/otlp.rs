@@ -32,8 +32,9 @@ impl Tracer {
     /// In a runtime, which runs the connection to the collector.
     pub(crate) fn start(telemetry: &Telemetry, backend: &Backend) -> Result<Self, TelemetryError> {
         let wrong = |error: &dyn fmt::Display| TelemetryError(error.to_string());
-        let settings =
-            Settings::resolve(program(backend), &Explicit::default(), |name| telemetry.variable(name));
+        let settings = Settings::resolve(program(backend, telemetry), &Explicit::default(), |name| {
+            telemetry.variable(name)
+        });
         let settings = settings.map_err(|error| wrong(&error))?;
         if settings.traces.is_none() {
             return Ok(Self { sending: None });
@@ -77,10 +78,12 @@ impl Telemetry {
 }
 
 /// The service name, unless a variable sets it. A backend built from args has no name before its first call, and
-/// may have several then: the program's name is used.
-fn program(backend: &Backend) -> Program {
+/// may have several then: the name of [`Telemetry::service_name`] or the program's name is used.
+fn program(backend: &Backend, telemetry: &Telemetry) -> Program {
     let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));
-    let (service, version) = backend.name_and_version().unwrap_or_else(|| (executable(), String::new()));
+    let (service, version) = backend
+        .name_and_version()
+        .unwrap_or_else(|| (telemetry.service.clone().unwrap_or_else(executable), String::new()));
     Program { service, version, scope: scope.build() }
 }
 

@@ -8,7 +8,7 @@ use extender_policies::{
     label_binder::LabelBinder,
     program::{self, Fault},
 };
-use extender_policy_sdk::{Backend, Options, ServeError, serve};
+use extender_policy_sdk::{Backend, ServeError, serve};
 
 /// Binds pods and copies labels of their node to them as annotations.
 ///
@@ -67,7 +67,8 @@ fn start(arguments: Arguments) -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
+        let options = program::options(&name, address);
         let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
-        Ok(serve(backend, Options { address, ..Options::default() }).await?)
+        Ok(serve(backend, options).await?)
     })
 }

@@ -32,6 +32,7 @@ impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         let Self { name, address } = self;
-        program::serve(Backend::configured(move |args| NodeResources::new(&name, args)), address)
+        let service = name.clone();
+        program::serve(Backend::configured(move |args| NodeResources::new(&name, args)), &service, address)
     }
 }

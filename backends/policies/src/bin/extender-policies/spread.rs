@@ -33,6 +33,7 @@ impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         let Self { name, address } = self;
-        program::serve(Backend::configured(move |args| Spread::new(&name, args)), address)
+        let service = name.clone();
+        program::serve(Backend::configured(move |args| Spread::new(&name, args)), &service, address)
     }
 }
