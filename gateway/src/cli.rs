@@ -78,7 +78,7 @@ Examples:
     Completion(completion::CompletionOptions),
 }
 
-/// The commit that a program was built from, if its build was told.
+/// The commit that a program was built from; `None` if its build did not name one.
 pub type Commit = Option<&'static str>;
 
 /// The commands that query running gateways. The kubectl plugin has them too.

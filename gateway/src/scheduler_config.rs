@@ -110,7 +110,8 @@ pub(crate) fn entries_of(config: &Config, scope: Scope) -> Entries {
 }
 
 impl Entries {
-    /// The same, but kube-scheduler places pods without a decision while no gateway answers. It never does without a binder.
+    /// The same, but kube-scheduler places pods without a decision while no gateway answers. A bind entry stays as it is:
+    /// kube-scheduler ignores no failed bind.
     pub(crate) fn ignorable(mut self) -> Self {
         for entry in self.0.iter_mut().filter(|entry| entry.node_cache_capable.is_some()) {
             entry.ignorable = true;

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use extender_policy_sdk::{Backend, Options, ServeError, Telemetry, serve_blocking};
+use extender_policy_sdk::{Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, serve_blocking};
 use tokio::runtime::{Builder, Runtime};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -102,9 +102,16 @@ pub fn options(name: &str, address: SocketAddr) -> Options {
     Options { address, telemetry: Telemetry::environment().service_name(name), ..Options::default() }
 }
 
-/// Serves a backend until a signal stops it: the whole of a program that has no files of its own.
-pub fn serve(backend: impl Into<Backend>, name: &str, address: SocketAddr) -> ExitCode {
-    run(|| serve_blocking(backend, options(name, address)), |_: &ServeError| Fault::Other)
+/// Serves a policy of this name, which is built from args, until a signal stops it: the whole of a program that has no
+/// files of its own.
+pub fn serve<P: Policy>(
+    name: String,
+    address: SocketAddr,
+    build: impl Fn(&str, &Args) -> Result<P, ArgsError> + Send + Sync + 'static,
+) -> ExitCode {
+    let options = options(&name, address);
+    let backend = Backend::configured(move |args| build(&name, args));
+    run(|| serve_blocking(backend, options), |_: &ServeError| Fault::Other)
 }
 
 /// The name of a policy, as clap parses it.

@@ -22,7 +22,7 @@ use super::{
     session::{Paths, same},
 };
 use crate::{
-    config::{self, BackendName, Config, Mode},
+    config::{self, BackendName, Config, Mode, PodSource},
     contract::protobuf::{count_packed, decoded, fields, malformed, put_prefix},
     observe::Metrics,
 };
@@ -194,22 +194,26 @@ pub struct PreflightRefusal {
     pub failure: BackendFailure,
 }
 
-/// The backends that cannot be used with their new settings although they answer, in the order of the file. Those that are
-/// unchanged from the configuration in use, and those that are not called, are skipped.
+/// The backends that cannot be used with the new configuration although they answer, in the order of the file. Those that
+/// are unchanged are skipped, unless pods are no longer watched: a backend may need them. Those that are not called are
+/// skipped, too.
 pub async fn refusals(metrics: &Metrics, new: &Config, used: &Config) -> Vec<PreflightRefusal> {
     let is_called = |settings: &config::BackendSettings| settings.mode != Mode::Disabled;
     let is_changed =
         |new: &&config::BackendSettings| !used.backends.iter().any(|used| is_called(used) && same(used, new));
     let tables = ClusterTables::of_config(new);
-    let changed = new.backends.iter().filter(|new| is_called(new)).filter(is_changed);
-    let refusals = join_all(changed.map(|settings| refusal(metrics, settings, &tables))).await;
-    refusals.into_iter().flatten().collect()
+    let loses_pods = used.pod_source() == PodSource::Watch && new.pod_source() != PodSource::Watch;
+    let checked = new.backends.iter().filter(|new| is_called(new) && (loses_pods || is_changed(new)));
+    let refusals =
+        join_all(checked.map(|settings| refusal(metrics, settings, &tables, is_changed(&settings))));
+    refusals.await.into_iter().flatten().collect()
 }
 
 async fn refusal(
     metrics: &Metrics,
     settings: &config::BackendSettings,
     tables: &ClusterTables,
+    is_changed: bool,
 ) -> Option<PreflightRefusal> {
     // A bug of the gateway is no rejection by the backend: the settings are used, and its failure policies apply.
     let preflight = contained(metrics, preflight(settings));
@@ -218,8 +222,8 @@ async fn refusal(
             let info = Info::read(response, settings, tables);
             settings.verbs().find_map(|verb| info.refusal(verb).cloned())?
         }
-        // By the contract, a handshake with wrong args ends like this.
-        Err(error) if error.status == Some(Code::InvalidArgument) => error.failure,
+        // By the contract, a handshake with wrong args ends like this. Args that the backend has already are in use.
+        Err(error) if is_changed && error.status == Some(Code::InvalidArgument) => error.failure,
         Err(_) => return None,
     };
     Some(PreflightRefusal { backend: settings.name.clone(), failure })

@@ -41,7 +41,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway check-config --config gateway.yaml
   extender-gateway check-config --config gateway.yaml > effective.yaml
-  kubectl -n extender-gateway exec -i deployment/extender-gateway -- extender-gateway check-config --ask --config - \
+  kubectl -n extender-gateway exec -i deployment/extender-gateway -- extender-gateway check-config --ask --config - \\
     < gateway.yaml
   helm template policies ./chart | yq '.data.\"gateway.yaml\"' |
     extender-gateway check-config --no-files --config -";

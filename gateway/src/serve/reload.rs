@@ -31,6 +31,8 @@ use crate::{
 const CHECK: Duration = Duration::from_secs(1);
 /// The interval between retries of settings that a backend has rejected.
 const RETRY: Duration = Duration::from_secs(10);
+/// A file that could not be read in this many checks in a row was not just being replaced.
+const MAX_UNREADABLE: u32 = 5;
 
 /// Follows the configuration file.
 pub(super) struct Reload {
@@ -74,9 +76,6 @@ struct SeenContent {
     /// The number of checks in a row in which the file could not be read.
     unreadable: u32,
 }
-
-/// A file that could not be read in this many checks in a row was not just being replaced.
-const MAX_UNREADABLE: u32 = 5;
 
 impl SeenContent {
     /// Records the content at a check. Returns whether to try it: it is new, and unchanged since the previous

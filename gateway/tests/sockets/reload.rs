@@ -321,6 +321,28 @@ async fn a_verb_that_a_backend_does_not_serve_changes_nothing() {
 }
 
 #[tokio::test]
+async fn pods_stay_watched_while_an_unchanged_backend_needs_them() {
+    let test = async {
+        let (apiserver, _) = empty_cluster().await;
+        let kubeconfig = crate::support::apiserver::kubeconfig(apiserver);
+        let nodes =
+            format!("nodes: {{source: Watch}}\ncluster: {{kubeconfig: {}}}", kubeconfig.path().display());
+        let mut serves = info(NodeView::Facts);
+        serves.verbs[0].usage = true;
+        let policy = Scripted::start(serves, |_, _| panic!("nothing is asked")).await;
+        let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        fs::write(&file, configured(&format!("{nodes}\npods: {{source: Watch}}"), &[&filters])).unwrap();
+        let program = Program::start(&file).await;
+        fs::write(&file, configured(&nodes, &[&filters])).unwrap();
+        program.wrote("needs usage, but pods are not watched; set pods.source: Watch", 1).await;
+        program.counted(&reloaded("refused", 1)).await;
+    };
+    timeout(TEST_TIMEOUT, test).await.unwrap();
+}
+
+#[tokio::test]
 async fn pods_that_cannot_be_watched_change_nothing() {
     let test = async {
         let policy = Scripted::refusing(&["a"], "no", 0).await;

@@ -239,17 +239,14 @@ func condition(pod *corev1.Pod) corev1.PodCondition {
 
 func until(t *testing.T, pod *corev1.Pod, what string, is func(*corev1.Pod) bool) {
 	t.Helper()
-	deadline := time.Now().Add(forAPod)
-	for {
-		now, err := shared.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
-		must(t, err)
+	for deadline := time.Now().Add(forAPod); ; time.Sleep(50 * time.Millisecond) {
+		now := get(t, pod)
 		if is(now) {
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is not %s within %v: %+v", pod.Name, what, forAPod, condition(now))
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

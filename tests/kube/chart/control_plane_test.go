@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"extender-gateway.io/tests/kube/process"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
-
-	"extender-gateway.io/tests/kube/process"
 )
 
 // etc is the folder of a control plane node that a test has elsewhere.
@@ -22,8 +20,7 @@ const etc = "/etc/kubernetes"
 // kubeconfig that kubeadm makes for its user.
 func TestControlPlane(t *testing.T) {
 	apply(t, manifests(t, read(t, deploy+"/kube-scheduler/control-plane/rbac.yaml")))
-	pod := &corev1.Pod{}
-	must(t, yaml.UnmarshalStrict([]byte(read(t, deploy+"/kube-scheduler/control-plane/extender-gateway.yaml")), pod))
+	pod := podFrom(t, deploy+"/kube-scheduler/control-plane/extender-gateway.yaml")
 	expectAdmitted(t, pod)
 	expectOwnFolders(t, pod)
 
@@ -105,29 +102,30 @@ func (n controlPlaneNode) here(text string) string {
 func (n controlPlaneNode) startPod(t *testing.T, pod *corev1.Pod) *process.Server {
 	t.Helper()
 	gateway, policy := pod.Spec.Containers[0], pod.Spec.Containers[1]
-	rules := n.start(t, policy, "listening on")
+	rules := startContainer(t, n.dir, policy, n.here, "listening on")
 	text := n.here(read(t, deploy+"/kube-scheduler/control-plane/gateway.yaml"))
 	kubeconfig := n.here(etc + "/extender-gateway/kubeconfig")
 	if !strings.Contains(text, kubeconfig) {
 		t.Errorf("gateway.yaml names another kubeconfig than %s", kubeconfig)
 	}
 	writeConfig(t, filepath.Join(n.dir, "extender-gateway/gateway.yaml"), text, kubeconfig, rules.Address)
-	return n.start(t, gateway, "extender listening on")
+	return startContainer(t, n.dir, gateway, n.here, "extender listening on")
 }
 
-func (n controlPlaneNode) start(t *testing.T, container corev1.Container, announcement string) *process.Server {
+// startContainer runs a container of the static pod with the paths of this machine, a policy at a free port.
+func startContainer(t *testing.T, dir string, container corev1.Container, here func(string) string, announcement string) *process.Server {
 	t.Helper()
 	args := slices.Concat(container.Command[1:], container.Args)
 	for i, arg := range args {
-		args[i] = strings.ReplaceAll(n.here(arg), "127.0.0.1:9000", "127.0.0.1:0")
+		args[i] = strings.ReplaceAll(here(arg), "127.0.0.1:9000", "127.0.0.1:0")
 	}
-	return startProgram(t, n.dir, container.Command[0], announcement, args...)
+	return startProgram(t, dir, container.Command[0], announcement, args...)
 }
 
 // startScheduler runs kube-scheduler as kubeadm's static pod does, with the address of this gateway.
 func (n controlPlaneNode) startScheduler(t *testing.T, gateway *process.Server) {
 	t.Helper()
-	container := schedulerOfKubeadm(t).Spec.Containers[0]
+	container := schedulerPod(t, initConfiguration(t), deploy+"/kube-scheduler/kubeadm").Spec.Containers[0]
 	mounted := slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool { return mount.MountPath == etc+"/kube-scheduler" && mount.ReadOnly })
 	if !mounted {
 		t.Errorf("the folder of the configuration is not mounted: %v", container.VolumeMounts)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,15 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	kubeadm "k8s.io/kubernetes/cmd/kubeadm/app/cmd"
-	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
-	"k8s.io/kubernetes/cmd/kubeadm/app/phases/controlplane"
 	kubeadmconfig "k8s.io/kubernetes/cmd/kubeadm/app/util/config"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	k8syaml "sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/ports"
-	"extender-gateway.io/tests/kube/process"
 )
 
 // TestKind follows docs/quickstart.md without containers. kube-scheduler runs as kubeadm configures it for
@@ -174,16 +170,7 @@ func (n kindNode) schedulerPod(t *testing.T) *corev1.Pod {
 	if config.Patches == nil {
 		t.Fatal("kubeadm gets no patches")
 	}
-	dir, patches := t.TempDir(), n.here.Replace(config.Patches.Directory)
-	must(t, controlplane.CreateStaticPodFiles(dir, patches, &config.ClusterConfiguration, &config.LocalAPIEndpoint, false, constants.KubeScheduler))
-	return podFrom(t, constants.GetStaticPodFilepath(constants.KubeScheduler, dir))
-}
-
-func podFrom(t *testing.T, file string) *corev1.Pod {
-	t.Helper()
-	pod := &corev1.Pod{}
-	must(t, k8syaml.UnmarshalStrict([]byte(read(t, file)), pod))
-	return pod
+	return schedulerPod(t, config, n.here.Replace(config.Patches.Directory))
 }
 
 // startScheduler runs kube-scheduler as its static pod does.
@@ -212,12 +199,12 @@ func (n kindNode) startGateway(t *testing.T) {
 	kubeconfigOf(t, folder+"/kubeconfig", made.AuthInfos["extender-gateway"])
 
 	pod := podFrom(t, n.here.Replace(etc+"/manifests/extender-gateway.yaml"))
-	policy := n.start(t, pod.Spec.Containers[1], "listening on")
+	policy := startContainer(t, n.dir, pod.Spec.Containers[1], n.here.Replace, "listening on")
 	addresses := strings.NewReplacer("127.0.0.1:8888", n.gateway.Address(), "127.0.0.1:9402", "127.0.0.1:0",
 		"127.0.0.1:9403", n.admin.Address(), "127.0.0.1:9000", policy.Address)
 	text := addresses.Replace(n.here.Replace(read(t, folder+"/gateway.yaml")))
 	must(t, os.WriteFile(folder+"/gateway.yaml", []byte(text), 0o600))
-	n.start(t, pod.Spec.Containers[0], "extender listening on")
+	startContainer(t, n.dir, pod.Spec.Containers[0], n.here.Replace, "extender listening on")
 }
 
 // runScript runs deploy/kind/start-gateway with the real kubeadm. Only a group is not set, which needs root.
@@ -233,15 +220,6 @@ func (n kindNode) runScript(t *testing.T) {
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-}
-
-func (n kindNode) start(t *testing.T, container corev1.Container, announcement string) *process.Server {
-	t.Helper()
-	args := slices.Concat(container.Command[1:], container.Args)
-	for i, arg := range args {
-		args[i] = strings.ReplaceAll(n.here.Replace(arg), "127.0.0.1:9000", "127.0.0.1:0")
-	}
-	return startProgram(t, n.dir, container.Command[0], announcement, args...)
 }
 
 // runKubeadm makes this program be kubeadm, if it was started by that name.

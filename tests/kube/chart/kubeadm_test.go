@@ -2,7 +2,6 @@ package chart
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -46,16 +45,18 @@ func kubeconfigOfUser(t *testing.T, file, name string) {
 	kubeconfigOf(t, file, user)
 }
 
-// schedulerOfKubeadm is the static pod of kube-scheduler that kubeadm writes with deploy/kube-scheduler/kubeadm.
-func schedulerOfKubeadm(t *testing.T) *corev1.Pod {
+// schedulerPod is the static pod of kube-scheduler that kubeadm writes with this configuration and these patches.
+func schedulerPod(t *testing.T, config *kubeadmapi.InitConfiguration, patches string) *corev1.Pod {
 	t.Helper()
-	dir, config := t.TempDir(), initConfiguration(t)
-	err := controlplane.CreateStaticPodFiles(dir, deploy+"/kube-scheduler/kubeadm", &config.ClusterConfiguration, &config.LocalAPIEndpoint, false, constants.KubeScheduler)
-	must(t, err)
-	text, err := os.ReadFile(constants.GetStaticPodFilepath(constants.KubeScheduler, dir))
-	must(t, err)
+	dir := t.TempDir()
+	must(t, controlplane.CreateStaticPodFiles(dir, patches, &config.ClusterConfiguration, &config.LocalAPIEndpoint, false, constants.KubeScheduler))
+	return podFrom(t, constants.GetStaticPodFilepath(constants.KubeScheduler, dir))
+}
+
+func podFrom(t *testing.T, file string) *corev1.Pod {
+	t.Helper()
 	pod := &corev1.Pod{}
-	must(t, yaml.UnmarshalStrict(text, pod))
+	must(t, yaml.UnmarshalStrict([]byte(read(t, file)), pod))
 	return pod
 }
 

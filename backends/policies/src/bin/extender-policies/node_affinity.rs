@@ -4,7 +4,6 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use clap::Args;
 use extender_policies::{node_affinity::NodeAffinity, program};
-use extender_policy_sdk::Backend;
 
 /// Refuses nodes that a pod's node selector and affinity exclude, and scores the others by its preferences.
 ///
@@ -31,8 +30,6 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        let Self { name, address } = self;
-        let service = name.clone();
-        program::serve(Backend::configured(move |args| NodeAffinity::new(&name, args)), &service, address)
+        program::serve(self.name, self.address, NodeAffinity::new)
     }
 }

@@ -4,7 +4,6 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use clap::Args;
 use extender_policies::{node_resources::NodeResources, program};
-use extender_policy_sdk::Backend;
 
 /// Refuses nodes that have too little left for a pod, and scores the others by what is requested on them.
 ///
@@ -31,8 +30,6 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        let Self { name, address } = self;
-        let service = name.clone();
-        program::serve(Backend::configured(move |args| NodeResources::new(&name, args)), &service, address)
+        program::serve(self.name, self.address, NodeResources::new)
     }
 }

@@ -4,7 +4,6 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use clap::Args;
 use extender_policies::{program, spread::Spread};
-use extender_policy_sdk::Backend;
 
 /// Limits how many pods of one owner, namespace, label or priority class run in one rack, zone or other topology, or in
 /// the whole cluster, and prefers nodes where fewer of them run.
@@ -32,8 +31,6 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        let Self { name, address } = self;
-        let service = name.clone();
-        program::serve(Backend::configured(move |args| Spread::new(&name, args)), &service, address)
+        program::serve(self.name, self.address, Spread::new)
     }
 }

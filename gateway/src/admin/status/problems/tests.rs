@@ -5,12 +5,14 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
-        API_VERSION, ConfigurationStatus, FailureCount, Handshake, LastCall, LastFailure, LogState,
-        MinuteStatus, RejectedBecause, RejectedChange, TableStatus, VerbStatus, WaitingStatus,
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, LastCall,
+        LastFailure, LogState, MinuteStatus, RejectedBecause, RejectedChange, RejectsAll, TableStatus,
+        VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
     config::{BackendName, NodeSource, default_exempt},
     observe::{Health, Metrics, samples},
+    tls::{CertificateFile, CertificateRole, Validity},
 };
 
 /// A backend that filters and scores with the usual 200 ms; its failures end calls.
@@ -461,7 +463,7 @@ fn bind_calls_without_a_binder_are_an_error() {
     };
     assert_eq!(ended("ok", 1), []);
     assert_eq!(ended("no_binder", MAX_FAILURE_AGE + 1), []);
-    let [over] = &ended("no_binder", MAX_IDLE + 1)[..] else { panic!("one") };
+    let [over] = &ended("no_binder", MAX_BIND_PAUSE + 1)[..] else { panic!("one") };
     assert_eq!(over.severity, Severity::Recent, "kube-scheduler no longer sends them");
     let [problem] = &ended("no_binder", 1)[..] else { panic!("one") };
     assert_eq!((problem.severity, problem.what.contains("no binder is configured")), (Severity::Error, true));
@@ -472,7 +474,7 @@ fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
     let how_bad = |verb: Verb, settings: &str| {
         let config =
             samples::config(&format!("{}binder: BuiltIn\n", BACKEND.replace("filter: {}", settings)));
-        severity(&config.backends[0], verb)
+        backends::severity(&config.backends[0], verb)
     };
     assert_eq!(how_bad(Verb::Bind, "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
     assert_eq!(how_bad(Verb::Bind, "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
