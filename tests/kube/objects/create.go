@@ -31,6 +31,7 @@ func CreatePods(ctx context.Context, client kubernetes.Interface, pods []*corev1
 			if pod.GenerateName == "" || !apierrors.IsAlreadyExists(err) {
 				return err
 			}
+			pod.Name = pod.GenerateName + suffix()
 		}
 	})
 }
