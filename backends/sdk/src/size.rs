@@ -12,8 +12,8 @@ use crate::{
     wire::{Fields, Unusual, Value},
 };
 
-/// What every message may take, whatever its length: enough for thousands of small rows.
-const BASE: usize = 4 << 20;
+/// What every message may take, whatever its length: enough for 15,000 rows with one value each, of nine bytes.
+const BASE: usize = 16 << 20;
 
 /// What a message may take per byte.
 const PER_BYTE: usize = 32;

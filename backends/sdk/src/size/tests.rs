@@ -109,6 +109,18 @@ fn an_element_with_nothing_in_it_is_refused() {
     assert_eq!(check(&field(4, &[]), SYNC_NODES, 1 << 20), Err(Refused::Empty("upserts")));
 }
 
+/// A verb that reads one label gets rows of a few bytes.
+#[test]
+fn small_rows_of_a_large_cluster_are_decoded() {
+    let facts = api::NodeFacts { label_values: vec!["a".to_owned()], ..api::NodeFacts::default() };
+    let row = api::NodeRow { facts: Some(facts), ..api::NodeRow::default() };
+    let rows = api::NodeRows { rows: vec![row; 15_000] };
+    let nodes = api::Nodes { count: 15_000, form: Some(api::nodes::Form::Rows(rows)) };
+    let request = api::FilterRequest { nodes: Some(nodes), ..api::FilterRequest::default() }.encode_to_vec();
+    assert!(request.len() < 200_000, "{} bytes", request.len());
+    assert_eq!(check(&request, QUESTION, usize::MAX), Ok(()));
+}
+
 /// The most that the gateway sends, with the shortest values.
 #[test]
 fn counts_by_topology_of_a_large_cluster_are_decoded() {

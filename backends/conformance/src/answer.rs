@@ -1,0 +1,228 @@
+//! Answers about nodes, one entry for each node, and the rules that every answer must keep.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+
+use crate::{
+    case::{Stop, failed},
+    client::decoded,
+    declared::Verb,
+    question::{Question, number},
+};
+
+/// The gateway reads this many bytes of a reason, of a rule, and of a revision.
+const MAX_REASON_BYTES: usize = 4 << 10;
+const MAX_RULE_BYTES: usize = 63;
+const MAX_REVISION_BYTES: usize = 64;
+
+/// The most UIDs that a response may add.
+const MAX_ADDED: usize = 10_000;
+
+/// The verdict about one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    Rejected {
+        reason: String,
+        rule: String,
+        preemption_may_help: bool,
+    },
+    Scored(i32),
+    /// The positions of the victims, ascending, and the added UIDs.
+    Evicting(Vec<u32>, Vec<String>),
+    Spared,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) revision: String,
+    /// Those that come with the verdicts of filter.
+    pub(crate) scores: Option<Vec<i32>>,
+    /// Of the response.
+    pub(crate) bytes: usize,
+}
+
+/// What a backend responded to a question about nodes, if it is OK.
+#[derive(Clone, Debug)]
+pub(crate) enum Response {
+    Filter(api::FilterResponse),
+    Score(api::ScoreResponse),
+    Preempt(api::PreemptResponse),
+}
+
+impl Response {
+    /// From the bytes of the response.
+    pub(crate) fn decode(verb: Verb, bytes: &Bytes) -> Result<Self, Stop> {
+        fn message<M: prost::Message + Default>(verb: Verb, bytes: &Bytes) -> Result<M, Stop> {
+            decoded(verb.method(), Ok(bytes.clone()))?
+                .map_err(|status| Stop::broken(status.message().to_owned()))
+        }
+        Ok(match verb {
+            Verb::Filter => Self::Filter(message(verb, bytes)?),
+            Verb::Score => Self::Score(message(verb, bytes)?),
+            Verb::Preempt => Self::Preempt(message(verb, bytes)?),
+            Verb::Bind => return Err(Stop::broken("Bind has no nodes")),
+        })
+    }
+
+    pub(crate) fn result(&self) -> Option<&api::Result> {
+        match self {
+            Self::Filter(response) => response.result.as_ref(),
+            Self::Score(response) => response.result.as_ref(),
+            Self::Preempt(response) => response.result.as_ref(),
+        }
+    }
+
+    /// The miss, if it is one.
+    pub(crate) fn miss(&self) -> Option<api::Miss> {
+        self.result().map(api::Result::miss).filter(|miss| *miss != api::Miss::Unspecified)
+    }
+}
+
+/// The answer to a question, if the response keeps the rules for one.
+pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop> {
+    let response = Response::decode(question.verb, bytes)?;
+    let Some(result) = response.result() else {
+        return failed("the response has no `result`");
+    };
+    if result.miss != 0 {
+        return failed(format!("the response is a miss ({}), not an answer", result.miss().as_str_name()));
+    }
+    if result.evaluated != question.count() {
+        let (evaluated, count) = (result.evaluated, question.count());
+        return failed(format!("`result.evaluated` is {evaluated}; the request has {count} nodes"));
+    }
+    at_most("result.revision", &result.revision, MAX_REVISION_BYTES)?;
+    let revision = result.revision.clone();
+    let (verdicts, scores) = match &response {
+        Response::Filter(filter) => (filtered(question, filter)?, scores(question, filter)?),
+        Response::Score(score) => (scored(question, score)?, None),
+        Response::Preempt(preempt) => (evictions(question, preempt)?, None),
+    };
+    Ok(Answer { verdicts, revision, scores, bytes: bytes.len() })
+}
+
+fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
+    if text.len() > bytes {
+        return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));
+    }
+    Ok(())
+}
+
+fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<Verdict>, Stop> {
+    let mut verdicts = accepted(question);
+    for (at, rejection) in response.rejections.iter().enumerate() {
+        let api::Rejection { reason, preemption_may_help, positions, rule } = rejection;
+        at_most(&format!("rejections[{at}].reason"), reason, MAX_REASON_BYTES)?;
+        at_most(&format!("rejections[{at}].rule"), rule, MAX_RULE_BYTES)?;
+        if positions.is_empty() {
+            return failed(format!("`rejections[{at}]` has no positions"));
+        }
+        for position in positions {
+            let verdict = verdict(&mut verdicts, *position, &format!("rejections[{at}].positions"))?;
+            if *verdict != Verdict::Accepted {
+                return failed(format!("the node at position {position} is rejected twice"));
+            }
+            let (reason, rule) = (reason.clone(), rule.clone());
+            *verdict = Verdict::Rejected { reason, rule, preemption_may_help: *preemption_may_help };
+        }
+    }
+    Ok(verdicts)
+}
+
+fn accepted(question: &Question) -> Vec<Verdict> {
+    (0..question.count()).map(|_| Verdict::Accepted).collect()
+}
+
+fn verdict<'a>(verdicts: &'a mut [Verdict], position: u32, field: &str) -> Result<&'a mut Verdict, Stop> {
+    let count = verdicts.len();
+    let found = usize::try_from(position).ok().and_then(|at| verdicts.get_mut(at));
+    found.ok_or_else(|| Stop::Failed(format!("`{field}` has position {position}; there are {count} nodes")))
+}
+
+fn scores(question: &Question, response: &api::FilterResponse) -> Result<Option<Vec<i32>>, Stop> {
+    let Some(scores) = &response.scores else { return Ok(None) };
+    if !question.want_scores {
+        return Ok(None);
+    }
+    Ok(Some(counted("scores.values", question, &scores.values)?))
+}
+
+fn counted(field: &str, question: &Question, values: &[i32]) -> Result<Vec<i32>, Stop> {
+    if number(values.len()) != question.count() {
+        let (values, count) = (values.len(), question.count());
+        return failed(format!("`{field}` has {values} scores; the request has {count} nodes"));
+    }
+    Ok(values.to_vec())
+}
+
+fn scored(question: &Question, response: &api::ScoreResponse) -> Result<Vec<Verdict>, Stop> {
+    let Some(scores) = &response.scores else { return failed("the response has no `scores`") };
+    Ok(counted("scores.values", question, &scores.values)?.into_iter().map(Verdict::Scored).collect())
+}
+
+fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec<Verdict>, Stop> {
+    let mut verdicts: Vec<_> = (0..question.count()).map(|_| Verdict::Spared).collect();
+    let mut added = 0;
+    for (at, kept) in response.kept.iter().enumerate() {
+        let candidate = usize::try_from(kept.position).ok().and_then(|at| question.candidates.get(at));
+        let offered = candidate.map_or(0, |candidate| candidate.victims.len());
+        let verdict = verdict(&mut verdicts, kept.position, &format!("kept[{at}].position"))?;
+        if *verdict != Verdict::Spared {
+            return failed(format!("position {} is kept twice", kept.position));
+        }
+        let victims: BTreeSet<_> = kept.victims.iter().copied().collect();
+        if victims.len() != kept.victims.len() {
+            return failed(format!("`kept[{at}].victims` names a victim twice: {:?}", kept.victims));
+        }
+        if let Some(outside) = victims.iter().find(|victim| **victim >= number(offered)) {
+            return failed(format!(
+                "`kept[{at}].victims` has position {outside}; {offered} victims were offered"
+            ));
+        }
+        if kept.added_uids.iter().any(String::is_empty) {
+            return failed(format!("`kept[{at}].added_uids` has an empty UID"));
+        }
+        if victims.is_empty() && kept.added_uids.is_empty() {
+            return failed(format!("`kept[{at}]` keeps a candidate without victims"));
+        }
+        added += kept.added_uids.len();
+        *verdict = Verdict::Evicting(victims.into_iter().collect(), kept.added_uids.clone());
+    }
+    if added > MAX_ADDED {
+        return failed(format!("the response adds {added} UIDs; at most {MAX_ADDED} are allowed"));
+    }
+    Ok(verdicts)
+}
+
+/// Where two answers differ, for people; `None` if they do not.
+pub(crate) fn difference(what: &str, one: &[Verdict], other: &[Verdict]) -> Option<String> {
+    if one.len() != other.len() {
+        return Some(format!("{what}: {} and {} verdicts", one.len(), other.len()));
+    }
+    let differing = one.iter().zip(other).enumerate().find(|(_, (one, other))| one != other);
+    differing.map(|(at, (one, other))| format!("{what}: node {at} was {one} and is {other}"))
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Accepted => f.write_str("accepted"),
+            Self::Rejected { reason, rule, preemption_may_help } => {
+                write!(f, "rejected ({reason:?}")?;
+                if !rule.is_empty() {
+                    write!(f, ", rule {rule:?}")?;
+                }
+                write!(f, "{})", if *preemption_may_help { ", preemption may help" } else { "" })
+            }
+            Self::Scored(score) => write!(f, "scored {score}"),
+            Self::Evicting(victims, added) if added.is_empty() => write!(f, "kept with victims {victims:?}"),
+            Self::Evicting(victims, added) => write!(f, "kept with victims {victims:?} and {added:?}"),
+            Self::Spared => f.write_str("dropped"),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A case of the suite, and how it ends.
+
+use futures_util::future::BoxFuture;
+
+use crate::{declared::Verb, suite::Suite};
+
+/// Why a case does not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The backend breaks the rule: what was sent and what came back.
+    Failed(String),
+    /// The case does not apply: which capability the backend does not declare.
+    Skipped(String),
+}
+
+impl Stop {
+    /// The suite itself cannot go on.
+    pub(crate) fn broken(text: impl Into<String>) -> Self {
+        Self::Failed(format!("the suite could not ask: {}", text.into()))
+    }
+}
+
+/// A case fails with this text.
+pub(crate) fn failed<T>(text: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Failed(text.into()))
+}
+
+/// A case does not apply for this reason.
+pub(crate) fn skipped<T>(reason: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Skipped(reason.into()))
+}
+
+/// How strict a rule is, in the sense of RFC 2119.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// A backend that breaks it does not conform.
+    Must,
+    /// A backend that breaks it conforms, and its author should know.
+    Should,
+}
+
+/// What a case asks the backend.
+pub(crate) type Check = for<'a> fn(&'a Suite, Option<Verb>) -> BoxFuture<'a, Result<(), Stop>>;
+
+/// One question to the backend, and the rules of SPEC.md that its answer must keep.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub(crate) name: String,
+    pub(crate) title: &'static str,
+    pub(crate) rules: &'static [&'static str],
+    pub(crate) level: Level,
+    pub(crate) verb: Option<Verb>,
+    pub(crate) check: Check,
+}
+
+impl Case {
+    /// Such as `filter.evaluated`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What holds if the case passes.
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// The numbers of the sentences in SPEC.md, such as `11.1`.
+    pub fn rules(&self) -> &'static [&'static str] {
+        self.rules
+    }
+
+    /// How strict these are.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+}
+
+/// The result of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The rule is kept.
+    Passed,
+    /// A [`Level::Must`] is broken.
+    Failed(String),
+    /// A [`Level::Should`] is broken.
+    Warned(String),
+    /// The backend does not declare what the case is about.
+    Skipped(String),
+}
+
+impl Outcome {
+    pub(crate) fn of(level: Level, ended: Result<(), Stop>) -> Self {
+        match (ended, level) {
+            (Ok(()), _) => Self::Passed,
+            (Err(Stop::Skipped(reason)), _) => Self::Skipped(reason),
+            (Err(Stop::Failed(text)), Level::Must) => Self::Failed(text),
+            (Err(Stop::Failed(text)), Level::Should) => Self::Warned(text),
+        }
+    }
+}
+
+/// A case about the backend as a whole: `case!("handshake.name", Must, ["8.3"], "title", function)`.
+macro_rules! case {
+    ($name:expr, $level:ident, $rules:expr, $title:expr, $check:path) => {
+        $crate::case::Case {
+            name: $name.to_owned(),
+            title: $title,
+            rules: &$rules,
+            level: $crate::case::Level::$level,
+            verb: None,
+            check: |suite, _| ::futures_util::FutureExt::boxed($check(suite)),
+        }
+    };
+}
+
+/// The same case for each of these verbs: the name begins with that of the verb.
+macro_rules! cases {
+    ($verbs:expr, $name:expr, $level:ident, $rules:expr, $title:expr, $check:path) => {
+        $verbs.iter().map(|verb: &$crate::declared::Verb| $crate::case::Case {
+            name: format!("{}.{}", verb.name(), $name),
+            title: $title,
+            rules: &$rules,
+            level: $crate::case::Level::$level,
+            verb: Some(*verb),
+            check: |suite, verb| {
+                ::futures_util::FutureExt::boxed(async move {
+                    match verb {
+                        Some(verb) => $check(suite, verb).await,
+                        None => Err($crate::case::Stop::broken("the case has no verb")),
+                    }
+                })
+            },
+        })
+    };
+}
+
+pub(crate) use {case, cases};

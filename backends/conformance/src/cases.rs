@@ -1,0 +1,49 @@
+//! All cases, by what they are about.
+
+mod args;
+mod bind;
+mod calls;
+mod filter;
+mod handshake;
+mod hostile;
+mod malformed;
+mod metadata;
+mod preempt;
+mod pure;
+mod purpose;
+mod reads;
+mod scope;
+mod score;
+mod service;
+mod sizes;
+mod table;
+mod table_life;
+mod table_rules;
+
+use crate::case::Case;
+
+/// The cases in the order in which they run.
+pub fn all() -> Vec<Case> {
+    let cases = [
+        handshake::cases(),
+        args::cases(),
+        service::cases(),
+        calls::cases(),
+        malformed::cases(),
+        purpose::cases(),
+        metadata::cases(),
+        scope::cases(),
+        pure::cases(),
+        reads::cases(),
+        filter::cases(),
+        score::cases(),
+        preempt::cases(),
+        bind::cases(),
+        table::cases(),
+        table_rules::cases(),
+        table_life::cases(),
+        sizes::cases(),
+        hostile::cases(),
+    ];
+    cases.into_iter().flatten().collect()
+}

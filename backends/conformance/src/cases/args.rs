@@ -1,0 +1,117 @@
+//! The operator's args, in the handshake and in each call.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use tonic::Code;
+
+use crate::{
+    case::{Case, Stop, case, cases, failed},
+    client::shown,
+    declared::{VERBS, Verb},
+    question::Question,
+    suite::{Suite, refused},
+};
+
+/// A name that no policy expects.
+const UNKNOWN: &str = "conformance-unknown";
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = vec![
+        case!("args.not-json", Must, ["9.1"], "args that are not JSON are refused", not_json),
+        case!("args.not-utf8", Must, ["9.1"], "args that are not UTF-8 are refused", not_utf8),
+        case!("args.not-an-object", Must, ["9.1"], "args that are not an object are refused", not_an_object),
+        case!("args.unknown", Should, ["9.1"], "an unknown field is refused by name", unknown),
+        case!("args.nested", Must, ["9.1", "51.1"], "100,000 open brackets are refused", nested),
+        case!("args.huge", Must, ["9.2", "51.1"], "args of 2 MiB are accepted or refused", huge),
+        case!("args.one-by-one", Must, ["9.1", "3.1"], "wrong args do not spoil the right ones", one_by_one),
+    ];
+    all.extend(cases!(
+        VERBS,
+        "wrong-args",
+        Must,
+        ["9.3"],
+        "a call with wrong args is refused",
+        wrong_in_a_call
+    ));
+    all
+}
+
+async fn given(suite: &Suite, args: impl Into<Bytes>) -> Result<Result<(), tonic::Status>, Stop> {
+    let request = api::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
+    let answered = suite.client.info(&request).await?;
+    Ok(answered.map(drop).inspect_err(|status| suite.saw("GetInfo", status)))
+}
+
+async fn not_json(suite: &Suite) -> Result<(), Stop> {
+    refused(given(suite, "{").await?, &[Code::InvalidArgument], "args `{`")
+}
+
+async fn not_utf8(suite: &Suite) -> Result<(), Stop> {
+    let args: &[u8] = b"{\"a\": \"\xff\"}";
+    refused(given(suite, args).await?, &[Code::InvalidArgument], "args with a byte 0xff")
+}
+
+async fn not_an_object(suite: &Suite) -> Result<(), Stop> {
+    for args in ["[]", "1", "\"text\""] {
+        refused(given(suite, args).await?, &[Code::InvalidArgument], &format!("args `{args}`"))?;
+    }
+    Ok(())
+}
+
+/// The right args with a field that nobody knows.
+fn with_unknown(suite: &Suite) -> String {
+    let mut args: serde_json::Map<_, _> = serde_json::from_slice(&suite.args).unwrap_or_default();
+    args.insert(UNKNOWN.to_owned(), true.into());
+    serde_json::Value::Object(args).to_string()
+}
+
+async fn unknown(suite: &Suite) -> Result<(), Stop> {
+    let answered = given(suite, with_unknown(suite)).await?;
+    let what = format!("args with the unknown field {UNKNOWN:?}");
+    refused(answered.clone(), &[Code::InvalidArgument], &what)?;
+    match answered {
+        // A policy without args says that it takes none.
+        Err(status) if !suite.args.is_empty() && !status.message().contains(UNKNOWN) => {
+            failed(format!("{what}: {}; the message does not name it", shown(&status)))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn nested(suite: &Suite) -> Result<(), Stop> {
+    refused(given(suite, "[".repeat(100_000)).await?, &[Code::InvalidArgument], "args of 100,000 `[`")?;
+    let object = "{\"a\":".repeat(100_000);
+    refused(given(suite, object).await?, &[Code::InvalidArgument], "args of 100,000 nested objects")?;
+    suite.still_serves("args of 100,000 brackets").await
+}
+
+async fn huge(suite: &Suite) -> Result<(), Stop> {
+    let args = format!("{{\"{UNKNOWN}\": \"{}\"}}", "x".repeat(2 << 20));
+    if let Err(status) = given(suite, args).await?
+        && !matches!(status.code(), Code::InvalidArgument | Code::ResourceExhausted)
+    {
+        return failed(format!("args of 2 MiB: {}; expected INVALID_ARGUMENT", shown(&status)));
+    }
+    suite.still_serves("args of 2 MiB").await
+}
+
+async fn one_by_one(suite: &Suite) -> Result<(), Stop> {
+    for _ in 0..20 {
+        refused(given(suite, "[]").await?, &[Code::InvalidArgument], "args `[]`")?;
+        let info = suite.handshake().await?;
+        if info != suite.declared.info {
+            return failed("after wrong args the handshake with the right ones differs");
+        }
+    }
+    suite.still_serves("wrong args").await
+}
+
+async fn wrong_in_a_call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let terms = suite.terms(verb)?;
+    let args = Bytes::from_static(b"[]");
+    if verb == Verb::Bind {
+        return super::bind::refused_with_args(suite, terms, &args).await;
+    }
+    let question = Question::new(terms, &suite.scene(2), &args);
+    suite.refused(&question, Code::InvalidArgument, "a call with args `[]`").await
+}

@@ -1,0 +1,136 @@
+//! Binding. What is bound is bound, so most cases ask nothing that a backend may do.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+use tonic::Code;
+
+use crate::{
+    case::{Case, Stop, case, failed, skipped},
+    client::{decoded, shown},
+    declared::{Terms, Verb},
+    question::call,
+    suite::Suite,
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("bind.no-call", Must, ["48.1"], "a request without `call` is refused", no_call),
+        case!("bind.no-purpose", Must, ["48.1"], "a request without a purpose is refused", no_purpose),
+        case!(
+            "bind.no-pod",
+            Must,
+            ["48.1"],
+            "a request without namespace, name, UID or node is refused",
+            no_pod
+        ),
+        case!("bind.only-decides", Must, ["48.2"], "only PURPOSE_DECIDE binds", only_decides),
+        case!("bind.reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id),
+        case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND or DECLINED", outcome),
+        case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
+        case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
+    ]
+}
+
+/// A pod that no cluster has: to be refused for another reason.
+fn request(terms: Terms<'_>, args: &Bytes) -> api::BindRequest {
+    let nobody = || "conformance".to_owned();
+    api::BindRequest {
+        call: Some(call(terms, args)),
+        namespace: nobody(),
+        name: nobody(),
+        uid: nobody(),
+        node: nobody(),
+        pod: None,
+    }
+}
+
+async fn refused(suite: &Suite, request: &api::BindRequest, code: Code, what: &str) -> Result<(), Stop> {
+    suite.refused_message(Verb::Bind, request.encode_to_vec().into(), &[code], what).await
+}
+
+/// A call with these args, which are wrong.
+pub(super) async fn refused_with_args(suite: &Suite, terms: Terms<'_>, args: &Bytes) -> Result<(), Stop> {
+    refused(suite, &request(terms, args), Code::InvalidArgument, "a call with args `[]`").await
+}
+
+async fn no_call(suite: &Suite) -> Result<(), Stop> {
+    let request = api::BindRequest { call: None, ..request(suite.terms(Verb::Bind)?, &suite.args) };
+    refused(suite, &request, Code::InvalidArgument, "a request without `call`").await
+}
+
+async fn no_purpose(suite: &Suite) -> Result<(), Stop> {
+    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
+    request.call.iter_mut().for_each(|call| call.purpose = 0);
+    refused(suite, &request, Code::InvalidArgument, "a request with PURPOSE_UNSPECIFIED").await
+}
+
+async fn no_pod(suite: &Suite) -> Result<(), Stop> {
+    let request = request(suite.terms(Verb::Bind)?, &suite.args);
+    for (missing, without) in [
+        ("namespace", api::BindRequest { namespace: String::new(), ..request.clone() }),
+        ("name", api::BindRequest { name: String::new(), ..request.clone() }),
+        ("uid", api::BindRequest { uid: String::new(), ..request.clone() }),
+        ("node", api::BindRequest { node: String::new(), ..request }),
+    ] {
+        refused(suite, &without, Code::InvalidArgument, &format!("a request without `{missing}`")).await?;
+    }
+    Ok(())
+}
+
+async fn only_decides(suite: &Suite) -> Result<(), Stop> {
+    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
+    for purpose in
+        [api::Purpose::Speculate, api::Purpose::Shadow, api::Purpose::Replay, api::Purpose::Simulate]
+    {
+        request.call.iter_mut().for_each(|call| call.purpose = purpose.into());
+        refused(suite, &request, Code::FailedPrecondition, purpose.as_str_name()).await?;
+    }
+    Ok(())
+}
+
+async fn other_id(suite: &Suite) -> Result<(), Stop> {
+    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
+    request.call.iter_mut().for_each(|call| call.reads ^= 0x5555_5555);
+    refused(suite, &request, Code::FailedPrecondition, "another declaration in `call.reads`").await
+}
+
+/// Binds the pod that the command line allows to be bound.
+async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
+    let terms = suite.terms(Verb::Bind)?;
+    let Some(bindable) = suite.bindable.clone() else {
+        return skipped("this would bind a pod: allow one with --bind NAMESPACE/NAME/UID/NODE");
+    };
+    let crate::options::Bindable { namespace, name, uid, node } = bindable;
+    let request = api::BindRequest { namespace, name, uid, node, ..request(terms, &suite.args) };
+    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
+    decoded("Bind", answered)?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+}
+
+async fn outcome(suite: &Suite) -> Result<(), Stop> {
+    let response = bind(suite).await?;
+    match api::BindOutcome::try_from(response.outcome) {
+        Ok(api::BindOutcome::Bound | api::BindOutcome::Declined) => Ok(()),
+        _ => failed(format!("`outcome` is {}; expected BOUND or DECLINED", response.outcome)),
+    }
+}
+
+async fn again(suite: &Suite) -> Result<(), Stop> {
+    let first = bind(suite).await?;
+    if first.outcome() != api::BindOutcome::Bound {
+        return skipped(format!("the pod of --bind was declined: {}", first.message));
+    }
+    let second = bind(suite).await?;
+    if second.outcome() == api::BindOutcome::Bound {
+        return Ok(());
+    }
+    failed(format!("the same Bind again: {} ({})", second.outcome().as_str_name(), second.message))
+}
+
+async fn message(suite: &Suite) -> Result<(), Stop> {
+    let length = bind(suite).await?.message.len();
+    if length > 1_024 {
+        return failed(format!("`message` has {length} bytes; at most 1,024 are allowed"));
+    }
+    Ok(())
+}

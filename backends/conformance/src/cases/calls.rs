@@ -1,0 +1,271 @@
+//! What every answer about nodes must keep.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use extender_policy_api::v1alpha1 as api;
+use futures_util::future::{join_all, try_join_all};
+
+use crate::{
+    answer::{Response, difference},
+    case::{Case, Stop, cases, failed, skipped},
+    client::Extras,
+    declared::{ABOUT_NODES, Verb},
+    question::Question,
+    suite::Suite,
+};
+
+/// What the gateway reads of a response: so much, and so much for each node.
+const RESPONSE_BYTES: usize = 64 << 10;
+const RESPONSE_BYTES_A_NODE: usize = 1 << 10;
+
+/// Calls at once.
+const AT_ONCE: usize = 64;
+
+/// Calls that are canceled before the backend has answered.
+const CANCELED: usize = 200;
+
+pub(super) fn cases() -> Vec<Case> {
+    let verbs = ABOUT_NODES;
+    let groups = [
+        cases!(verbs, "evaluated", Must, ["11.1"], "result.evaluated is the number of nodes", evaluated)
+            .collect(),
+        cases!(verbs, "one-node", Must, ["11.1"], "a request with one node is answered", one_node).collect(),
+        cases!(verbs, "revision", Must, ["7.2"], "result.revision is that of the handshake", revision)
+            .collect(),
+        cases!(
+            verbs,
+            "no-handshake",
+            Must,
+            ["3.1"],
+            "a first call without a handshake is answered",
+            no_handshake
+        )
+        .collect(),
+        cases!(verbs, "unknown-form", Must, ["12.1"], "nodes in an unknown form are a miss", unknown_form)
+            .collect(),
+        cases!(verbs, "unknown-fields", Must, ["8.4"], "unknown fields change no answer", unknown_fields)
+            .collect(),
+        cases!(
+            verbs,
+            "response-size",
+            Must,
+            ["13.4"],
+            "the response is not too large for the gateway",
+            response_size
+        )
+        .collect(),
+        cases!(verbs, "at-once", Must, ["52.1"], "64 calls at once have the answers of single ones", at_once)
+            .collect(),
+        cases!(verbs, "canceled", Must, ["17.1"], "200 canceled calls do no harm", canceled).collect(),
+        cases!(verbs, "no-time", Must, ["17.1"], "calls without time left do no harm", no_time).collect(),
+        cases!(verbs, "empty-facts", Must, ["10.2"], "objects without any facts are answered", empty_facts)
+            .collect(),
+        cases!(verbs, "extremes", Must, ["10.2"], "the largest and odd values are answered", extremes)
+            .collect(),
+    ];
+    let groups: [Vec<Case>; 12] = groups;
+    groups.into_iter().flatten().collect()
+}
+
+async fn evaluated(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    for nodes in [2, 7, 500] {
+        suite.ask(&suite.random_question(verb, nodes)?).await?;
+    }
+    Ok(())
+}
+
+async fn one_node(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut objects = suite.objects();
+    for _ in 0..20 {
+        let scene = crate::question::Scene::random(&mut objects, 1);
+        suite.ask(&suite.question(verb, &scene)?).await?;
+    }
+    Ok(())
+}
+
+async fn revision(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let answer = suite.ask(&suite.random_question(verb, 3)?).await?;
+    let declared = &suite.declared.info.revision;
+    if answer.revision != *declared {
+        // The policy may have changed in between.
+        let now = suite.handshake().await?.revision;
+        if answer.revision != now {
+            let given = &answer.revision;
+            return failed(format!("`result.revision` is {given:?}; GetInfo says {now:?}"));
+        }
+    }
+    Ok(())
+}
+
+async fn no_handshake(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let client = suite.connect().await?;
+    suite.ask_on(&client, &suite.random_question(verb, 3)?, Extras::default()).await.map(drop)
+}
+
+async fn unknown_form(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut question = suite.random_question(verb, 3)?;
+    if let Some(nodes) = &mut question.nodes {
+        nodes.form = None;
+    }
+    // The form of a later version: field 15 of Nodes, which is merged with the field that is there.
+    let later = [&[0x7a, 3][..], b"new"].concat();
+    let mut message = BytesMut::from(&*question.encode());
+    prost::encoding::bytes::encode(3, &Bytes::from(later), &mut message);
+    let answered = suite.send(verb, message.freeze()).await?;
+    let bytes = answered.map_err(|status| {
+        Stop::Failed(format!("nodes in an unknown form: {}; expected a miss", crate::client::shown(&status)))
+    })?;
+    let response = Response::decode(verb, &bytes)?;
+    if response.miss() == Some(api::Miss::FormUnknown) {
+        return Ok(());
+    }
+    failed(format!("nodes in an unknown form: {response:?}; expected `result.miss` MISS_FORM_UNKNOWN"))
+}
+
+/// Fields of all four wire types that no version defines.
+pub(super) fn with_unknown_fields(message: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::from(message);
+    prost::encoding::uint64::encode(15_000, &7, &mut bytes);
+    prost::encoding::fixed64::encode(15_001, &7, &mut bytes);
+    prost::encoding::string::encode(15_002, &"later".to_owned(), &mut bytes);
+    prost::encoding::fixed32::encode(15_003, &7, &mut bytes);
+    bytes.freeze()
+}
+
+async fn unknown_fields(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 8)?;
+    let known = suite.ask(&question).await?;
+    let mut message = BytesMut::from(&*with_unknown_fields(&question.encode()));
+    // Messages that are there twice are merged: so each part gets unknown fields, too.
+    for field in [1, 2, 3] {
+        prost::encoding::bytes::encode(field, &with_unknown_fields(&[]), &mut message);
+    }
+    let answered = suite.send(verb, message.freeze()).await?;
+    let bytes = answered.map_err(|status| {
+        Stop::Failed(format!("a request with unknown fields: {}", crate::client::shown(&status)))
+    })?;
+    let later = crate::answer::answer(&question, &bytes)?;
+    same_unless_changing(suite, &question, &known.verdicts, &later.verdicts, "with unknown fields").await
+}
+
+/// Answers that must be equal. A policy that is not pure may change its mind, so it is asked again.
+pub(super) async fn same_unless_changing(
+    suite: &Suite,
+    question: &Question,
+    first: &[crate::answer::Verdict],
+    other: &[crate::answer::Verdict],
+    what: &str,
+) -> Result<(), Stop> {
+    let Some(difference) = difference(what, first, other) else { return Ok(()) };
+    let again = suite.ask(question).await?;
+    if again.verdicts != first && !suite.terms(question.verb)?.is_pure() {
+        return skipped("equal questions get different answers, and the verb is not declared pure");
+    }
+    failed(difference)
+}
+
+async fn response_size(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    for nodes in [1, 100] {
+        let answer = suite.ask(&suite.random_question(verb, nodes)?).await?;
+        let allowed = RESPONSE_BYTES + nodes * RESPONSE_BYTES_A_NODE;
+        if answer.bytes > allowed {
+            let bytes = answer.bytes;
+            return failed(format!(
+                "the response about {nodes} nodes has {bytes} bytes; at most {allowed} are read"
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn at_once(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut objects = suite.objects();
+    let scenes = (0..AT_ONCE).map(|_| crate::question::Scene::random(&mut objects, 5));
+    let questions = scenes.map(|scene| suite.question(verb, &scene)).collect::<Result<Vec<_>, _>>()?;
+    let together = try_join_all(questions.iter().map(|question| suite.ask(question))).await?;
+    for (question, beside) in questions.iter().zip(together) {
+        let alone = suite.ask(question).await?;
+        let what = "beside other calls";
+        same_unless_changing(suite, question, &alone.verdicts, &beside.verdicts, what).await?;
+    }
+    Ok(())
+}
+
+async fn canceled(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 200)?;
+    let client = suite.connect().await?;
+    let calls = (0..CANCELED).map(|number| {
+        let call = suite.ask_on(&client, &question, Extras::default());
+        // Some before the request is sent, some after.
+        let after = Duration::from_micros(u64::try_from(number).unwrap_or_default() * 50);
+        tokio::time::timeout(after, call)
+    });
+    drop(join_all(calls).await);
+    suite.ask_on(&client, &question, Extras::default()).await.map(drop)
+}
+
+async fn no_time(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 200)?;
+    for nanoseconds in [1, 1_000, 200_000] {
+        let timeout = Some(Duration::from_nanos(nanoseconds));
+        let extras = Extras { timeout, ..Extras::default() };
+        drop(suite.client.verb(verb, question.encode(), extras).await?);
+    }
+    suite.ask(&question).await.map(drop)
+}
+
+async fn empty_facts(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let mut scene = suite.scene(3);
+    for node in &mut scene.nodes {
+        node.facts = api::NodeFacts::default();
+        node.usage = api::NodeUsage::default();
+    }
+    scene.pod.facts = api::PodFacts { namespace: "default".to_owned(), ..api::PodFacts::default() };
+    scene.pod.identity = api::PodIdentity::default();
+    let mut question = suite.question(verb, &scene)?;
+    for candidate in &mut question.candidates {
+        candidate.victims.iter_mut().for_each(|victim| victim.pod = None);
+    }
+    suite.ask(&question).await.map(drop)
+}
+
+async fn extremes(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let most = api::Resources {
+        milli_cpu: i64::MAX,
+        memory: i64::MAX,
+        ephemeral_storage: i64::MAX,
+        pods: i64::MAX,
+        others: [("example.com/gpu".to_owned(), i64::MAX)].into(),
+    };
+    let odd = ["\u{0}", "\u{1f600}", "%s%n", "../..", "'; --", &"x".repeat(4_096)].map(str::to_owned);
+    let mut scene = suite.scene(odd.len());
+    for ((node, text), letter) in scene.nodes.iter_mut().zip(&odd).zip('a'..) {
+        node.facts
+            .labels
+            .values_mut()
+            .chain(node.facts.annotations.values_mut())
+            .for_each(|value| value.clone_from(text));
+        node.facts.allocatable = Some(most.clone());
+        node.facts.capacity = Some(most.clone());
+        node.facts.taints.push(api::Taint { key: text.clone(), value: text.clone(), effect: text.clone() });
+        node.name = letter.to_string().repeat(253);
+    }
+    scene.pod.facts.requests = Some(most);
+    scene.pod.facts.priority = i32::MIN;
+    scene.pod.facts.labels.values_mut().for_each(|value| "\u{10ffff}".clone_into(value));
+    suite.ask(&suite.question(verb, &scene)?).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+
+    #[test]
+    fn unknown_fields_are_ignored_by_prost() {
+        let call = api::Call { id: "x".to_owned(), ..api::Call::default() };
+        assert_eq!(api::Call::decode(with_unknown_fields(&call.encode_to_vec())).unwrap(), call);
+    }
+}

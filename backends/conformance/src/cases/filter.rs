@@ -1,0 +1,147 @@
+//! Rejections, and scores that come with them.
+
+use crate::{
+    answer::{Answer, Verdict},
+    case::{Case, Stop, case, failed, skipped},
+    declared::Verb,
+    question::Question,
+    suite::Suite,
+};
+
+const NODES: usize = 60;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("filter.positions", Must, ["13.1"], "each position is in range and rejected once", positions),
+        case!("filter.reasons", Should, ["13.2"], "reasons are not empty", reasons),
+        case!("filter.constant-reasons", Should, ["13.2"], "reasons stay the same", constant_reasons),
+        case!(
+            "filter.grouped",
+            Should,
+            ["13.3"],
+            "one rejection for each reason, not for each node",
+            grouped
+        ),
+        case!(
+            "filter.want-scores",
+            Must,
+            ["33.1"],
+            "scores with the verdicts: one for each node, or none",
+            want_scores
+        ),
+        case!("filter.same-scores", Must, ["33.2"], "they are the scores that Score gives", same_scores),
+    ]
+}
+
+async fn answers(suite: &Suite) -> Result<Vec<(Question, Answer)>, Stop> {
+    suite.terms(Verb::Filter)?;
+    let mut objects = suite.objects();
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        let scene = crate::question::Scene::random(&mut objects, NODES);
+        let question = suite.question(Verb::Filter, &scene)?;
+        let answer = suite.ask(&question).await?;
+        answers.push((question, answer));
+    }
+    Ok(answers)
+}
+
+async fn positions(suite: &Suite) -> Result<(), Stop> {
+    // Reading an answer checks them.
+    answers(suite).await.map(drop)
+}
+
+async fn reasons(suite: &Suite) -> Result<(), Stop> {
+    for (_, answer) in answers(suite).await? {
+        let empty = |verdict: &Verdict| matches!(verdict, Verdict::Rejected { reason, .. } if reason.trim().is_empty());
+        if answer.verdicts.iter().any(empty) {
+            return failed(
+                "a node is rejected with an empty reason; the pod's condition then says `rejected`",
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn constant_reasons(suite: &Suite) -> Result<(), Stop> {
+    for (question, answer) in answers(suite).await? {
+        let again = suite.ask(&question).await?;
+        for pair in answer.verdicts.iter().zip(&again.verdicts) {
+            if let (Verdict::Rejected { reason: first, .. }, Verdict::Rejected { reason: second, .. }) = pair
+                && first != second
+            {
+                return failed(format!(
+                    "equal questions got the reasons {first:?} and {second:?}; kube-scheduler retries a pod whenever the \
+                     text changes"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn grouped(suite: &Suite) -> Result<(), Stop> {
+    suite.terms(Verb::Filter)?;
+    // The same row many times has one reason.
+    let scene = suite.scene(NODES);
+    let whole = suite.ask(&suite.question(Verb::Filter, &scene)?).await?;
+    let rejected = whole.verdicts.iter().position(|verdict| matches!(verdict, Verdict::Rejected { .. }));
+    let Some(at) = rejected else {
+        return skipped("no node was rejected; name values of labels with --value");
+    };
+    let question = suite.question(Verb::Filter, &scene.select(&[at; NODES]))?;
+    let response = suite.respond(&question).await?;
+    let crate::answer::Response::Filter(response) = response else { return Ok(()) };
+    let mut seen = std::collections::BTreeSet::new();
+    let repeated = response
+        .rejections
+        .iter()
+        .find(|rejection| !seen.insert((&rejection.reason, &rejection.rule, rejection.preemption_may_help)));
+    match repeated {
+        Some(rejection) => failed(format!(
+            "{} rejections for {NODES} equal nodes; {:?} comes more than once",
+            response.rejections.len(),
+            rejection.reason
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A question that may want scores, as a gateway decides it.
+fn with_scores(suite: &Suite) -> Result<Question, Stop> {
+    let (filter, score) = (suite.terms(Verb::Filter)?, suite.terms(Verb::Score)?);
+    let alike = score.is_per_node()
+        && !score.info.side_effects
+        && score.info.node_view == filter.info.node_view
+        && score.info.usage == filter.info.usage
+        && score.is_pure() == filter.is_pure()
+        && score.reads() == filter.reads();
+    if !alike {
+        return skipped(
+            "filter and score do not get the same data, so scores are not asked for with the verdicts",
+        );
+    }
+    let question = suite.random_question(Verb::Filter, NODES)?;
+    Ok(Question { want_scores: true, ..question })
+}
+
+async fn want_scores(suite: &Suite) -> Result<(), Stop> {
+    suite.ask(&with_scores(suite)?).await.map(drop)
+}
+
+async fn same_scores(suite: &Suite) -> Result<(), Stop> {
+    let question = with_scores(suite)?;
+    let Some(scores) = suite.ask(&question).await?.scores else {
+        return skipped("filter leaves the scores out; the gateway calls Score");
+    };
+    let by_score = suite.ask(&Question { verb: Verb::Score, want_scores: false, ..question.clone() }).await?;
+    let expected: Vec<_> = scores.into_iter().map(Verdict::Scored).collect();
+    let Some(text) = crate::answer::difference("Score after Filter", &expected, &by_score.verdicts) else {
+        return Ok(());
+    };
+    let again = suite.ask(&Question { verb: Verb::Score, want_scores: false, ..question }).await?;
+    if again.verdicts != by_score.verdicts && !suite.terms(Verb::Score)?.is_pure() {
+        return skipped("equal questions get different scores, and the verb is not declared pure");
+    }
+    failed(text)
+}

@@ -1,0 +1,278 @@
+//! What the backend says about itself.
+
+use std::collections::BTreeSet;
+
+use extender_policy_api::v1alpha1 as api;
+use futures_util::future::try_join_all;
+use prost::Message as _;
+
+use crate::{
+    case::{Case, Stop, case, failed, skipped},
+    client::{Extras, decoded, shown},
+    declared::{Terms, Verb},
+    suite::Suite,
+};
+
+/// Limits in bytes and entries.
+const MAX_NAME: usize = 63;
+const MAX_VERSION: usize = 64;
+const MAX_LISTED: usize = 32;
+const MAX_PREFIXES: usize = 64;
+pub(super) const MAX_KEY: usize = 317;
+
+/// So many handshakes, one after the other and at once.
+const REPEATED: usize = 100;
+const AT_ONCE: usize = 50;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("handshake.name", Must, ["6.1"], "name has 1 to 63 bytes", name),
+        case!("handshake.version", Must, ["8.3"], "version has at most 64 bytes", version),
+        case!("handshake.revision", Must, ["8.3"], "revision has at most 64 bytes", revision),
+        case!("handshake.revision-set", Should, ["7.1"], "there is a revision", revision_set),
+        case!("handshake.api-version", Must, ["6.2"], "api_version is this package", api_version),
+        case!("handshake.requires", Must, ["8.1"], "requires names nothing unknown", requires),
+        case!("handshake.services", Must, ["8.3"], "services has at most 32 short names", services),
+        case!("handshake.prefixes", Must, ["8.3"], "annotation_prefixes are few and short", prefixes),
+        case!("handshake.verbs", Must, ["2.1"], "at least one verb is listed", verbs),
+        case!("handshake.verbs-once", Must, ["6.1"], "each verb is listed once", verbs_once),
+        case!("handshake.views", Must, ["6.1", "8.2"], "each verb but bind has a known view of nodes", views),
+        case!("handshake.enums", Must, ["6.3"], "scope and normalization are known", enums),
+        case!(
+            "handshake.score-range",
+            Must,
+            ["6.4"],
+            "the bounds of scores fit the normalization",
+            score_range
+        ),
+        case!("handshake.reversed", Must, ["6.4"], "reversed scores are normalized", reversed),
+        case!("handshake.pure", Must, ["29.1"], "a pure verb declares nothing that excludes it", pure),
+        case!("handshake.table", Must, ["18.1"], "a listed NodeTableService is served", table),
+        case!("handshake.stable", Must, ["5.1"], "100 handshakes in a row are equal", stable),
+        case!("handshake.at-once", Must, ["5.1"], "50 handshakes at once are equal", at_once),
+        case!(
+            "handshake.other-connection",
+            Must,
+            ["3.1"],
+            "it is the same on another connection",
+            other_connection
+        ),
+        case!(
+            "handshake.later-gateway",
+            Must,
+            ["8.4"],
+            "unknown API versions and fields are ignored",
+            later_gateway
+        ),
+    ]
+}
+
+fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
+    if text.len() > bytes {
+        return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));
+    }
+    Ok(())
+}
+
+async fn name(suite: &Suite) -> Result<(), Stop> {
+    let name = &suite.declared.info.name;
+    if name.is_empty() {
+        return failed("`name` is empty");
+    }
+    at_most("name", name, MAX_NAME)
+}
+
+async fn version(suite: &Suite) -> Result<(), Stop> {
+    at_most("version", &suite.declared.info.version, MAX_VERSION)
+}
+
+async fn revision(suite: &Suite) -> Result<(), Stop> {
+    at_most("revision", &suite.declared.info.revision, MAX_VERSION)
+}
+
+async fn revision_set(suite: &Suite) -> Result<(), Stop> {
+    if suite.declared.info.revision.is_empty() {
+        return failed("`revision` is empty: the gateway caches no answers, and does not notice new rules");
+    }
+    Ok(())
+}
+
+async fn api_version(suite: &Suite) -> Result<(), Stop> {
+    let given = &suite.declared.info.api_version;
+    if given != "extender.policy.v1alpha1" {
+        return failed(format!("`api_version` is {given:?}; expected \"extender.policy.v1alpha1\""));
+    }
+    Ok(())
+}
+
+async fn requires(suite: &Suite) -> Result<(), Stop> {
+    match suite.declared.info.requires.as_slice() {
+        [] => Ok(()),
+        names => failed(format!("`requires` has {names:?}; this version of the API defines no names")),
+    }
+}
+
+async fn services(suite: &Suite) -> Result<(), Stop> {
+    let services = &suite.declared.info.services;
+    if services.len() > MAX_LISTED {
+        return failed(format!(
+            "`services` has {} entries; at most {MAX_LISTED} are allowed",
+            services.len()
+        ));
+    }
+    services.iter().try_for_each(|service| at_most("services", service, 256))
+}
+
+async fn prefixes(suite: &Suite) -> Result<(), Stop> {
+    let prefixes = &suite.declared.info.annotation_prefixes;
+    if prefixes.len() > MAX_PREFIXES {
+        let count = prefixes.len();
+        return failed(format!(
+            "`annotation_prefixes` has {count} entries; at most {MAX_PREFIXES} are allowed"
+        ));
+    }
+    prefixes.iter().try_for_each(|prefix| at_most("annotation_prefixes", prefix, MAX_KEY))
+}
+
+async fn verbs(suite: &Suite) -> Result<(), Stop> {
+    if suite.declared.verbs().next().is_none() {
+        return failed("`verbs` lists none of VERB_FILTER, VERB_SCORE, VERB_PREEMPT and VERB_BIND");
+    }
+    Ok(())
+}
+
+async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
+    let mut seen = BTreeSet::new();
+    let listed = &suite.declared.info.verbs;
+    if listed.len() > MAX_LISTED {
+        return failed(format!("`verbs` has {} entries; at most {MAX_LISTED} are allowed", listed.len()));
+    }
+    match listed.iter().find(|verb| !seen.insert(verb.verb)) {
+        Some(twice) => failed(format!("`verbs` lists {} twice", twice.verb().as_str_name())),
+        None => Ok(()),
+    }
+}
+
+async fn views(suite: &Suite) -> Result<(), Stop> {
+    let without = suite.declared.verbs().find(|terms| {
+        let known = api::NodeView::try_from(terms.info.node_view);
+        terms.verb != Verb::Bind && !known.is_ok_and(|view| view != api::NodeView::Unspecified)
+    });
+    match without {
+        Some(terms) => {
+            let (verb, view) = (terms.verb.name(), terms.info.node_view);
+            failed(format!(
+                "{verb} has `node_view` {view}; expected NODE_VIEW_NAME, _FACTS or _FACTS_AND_RAW"
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn enums(suite: &Suite) -> Result<(), Stop> {
+    for terms in suite.declared.verbs() {
+        let verb = terms.verb.name();
+        if api::Scope::try_from(terms.info.scope).is_err() {
+            return failed(format!("{verb} has the unknown `scope` {}", terms.info.scope));
+        }
+        if api::Normalization::try_from(terms.info.normalization).is_err() {
+            return failed(format!("{verb} has the unknown `normalization` {}", terms.info.normalization));
+        }
+    }
+    Ok(())
+}
+
+async fn score_range(suite: &Suite) -> Result<(), Stop> {
+    let terms = suite.terms(Verb::Score)?;
+    let (min, max) = (terms.info.score_min, terms.info.score_max);
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        return failed(format!("`score_min` is {min} and `score_max` is {max}"));
+    }
+    let range = terms.info.normalization() == api::Normalization::Range;
+    if range && !matches!((min, max), (Some(min), Some(max)) if min < max) {
+        return failed(
+            "NORMALIZATION_RANGE requires both `score_min` and `score_max`, with score_min < score_max",
+        );
+    }
+    Ok(())
+}
+
+async fn reversed(suite: &Suite) -> Result<(), Stop> {
+    let terms = suite.terms(Verb::Score)?;
+    let none =
+        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
+    if terms.info.reversed && none {
+        return failed("`reversed` is set, and `normalization` is NORMALIZATION_NONE");
+    }
+    Ok(())
+}
+
+async fn pure(suite: &Suite) -> Result<(), Stop> {
+    let pure: Vec<_> = suite.declared.verbs().filter(|terms| terms.is_pure()).collect();
+    if pure.is_empty() {
+        return skipped("no verb is declared pure");
+    }
+    pure.into_iter().try_for_each(|terms| match excludes_pure(terms) {
+        Some(what) => failed(format!("{} is pure and {what}", terms.verb.name())),
+        None => Ok(()),
+    })
+}
+
+fn excludes_pure(terms: Terms<'_>) -> Option<&'static str> {
+    let identity = i32::from(api::PodPart::Identity);
+    let reads = terms.reads().and_then(|reads| reads.pod.as_ref());
+    let excluded = [
+        (matches!(terms.verb, Verb::Preempt | Verb::Bind), "its answers depend on more than pod and node"),
+        (!terms.is_per_node(), "its scope is not SCOPE_NODE"),
+        (terms.info.side_effects, "has `side_effects`"),
+        (terms.has_raw_nodes(), "wants NODE_VIEW_FACTS_AND_RAW"),
+        (terms.handshake.pod_raw, "the backend sets `pod_raw`"),
+        (reads.is_some_and(|pod| pod.parts.contains(&identity)), "reads POD_PART_IDENTITY"),
+    ];
+    excluded.into_iter().find(|(found, _)| *found).map(|(_, what)| what)
+}
+
+async fn table(suite: &Suite) -> Result<(), Stop> {
+    if !suite.declared.holds_tables() {
+        return skipped("NodeTableService is not listed in `services`");
+    }
+    let terms = crate::table::table_verb(suite)?;
+    crate::table::filled(suite, terms, &suite.scene(1)).await?.close().await
+}
+
+fn same(first: &api::GetInfoResponse, other: &api::GetInfoResponse, which: &str) -> Result<(), Stop> {
+    if first == other {
+        return Ok(());
+    }
+    failed(format!("the handshake {which} differs: {first:?} became {other:?}"))
+}
+
+async fn stable(suite: &Suite) -> Result<(), Stop> {
+    for number in 2..=REPEATED {
+        same(&suite.declared.info, &suite.handshake().await?, &format!("number {number}"))?;
+    }
+    Ok(())
+}
+
+async fn at_once(suite: &Suite) -> Result<(), Stop> {
+    let handshakes = try_join_all((0..AT_ONCE).map(|_| suite.handshake())).await?;
+    handshakes.iter().try_for_each(|info| same(&suite.declared.info, info, "beside 49 others"))
+}
+
+async fn other_connection(suite: &Suite) -> Result<(), Stop> {
+    let client = suite.connect().await?;
+    same(&suite.declared.info, &suite.handshake_on(&client).await?, "on another connection")
+}
+
+async fn later_gateway(suite: &Suite) -> Result<(), Stop> {
+    let mut request = suite.target.info_request();
+    request.api_versions.insert(0, "extender.policy.v99".to_owned());
+    let message = super::calls::with_unknown_fields(&request.encode_to_vec());
+    let answered = suite.client.unary("GetInfo", message, Extras::default()).await?;
+    match decoded("GetInfo", answered)? {
+        Ok(info) => same(&suite.declared.info, &info, "for a later gateway"),
+        Err(status) => failed(format!("GetInfo with unknown API versions and fields: {}", shown(&status))),
+    }
+}

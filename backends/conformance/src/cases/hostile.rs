@@ -1,0 +1,158 @@
+//! What no gateway sends: it costs nobody else anything.
+
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+
+use super::malformed::minimal;
+use crate::{
+    case::{Case, Stop, case},
+    client::framed,
+    declared::{VERBS, Verb},
+    question::Scene,
+    suite::Suite,
+};
+
+const GRPC: &str = "application/grpc";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("hostile.length", Must, ["51.1", "52.1"], "a prefix that promises 4 GiB", length),
+        case!("hostile.no-message", Must, ["52.1"], "a body without a message", no_message),
+        case!("hostile.cut-prefix", Must, ["52.1"], "a body that ends within the prefix", cut_prefix),
+        case!("hostile.compressed", Must, ["52.1"], "a message that claims to be compressed", compressed),
+        case!("hostile.two-messages", Must, ["52.1"], "two messages where one is expected", two_messages),
+        case!("hostile.content-type", Must, ["52.1"], "a request that is not gRPC", content_type),
+        case!("hostile.nested", Must, ["51.1", "52.1"], "messages nested 10,000 deep", nested),
+        case!("hostile.empty-entries", Must, ["4.2", "52.1"], "a megabyte of empty entries", empty_entries),
+        case!("hostile.random", Must, ["52.1"], "1,000 requests with random changes", random),
+        case!("hostile.connections", Must, ["52.1"], "200 connections that come and go", connections),
+        case!(
+            "hostile.status-messages",
+            Should,
+            ["50.3"],
+            "no status message is longer than 1 KiB",
+            status_messages
+        ),
+    ]
+}
+
+/// Each method of the service, on a connection of its own.
+async fn all_methods(
+    suite: &Suite,
+    content_type: &'static str,
+    body: impl Fn(&[u8]) -> Bytes,
+    what: &str,
+) -> Result<(), Stop> {
+    let client = suite.connect().await?;
+    for verb in VERBS {
+        client.raw(verb.method(), content_type, body(&minimal(suite, verb))).await?;
+    }
+    client.raw("GetInfo", content_type, body(&suite.target.info_request().encode_to_vec())).await?;
+    suite.still_serves(what).await
+}
+
+async fn length(suite: &Suite) -> Result<(), Stop> {
+    all_methods(suite, GRPC, |message| framed(0, u32::MAX, message), "a prefix that promises 4 GiB").await
+}
+
+async fn no_message(suite: &Suite) -> Result<(), Stop> {
+    all_methods(suite, GRPC, |_| Bytes::new(), "a body without a message").await
+}
+
+async fn cut_prefix(suite: &Suite) -> Result<(), Stop> {
+    all_methods(suite, GRPC, |_| Bytes::from_static(&[0, 0, 0]), "a body of three bytes").await
+}
+
+fn length_of(message: &[u8]) -> u32 {
+    crate::question::number(message.len())
+}
+
+async fn compressed(suite: &Suite) -> Result<(), Stop> {
+    let body = |message: &[u8]| framed(1, length_of(message), message);
+    all_methods(suite, GRPC, body, "a message that claims to be compressed").await
+}
+
+async fn two_messages(suite: &Suite) -> Result<(), Stop> {
+    let body = |message: &[u8]| {
+        let one = framed(0, length_of(message), message);
+        [&*one, &*one].concat().into()
+    };
+    all_methods(suite, GRPC, body, "two messages where one is expected").await
+}
+
+async fn content_type(suite: &Suite) -> Result<(), Stop> {
+    let body = |message: &[u8]| framed(0, length_of(message), message);
+    all_methods(suite, "application/json", body, "requests that are not gRPC").await?;
+    all_methods(suite, "application/grpc+json", |_| framed(0, 2, b"{}"), "requests of gRPC with JSON").await
+}
+
+/// A field of a message within itself, so deep that a careless decoder overflows its stack.
+async fn nested(suite: &Suite) -> Result<(), Stop> {
+    for field in [2, 3] {
+        let mut message = Bytes::new();
+        for _ in 0..10_000 {
+            let mut outer = BytesMut::with_capacity(message.len() + 8);
+            prost::encoding::bytes::encode(field, &message, &mut outer);
+            message = outer.freeze();
+        }
+        for verb in VERBS {
+            drop(suite.send(verb, message.clone()).await?);
+        }
+    }
+    suite.still_serves("nested messages").await
+}
+
+async fn empty_entries(suite: &Suite) -> Result<(), Stop> {
+    // `nodes.rows.rows` and `candidates`, each entry two bytes.
+    let entries = Bytes::from([0x0a, 0].repeat(500_000));
+    let mut rows = BytesMut::new();
+    prost::encoding::bytes::encode(2, &entries, &mut rows);
+    let mut message = BytesMut::new();
+    prost::encoding::bytes::encode(3, &rows.freeze(), &mut message);
+    message.extend_from_slice(&[0x22, 0].repeat(500_000));
+    let message = message.freeze();
+    for verb in VERBS {
+        drop(suite.send(verb, message.clone()).await?);
+    }
+    suite.still_serves("a megabyte of empty entries").await
+}
+
+async fn random(suite: &Suite) -> Result<(), Stop> {
+    let mut objects = suite.objects();
+    let verbs: Vec<_> =
+        suite.declared.verbs().map(|terms| terms.verb).filter(|verb| *verb != Verb::Bind).collect();
+    let scene = Scene::random(&mut objects, 4);
+    for _ in 0..1_000 {
+        let Some(verb) = objects.random.one_of(&verbs).copied() else { break };
+        let mut message = suite.question(verb, &scene)?.encode().to_vec();
+        for _ in 0..=objects.random.below(3) {
+            let at = objects.random.below(message.len());
+            if let Some(byte) = message.get_mut(at) {
+                *byte = byte.wrapping_add(u8::try_from(1 + objects.random.below(255)).unwrap_or(1));
+            }
+        }
+        drop(suite.send(verb, message.into()).await?);
+    }
+    suite.still_serves("1,000 requests with random changes").await
+}
+
+async fn connections(suite: &Suite) -> Result<(), Stop> {
+    for _ in 0..200 {
+        let client = suite.connect().await?;
+        // Gone before the response is read.
+        let call = suite.handshake_on(&client);
+        drop(tokio::time::timeout(std::time::Duration::from_micros(100), call).await);
+    }
+    suite.still_serves("200 connections").await
+}
+
+async fn status_messages(suite: &Suite) -> Result<(), Stop> {
+    // Of the cases before, and of args that a careless backend would repeat.
+    let args = format!("{{\"{}\": 1}}", "x".repeat(8 << 10));
+    let request =
+        extender_policy_api::v1alpha1::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
+    if let Err(status) = suite.client.info(&request).await? {
+        suite.saw("GetInfo", &status);
+    }
+    suite.check_status_messages()
+}

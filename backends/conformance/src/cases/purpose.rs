@@ -1,0 +1,85 @@
+//! What an answer is used for.
+
+use extender_policy_api::v1alpha1::Purpose;
+use tonic::Code;
+
+use crate::{
+    case::{Case, Stop, cases, failed, skipped},
+    declared::{ABOUT_NODES, Verb},
+    suite::Suite,
+};
+
+/// All purposes but that of a decision, and one of a later version.
+const OTHERS: [(i32, &str); 5] = [
+    (Purpose::Speculate as i32, "PURPOSE_SPECULATE"),
+    (Purpose::Shadow as i32, "PURPOSE_SHADOW"),
+    (Purpose::Replay as i32, "PURPOSE_REPLAY"),
+    (Purpose::Simulate as i32, "PURPOSE_SIMULATE"),
+    (99, "purpose 99"),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let verbs = ABOUT_NODES;
+    let groups: [Vec<Case>; 3] = [
+        cases!(verbs, "no-purpose", Must, ["10.2"], "a request without a purpose is refused", no_purpose)
+            .collect(),
+        cases!(
+            verbs,
+            "any-purpose",
+            Must,
+            ["10.3"],
+            "without side effects every purpose is answered",
+            any_purpose
+        )
+        .collect(),
+        cases!(
+            verbs,
+            "only-decides",
+            Must,
+            ["10.4"],
+            "with side effects only PURPOSE_DECIDE is answered",
+            only_decides
+        )
+        .collect(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+async fn no_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 2)?.called(|call| call.purpose = 0);
+    suite.refused(&question, Code::InvalidArgument, "a request with PURPOSE_UNSPECIFIED").await
+}
+
+async fn any_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    if suite.terms(verb)?.has_side_effects() {
+        return skipped("the verb has side effects");
+    }
+    let question = suite.random_question(verb, 6)?;
+    let decided = suite.ask(&question).await?;
+    for (purpose, name) in OTHERS {
+        let other = question.clone().called(|call| call.purpose = purpose);
+        let answer = suite.ask(&other).await.map_err(|stop| match stop {
+            Stop::Failed(text) => Stop::Failed(format!("{name}: {text}")),
+            Stop::Skipped(reason) => Stop::Skipped(reason),
+        })?;
+        super::calls::same_unless_changing(suite, &question, &decided.verdicts, &answer.verdicts, name)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn only_decides(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    if !suite.terms(verb)?.has_side_effects() {
+        return skipped("the verb has no side effects");
+    }
+    let question = suite.random_question(verb, 2)?;
+    for (purpose, name) in OTHERS {
+        let other = question.clone().called(|call| call.purpose = purpose);
+        suite.refused(&other, Code::FailedPrecondition, name).await?;
+    }
+    match suite.ask(&question).await {
+        Ok(_) => Ok(()),
+        Err(Stop::Failed(text)) => failed(format!("PURPOSE_DECIDE: {text}")),
+        Err(stop) => Err(stop),
+    }
+}

@@ -1,0 +1,251 @@
+//! What a verb reads of pods and nodes.
+
+use std::collections::BTreeMap;
+
+use extender_policy_api::v1alpha1 as api;
+use tonic::Code;
+
+use super::handshake::MAX_KEY;
+use crate::{
+    answer::difference,
+    case::{Case, Stop, case, cases, failed, skipped},
+    declared::{ABOUT_NODES, DECIDING, Terms, Verb},
+    question::{Question, Scene},
+    sent::Extent,
+    suite::Suite,
+};
+
+/// The most keys and prefixes of a verb, and the most parts and counts.
+const MAX_KEYS: usize = 1_000;
+const MAX_PARTS: usize = 64;
+const MAX_COUNTS: usize = 8;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = vec![
+        case!("reads.parts", Must, ["42.1"], "parts are known and listed once", parts),
+        case!("reads.keys", Must, ["41.1", "42.1"], "keys are in ascending order, each once", keys),
+        case!("reads.prefixes", Must, ["42.1"], "no key begins with a declared prefix", prefixes),
+        case!("reads.limits", Must, ["8.3"], "keys and prefixes are few and short", limits),
+        case!("reads.node", Must, ["42.1"], "nodes are read only with a view of facts", node),
+        case!("reads.counts", Must, ["42.1"], "counts are in order, known and few", counts),
+        case!("reads.ids", Must, ["43.1"], "different declarations have different ids", ids),
+    ];
+    let verbs = ABOUT_NODES;
+    all.extend(cases!(verbs, "reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id));
+    all.extend(cases!(
+        verbs,
+        "undeclared-data",
+        Must,
+        ["40.1"],
+        "what is not declared changes no answer",
+        undeclared
+    ));
+    all.extend(cases!(
+        DECIDING,
+        "pure-identity",
+        Must,
+        ["30.1"],
+        "the pod's identity changes no pure answer",
+        identity
+    ));
+    all
+}
+
+fn declared(suite: &Suite) -> Result<Vec<(Terms<'_>, &api::Reads)>, Stop> {
+    let reads: Vec<_> = suite.declared.verbs().filter_map(|terms| Some((terms, terms.reads()?))).collect();
+    if reads.is_empty() { skipped("no verb has `reads`") } else { Ok(reads) }
+}
+
+fn ascending<T: PartialOrd>(items: &[T]) -> bool {
+    items.windows(2).all(|pair| matches!(pair, [one, next] if one < next))
+}
+
+fn distinct(items: &[i32]) -> bool {
+    let mut sorted = items.to_vec();
+    sorted.sort_unstable();
+    ascending(&sorted)
+}
+
+async fn parts(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        let verb = terms.verb.name();
+        let pod = reads.pod.as_ref().map_or(&[][..], |pod| &pod.parts);
+        let node = reads.node.as_ref().map_or(&[][..], |node| &node.parts);
+        if let Some(unknown) = pod.iter().find(|part| **part == 0 || api::PodPart::try_from(**part).is_err())
+        {
+            return failed(format!("{verb}: `reads.pod.parts` has {unknown}, which is not a PodPart"));
+        }
+        if let Some(unknown) =
+            node.iter().find(|part| **part == 0 || api::NodePart::try_from(**part).is_err())
+        {
+            return failed(format!("{verb}: `reads.node.parts` has {unknown}, which is not a NodePart"));
+        }
+        if !distinct(pod) || !distinct(node) {
+            return failed(format!("{verb}: `reads` lists a part twice"));
+        }
+    }
+    Ok(())
+}
+
+/// The maps of a declaration with their names.
+fn maps(reads: &api::Reads) -> impl Iterator<Item = (&'static str, &api::MapReads)> {
+    let pod = reads
+        .pod
+        .iter()
+        .flat_map(|pod| [("pod.labels", pod.labels.as_ref()), ("pod.annotations", pod.annotations.as_ref())]);
+    let node = reads.node.iter().flat_map(|node| {
+        [("node.labels", node.labels.as_ref()), ("node.annotations", node.annotations.as_ref())]
+    });
+    pod.chain(node).filter_map(|(name, map)| Some((name, map?)))
+}
+
+async fn keys(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        for (name, map) in maps(reads) {
+            let verb = terms.verb.name();
+            if map.keys.iter().any(String::is_empty) {
+                return failed(format!("{verb}: `reads.{name}.keys` has an empty key"));
+            }
+            if !ascending(&map.keys) {
+                let keys = &map.keys;
+                return failed(format!("{verb}: `reads.{name}.keys` is not in ascending order: {keys:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn prefixes(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        for (name, map) in maps(reads) {
+            let covered = map
+                .keys
+                .iter()
+                .find(|key| map.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str())));
+            if let Some(key) = covered {
+                let verb = terms.verb.name();
+                return failed(format!(
+                    "{verb}: the key {key:?} in `reads.{name}` begins with a declared prefix"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn limits(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        let verb = terms.verb.name();
+        let texts = || maps(reads).flat_map(|(_, map)| map.keys.iter().chain(&map.prefixes));
+        if let Some(long) = texts().find(|text| text.len() > MAX_KEY) {
+            return failed(format!("{verb}: `reads` has a key of {} bytes; at most {MAX_KEY}", long.len()));
+        }
+        let parts =
+            reads.pod.iter().map(|pod| pod.parts.len()).chain(reads.node.iter().map(|node| node.parts.len()));
+        if texts().count() > MAX_KEYS || parts.sum::<usize>() > MAX_PARTS {
+            let keys = texts().count();
+            return failed(format!(
+                "{verb}: `reads` has {keys} keys and prefixes; at most {MAX_KEYS} are allowed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn node(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        if reads.node.is_some() && (terms.verb == Verb::Bind || !terms.has_facts()) {
+            let verb = terms.verb.name();
+            return failed(format!("{verb}: `reads.node` is set, but the verb gets no facts of nodes"));
+        }
+    }
+    Ok(())
+}
+
+async fn counts(suite: &Suite) -> Result<(), Stop> {
+    for (terms, reads) in declared(suite)? {
+        let verb = terms.verb.name();
+        let nodes: Vec<_> = reads.node.iter().flat_map(|node| &node.pod_counts).collect();
+        let pods: Vec<_> = reads.pod.iter().flat_map(|pod| &pod.topology_counts).collect();
+        let by_node: Vec<_> = nodes.iter().map(|by| (by.by, &by.label)).collect();
+        let by_pod: Vec<_> = pods.iter().map(|by| (by.by, &by.label, &by.topology_key)).collect();
+        if !ascending(&by_node) || !ascending(&by_pod) {
+            return failed(format!("{verb}: counts are not in ascending order, each once"));
+        }
+        if by_node.len() > MAX_COUNTS || by_pod.len() > MAX_COUNTS {
+            return failed(format!("{verb}: more than {MAX_COUNTS} counts are declared"));
+        }
+        let kinds = nodes.iter().map(|by| (by.by, &by.label)).chain(pods.iter().map(|by| (by.by, &by.label)));
+        for (by, label) in kinds {
+            match api::PodCountBy::try_from(by) {
+                Err(_) | Ok(api::PodCountBy::Unspecified) => {
+                    return failed(format!("{verb}: pods are counted by {by}, which is not a PodCountBy"));
+                }
+                Ok(by) if (by == api::PodCountBy::Label) == label.is_empty() => {
+                    return failed(format!("{verb}: {} with the label {label:?}", by.as_str_name()));
+                }
+                Ok(_) => {}
+            }
+        }
+        if !pods.is_empty() && matches!(terms.verb, Verb::Preempt | Verb::Bind) {
+            return failed(format!("{verb}: `topology_counts` are only for filter and score"));
+        }
+    }
+    Ok(())
+}
+
+async fn ids(suite: &Suite) -> Result<(), Stop> {
+    let mut by_id: BTreeMap<u32, (Verb, api::Reads)> = BTreeMap::new();
+    for (terms, reads) in declared(suite)? {
+        let content = api::Reads { id: 0, ..reads.clone() };
+        let (other, first) = by_id.entry(reads.id).or_insert_with(|| (terms.verb, content.clone()));
+        if *first != content {
+            let (one, verb, id) = (other.name(), terms.verb.name(), reads.id);
+            return failed(format!("{one} and {verb} declare different `reads`, both with the id {id}"));
+        }
+    }
+    Ok(())
+}
+
+async fn other_id(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 2)?.called(|call| call.reads ^= 0x5555_5555);
+    suite.refused(&question, Code::FailedPrecondition, "another declaration in `call.reads`").await
+}
+
+async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let terms = suite.terms(verb)?;
+    if terms.reads().is_none() {
+        return skipped("the verb has no `reads`");
+    }
+    let mut objects = suite.objects();
+    for _ in 0..5 {
+        let scene = Scene::random(&mut objects, 30);
+        let question = Question::new(terms, &scene, &suite.args);
+        let first = suite.ask(&question).await?.verdicts;
+        let more = suite.ask(&Question::with(terms, &scene, &suite.args, Extent::More)).await?.verdicts;
+        let what = "with data that is not declared";
+        super::calls::same_unless_changing(suite, &question, &first, &more, what).await?;
+    }
+    Ok(())
+}
+
+async fn identity(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let terms = suite.terms(verb)?;
+    if !terms.is_pure() {
+        return skipped("the verb is not declared pure");
+    }
+    let question = Question::new(terms, &suite.scene(30), &suite.args);
+    let first = suite.ask(&question).await?.verdicts;
+    for name in ["web-1", "web-2"] {
+        let mut named = question.clone();
+        if let Some(pod) = &mut named.pod {
+            let (name, uid) = (name.to_owned(), format!("uid of {name}"));
+            pod.identity = Some(api::PodIdentity { name, uid, claims: Vec::new() });
+        }
+        let named = suite.ask(&named).await?.verdicts;
+        if let Some(text) = difference("with the pod's identity", &first, &named) {
+            return failed(text);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Scores.
+
+use crate::{
+    answer::Verdict,
+    case::{Case, Stop, case, failed, skipped},
+    declared::Verb,
+    question::Scene,
+    suite::Suite,
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("score.one-each", Must, ["14.1"], "one score for each node", count),
+        case!("score.range", Should, ["14.2"], "scores are within the declared bounds", range),
+        case!("score.rejected", Must, ["34.1"], "Score is answered for nodes that Filter rejects", rejected),
+    ]
+}
+
+async fn count(suite: &Suite) -> Result<(), Stop> {
+    for nodes in [1, 3, 120] {
+        suite.ask(&suite.random_question(Verb::Score, nodes)?).await?;
+    }
+    Ok(())
+}
+
+async fn range(suite: &Suite) -> Result<(), Stop> {
+    let bounds = suite.terms(Verb::Score)?.scores();
+    let mut objects = suite.objects();
+    for _ in 0..5 {
+        let scene = Scene::random(&mut objects, 60);
+        let answer = suite.ask(&suite.question(Verb::Score, &scene)?).await?;
+        for verdict in &answer.verdicts {
+            if let Verdict::Scored(score) = verdict
+                && !bounds.contains(score)
+            {
+                let (min, max) = bounds.into_inner();
+                return failed(format!(
+                    "a score is {score}; declared are {min} to {max}: the gateway clamps it"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn rejected(suite: &Suite) -> Result<(), Stop> {
+    suite.terms(Verb::Score)?;
+    suite.terms(Verb::Filter)?;
+    let scene = suite.scene(60);
+    let filtered = suite.ask(&suite.question(Verb::Filter, &scene)?).await?;
+    let rejected = filtered.verdicts.iter().enumerate();
+    let rejected: Vec<_> =
+        rejected.filter(|(_, verdict)| **verdict != Verdict::Accepted).map(|(at, _)| at).collect();
+    if rejected.is_empty() {
+        return skipped("no node was rejected; name values of labels with --value");
+    }
+    suite.ask(&suite.question(Verb::Score, &scene.select(&rejected))?).await.map(drop)
+}

@@ -1,0 +1,150 @@
+//! The server: health, reflection, methods that do not exist.
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use http::uri::PathAndQuery;
+use tonic::Code;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+};
+
+use crate::{
+    case::{Case, Stop, case, cases, failed, skipped},
+    client::{Extras, code_name, shown},
+    declared::{VERBS, Verb},
+    suite::{Suite, refused},
+};
+
+const SERVICE: &str = "extender.policy.v1alpha1.PolicyService";
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut all = vec![
+        case!("service.health", Should, ["2.2"], "grpc.health.v1.Health reports SERVING", health),
+        case!(
+            "service.health-of-service",
+            Should,
+            ["2.2"],
+            "and for PolicyService by name",
+            health_of_service
+        ),
+        case!(
+            "service.health-unknown",
+            Should,
+            ["2.2"],
+            "NOT_FOUND for a service that is not served",
+            health_unknown
+        ),
+        case!("service.reflection", Should, ["2.2"], "server reflection lists PolicyService", reflection),
+        case!("service.unknown-method", Must, ["50.1"], "an unknown method is UNIMPLEMENTED", unknown_method),
+        case!(
+            "service.unknown-service",
+            Must,
+            ["50.1"],
+            "an unknown service is UNIMPLEMENTED",
+            unknown_service
+        ),
+        case!("service.connections", Must, ["3.1"], "50 connections at once are served", connections),
+    ];
+    all.extend(cases!(VERBS, "undeclared", Must, ["50.1"], "UNIMPLEMENTED if it is not listed", undeclared));
+    all
+}
+
+async fn check(suite: &Suite, service: &str) -> Result<Result<ServingStatus, tonic::Status>, Stop> {
+    let request = HealthCheckRequest { service: service.to_owned() };
+    let mut health = HealthClient::new(suite.client.channel());
+    let answered = tokio::time::timeout(suite.client.patience(), health.check(request));
+    let answered = answered.await.map_err(|_| Stop::Failed("Health: no response in time".to_owned()))?;
+    Ok(answered.map(|response| response.into_inner().status()))
+}
+
+async fn serving(suite: &Suite, service: &str) -> Result<(), Stop> {
+    match check(suite, service).await? {
+        Ok(ServingStatus::Serving) => Ok(()),
+        Ok(status) => failed(format!("Health of {service:?} is {}", status.as_str_name())),
+        Err(status) => failed(format!("Health of {service:?}: {}", shown(&status))),
+    }
+}
+
+async fn health(suite: &Suite) -> Result<(), Stop> {
+    serving(suite, "").await
+}
+
+async fn health_of_service(suite: &Suite) -> Result<(), Stop> {
+    serving(suite, SERVICE).await
+}
+
+async fn health_unknown(suite: &Suite) -> Result<(), Stop> {
+    match check(suite, "conformance.Unknown").await? {
+        Err(status) if status.code() == Code::NotFound => Ok(()),
+        Err(status) => {
+            failed(format!("Health of an unknown service: {}; expected NOT_FOUND", shown(&status)))
+        }
+        Ok(status) => failed(format!("Health of an unknown service is {}", status.as_str_name())),
+    }
+}
+
+async fn reflection(suite: &Suite) -> Result<(), Stop> {
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut client = ServerReflectionClient::new(suite.client.channel());
+    let listed = async {
+        let mut responses = client.server_reflection_info(tokio_stream::once(request)).await?.into_inner();
+        responses.message().await
+    };
+    let listed = tokio::time::timeout(suite.client.patience(), listed).await;
+    let listed = listed.map_err(|_| Stop::Failed("reflection: no response in time".to_owned()))?;
+    match listed {
+        Ok(Some(response)) => match response.message_response {
+            Some(MessageResponse::ListServicesResponse(services))
+                if services.service.iter().any(|service| service.name == SERVICE) =>
+            {
+                Ok(())
+            }
+            other => failed(format!("reflection does not list {SERVICE}: {other:?}")),
+        },
+        Ok(None) => failed("reflection: the stream ended without a response"),
+        Err(status) => failed(format!("reflection: {}", shown(&status))),
+    }
+}
+
+async fn unimplemented(suite: &Suite, path: &'static str) -> Result<(), Stop> {
+    let path = PathAndQuery::from_static(path);
+    let shown_path = path.to_string();
+    match suite.client.unary_at(path, Bytes::new(), Extras::default()).await? {
+        Err(status) if status.code() == Code::Unimplemented => Ok(()),
+        Err(status) => failed(format!("{shown_path}: {}; expected UNIMPLEMENTED", shown(&status))),
+        Ok(_) => failed(format!("{shown_path}: {}; expected UNIMPLEMENTED", code_name(Code::Ok))),
+    }
+}
+
+async fn unknown_method(suite: &Suite) -> Result<(), Stop> {
+    unimplemented(suite, "/extender.policy.v1alpha1.PolicyService/Conformance").await
+}
+
+async fn unknown_service(suite: &Suite) -> Result<(), Stop> {
+    unimplemented(suite, "/conformance.Unknown/Method").await
+}
+
+async fn connections(suite: &Suite) -> Result<(), Stop> {
+    let clients = try_join_all((0..50).map(|_| suite.connect())).await?;
+    try_join_all(clients.iter().map(|client| suite.handshake_on(client))).await.map(drop)
+}
+
+async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    if suite.declared.verb(verb).is_some() {
+        return skipped(format!("{} is declared", verb.name()));
+    }
+    let answered = suite.send(verb, super::malformed::minimal(suite, verb)).await?;
+    let Err(status) = answered else {
+        return failed(format!("{}, which is not listed: OK; expected UNIMPLEMENTED", verb.method()));
+    };
+    // The text is the library's if the method is missing altogether.
+    let code = status.code();
+    refused::<()>(Err(tonic::Status::new(code, "text")), &[Code::Unimplemented], verb.method())
+}

@@ -1,0 +1,334 @@
+//! Answers about nodes that the backend holds.
+
+use extender_policy_api::v1alpha1 as api;
+use tonic::Code;
+
+use crate::{
+    answer::{Answer, Verdict},
+    case::{Case, Stop, case, failed, skipped},
+    declared::Terms,
+    question::Scene,
+    suite::Suite,
+    table::{Table, by_table, filled, filled_on, ids, table_verb},
+};
+
+const NODES: usize = 30;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("table.answers", Must, ["24.1"], "answers are as with rows", answers),
+        case!("table.applied", Must, ["21.1"], "each message is acknowledged with its version", applied),
+        case!("table.changed", Must, ["24.1"], "a changed row counts from the acknowledgement on", changed),
+        case!("table.subset", Must, ["24.1"], "positions are those of the request", subset),
+        case!("table.with-rows", Must, ["24.2"], "0 stands for the next one of `rows`", with_rows),
+        case!("table.older", Must, ["24.1"], "an earlier `at_least` is answered", older),
+        case!("table.unknown", Must, ["25.1"], "a table that is not held is a miss", unknown),
+        case!("table.behind", Must, ["25.2"], "a version that is not there yet is a miss, at once", behind),
+        case!("table.unknown-id", Must, ["25.2"], "an id that is not there is a miss", unknown_id),
+        case!("table.zeros", Must, ["27.1"], "zeros and rows that differ in number are refused", zeros),
+        case!("table.zeros-unknown", Must, ["27.1"], "also if the table is not held", zeros_unknown),
+        case!("table.count", Must, ["27.1"], "a count that differs from the ids is refused", count),
+        case!(
+            "table.other-reads",
+            Must,
+            ["44.1"],
+            "a table with other contents is not the verb's",
+            other_reads
+        ),
+        case!(
+            "table.other-view",
+            Should,
+            ["27.2"],
+            "a table that lacks what the verb wants is refused",
+            other_view
+        ),
+        case!(
+            "table.other-connection",
+            Must,
+            ["19.1"],
+            "calls on any connection may name it",
+            other_connection
+        ),
+        case!("table.two", Must, ["19.2"], "tables with the same ids are separate", two),
+    ]
+}
+
+async fn inline(suite: &Suite, terms: Terms<'_>, scene: &Scene) -> Result<Answer, Stop> {
+    suite.ask(&suite.question(terms.verb, scene)?).await
+}
+
+/// Verdicts from the table must be those with rows.
+async fn same(
+    suite: &Suite,
+    terms: Terms<'_>,
+    scene: &Scene,
+    nodes: api::NodeRef,
+    what: &str,
+) -> Result<(), Stop> {
+    let expected = inline(suite, terms, scene).await?;
+    let held = suite.ask(&by_table(suite, terms, scene, nodes)).await?;
+    compare(suite, terms, scene, &expected.verdicts, &held.verdicts, what).await
+}
+
+async fn compare(
+    suite: &Suite,
+    terms: Terms<'_>,
+    scene: &Scene,
+    expected: &[Verdict],
+    held: &[Verdict],
+    what: &str,
+) -> Result<(), Stop> {
+    let question = suite.question(terms.verb, scene)?;
+    super::calls::same_unless_changing(suite, &question, expected, held, what).await
+}
+
+async fn answers(suite: &Suite) -> Result<(), Stop> {
+    table_verb(suite)?;
+    let mut objects = suite.objects();
+    // Each verb that wants facts has a view of its own.
+    for terms in suite.declared.verbs().filter(|terms| terms.has_facts()) {
+        let scene = Scene::random(&mut objects, NODES);
+        let table = filled(suite, terms, &scene).await?;
+        same(suite, terms, &scene, table.refer(&ids(&scene)), "by a table").await?;
+        table.close().await?;
+    }
+    Ok(())
+}
+
+async fn applied(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let mut table = Table::open(suite, &suite.client);
+    for (id, node) in ids(&scene).into_iter().zip(&scene.nodes) {
+        let message = table.message(terms, &[(id, node)]);
+        table.apply(message).await?;
+    }
+    // Versions grow; they need not be consecutive. A message may have no nodes.
+    table.version += 1_000_000;
+    let message = table.message(terms, &[]);
+    table.apply(message).await?;
+    same(suite, terms, &scene, table.refer(&ids(&scene)), "after four messages").await?;
+    table.close().await
+}
+
+async fn changed(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let mut objects = suite.objects();
+    let mut scene = Scene::random(&mut objects, NODES);
+    let mut table = filled(suite, terms, &scene).await?;
+    for round in 0..5 {
+        let at = objects.random.below(NODES);
+        let id = crate::question::number(at) + 1;
+        let replaced: Vec<_> = (0..NODES).filter(|other| *other % 5 == at % 5).collect();
+        for at in replaced {
+            let name = scene.nodes.get(at).map(|node| node.name.clone()).unwrap_or_default();
+            let node = crate::objects::Node { name, ..objects.node() };
+            if let Some(place) = scene.nodes.get_mut(at) {
+                *place = node;
+            }
+        }
+        let nodes: Vec<_> =
+            ids(&scene).into_iter().zip(&scene.nodes).filter(|(other, _)| other % 5 == id % 5).collect();
+        let message = table.message(terms, &nodes);
+        table.apply(message).await?;
+        same(suite, terms, &scene, table.refer(&ids(&scene)), &format!("after change {round}")).await?;
+    }
+    table.close().await
+}
+
+async fn subset(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(NODES);
+    let table = filled(suite, terms, &scene).await?;
+    let order: Vec<_> = suite.objects().random.shuffled(NODES).into_iter().take(NODES / 2).collect();
+    let ids: Vec<_> = order.iter().map(|at| crate::question::number(*at) + 1).collect();
+    same(suite, terms, &scene.select(&order), table.refer(&ids), "half of the table in another order")
+        .await?;
+    table.close().await
+}
+
+async fn with_rows(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(NODES);
+    let table = filled(suite, terms, &scene).await?;
+    let mut nodes = table.refer(&ids(&scene));
+    // The rows of every third node come with the call.
+    for (id, node) in nodes.ids.iter_mut().zip(&scene.nodes).step_by(3) {
+        *id = 0;
+        nodes.rows.push(terms.row(node, crate::sent::Extent::Declared));
+    }
+    same(suite, terms, &scene, nodes, "with a third of the rows inline").await?;
+    table.close().await
+}
+
+async fn older(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let mut table = filled(suite, terms, &scene).await?;
+    let message = table.message(terms, &[]);
+    table.apply(message).await?;
+    for at_least in [0, 1] {
+        let nodes = api::NodeRef { at_least, ..table.refer(&ids(&scene)) };
+        same(suite, terms, &scene, nodes, &format!("at_least {at_least}")).await?;
+    }
+    table.close().await
+}
+
+/// The response must be this miss.
+pub(super) async fn missed(
+    suite: &Suite,
+    terms: Terms<'_>,
+    scene: &Scene,
+    nodes: api::NodeRef,
+    miss: api::Miss,
+    what: &str,
+) -> Result<(), Stop> {
+    let response = suite.respond(&by_table(suite, terms, scene, nodes)).await?;
+    if response.miss() == Some(miss) {
+        return Ok(());
+    }
+    let result = response.result();
+    failed(format!("{what}: `result` {result:?}; expected {}", miss.as_str_name()))
+}
+
+async fn unknown(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let nodes = api::NodeRef { table: suite.table_name(), at_least: 1, ids: ids(&scene), rows: Vec::new() };
+    missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table that nobody sent").await
+}
+
+async fn behind(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    for at_least in [table.version + 1, u64::MAX] {
+        let nodes = api::NodeRef { at_least, ..table.refer(&ids(&scene)) };
+        missed(suite, terms, &scene, nodes, api::Miss::TableBehind, &format!("at_least {at_least}")).await?;
+    }
+    table.close().await
+}
+
+async fn unknown_id(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    for ids in [[1, 2, 4], [u32::MAX, 1, 2]] {
+        missed(suite, terms, &scene, table.refer(&ids), api::Miss::TableBehind, &format!("ids {ids:?} of 3"))
+            .await?;
+    }
+    table.close().await
+}
+
+async fn refused(
+    suite: &Suite,
+    terms: Terms<'_>,
+    scene: &Scene,
+    nodes: api::NodeRef,
+    what: &str,
+) -> Result<(), Stop> {
+    suite.refused(&by_table(suite, terms, scene, nodes), Code::InvalidArgument, what).await
+}
+
+async fn zeros(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    refused(suite, terms, &scene, table.refer(&[1, 0, 3]), "one zero in `ids` and no `rows`").await?;
+    let mut nodes = table.refer(&ids(&scene));
+    nodes.rows.extend(scene.nodes.first().map(|node| terms.row(node, crate::sent::Extent::Declared)));
+    refused(suite, terms, &scene, nodes, "no zero in `ids` and one of `rows`").await?;
+    table.close().await
+}
+
+async fn zeros_unknown(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let nodes = api::NodeRef { table: suite.table_name(), at_least: 1, ids: vec![1, 0, 3], rows: Vec::new() };
+    refused(suite, terms, &scene, nodes, "one zero in `ids`, no `rows`, and an unknown table").await
+}
+
+async fn count(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    for count in [0, 2, 4, u32::MAX] {
+        let mut question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
+        if let Some(nodes) = &mut question.nodes {
+            nodes.count = count;
+        }
+        suite.refused(&question, Code::InvalidArgument, &format!("`nodes.count` {count} with 3 ids")).await?;
+    }
+    table.close().await
+}
+
+async fn other_reads(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let mut table = Table::open(suite, &suite.client);
+    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+    let mut message = table.message(terms, &nodes);
+    if let Some(view) = &mut message.view {
+        // Rows have what another verb declares: one key that this one does not.
+        let keys = vec!["conformance".to_owned()];
+        let labels = Some(api::MapReads { keys, prefixes: Vec::new() });
+        view.reads = Some(api::NodeReads { labels, ..api::NodeReads::default() });
+    }
+    for entry in &mut message.upserts {
+        let facts = api::NodeFacts { label_values: vec!["value".to_owned()], ..api::NodeFacts::default() };
+        let name = entry.row.as_ref().map(|row| row.name.clone()).unwrap_or_default();
+        entry.row = Some(api::NodeRow { name, facts: Some(facts), ..api::NodeRow::default() });
+    }
+    table.apply(message).await?;
+    let nodes = table.refer(&ids(&scene));
+    missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table whose `reads` is another").await?;
+    table.close().await
+}
+
+async fn other_view(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    if terms.reads().is_some() {
+        return skipped("the verb has `reads`, so the table would count as not held");
+    }
+    let scene = suite.scene(3);
+    let mut table = Table::open(suite, &suite.client);
+    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+    let mut message = table.message(terms, &nodes);
+    if let Some(view) = &mut message.view {
+        view.node_view = api::NodeView::Name.into();
+    }
+    for row in message.upserts.iter_mut().filter_map(|entry| entry.row.as_mut()) {
+        row.facts = None;
+        row.raw_json = bytes::Bytes::new();
+        row.usage = None;
+    }
+    table.apply(message).await?;
+    refused(suite, terms, &scene, table.refer(&ids(&scene)), "a table of names for a verb that wants facts")
+        .await?;
+    table.close().await
+}
+
+async fn other_connection(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(NODES);
+    let client = suite.connect().await?;
+    let table = filled_on(suite, &client, terms, &scene).await?;
+    same(suite, terms, &scene, table.refer(&ids(&scene)), "by a table of another connection").await?;
+    table.close().await
+}
+
+async fn two(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let mut objects = suite.objects();
+    let (one, other) = (Scene::random(&mut objects, NODES), Scene::random(&mut objects, NODES));
+    let client = suite.connect().await?;
+    let first = filled(suite, terms, &one).await?;
+    let second = filled_on(suite, &client, terms, &other).await?;
+    same(suite, terms, &one, first.refer(&ids(&one)), "by the first of two tables").await?;
+    same(suite, terms, &other, second.refer(&ids(&other)), "by the second of two tables").await?;
+    // The end of one does not end the other.
+    first.close().await?;
+    same(suite, terms, &other, second.refer(&ids(&other)), "by the second after the end of the first")
+        .await?;
+    second.close().await
+}

@@ -1,0 +1,123 @@
+//! How tables begin and end.
+
+use std::time::{Duration, Instant};
+
+use extender_policy_api::v1alpha1 as api;
+
+use crate::{
+    case::{Case, Stop, case, failed},
+    declared::Terms,
+    question::Scene,
+    suite::Suite,
+    table::{Table, by_table, filled, filled_on, ids, table_verb},
+};
+
+/// The pause before a question is repeated.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("table.closed", Must, ["22.1"], "a table ends with its stream", closed),
+        case!("table.reset", Must, ["22.1"], "also if the stream is reset", reset),
+        case!("table.disconnected", Must, ["22.1"], "also if the connection is closed", disconnected),
+        case!("table.again", Must, ["22.1"], "a gateway that comes back fills another table", again),
+        case!("table.huge", Must, ["21.1", "24.1"], "15,000 nodes in one message", huge),
+        case!(
+            "table.meanwhile",
+            Must,
+            ["21.2"],
+            "calls are answered while 15,000 nodes are applied",
+            meanwhile
+        ),
+        case!("table.nothing-sent", Must, ["52.1"], "20 streams without a message do no harm", nothing_sent),
+    ]
+}
+
+/// Asks until the table is not held any more.
+async fn discarded(suite: &Suite, terms: Terms<'_>, scene: &Scene, nodes: api::NodeRef) -> Result<(), Stop> {
+    let asked = Instant::now();
+    loop {
+        let response = suite.respond(&by_table(suite, terms, scene, nodes.clone())).await?;
+        if response.miss() == Some(api::Miss::TableUnknown) {
+            return Ok(());
+        }
+        if asked.elapsed() > suite.client.patience() {
+            return failed("the stream has ended, and calls are still answered from its table");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn closed(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    let nodes = table.refer(&ids(&scene));
+    table.close().await?;
+    discarded(suite, terms, &scene, nodes).await
+}
+
+async fn reset(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let table = filled(suite, terms, &scene).await?;
+    let nodes = table.refer(&ids(&scene));
+    // Both ends are dropped: the stream is reset.
+    drop(table);
+    discarded(suite, terms, &scene, nodes).await
+}
+
+async fn disconnected(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let client = suite.connect().await?;
+    let table = filled_on(suite, &client, terms, &scene).await?;
+    let nodes = table.refer(&ids(&scene));
+    drop((table, client));
+    discarded(suite, terms, &scene, nodes).await
+}
+
+async fn again(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    for _ in 0..20 {
+        let table = filled(suite, terms, &scene).await?;
+        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+        table.close().await?;
+    }
+    Ok(())
+}
+
+async fn huge(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(super::sizes::LARGE);
+    let table = filled(suite, terms, &scene).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    table.close().await
+}
+
+async fn meanwhile(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(super::sizes::LARGE);
+    let mut table = Table::open(suite, &suite.client);
+    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+    let message = table.message(terms, &nodes);
+    table.send(&message).await;
+    let question = suite.random_question(terms.verb, 3)?;
+    for _ in 0..20 {
+        suite.ask(&question).await?;
+    }
+    table.applied(1).await?;
+    table.close().await
+}
+
+async fn nothing_sent(suite: &Suite) -> Result<(), Stop> {
+    table_verb(suite)?;
+    let client = suite.connect().await?;
+    let tables: Vec<_> = (0..20).map(|_| Table::open(suite, &client)).collect();
+    suite.still_serves("opening 20 streams").await?;
+    for table in tables {
+        table.close().await?;
+    }
+    suite.still_serves("20 streams without a message").await
+}

@@ -1,0 +1,357 @@
+//! Messages of a stream: applied as a whole, or refused as a whole.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+use tonic::Code;
+
+use super::table::missed;
+use crate::{
+    answer::Verdict,
+    case::{Case, Stop, case, failed, skipped},
+    client::{code_name, shown},
+    declared::Terms,
+    objects::Node,
+    question::Scene,
+    suite::Suite,
+    table::{Table, by_table, filled, ids, table_verb},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("table.removed", Must, ["26.1"], "a removed id is a miss, or still the same node", removed),
+        case!(
+            "table.removals-last",
+            Must,
+            ["20.2"],
+            "the removals of a message come after its upserts",
+            removals_last
+        ),
+        case!(
+            "table.later-upsert",
+            Must,
+            ["20.2"],
+            "of two upserts with one id the later counts",
+            later_upsert
+        ),
+        case!(
+            "table.remove-unknown",
+            Must,
+            ["20.3"],
+            "removals of ids that are not there are ignored",
+            remove_unknown
+        ),
+        case!("table.as-a-whole", Must, ["20.1"], "a call sees all of a message or nothing", as_a_whole),
+        case!("table.later-fields", Must, ["8.4"], "unknown fields of a message are ignored", later_fields),
+        case!(
+            "table.not-protobuf",
+            Must,
+            ["50.2"],
+            "a message that is not protobuf ends the stream",
+            not_protobuf
+        ),
+        case!("table.no-view", Should, ["23.2"], "a first message without a view is refused", no_view),
+        case!(
+            "table.unknown-view",
+            Should,
+            ["23.2"],
+            "a first message with an unknown view is refused",
+            unknown_view
+        ),
+        case!("table.id-zero", Should, ["23.2"], "an id of 0 is refused", id_zero),
+        case!("table.no-row", Should, ["23.2"], "an upsert without a row is refused", no_row),
+        case!(
+            "table.row-lacks-facts",
+            Should,
+            ["23.2"],
+            "a row without the facts of the view is refused",
+            row_lacks_facts
+        ),
+        case!("table.version", Should, ["23.2"], "a version that does not grow is refused", version),
+        case!("table.renamed", Should, ["23.2"], "another table's name is refused", renamed),
+        case!("table.refused-whole", Must, ["23.3"], "calls see nothing of a refused message", refused_whole),
+        case!("table.limits", Must, ["23.1"], "200 tables: each is held, or refused", limits),
+    ]
+}
+
+/// Two nodes that the policy tells apart, and a pod for which it does.
+async fn apart(suite: &Suite, terms: Terms<'_>) -> Result<(Scene, Vec<Verdict>), Stop> {
+    let mut objects = suite.objects();
+    for _ in 0..20 {
+        let scene = Scene::random(&mut objects, 40);
+        let verdicts = suite.ask(&suite.question(terms.verb, &scene)?).await?.verdicts;
+        let other = verdicts.iter().position(|verdict| Some(verdict) != verdicts.first());
+        if let Some(other) = other {
+            let scene = scene.select(&[0, other]);
+            let verdicts = suite.ask(&suite.question(terms.verb, &scene)?).await?.verdicts;
+            if matches!(verdicts.as_slice(), [one, other] if one != other) {
+                return Ok((scene, verdicts));
+            }
+        }
+    }
+    skipped("all random nodes got the same verdict; name values of labels with --value")
+}
+
+/// The scene with one node alone, as held under this id.
+async fn verdict(
+    suite: &Suite,
+    terms: Terms<'_>,
+    scene: &Scene,
+    table: &Table,
+    id: u32,
+) -> Result<Verdict, Stop> {
+    let alone = scene.select(&[0]);
+    let answer = suite.ask(&by_table(suite, terms, &alone, table.refer(&[id]))).await?;
+    answer.verdicts.into_iter().next().map_or_else(|| failed("there is no verdict"), Ok)
+}
+
+fn per_node(terms: Terms<'_>) -> Result<(), Stop> {
+    if terms.is_per_node() { Ok(()) } else { skipped("the verb's scope is not SCOPE_NODE") }
+}
+
+async fn removed(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let before = suite.ask(&suite.question(terms.verb, &scene)?).await?;
+    let mut table = filled(suite, terms, &scene).await?;
+    let message = api::SyncNodesRequest { removed: vec![2], ..table.message(terms, &[]) };
+    table.apply(message).await?;
+    let response = suite.respond(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    match response.miss() {
+        Some(api::Miss::TableBehind) => {}
+        Some(miss) => {
+            return failed(format!("a removed id: {}; expected MISS_TABLE_BEHIND", miss.as_str_name()));
+        }
+        None => {
+            let after = suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+            if after.verdicts != before.verdicts && terms.is_pure() {
+                return failed("a removed id was answered, and not as the node that it was");
+            }
+        }
+    }
+    table.close().await
+}
+
+async fn removals_last(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let mut table = filled(suite, terms, &scene).await?;
+    let Some(node) = scene.nodes.first() else { return Ok(()) };
+    let message = api::SyncNodesRequest { removed: vec![9], ..table.message(terms, &[(9, node)]) };
+    table.apply(message).await?;
+    let alone = scene.select(&[0]);
+    let response = suite.respond(&by_table(suite, terms, &alone, table.refer(&[9]))).await?;
+    // A backend may keep removed rows for a while, but this one was never there.
+    if response.miss().is_none() {
+        return skipped("the backend keeps removed rows for a while");
+    }
+    missed(suite, terms, &alone, table.refer(&[9]), api::Miss::TableBehind, "an id that came and went")
+        .await?;
+    table.close().await
+}
+
+async fn later_upsert(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    per_node(terms)?;
+    let (scene, verdicts) = apart(suite, terms).await?;
+    let ([one, other], [_, expected]) = (scene.nodes.as_slice(), verdicts.as_slice()) else { return Ok(()) };
+    let mut table = Table::open(suite, &suite.client);
+    let message = table.message(terms, &[(1, one), (1, other)]);
+    table.apply(message).await?;
+    let held = verdict(suite, terms, &scene, &table, 1).await?;
+    if held != *expected {
+        return failed(format!("two upserts with one id: {held}; the later row is {expected}"));
+    }
+    table.close().await
+}
+
+async fn remove_unknown(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(2);
+    let mut table = filled(suite, terms, &scene).await?;
+    let message = api::SyncNodesRequest { removed: vec![7, 0, u32::MAX], ..table.message(terms, &[]) };
+    table.apply(message).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    table.close().await
+}
+
+/// Two nodes change places again and again; a call about both must never find the same one twice.
+async fn as_a_whole(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    per_node(terms)?;
+    let (scene, verdicts) = apart(suite, terms).await?;
+    let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
+    let filler: Vec<_> = suite.objects().nodes(400);
+    let mut table = Table::open(suite, &suite.client);
+    for round in 0..40 {
+        let (first, second) = if round % 2 == 0 { (one, other) } else { (other, one) };
+        // The two are at both ends of the message.
+        let mut nodes: Vec<(u32, &Node)> = vec![(1, first)];
+        nodes.extend((3..).zip(&filler));
+        nodes.push((2, second));
+        let at_least = table.version;
+        let message = table.message(terms, &nodes);
+        let version = table.version;
+        table.send(&message).await;
+        if at_least > 0 {
+            for _ in 0..5 {
+                let nodes = api::NodeRef { at_least, ..table.refer(&[1, 2]) };
+                let seen = suite.ask(&by_table(suite, terms, &scene, nodes)).await?.verdicts;
+                if matches!(seen.as_slice(), [one, other] if one == other) {
+                    let [first, second] = verdicts.as_slice() else { return Ok(()) };
+                    let text = "two nodes changed places in one message, and a call saw both as";
+                    let seen = seen.first().map(ToString::to_string).unwrap_or_default();
+                    return failed(format!("{text} {seen}; they are {first} and {second}"));
+                }
+            }
+        }
+        table.applied(version).await?;
+    }
+    table.close().await
+}
+
+async fn later_fields(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(3);
+    let mut table = Table::open(suite, &suite.client);
+    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+    let message = table.message(terms, &nodes);
+    table.send_bytes(super::calls::with_unknown_fields(&message.encode_to_vec())).await;
+    table.applied(message.version).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    table.close().await
+}
+
+async fn not_protobuf(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let mut table = filled(suite, terms, &suite.scene(2)).await?;
+    table.send_bytes(Bytes::from_static(&[0xff; 64])).await;
+    match table.end().await? {
+        None => failed("64 bytes 0xff: acknowledged; expected the end of the stream"),
+        Some(_) => suite.still_serves("a message of a stream that is not protobuf").await,
+    }
+}
+
+/// The stream must end with `INVALID_ARGUMENT` and a text.
+async fn refuses(table: &mut Table, message: api::SyncNodesRequest, what: &str) -> Result<(), Stop> {
+    match table.ends(message).await? {
+        None => failed(format!("{what}: acknowledged; expected INVALID_ARGUMENT")),
+        Some(status) if status.code() != Code::InvalidArgument => {
+            failed(format!("{what}: {}; expected INVALID_ARGUMENT", shown(&status)))
+        }
+        Some(status) if status.message().is_empty() => {
+            failed(format!("{what}: {} without a message", code_name(status.code())))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+async fn first_message(
+    suite: &Suite,
+    change: impl FnOnce(&mut api::SyncNodesRequest) + Send,
+    what: &str,
+) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(2);
+    let mut table = Table::open(suite, &suite.client);
+    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+    let mut message = table.message(terms, &nodes);
+    change(&mut message);
+    refuses(&mut table, message, what).await
+}
+
+async fn no_view(suite: &Suite) -> Result<(), Stop> {
+    first_message(suite, |message| message.view = None, "a first message without `view`").await
+}
+
+async fn unknown_view(suite: &Suite) -> Result<(), Stop> {
+    let unknown = |message: &mut api::SyncNodesRequest| {
+        message.view.iter_mut().for_each(|view| view.node_view = 99);
+    };
+    first_message(suite, unknown, "a first message with `node_view` 99").await
+}
+
+async fn id_zero(suite: &Suite) -> Result<(), Stop> {
+    let zero =
+        |message: &mut api::SyncNodesRequest| message.upserts.iter_mut().for_each(|entry| entry.id = 0);
+    first_message(suite, zero, "an upsert with id 0").await
+}
+
+async fn no_row(suite: &Suite) -> Result<(), Stop> {
+    let none =
+        |message: &mut api::SyncNodesRequest| message.upserts.iter_mut().for_each(|entry| entry.row = None);
+    first_message(suite, none, "an upsert without a row").await
+}
+
+async fn row_lacks_facts(suite: &Suite) -> Result<(), Stop> {
+    let none = |message: &mut api::SyncNodesRequest| {
+        let rows = message.upserts.iter_mut().filter_map(|entry| entry.row.as_mut());
+        rows.for_each(|row| {
+            row.facts = None;
+            // Not an empty row, which would be refused for that.
+            "node".clone_into(&mut row.name);
+        });
+    };
+    first_message(suite, none, "a row without `facts`").await
+}
+
+async fn version(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    for version in [1, 0] {
+        let mut table = filled(suite, terms, &suite.scene(2)).await?;
+        let message = api::SyncNodesRequest { version, ..table.message(terms, &[]) };
+        refuses(&mut table, message, &format!("version {version} after version 1")).await?;
+    }
+    Ok(())
+}
+
+async fn renamed(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let mut table = filled(suite, terms, &suite.scene(2)).await?;
+    let message = api::SyncNodesRequest { table: suite.table_name(), ..table.message(terms, &[]) };
+    refuses(&mut table, message, "another name of the table in the second message").await
+}
+
+async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(2);
+    let mut table = filled(suite, terms, &scene).await?;
+    let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
+    let mut message = table.message(terms, &[(5, one), (6, other)]);
+    message.upserts.iter_mut().skip(1).for_each(|entry| entry.row = None);
+    let Some(status) = table.ends(message).await? else {
+        return skipped("the backend accepts an upsert without a row");
+    };
+    drop(status);
+    let response = suite.respond(&by_table(suite, terms, &scene.select(&[0]), table.refer(&[5]))).await?;
+    if response.miss().is_none() {
+        return failed("a call was answered from a message that was refused");
+    }
+    Ok(())
+}
+
+async fn limits(suite: &Suite) -> Result<(), Stop> {
+    let terms = table_verb(suite)?;
+    let scene = suite.scene(2);
+    let client = suite.connect().await?;
+    let mut tables = Vec::new();
+    for number in 0..200 {
+        let mut table = Table::open(suite, &client);
+        let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+        let message = table.message(terms, &nodes);
+        match table.ends(message).await? {
+            None => tables.push(table),
+            Some(status) if status.code() == Code::ResourceExhausted => {}
+            Some(status) => {
+                let text =
+                    format!("table {number}: {}; expected to be held, or RESOURCE_EXHAUSTED", shown(&status));
+                return failed(text);
+            }
+        }
+    }
+    for table in tables.iter().take(3).chain(tables.last()) {
+        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    }
+    drop(tables);
+    suite.still_serves("200 tables").await
+}

@@ -1,0 +1,257 @@
+//! A connection to the backend. Messages are passed as bytes, so that a case can send what no gateway would.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
+use http::{HeaderName, HeaderValue, uri::PathAndQuery};
+use http_body_util::BodyExt as _;
+use prost::Message;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Code, Request, Status, Streaming,
+    body::Body,
+    client::Grpc,
+    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint},
+};
+use tower::ServiceExt as _;
+
+use crate::{case::Stop, declared::Verb};
+
+/// The longest response that is read, in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+
+/// The length of the prefix of a gRPC message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// One connection, used by several calls at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    channel: Channel,
+    patience: Duration,
+}
+
+/// What a call has besides its message.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) metadata: Vec<(HeaderName, HeaderValue)>,
+    /// `grpc-timeout`; the default is none.
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects. The patience is how long a call may take before the case fails.
+    pub(crate) async fn connect(
+        endpoint: &Endpoint,
+        patience: Duration,
+    ) -> Result<Self, tonic::transport::Error> {
+        Ok(Self { channel: endpoint.connect().await?, patience })
+    }
+
+    /// The path of a method of `PolicyService`.
+    fn path(method: &str) -> Result<PathAndQuery, Stop> {
+        format!("/{SERVICE_NAME}/{method}")
+            .parse()
+            .map_err(|error| Stop::broken(format!("{method}: {error}")))
+    }
+
+    /// A call with this message. The outer error ends the case: there was no answer at all.
+    pub(crate) async fn unary(
+        &self,
+        method: &str,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        self.unary_at(Self::path(method)?, message, extras).await
+    }
+
+    /// The same with the whole path.
+    pub(crate) async fn unary_at(
+        &self,
+        path: PathAndQuery,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        let asked = path.path().to_owned();
+        let answered = self.send(path, message, extras);
+        match tokio::time::timeout(self.patience, answered).await {
+            Ok(answered) => Ok(answered),
+            Err(_) => Err(Stop::Failed(format!("{asked}: no response within {:?}", self.patience))),
+        }
+    }
+
+    async fn send(&self, path: PathAndQuery, message: Bytes, extras: Extras) -> Result<Bytes, Status> {
+        let mut grpc = Grpc::new(self.channel.clone())
+            .max_decoding_message_size(MAX_RESPONSE_BYTES)
+            .max_encoding_message_size(usize::MAX);
+        grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
+        let mut request = Request::new(message);
+        *request.metadata_mut() = MetadataMap::from_headers(extras.metadata.into_iter().collect());
+        if let Some(timeout) = extras.timeout {
+            request.set_timeout(timeout);
+        }
+        Ok(grpc.unary(request, path, Whole).await?.into_inner())
+    }
+
+    /// The handshake.
+    pub(crate) async fn info(
+        &self,
+        request: &api::GetInfoRequest,
+    ) -> Result<Result<api::GetInfoResponse, Status>, Stop> {
+        let message = request.encode_to_vec().into();
+        decoded("GetInfo", self.unary("GetInfo", message, Extras::default()).await?)
+    }
+
+    /// A verb with this message.
+    pub(crate) async fn verb(
+        &self,
+        verb: Verb,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        self.unary(verb.method(), message, extras).await
+    }
+
+    /// A stream that fills a table of nodes.
+    pub(crate) async fn sync_nodes(
+        &self,
+        messages: ReceiverStream<Bytes>,
+    ) -> Result<Streaming<Bytes>, Status> {
+        let path = PathAndQuery::from_static("/extender.policy.v1alpha1.NodeTableService/SyncNodes");
+        let mut grpc = Grpc::new(self.channel.clone()).max_encoding_message_size(usize::MAX);
+        grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
+        Ok(grpc.streaming(Request::new(messages), path, Whole).await?.into_inner())
+    }
+
+    /// The connection itself, for other services.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// A request whose body is not a gRPC message, or not one alone. The answer is only awaited to its end.
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<(), Stop> {
+        let request = http::Request::post(Self::path(method)?)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .header(http::header::TE, "trailers")
+            .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
+            .map_err(|error| Stop::broken(error.to_string()))?;
+        let answered = async {
+            if let Ok(response) = self.channel.clone().oneshot(request).await {
+                drop(response.into_body().collect().await);
+            }
+        };
+        tokio::time::timeout(self.patience, answered)
+            .await
+            .map_err(|_| Stop::Failed(format!("{method}: no response within {:?}", self.patience)))
+    }
+}
+
+/// A message with its prefix, and with a length in the prefix that may be wrong.
+pub(crate) fn framed(compressed: u8, length: u32, message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    frame.put_u8(compressed);
+    frame.put_u32(length);
+    frame.put_slice(message);
+    frame.freeze()
+}
+
+/// The response of a method. One that is not its message ends the case.
+pub(crate) fn decoded<M: Message + Default>(
+    method: &str,
+    answered: Result<Bytes, Status>,
+) -> Result<Result<M, Status>, Stop> {
+    match answered {
+        Ok(bytes) => M::decode(bytes)
+            .map(Ok)
+            .map_err(|error| Stop::Failed(format!("the response of {method} is not its message: {error}"))),
+        Err(status) => Ok(Err(status)),
+    }
+}
+
+/// `INVALID_ARGUMENT: count is wrong`, as people read it.
+pub(crate) fn shown(status: &Status) -> String {
+    let code = code_name(status.code());
+    if status.message().is_empty() { code.to_owned() } else { format!("{code}: {}", status.message()) }
+}
+
+/// The name of a code in the specification of gRPC.
+pub(crate) fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Messages as they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Whole;
+
+impl Codec for Whole {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Whole {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put(message);
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::default()
+    }
+}
+
+impl Decoder for Whole {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let length = from.remaining();
+        Ok(Some(from.copy_to_bytes(length)))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::default()
+    }
+}

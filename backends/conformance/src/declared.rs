@@ -1,0 +1,198 @@
+//! What the backend declares in its handshake, as cases need it.
+
+use std::collections::BTreeSet;
+
+use extender_policy_api::v1alpha1 as api;
+
+/// A verb of `PolicyService`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// `Filter`.
+    Filter,
+    /// `Score`.
+    Score,
+    /// `Preempt`.
+    Preempt,
+    /// `Bind`.
+    Bind,
+}
+
+/// All verbs.
+pub(crate) const VERBS: [Verb; 4] = [Verb::Filter, Verb::Score, Verb::Preempt, Verb::Bind];
+
+/// The verbs whose requests have nodes.
+pub(crate) const ABOUT_NODES: [Verb; 3] = [Verb::Filter, Verb::Score, Verb::Preempt];
+
+/// The verbs whose answers about nodes can be pure, and about one node at a time.
+pub(crate) const DECIDING: [Verb; 2] = [Verb::Filter, Verb::Score];
+
+impl Verb {
+    /// As in the names of cases.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Score => "score",
+            Self::Preempt => "preempt",
+            Self::Bind => "bind",
+        }
+    }
+
+    /// The method of `PolicyService`.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Filter => "Filter",
+            Self::Score => "Score",
+            Self::Preempt => "Preempt",
+            Self::Bind => "Bind",
+        }
+    }
+
+    /// As in the handshake.
+    pub(crate) fn declared(self) -> api::Verb {
+        match self {
+            Self::Filter => api::Verb::Filter,
+            Self::Score => api::Verb::Score,
+            Self::Preempt => api::Verb::Preempt,
+            Self::Bind => api::Verb::Bind,
+        }
+    }
+}
+
+/// A handshake.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    pub(crate) info: api::GetInfoResponse,
+}
+
+impl Declared {
+    /// What the backend says about a verb; `None` if it does not list it.
+    pub(crate) fn verb(&self, verb: Verb) -> Option<Terms<'_>> {
+        let declared = i32::from(verb.declared());
+        let info = self.info.verbs.iter().find(|info| info.verb == declared)?;
+        Some(Terms { verb, info, handshake: &self.info })
+    }
+
+    /// The verbs that are listed.
+    pub(crate) fn verbs(&self) -> impl Iterator<Item = Terms<'_>> {
+        VERBS.into_iter().filter_map(|verb| self.verb(verb))
+    }
+
+    /// Whether the backend holds tables of nodes.
+    pub(crate) fn holds_tables(&self) -> bool {
+        let service = api::node_table_service_server::SERVICE_NAME;
+        self.info.services.iter().any(|listed| listed == service)
+    }
+
+    /// The largest request in bytes that the backend accepts.
+    pub(crate) fn max_request_bytes(&self) -> u64 {
+        match self.info.max_request_bytes {
+            0 => 4 << 20,
+            limit => limit,
+        }
+    }
+
+    /// The keys of labels and annotations that any verb names.
+    pub(crate) fn keys(&self) -> BTreeSet<&str> {
+        let reads = self.info.verbs.iter().filter_map(|verb| verb.reads.as_ref());
+        let maps = reads.flat_map(|reads| {
+            let pod = reads.pod.iter().flat_map(|pod| [&pod.labels, &pod.annotations]);
+            pod.chain(reads.node.iter().flat_map(|node| [&node.labels, &node.annotations]))
+        });
+        maps.flatten().flat_map(|map| map.keys.iter().chain(&map.prefixes)).map(String::as_str).collect()
+    }
+}
+
+/// What the backend declares about one verb.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) info: &'a api::VerbInfo,
+    pub(crate) handshake: &'a api::GetInfoResponse,
+}
+
+impl<'a> Terms<'a> {
+    /// The declaration of what the verb reads.
+    pub(crate) fn reads(self) -> Option<&'a api::Reads> {
+        self.info.reads.as_ref()
+    }
+
+    /// `Call.reads` of its requests.
+    pub(crate) fn reads_id(self) -> u32 {
+        self.reads().map_or(0, |reads| reads.id)
+    }
+
+    pub(crate) fn has_facts(self) -> bool {
+        matches!(self.info.node_view(), api::NodeView::Facts | api::NodeView::FactsAndRaw)
+    }
+
+    pub(crate) fn has_raw_nodes(self) -> bool {
+        self.info.node_view() == api::NodeView::FactsAndRaw
+    }
+
+    /// Whether an answer about a node is the same whichever other nodes are in the request.
+    pub(crate) fn is_per_node(self) -> bool {
+        self.info.scope() == api::Scope::Node
+    }
+
+    /// Bind changes the cluster, whatever it declares.
+    pub(crate) fn has_side_effects(self) -> bool {
+        self.info.side_effects || self.verb == Verb::Bind
+    }
+
+    pub(crate) fn is_pure(self) -> bool {
+        self.info.pure
+    }
+
+    /// The bounds of raw scores.
+    pub(crate) fn scores(self) -> std::ops::RangeInclusive<i32> {
+        self.info.score_min.unwrap_or(i32::MIN)..=self.info.score_max.unwrap_or(i32::MAX)
+    }
+
+    /// What rows of a table for this verb contain (SPEC.md, 44).
+    pub(crate) fn table_view(self) -> api::TableView {
+        let reads = self.reads().map(|reads| canonical(reads.node.clone().unwrap_or_default()));
+        let annotation_prefixes = match reads {
+            Some(_) => Vec::new(),
+            None => self.handshake.annotation_prefixes.clone(),
+        };
+        api::TableView { node_view: self.info.node_view, annotation_prefixes, usage: self.info.usage, reads }
+    }
+}
+
+/// A declaration with parts and prefixes in ascending order, without prefixes that begin with another one, and without
+/// maps that select nothing.
+fn canonical(mut reads: api::NodeReads) -> api::NodeReads {
+    reads.parts.sort_unstable();
+    reads.labels = reads.labels.and_then(canonical_map);
+    reads.annotations = reads.annotations.and_then(canonical_map);
+    reads
+}
+
+fn canonical_map(mut map: api::MapReads) -> Option<api::MapReads> {
+    map.prefixes.sort_unstable();
+    let mut kept: Vec<String> = Vec::new();
+    for prefix in map.prefixes {
+        if kept.last().is_none_or(|last| !prefix.starts_with(last.as_str())) {
+            kept.push(prefix);
+        }
+    }
+    map.prefixes = kept;
+    (!map.keys.is_empty() || !map.prefixes.is_empty()).then_some(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_canonical_declaration_has_no_repetitions() {
+        let prefixes = ["b/", "a/", "a/x", "b"].map(str::to_owned).to_vec();
+        let labels = Some(api::MapReads { keys: Vec::new(), prefixes });
+        let annotations = Some(api::MapReads::default());
+        let reads = api::NodeReads { parts: vec![5, 1], labels, annotations, pod_counts: Vec::new() };
+        let reads = canonical(reads);
+        assert_eq!(reads.parts, [1, 5]);
+        assert_eq!(reads.labels.unwrap().prefixes, ["a/", "b"]);
+        assert_eq!(reads.annotations, None);
+    }
+}

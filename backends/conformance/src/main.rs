@@ -1,0 +1,106 @@
+//! `policy-conformance`: checks a running policy backend.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use clap::Parser as _;
+use policy_conformance::{
+    Case, Finding, ListFormat, Options, Outcome, StartError, UsageError, all, begin, junit, list, markdown,
+    progress, summary, title,
+};
+
+/// Exit status if a case failed, and if none could be run.
+const FAILED: u8 = 1;
+const BAD_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(error) => {
+            // Nothing is left to do if standard error is closed.
+            drop(writeln!(io::stderr(), "policy-conformance: {error}"));
+            ExitCode::from(BAD_USAGE)
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("no case has a name that contains one of --only; see --list")]
+    NoCase,
+    #[error("cannot write {path}: {source}")]
+    Write { path: String, source: io::Error },
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+}
+
+/// Whether all cases passed or were skipped.
+fn run(options: &Options) -> Result<bool, Failure> {
+    if let Some(format) = options.list {
+        let cases = selected(options);
+        print(&match format {
+            ListFormat::Text => list(&cases),
+            ListFormat::Markdown => markdown(&cases),
+        });
+        return Ok(true);
+    }
+    let target = options.target()?;
+    let cases = selected(options);
+    if cases.is_empty() {
+        return Err(Failure::NoCase);
+    }
+    // Two threads: answers are read while the next requests are made.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let findings = runtime.map_err(Failure::Runtime)?.block_on(ask(options, target, cases))?;
+    if let Some(path) = &options.junit {
+        write(path, &junit(&findings, options.strict))?;
+    }
+    Ok(!findings.iter().any(|finding| counts(&finding.outcome, options.strict)))
+}
+
+async fn ask(
+    options: &Options,
+    target: policy_conformance::Target,
+    cases: Vec<Case>,
+) -> Result<Vec<Finding>, StartError> {
+    let suite = begin(target).await?;
+    print(&title(&suite, cases.len()));
+    let mut findings = Vec::new();
+    for case in cases {
+        let finding = case.run(&suite).await;
+        print(&progress(&finding, options.quiet));
+        findings.push(finding);
+    }
+    print(&summary(&suite, &findings));
+    Ok(findings)
+}
+
+fn selected(options: &Options) -> Vec<Case> {
+    let named = |texts: &[String], case: &Case| texts.iter().any(|text| case.name().contains(text.as_str()));
+    let chosen = |case: &Case| options.only.is_empty() || named(&options.only, case);
+    all().into_iter().filter(|case| chosen(case) && !named(&options.skip, case)).collect()
+}
+
+fn counts(outcome: &Outcome, strict: bool) -> bool {
+    matches!(outcome, Outcome::Failed(_)) || strict && matches!(outcome, Outcome::Warned(_))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|source| Failure::Write { path: path.display().to_string(), source })
+}
+
+/// Standard output may be closed, as by `head`; the exit status still says how the cases ended.
+fn print(text: &str) {
+    let mut stdout = io::stdout().lock();
+    drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+}

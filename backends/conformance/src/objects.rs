@@ -1,0 +1,241 @@
+//! Random pods and nodes as the cluster would have them, before a declaration selects what is sent. Few different
+//! values, those of the operator's args among them, so that policies reach different verdicts.
+
+mod json;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use extender_policy_api::v1alpha1 as api;
+
+use crate::random::Random;
+
+/// Keys and values of which labels and annotations are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Vocabulary {
+    keys: Vec<String>,
+    values: Vec<String>,
+}
+
+/// Labels and annotations that policies look at often.
+const KEYS: [&str; 6] = [
+    "app",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "zone",
+];
+
+const VALUES: [&str; 8] = ["", "a", "amd64", "arm64", "b", "true", "4", "web"];
+
+impl Vocabulary {
+    /// The words of the handshake, of the operator's args and of the command line, and some of Kubernetes.
+    pub(crate) fn new<'a>(keys: impl IntoIterator<Item = &'a str>, args: &[u8], values: &[String]) -> Self {
+        let mut all_keys: BTreeSet<_> = KEYS.map(str::to_owned).into_iter().collect();
+        all_keys.extend(
+            keys.into_iter().map(|key| if key.is_empty() { "key".to_owned() } else { key.to_owned() }),
+        );
+        let mut all_values: BTreeSet<_> = VALUES.map(str::to_owned).into_iter().collect();
+        all_values.extend(values.iter().cloned());
+        if let Ok(args) = serde_json::from_slice::<serde_json::Value>(args) {
+            words(&args, &mut all_values);
+        }
+        Self { keys: all_keys.into_iter().collect(), values: all_values.into_iter().collect() }
+    }
+
+    fn map(&self, random: &mut Random) -> BTreeMap<String, String> {
+        let entries = self.keys.iter().filter_map(|key| {
+            let value = (!random.once_in(4)).then(|| random.one_of(&self.values))?;
+            Some((key.clone(), value?.clone()))
+        });
+        entries.collect()
+    }
+
+    fn word(&self, random: &mut Random) -> String {
+        random.one_of(&self.values).cloned().unwrap_or_default()
+    }
+
+    fn key(&self, random: &mut Random) -> String {
+        random.one_of(&self.keys).cloned().unwrap_or_default()
+    }
+}
+
+/// The texts in a JSON value, and its keys.
+fn words(value: &serde_json::Value, to: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::String(text) => drop(to.insert(text.clone())),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| words(item, to)),
+        serde_json::Value::Object(entries) => entries.iter().for_each(|(key, value)| {
+            to.insert(key.clone());
+            words(value, to);
+        }),
+        _ => {}
+    }
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) facts: api::NodeFacts,
+    pub(crate) usage: api::NodeUsage,
+    /// From which counts of pods are made.
+    pub(crate) seed: u64,
+}
+
+/// A pod to be placed, or one that would be evicted.
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) identity: api::PodIdentity,
+    pub(crate) facts: api::PodFacts,
+    pub(crate) seed: u64,
+}
+
+/// The groups of pods on nodes: owners, namespaces, values of labels.
+pub(crate) const GROUPS: [&str; 4] = ["a", "b", "shop", "web"];
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Random objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    vocabulary: Vocabulary,
+    pub(crate) random: Random,
+    /// The number of the next node.
+    next: usize,
+}
+
+impl Objects {
+    pub(crate) fn new(vocabulary: Vocabulary, seed: u64) -> Self {
+        Self { vocabulary, random: Random::new(seed), next: 0 }
+    }
+
+    pub(crate) fn nodes(&mut self, count: usize) -> Vec<Node> {
+        (0..count).map(|_| self.node()).collect()
+    }
+
+    pub(crate) fn node(&mut self) -> Node {
+        let number = self.next;
+        self.next += 1;
+        let (labels, annotations) = (self.map(), self.map());
+        let taints = (0..self.random.below(3)).map(|_| self.taint()).collect();
+        let ready = if self.random.once_in(5) { "False" } else { "True" };
+        let allocatable = self.resources(64_000);
+        let facts = api::NodeFacts {
+            labels,
+            annotations,
+            taints,
+            unschedulable: self.random.once_in(8),
+            conditions: BTreeMap::from([("Ready".to_owned(), ready.to_owned())]),
+            capacity: Some(allocatable.clone()),
+            allocatable: Some(allocatable),
+            ..api::NodeFacts::default()
+        };
+        let usage = api::NodeUsage { requested: Some(self.resources(32_000)), nonzero: Some(self.nonzero()) };
+        Node { name: format!("node-{number}"), facts, usage, seed: self.random.bits() }
+    }
+
+    pub(crate) fn pod(&mut self) -> Pod {
+        let number = self.random.below(1 << 30);
+        let name = format!("web-{number:x}");
+        let owner = (!self.random.once_in(3)).then(|| api::OwnerReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "ReplicaSet".to_owned(),
+            name: "web".to_owned(),
+            uid: self.group(),
+        });
+        let required = self.random.once_in(4).then(|| api::NodeSelector { terms: vec![self.term()] });
+        let weight = 1 + i32::try_from(self.random.below(100)).unwrap_or_default();
+        let preferred = self.random.once_in(4);
+        let preferred =
+            preferred.then(|| api::PreferredSchedulingTerm { weight, preference: Some(self.term()) });
+        let facts = api::PodFacts {
+            namespace: self.group(),
+            labels: self.map(),
+            annotations: self.map(),
+            owner,
+            priority: i32::try_from(self.random.below(100)).unwrap_or_default() - 50,
+            priority_class_name: if self.random.once_in(2) { self.group() } else { String::new() },
+            requests: Some(api::Resources { pods: 1, ..self.resources(8_000) }),
+            tolerations: (0..self.random.below(3)).map(|_| self.toleration()).collect(),
+            node_selector: if self.random.once_in(4) { self.map() } else { BTreeMap::new() },
+            volumes: (0..self.random.below(2)).map(|_| self.volume()).collect(),
+            scheduler_name: "default-scheduler".to_owned(),
+            node_affinity: Some(api::NodeAffinity { required, preferred: preferred.into_iter().collect() }),
+            nonzero_requests: Some(self.nonzero()),
+            ..api::PodFacts::default()
+        };
+        let identity =
+            api::PodIdentity { uid: format!("uid-{number:x}"), claims: vec![format!("data-{name}")], name };
+        Pod { identity, facts, seed: self.random.bits() }
+    }
+
+    fn map(&mut self) -> BTreeMap<String, String> {
+        self.vocabulary.map(&mut self.random)
+    }
+
+    fn group(&mut self) -> String {
+        self.random.one_of(&GROUPS).copied().unwrap_or_default().to_owned()
+    }
+
+    fn taint(&mut self) -> api::Taint {
+        let (key, value) = (self.vocabulary.key(&mut self.random), self.vocabulary.word(&mut self.random));
+        api::Taint { key, value, effect: self.effect() }
+    }
+
+    fn effect(&mut self) -> String {
+        self.random.one_of(&EFFECTS).copied().unwrap_or_default().to_owned()
+    }
+
+    fn toleration(&mut self) -> api::Toleration {
+        let key = if self.random.once_in(4) { String::new() } else { self.vocabulary.key(&mut self.random) };
+        let exists = key.is_empty() || self.random.once_in(2);
+        let operator = if exists { "Exists" } else { "" }.to_owned();
+        let value = if exists { String::new() } else { self.vocabulary.word(&mut self.random) };
+        let effect = if self.random.once_in(2) { String::new() } else { self.effect() };
+        let toleration_seconds = self.random.once_in(3).then(|| self.random.amount(600));
+        api::Toleration { key, operator, value, effect, toleration_seconds }
+    }
+
+    fn term(&mut self) -> api::NodeSelectorTerm {
+        let operator = ["In", "NotIn", "Exists", "DoesNotExist", "Gt"];
+        let operator = self.random.one_of(&operator).copied().unwrap_or_default();
+        let values = match operator {
+            "In" | "NotIn" => {
+                vec![self.vocabulary.word(&mut self.random), self.vocabulary.word(&mut self.random)]
+            }
+            "Gt" => vec!["2".to_owned()],
+            _ => Vec::new(),
+        };
+        let key = self.vocabulary.key(&mut self.random);
+        let requirement = api::NodeSelectorRequirement { key, operator: operator.to_owned(), values };
+        api::NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() }
+    }
+
+    fn volume(&mut self) -> api::Volume {
+        let claim = if self.random.once_in(2) { self.group() } else { String::new() };
+        api::Volume { name: "data".to_owned(), claim }
+    }
+
+    fn nonzero(&mut self) -> api::NonZero {
+        api::NonZero {
+            milli_cpu: 100 + self.random.amount(4_000),
+            memory: (1 + self.random.amount(64)) << 27,
+        }
+    }
+
+    pub(crate) fn resources(&mut self, milli_cpu: u32) -> api::Resources {
+        resources(&mut self.random, milli_cpu)
+    }
+}
+
+pub(crate) fn resources(random: &mut Random, milli_cpu: u32) -> api::Resources {
+    let gpus = random.once_in(2).then(|| ("example.com/gpu".to_owned(), random.amount(9)));
+    api::Resources {
+        milli_cpu: random.amount(milli_cpu),
+        memory: random.amount(512) << 28,
+        ephemeral_storage: random.amount(512) << 30,
+        pods: random.amount(250),
+        others: gpus.into_iter().collect(),
+    }
+}

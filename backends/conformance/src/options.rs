@@ -1,0 +1,258 @@
+//! The command line, and how to reach the backend.
+
+use std::{path::PathBuf, time::Duration};
+
+use bytes::Bytes;
+use clap::{Parser, ValueEnum};
+use extender_policy_api::v1alpha1 as api;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::client::Client;
+
+/// The API that the suite checks.
+const API_VERSION: &str = "extender.policy.v1alpha1";
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+const EXAMPLES: &str = "\
+Examples:
+  policy-conformance --endpoint http://127.0.0.1:9000
+  policy-conformance --endpoint http://127.0.0.1:9000 --args '{\"zone\": \"eu-1a\"}' --junit report.xml
+  policy-conformance --endpoint https://policy.shop.svc:9000 --tls-ca ca.crt --tls-cert client.crt --tls-key client.key
+  policy-conformance --list
+
+Exit status: 0 all cases pass or are skipped; 1 a case failed; 2 wrong usage, or the backend cannot be reached.
+SPEC.md has the rules by their numbers.";
+
+/// Checks that a running policy backend keeps the rules of the policy API.
+///
+/// It asks what the gateway would ask, and what a careless or hostile peer might, by what the backend declares in its
+/// handshake. Random pods and nodes are made of the labels that the backend declares and of the texts in the args.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "policy-conformance", version, after_help = EXAMPLES)]
+pub struct Options {
+    /// The backend: http://HOST:PORT, or https:// for TLS.
+    #[arg(long, value_name = "URL", required_unless_present = "list")]
+    pub endpoint: Option<String>,
+    /// The operator's args as one JSON object, as in the gateway's configuration.
+    #[arg(long, value_name = "JSON")]
+    pub args: Option<String>,
+    /// Certificates that the server's must lead to, PEM.
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// The client's certificate, PEM, for mutual TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// The name in the server's certificate, if it is not the host of the URL.
+    #[arg(long, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
+    /// Values of labels and annotations to try, besides those in --args.
+    #[arg(long = "value", value_name = "TEXT")]
+    pub values: Vec<String>,
+    /// A pod and a node that the backend may bind: NAMESPACE/NAME/UID/NODE. Without, nothing is bound.
+    #[arg(long, value_name = "POD")]
+    pub bind: Option<String>,
+    /// Runs the cases whose name contains one of these.
+    #[arg(long = "only", value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Omits the cases whose name contains one of these.
+    #[arg(long = "skip", value_name = "TEXT")]
+    pub skip: Vec<String>,
+    /// The random pods and nodes; each seed has others.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// How long the backend may take for an answer, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub timeout: u64,
+    /// Writes the results as XML in the format of `JUnit`.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Rules of SHOULD count as failures, too.
+    #[arg(long)]
+    pub strict: bool,
+    /// Prints only what did not pass, and the summary.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Lists the cases with their rules, or the rules with their cases for documentation, and asks nothing.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub list: Option<ListFormat>,
+}
+
+/// How the cases are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// A line for each case.
+    Text,
+    /// A table of the sentences of SPEC.md.
+    Markdown,
+}
+
+/// A pod that may be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bindable {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) node: String,
+}
+
+/// Why nothing is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    /// The URL cannot be one of a backend.
+    #[error("invalid --endpoint {url:?}: {why}; expected http://HOST:PORT or https://HOST:PORT")]
+    Endpoint {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read --{option} {}: {source}", path.display())]
+    File {
+        /// Of the command line.
+        option: &'static str,
+        /// As given.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The args are not an object.
+    #[error("invalid --args: {0}; expected one JSON object such as '{{\"zone\": \"eu-1a\"}}'")]
+    Args(String),
+    /// The pod to bind is incomplete.
+    #[error("invalid --bind {0:?}; expected NAMESPACE/NAME/UID/NODE")]
+    Bind(String),
+    /// Files of TLS, and a URL without it.
+    #[error("--tls-... is given, and --endpoint {0} is not an https:// URL")]
+    NotTls(String),
+}
+
+/// A backend, and what the operator would configure for it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub(crate) url: String,
+    endpoint: Endpoint,
+    pub(crate) args: Bytes,
+    pub(crate) values: Vec<String>,
+    pub(crate) bindable: Option<Bindable>,
+    pub(crate) seed: u64,
+    patience: Duration,
+}
+
+impl Options {
+    /// Reads the files and checks what can be checked without the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] with the option that is wrong.
+    pub fn target(&self) -> Result<Target, UsageError> {
+        let url = self.endpoint.clone().unwrap_or_default();
+        Ok(Target {
+            endpoint: self.endpoint(&url)?,
+            args: self.args()?,
+            values: self.values.clone(),
+            bindable: self.bind.as_deref().map(bindable).transpose()?,
+            seed: self.seed,
+            patience: Duration::from_secs(self.timeout.max(1)),
+            url,
+        })
+    }
+
+    fn endpoint(&self, url: &str) -> Result<Endpoint, UsageError> {
+        let invalid = |why: String| UsageError::Endpoint { url: url.to_owned(), why };
+        let uri: http::Uri =
+            url.parse().map_err(|error: http::uri::InvalidUri| invalid(error.to_string()))?;
+        let endpoint = Endpoint::from(uri.clone()).connect_timeout(CONNECT);
+        match uri.scheme_str() {
+            Some("http") if self.tls_ca.is_some() || self.tls_cert.is_some() => {
+                Err(UsageError::NotTls(url.to_owned()))
+            }
+            Some("http") => Ok(endpoint),
+            Some("https") => endpoint.tls_config(self.tls()?).map_err(|error| invalid(crate::causes(&error))),
+            _ => Err(invalid("it has another scheme, or none".to_owned())),
+        }
+    }
+
+    fn tls(&self) -> Result<ClientTlsConfig, UsageError> {
+        let mut tls = ClientTlsConfig::new();
+        if let Some(path) = &self.tls_ca {
+            tls = tls.ca_certificate(Certificate::from_pem(read("tls-ca", path)?));
+        }
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            tls = tls.identity(Identity::from_pem(read("tls-cert", cert)?, read("tls-key", key)?));
+        }
+        if let Some(name) = &self.tls_server_name {
+            tls = tls.domain_name(name.clone());
+        }
+        Ok(tls)
+    }
+
+    fn args(&self) -> Result<Bytes, UsageError> {
+        let Some(args) = &self.args else { return Ok(Bytes::new()) };
+        match serde_json::from_str(args) {
+            Ok(serde_json::Value::Object(_)) => Ok(args.clone().into()),
+            Ok(_) => Err(UsageError::Args("it is not an object".to_owned())),
+            Err(error) => Err(UsageError::Args(error.to_string())),
+        }
+    }
+}
+
+impl Target {
+    /// Another connection to the backend.
+    pub(crate) async fn connect(&self) -> Result<Client, tonic::transport::Error> {
+        Client::connect(&self.endpoint, self.patience).await
+    }
+
+    /// The handshake of a gateway.
+    pub(crate) fn info_request(&self) -> api::GetInfoRequest {
+        api::GetInfoRequest {
+            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+            api_versions: vec![API_VERSION.to_owned()],
+            backend: "conformance".to_owned(),
+            args: self.args.clone(),
+        }
+    }
+}
+
+fn read(option: &'static str, path: &PathBuf) -> Result<Vec<u8>, UsageError> {
+    std::fs::read(path).map_err(|source| UsageError::File { option, path: path.clone(), source })
+}
+
+fn bindable(text: &str) -> Result<Bindable, UsageError> {
+    let parts: Vec<_> = text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    match <[String; 4]>::try_from(parts) {
+        Ok([namespace, name, uid, node]) => Ok(Bindable { namespace, name, uid, node }),
+        Err(_) => Err(UsageError::Bind(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &[&str]) -> Options {
+        let arguments = [&["policy-conformance"], arguments].concat();
+        Options::try_parse_from(arguments).unwrap()
+    }
+
+    #[test]
+    fn wrong_usage_names_the_option_and_the_remedy() {
+        for (arguments, expected) in [
+            (&["--endpoint", "127.0.0.1:9000"][..], "expected http://HOST:PORT"),
+            (&["--endpoint", "ftp://a:1"], "another scheme"),
+            (&["--endpoint", "http://a:1", "--args", "[]"], "not an object"),
+            (&["--endpoint", "http://a:1", "--args", "{"], "invalid --args"),
+            (&["--endpoint", "http://a:1", "--bind", "a/b"], "NAMESPACE/NAME/UID/NODE"),
+            (&["--endpoint", "http://a:1", "--tls-ca", "/missing"], "not an https:// URL"),
+            (&["--endpoint", "https://a:1", "--tls-ca", "/missing"], "cannot read --tls-ca /missing"),
+        ] {
+            let error = options(arguments).target().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    }
+}

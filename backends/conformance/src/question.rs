@@ -1,0 +1,140 @@
+//! Requests: what a gateway would send, and changes that a case makes to it.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+
+use crate::{
+    declared::{Terms, Verb},
+    objects::{Node, Objects, Pod},
+    sent::Extent,
+};
+
+/// A pod and the nodes that it could run on, before a verb's declaration selects what is sent of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    pub(crate) pod: Pod,
+    pub(crate) nodes: Vec<Node>,
+    /// One list for each node.
+    pub(crate) victims: Vec<Vec<Pod>>,
+}
+
+/// The most victims on a node.
+const VICTIMS: usize = 3;
+
+impl Scene {
+    pub(crate) fn random(objects: &mut Objects, nodes: usize) -> Self {
+        let (pod, nodes) = (objects.pod(), objects.nodes(nodes));
+        let victims = nodes.iter().map(|_| {
+            let count = 1 + objects.random.below(VICTIMS);
+            (0..count).map(|_| objects.pod()).collect()
+        });
+        Self { pod, victims: victims.collect(), nodes }
+    }
+
+    /// The same pod with the nodes at these positions, in this order.
+    pub(crate) fn select(&self, positions: &[usize]) -> Self {
+        let nodes = positions.iter().filter_map(|at| self.nodes.get(*at).cloned()).collect();
+        let victims = positions.iter().filter_map(|at| self.victims.get(*at).cloned()).collect();
+        Self { pod: self.pod.clone(), nodes, victims }
+    }
+}
+
+/// A request of a verb, before it is encoded.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Question {
+    pub(crate) verb: Verb,
+    pub(crate) call: Option<api::Call>,
+    pub(crate) pod: Option<api::Pod>,
+    pub(crate) nodes: Option<api::Nodes>,
+    /// Of preempt alone.
+    pub(crate) candidates: Vec<api::Candidate>,
+    /// Of filter alone.
+    pub(crate) want_scores: bool,
+}
+
+impl Question {
+    /// As a gateway asks.
+    pub(crate) fn new(terms: Terms<'_>, scene: &Scene, args: &Bytes) -> Self {
+        Self::with(terms, scene, args, Extent::Declared)
+    }
+
+    /// With more than the declaration asks for.
+    pub(crate) fn with(terms: Terms<'_>, scene: &Scene, args: &Bytes, extent: Extent) -> Self {
+        let rows: Vec<_> = scene.nodes.iter().map(|node| terms.row(node, extent)).collect();
+        let count = number(rows.len());
+        let candidate = |victims: &Vec<Pod>| {
+            let victims = victims.iter().map(|pod| api::Victim {
+                uid: pod.identity.uid.clone(),
+                pod: Some(Box::new(terms.victim(pod, extent))),
+            });
+            api::Candidate { victims: victims.collect(), pdb_violations: 0 }
+        };
+        let candidates = match terms.verb {
+            Verb::Preempt => scene.victims.iter().map(candidate).collect(),
+            Verb::Filter | Verb::Score | Verb::Bind => Vec::new(),
+        };
+        Self {
+            verb: terms.verb,
+            call: Some(call(terms, args)),
+            pod: Some(terms.pod(&scene.pod, extent)),
+            nodes: Some(api::Nodes { count, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }),
+            candidates,
+            want_scores: false,
+        }
+    }
+
+    /// With another `Nodes`, for the same nodes.
+    pub(crate) fn by_table(mut self, node_ref: api::NodeRef) -> Self {
+        let count = number(node_ref.ids.len());
+        self.nodes = Some(api::Nodes { count, form: Some(api::nodes::Form::Table(node_ref)) });
+        self
+    }
+
+    /// With a change of the call.
+    pub(crate) fn called(mut self, change: impl FnOnce(&mut api::Call)) -> Self {
+        self.call.as_mut().map(change);
+        self
+    }
+
+    /// With a change of each row.
+    pub(crate) fn rows(mut self, change: impl FnMut(&mut api::NodeRow)) -> Self {
+        if let Some(api::nodes::Form::Rows(rows)) = self.nodes.as_mut().and_then(|nodes| nodes.form.as_mut())
+        {
+            rows.rows.iter_mut().for_each(change);
+        }
+        self
+    }
+
+    /// The number of nodes that it names.
+    pub(crate) fn count(&self) -> u32 {
+        self.nodes.as_ref().map_or(0, |nodes| nodes.count)
+    }
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let Self { verb, call, pod, nodes, candidates, want_scores } = self.clone();
+        let encoded = match verb {
+            Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
+            Verb::Preempt => api::PreemptRequest { call, pod, nodes, candidates }.encode_to_vec(),
+            Verb::Filter | Verb::Bind => api::FilterRequest { call, pod, nodes, want_scores }.encode_to_vec(),
+        };
+        encoded.into()
+    }
+}
+
+/// The beginning of a request.
+pub(crate) fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
+    api::Call {
+        id: "conformance".to_owned(),
+        purpose: api::Purpose::Decide.into(),
+        gateway: "policy-conformance".to_owned(),
+        backend: "conformance".to_owned(),
+        args: args.clone(),
+        reads: terms.reads_id(),
+    }
+}
+
+/// A length as the contract counts it.
+pub(crate) fn number(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,252 @@
+//! What all cases share: the connection, the handshake, random objects, and ways to ask.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use tonic::{Code, Status};
+
+use crate::{
+    answer::{Answer, Response, Verdict, answer},
+    case::{Stop, failed, skipped},
+    client::{Client, Extras, code_name, shown},
+    declared::{Declared, Terms, Verb},
+    objects::{Objects, Vocabulary},
+    options::{Bindable, Target},
+    question::{Question, Scene},
+};
+
+/// The longest message of a status in bytes, which travels in the trailers.
+const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
+
+/// A backend that is being checked.
+#[derive(Debug)]
+pub struct Suite {
+    pub(crate) target: Target,
+    pub(crate) client: Client,
+    pub(crate) declared: Declared,
+    pub(crate) args: Bytes,
+    pub(crate) bindable: Option<Bindable>,
+    vocabulary: Vocabulary,
+    seed: u64,
+    /// Different for each table.
+    tables: AtomicU64,
+    /// The longest message of a status that came back, and of which method.
+    longest_status: Mutex<(usize, String)>,
+    /// How many verdicts of each kind a verb gave, so that a report can say that all were the same.
+    verdicts: Mutex<BTreeMap<Verb, BTreeMap<&'static str, usize>>>,
+}
+
+impl Suite {
+    /// A suite for a backend that has responded to the handshake.
+    pub(crate) fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
+        let declared = Declared { info };
+        let vocabulary = Vocabulary::new(declared.keys(), &target.args, &target.values);
+        Self {
+            args: target.args.clone(),
+            bindable: target.bindable.clone(),
+            seed: target.seed,
+            tables: AtomicU64::new(target.seed.wrapping_mul(2).wrapping_add(1)),
+            longest_status: Mutex::default(),
+            verdicts: Mutex::default(),
+            target,
+            client,
+            declared,
+            vocabulary,
+        }
+    }
+
+    /// Another connection.
+    pub(crate) async fn connect(&self) -> Result<Client, Stop> {
+        self.target
+            .connect()
+            .await
+            .map_err(|error| Stop::Failed(format!("another connection failed: {error}")))
+    }
+
+    /// Random objects, the same in every run with the same seed.
+    pub(crate) fn objects(&self) -> Objects {
+        Objects::new(self.vocabulary.clone(), self.seed)
+    }
+
+    /// A pod and so many nodes.
+    pub(crate) fn scene(&self, nodes: usize) -> Scene {
+        Scene::random(&mut self.objects(), nodes)
+    }
+
+    /// A name that no table of this suite had.
+    pub(crate) fn table_name(&self) -> u64 {
+        // An odd factor: different numbers have different products.
+        self.tables.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    }
+
+    /// The verb's declaration; a case about a verb that is not declared is skipped.
+    pub(crate) fn terms(&self, verb: Verb) -> Result<Terms<'_>, Stop> {
+        self.declared.verb(verb).map_or_else(|| skipped(format!("{} is not declared", verb.name())), Ok)
+    }
+
+    /// What a gateway would ask about this scene.
+    pub(crate) fn question(&self, verb: Verb, scene: &Scene) -> Result<Question, Stop> {
+        Ok(Question::new(self.terms(verb)?, scene, &self.args))
+    }
+
+    /// What a gateway would ask about so many random nodes.
+    pub(crate) fn random_question(&self, verb: Verb, nodes: usize) -> Result<Question, Stop> {
+        self.question(verb, &self.scene(nodes))
+    }
+
+    /// A question that must be answered.
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Stop> {
+        self.ask_on(&self.client, question, Extras::default()).await
+    }
+
+    /// The same on this connection.
+    pub(crate) async fn ask_on(
+        &self,
+        client: &Client,
+        question: &Question,
+        extras: Extras,
+    ) -> Result<Answer, Stop> {
+        let answered = self.send_on(client, question.verb, question.encode(), extras).await?;
+        let bytes = answered.map_err(|status| not_answered(question, &status))?;
+        let answer = answer(question, &bytes)?;
+        self.count(question.verb, &answer);
+        Ok(answer)
+    }
+
+    /// Any message of a verb.
+    pub(crate) async fn send(&self, verb: Verb, message: Bytes) -> Result<Result<Bytes, Status>, Stop> {
+        self.send_on(&self.client, verb, message, Extras::default()).await
+    }
+
+    async fn send_on(
+        &self,
+        client: &Client,
+        verb: Verb,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        let answered = client.verb(verb, message, extras).await?;
+        if let Err(status) = &answered {
+            self.saw(verb.method(), status);
+        }
+        Ok(answered)
+    }
+
+    /// A status that came back: its message has a limit.
+    pub(crate) fn saw(&self, method: &str, status: &Status) {
+        let mut longest = self.longest_status.lock().unwrap_or_else(PoisonError::into_inner);
+        if status.message().len() > longest.0 {
+            *longest = (status.message().len(), method.to_owned());
+        }
+    }
+
+    /// The message of every status so far had at most a kibibyte.
+    pub(crate) fn check_status_messages(&self) -> Result<(), Stop> {
+        let longest = self.longest_status.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, method) = &*longest;
+        if *bytes > MAX_STATUS_MESSAGE_BYTES {
+            return failed(format!("a status of {method} has a message of {bytes} bytes"));
+        }
+        Ok(())
+    }
+
+    /// A question that must be refused with this code and a message.
+    pub(crate) async fn refused(&self, question: &Question, code: Code, what: &str) -> Result<(), Stop> {
+        self.refused_message(question.verb, question.encode(), &[code], what).await
+    }
+
+    /// A message that must be refused with one of these codes and a message.
+    pub(crate) async fn refused_message(
+        &self,
+        verb: Verb,
+        message: Bytes,
+        codes: &[Code],
+        what: &str,
+    ) -> Result<(), Stop> {
+        refused(self.send(verb, message).await?, codes, what)
+    }
+
+    /// The response to a question that must be OK, answer or miss.
+    pub(crate) async fn respond(&self, question: &Question) -> Result<Response, Stop> {
+        let answered = self.send(question.verb, question.encode()).await?;
+        Response::decode(question.verb, &answered.map_err(|status| not_answered(question, &status))?)
+    }
+
+    /// The backend still answers a verb, or the handshake.
+    pub(crate) async fn still_serves(&self, after: &str) -> Result<(), Stop> {
+        let verb = self.declared.verbs().map(|terms| terms.verb).find(|verb| *verb != Verb::Bind);
+        let served = match verb {
+            Some(verb) => self.ask(&self.random_question(verb, 2)?).await.map(drop),
+            None => self.handshake().await.map(drop),
+        };
+        served.map_err(|stop| match stop {
+            Stop::Failed(text) => Stop::Failed(format!("after {after}: {text}")),
+            Stop::Skipped(reason) => Stop::Skipped(reason),
+        })
+    }
+
+    /// The handshake with the operator's args.
+    pub(crate) async fn handshake(&self) -> Result<api::GetInfoResponse, Stop> {
+        self.handshake_on(&self.client).await
+    }
+
+    /// The same on this connection.
+    pub(crate) async fn handshake_on(&self, client: &Client) -> Result<api::GetInfoResponse, Stop> {
+        let answered = client.info(&self.target.info_request()).await?;
+        answered.map_err(|status| Stop::Failed(format!("GetInfo: {}", shown(&status))))
+    }
+
+    fn count(&self, verb: Verb, answer: &Answer) {
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = verdicts.entry(verb).or_default();
+        for verdict in &answer.verdicts {
+            let kind = match verdict {
+                Verdict::Accepted => "accepted",
+                Verdict::Rejected { .. } => "rejected",
+                Verdict::Scored(0) => "scored 0",
+                Verdict::Scored(_) => "scored otherwise",
+                Verdict::Evicting(..) => "kept",
+                Verdict::Spared => "dropped",
+            };
+            *counted.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Verbs that gave all nodes the same kind of verdict, so that comparing their answers proves little.
+    pub(crate) fn uniform(&self) -> Vec<String> {
+        let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let uniform = verdicts.iter().filter(|(_, kinds)| kinds.len() == 1);
+        let texts = uniform.filter_map(|(verb, kinds)| {
+            let (kind, count) = kinds.first_key_value()?;
+            Some(format!("{}: all {count} nodes were {kind}", verb.name()))
+        });
+        texts.collect()
+    }
+}
+
+fn not_answered(question: &Question, status: &Status) -> Stop {
+    Stop::Failed(format!("{} was refused: {}", question.verb.method(), shown(status)))
+}
+
+/// What came back must be one of these codes, with a message.
+pub(crate) fn refused<T>(answered: Result<T, Status>, codes: &[Code], what: &str) -> Result<(), Stop> {
+    let expected: Vec<_> = codes.iter().map(|code| code_name(*code)).collect();
+    let expected = expected.join(" or ");
+    match answered {
+        Ok(_) => failed(format!("{what}: OK; expected {expected}")),
+        Err(status) if !codes.contains(&status.code()) => {
+            failed(format!("{what}: {}; expected {expected}", shown(&status)))
+        }
+        Err(status) if status.message().is_empty() => {
+            failed(format!("{what}: {} without a message", code_name(status.code())))
+        }
+        Err(_) => Ok(()),
+    }
+}
