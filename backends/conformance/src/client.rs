@@ -120,6 +120,15 @@ impl Client {
         messages: ReceiverStream<Bytes>,
     ) -> Result<Streaming<Bytes>, Status> {
         let path = PathAndQuery::from_static("/extender.policy.v1alpha1.NodeTableService/SyncNodes");
+        self.stream(path, messages).await
+    }
+
+    /// Any stream in both directions.
+    pub(crate) async fn stream(
+        &self,
+        path: PathAndQuery,
+        messages: ReceiverStream<Bytes>,
+    ) -> Result<Streaming<Bytes>, Status> {
         let mut grpc = Grpc::new(self.channel.clone()).max_encoding_message_size(usize::MAX);
         grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
         Ok(grpc.streaming(Request::new(messages), path, Whole).await?.into_inner())

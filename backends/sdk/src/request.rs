@@ -8,16 +8,16 @@ use crate::wire::{Field, Fields, Value};
 
 /// `Call.args` of an encoded request of any verb.
 pub(crate) fn args(request: &[u8]) -> &[u8] {
-    bytes(bytes(request, 1), 5)
+    // A message that is there twice is merged, and of a value that is there twice the last one counts.
+    bytes(request, 1).flat_map(|call| bytes(call, 5)).last().unwrap_or_default()
 }
 
-/// The last field of this number, which is the one that counts; empty if there is none.
-fn bytes(message: &[u8], number: u32) -> &[u8] {
-    let values = Fields::of(message).filter_map(|field| match field {
+/// The fields of this number.
+fn bytes(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+    Fields::of(message).filter_map(move |field| match field {
         Ok(Field { tag, value: Value::Slice(slice) }) if tag == number => Some(slice),
         _ => None,
-    });
-    values.last().unwrap_or_default()
+    })
 }
 
 /// `FilterRequest`.

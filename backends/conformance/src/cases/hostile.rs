@@ -143,6 +143,8 @@ async fn connections(suite: &Suite) -> Result<(), Stop> {
         let call = suite.handshake_on(&client);
         drop(tokio::time::timeout(std::time::Duration::from_micros(100), call).await);
     }
+    let client = suite.connect().await?;
+    suite.handshake_on(&client).await?;
     suite.still_serves("200 connections").await
 }
 

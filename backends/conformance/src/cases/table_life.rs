@@ -104,10 +104,14 @@ async fn meanwhile(suite: &Suite) -> Result<(), Stop> {
     let message = table.message(terms, &nodes);
     table.send(&message).await;
     let question = suite.random_question(terms.verb, 3)?;
-    for _ in 0..20 {
-        suite.ask(&question).await?;
+    let version = table.version;
+    let mut applied = std::pin::pin!(table.applied(version));
+    loop {
+        tokio::select! {
+            applied = &mut applied => break applied?,
+            answer = suite.ask(&question) => drop(answer?),
+        }
     }
-    table.applied(1).await?;
     table.close().await
 }
 

@@ -1,0 +1,77 @@
+//! The suite's own test: each case passes with a backend that keeps the rules, and fails with one that breaks the rule
+//! that the case is about. The first is a policy on the SDK, the second the same behind a [`proxy`] with a [`faults`].
+
+mod faults;
+mod proxy;
+mod streams;
+mod subjects;
+
+use std::collections::BTreeSet;
+
+use clap::Parser as _;
+
+use self::{
+    faults::fault,
+    proxy::{Fault, Proxy},
+    subjects::Subject,
+};
+use crate::{Case, Finding, Options, Outcome, Suite, begin, cases};
+
+/// A suite for a subject behind a proxy with this fault.
+async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
+    let proxy = Proxy::start(subject.serve().await, fault).await;
+    let url = format!("http://{}", proxy.address());
+    let seconds = seconds.to_string();
+    let arguments =
+        ["policy-conformance", "--endpoint", &url, "--bind", "shop/web/uid/node", "--timeout", &seconds];
+    let mut options = Options::try_parse_from(arguments).unwrap();
+    options.args = subject.args().map(str::to_owned);
+    (begin(options.target().unwrap()).await.unwrap(), proxy)
+}
+
+/// Failures with the texts that authors read.
+fn not_passed(findings: &[Finding]) -> Vec<String> {
+    let texts = findings.iter().filter_map(|finding| match &finding.outcome {
+        Outcome::Failed(text) | Outcome::Warned(text) => Some(format!("{}: {text}", finding.case.name())),
+        Outcome::Passed | Outcome::Skipped(_) => None,
+    });
+    texts.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backends_that_keep_the_rules_pass_and_together_skip_nothing() {
+    let mut passed = BTreeSet::new();
+    for subject in Subject::ALL {
+        let (suite, _proxy) = suite(subject, Fault::none(), 60).await;
+        let mut findings = Vec::new();
+        for case in cases::all() {
+            findings.push(case.run(&suite).await);
+        }
+        assert_eq!(not_passed(&findings), <[String; 0]>::default(), "{subject:?}");
+        let ended_well = findings.into_iter().filter(|finding| finding.outcome == Outcome::Passed);
+        passed.extend(ended_well.map(|finding| finding.case.name().to_owned()));
+    }
+    let all: BTreeSet<_> = cases::all().iter().map(|case| case.name().to_owned()).collect();
+    let skipped: Vec<_> = all.difference(&passed).collect();
+    assert!(skipped.is_empty(), "no backend passes {skipped:?}");
+}
+
+async fn seen_failing(case: &Case) -> Result<(), String> {
+    let (subject, fault) = fault(case.name());
+    // Cases that wait for a backend to forget would wait that long.
+    let seconds = if fault.forgets_late() { 1 } else { 60 };
+    let (suite, _proxy) = suite(subject, fault, seconds).await;
+    match case.run(&suite).await.outcome {
+        Outcome::Failed(_) | Outcome::Warned(_) => Ok(()),
+        other => Err(format!("{}: {other:?}", case.name())),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_case_is_seen_failing() {
+    let mut wrong = Vec::new();
+    for case in cases::all() {
+        wrong.extend(seen_failing(&case).await.err());
+    }
+    assert!(wrong.is_empty(), "these do not notice a backend that breaks their rule:\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,655 @@
+//! For each case a backend that breaks the rule that the case is about.
+
+use std::sync::{PoisonError, atomic::Ordering};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use super::{
+    proxy::{Ask, Fault, State, padded, status},
+    streams,
+    subjects::Subject,
+};
+
+/// The backend for the case of this name.
+pub(super) fn fault(name: &str) -> (Subject, Fault) {
+    let (area, case) = name.split_once('.').unwrap();
+    match area {
+        "reads" if case == "prefixes" => {
+            (Subject::Reading, reads(|reads| node_labels(reads).prefixes.push("zo".to_owned())))
+        }
+        "handshake" | "reads" => (Subject::Reading, handshake(case)),
+        "args" => (Subject::Reading, args(case)),
+        "service" => (Subject::Reading, service(case)),
+        "table" => table(case),
+        "sizes" => (Subject::Reading, refuses(|ask| ask.message.len() > 10 << 20, Code::ResourceExhausted)),
+        "hostile" => (Subject::Reading, hostile(case)),
+        verb => verbs(verb, case),
+    }
+}
+
+fn before(change: impl Fn(&Ask, &State) -> Result<Bytes, Status> + Send + Sync + 'static) -> Fault {
+    Fault { before: Some(Box::new(change)), ..Fault::none() }
+}
+
+fn after(
+    change: impl Fn(&Ask, &State, Result<Bytes, Status>) -> Result<Bytes, Status> + Send + Sync + 'static,
+) -> Fault {
+    Fault { after: Some(Box::new(change)), ..Fault::none() }
+}
+
+fn streams(stream: streams::Fault) -> Fault {
+    Fault { stream, ..Fault::none() }
+}
+
+fn is_verb(method: &str) -> bool {
+    matches!(method, "Filter" | "Score" | "Preempt" | "Bind")
+}
+
+/// Refuses calls of a verb for which this holds.
+fn refuses(when: impl Fn(&Ask) -> bool + Send + Sync + 'static, code: Code) -> Fault {
+    before(move |ask, _| match is_verb(&ask.method) && when(ask) {
+        true => Err(status(code)),
+        false => Ok(ask.message.clone()),
+    })
+}
+
+/// Answers nothing after a call for which this holds.
+fn spoils(when: impl Fn(&Ask, &State) -> bool + Send + Sync + 'static) -> Fault {
+    after(move |ask, state, answered| {
+        if when(ask, state) {
+            state.spoil();
+        }
+        answered
+    })
+}
+
+fn info(change: impl Fn(&mut api::GetInfoResponse, &Ask) + Send + Sync + 'static) -> Fault {
+    after(move |ask, _, answered| {
+        if ask.method != "GetInfo" {
+            return answered;
+        }
+        let mut info = api::GetInfoResponse::decode(answered?).unwrap();
+        change(&mut info, ask);
+        Ok(info.encode_to_vec().into())
+    })
+}
+
+/// A change of what filter reads.
+fn reads(change: impl Fn(&mut api::Reads) + Send + Sync + 'static) -> Fault {
+    info(move |info, _| change(info.verbs[0].reads.as_mut().unwrap()))
+}
+
+fn node_labels(reads: &mut api::Reads) -> &mut api::MapReads {
+    reads.node.as_mut().unwrap().labels.as_mut().unwrap()
+}
+
+fn handshake(case: &str) -> Fault {
+    match case {
+        "name" => info(|info, _| info.name.clear()),
+        "version" => info(|info, _| info.version = "v".repeat(65)),
+        "revision" => info(|info, _| info.revision = "r".repeat(65)),
+        "revision-set" => info(|info, _| info.revision.clear()),
+        "api-version" => info(|info, _| "extender.policy.v2".clone_into(&mut info.api_version)),
+        "requires" => info(|info, _| info.requires.push("batches".to_owned())),
+        "services" => info(|info, _| info.services = vec!["a.B".to_owned(); 33]),
+        "prefixes" => info(|info, _| info.annotation_prefixes = vec!["a/".to_owned(); 65]),
+        "verbs" => info(|info, _| info.verbs.clear()),
+        "verbs-once" => info(|info, _| info.verbs.push(info.verbs[0].clone())),
+        "views" => info(|info, _| info.verbs[0].node_view = 0),
+        "enums" => info(|info, _| info.verbs[0].scope = 77),
+        "score-range" => info(|info, _| info.verbs[1].score_min = Some(5_000)),
+        "reversed" => info(|info, _| info.verbs[1].reversed = true),
+        "pure" => info(|info, _| info.verbs[0].side_effects = true),
+        "table" => streams(streams::Fault::Unimplemented),
+        "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
+        "at-once" => info(|info, ask| info.version = (ask.number / 20).to_string()),
+        "other-connection" => info(|info, ask| info.version = ask.connection.to_string()),
+        "later-gateway" => before(|ask, _| {
+            let later = ask.method == "GetInfo"
+                && api::GetInfoRequest::decode(ask.message.clone()).unwrap().api_versions.len() > 1;
+            if later { Err(status(Code::InvalidArgument)) } else { Ok(ask.message.clone()) }
+        }),
+        "parts" => reads(|reads| reads.node.as_mut().unwrap().parts.push(99)),
+        "keys" => reads(|reads| node_labels(reads).keys.extend(["a".to_owned()])),
+        "limits" => reads(|reads| node_labels(reads).keys.push("z".repeat(400))),
+        "node" => {
+            info(|info, _| info.verbs[3].reads.as_mut().unwrap().node = Some(api::NodeReads::default()))
+        }
+        "counts" => reads(|reads| {
+            let counts = &mut reads.node.as_mut().unwrap().pod_counts;
+            counts.extend(counts.clone());
+        }),
+        "ids" => info(|info, _| {
+            let id = info.verbs[0].reads.as_ref().unwrap().id;
+            info.verbs[3].reads.as_mut().unwrap().id = id;
+        }),
+        other => panic!("no fault for {other}"),
+    }
+}
+
+fn good_args() -> Bytes {
+    Subject::Reading.args().unwrap().into()
+}
+
+/// Wrong args are taken for the right ones.
+fn careless_args() -> Fault {
+    before(|ask, _| match ask.method.as_str() {
+        "GetInfo" => {
+            let request = api::GetInfoRequest::decode(ask.message.clone()).unwrap();
+            Ok(api::GetInfoRequest { args: good_args(), ..request }.encode_to_vec().into())
+        }
+        method if is_verb(method) => Ok(called(ask, |call| call.args = good_args())),
+        _ => Ok(ask.message.clone()),
+    })
+}
+
+fn args(case: &str) -> Fault {
+    let sent = |ask: &Ask| match ask.method.as_str() {
+        "GetInfo" => api::GetInfoRequest::decode(ask.message.clone()).unwrap().args,
+        _ => Bytes::new(),
+    };
+    match case {
+        "huge" => spoils(move |ask, _| sent(ask).len() > 1 << 20),
+        "one-by-one" => spoils(move |ask, _| sent(ask) == "[]"),
+        _ => careless_args(),
+    }
+}
+
+fn service(case: &str) -> Fault {
+    let ok = |path: &'static str, response: &'static [u8]| {
+        after(
+            move |ask, _, answered| {
+                if ask.method.ends_with(path) { Ok(Bytes::from_static(response)) } else { answered }
+            },
+        )
+    };
+    match case {
+        // NOT_SERVING.
+        "health" | "health-of-service" => ok("/grpc.health.v1.Health/Check", &[8, 2]),
+        "health-unknown" => ok("/grpc.health.v1.Health/Check", &[8, 1]),
+        "reflection" => streams(streams::Fault::NoReflection),
+        "unknown-method" => ok("Conformance", &[]),
+        "unknown-service" => ok("/conformance.Unknown/Method", &[]),
+        "connections" => Fault { open_connections: Some(30), ..Fault::none() },
+        other => panic!("no fault for {other}"),
+    }
+}
+
+/// The request with a change of its call. Unknown fields are lost.
+fn called(ask: &Ask, change: impl Fn(&mut api::Call)) -> Bytes {
+    macro_rules! change {
+        ($request:ident) => {{
+            let Ok(mut request) = api::$request::decode(ask.message.clone()) else {
+                return ask.message.clone();
+            };
+            request.call.iter_mut().for_each(change);
+            request.encode_to_vec()
+        }};
+    }
+    let changed = match ask.method.as_str() {
+        "Filter" => change!(FilterRequest),
+        "Score" => change!(ScoreRequest),
+        "Preempt" => change!(PreemptRequest),
+        "Bind" => change!(BindRequest),
+        _ => return ask.message.clone(),
+    };
+    changed.into()
+}
+
+/// What a request says, whichever verb it is of.
+struct Sent {
+    call: api::Call,
+    pod: api::Pod,
+    nodes: api::Nodes,
+    candidates: Vec<api::Candidate>,
+}
+
+fn sent(ask: &Ask) -> Option<Sent> {
+    if !matches!(ask.method.as_str(), "Filter" | "Score" | "Preempt") {
+        return None;
+    }
+    // The fields that all three have are numbered alike; those of preempt are not there in the others.
+    let filter = api::FilterRequest::decode(ask.message.clone()).ok();
+    let preempt = api::PreemptRequest::decode(ask.message.clone()).ok();
+    let (call, pod, nodes, candidates) = match (filter, preempt) {
+        (_, Some(request)) => (request.call, request.pod, request.nodes, request.candidates),
+        (Some(request), None) => (request.call, request.pod, request.nodes, Vec::new()),
+        (None, None) => return None,
+    };
+    let (call, pod, nodes) = (call.unwrap_or_default(), pod.unwrap_or_default(), nodes.unwrap_or_default());
+    Some(Sent { call, pod, nodes, candidates })
+}
+
+impl Sent {
+    fn rows(&self) -> &[api::NodeRow] {
+        match &self.nodes.form {
+            Some(api::nodes::Form::Rows(rows)) => &rows.rows,
+            _ => &[],
+        }
+    }
+
+    fn by_table(&self) -> Option<&api::NodeRef> {
+        match &self.nodes.form {
+            Some(api::nodes::Form::Table(nodes)) => Some(nodes),
+            _ => None,
+        }
+    }
+
+    fn facts(&self) -> impl Iterator<Item = &api::NodeFacts> {
+        self.rows().iter().filter_map(|row| row.facts.as_ref())
+    }
+}
+
+/// Changes answers to requests for which this holds.
+fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) -> Fault {
+    answers(when, |answer| match answer {
+        Answer::Filter(response) => {
+            let rejected = response.rejections.iter().any(|rejection| rejection.positions.contains(&0));
+            if rejected {
+                response.rejections.clear();
+            } else {
+                let reason = "flipped".to_owned();
+                response.rejections.push(api::Rejection {
+                    reason,
+                    positions: vec![0],
+                    ..api::Rejection::default()
+                });
+            }
+        }
+        Answer::Score(response) => response.scores.iter_mut().for_each(|scores| scores.values[0] += 1),
+        Answer::Preempt(response) => {
+            let kept = response.kept.iter().position(|kept| kept.position == 0);
+            match kept {
+                Some(at) => drop(response.kept.remove(at)),
+                None => {
+                    response
+                        .kept
+                        .push(api::KeptCandidate { victims: vec![0], ..api::KeptCandidate::default() });
+                }
+            }
+        }
+    })
+}
+
+/// A response about nodes.
+enum Answer {
+    Filter(api::FilterResponse),
+    Score(api::ScoreResponse),
+    Preempt(api::PreemptResponse),
+}
+
+impl Answer {
+    fn result(&mut self) -> &mut api::Result {
+        match self {
+            Self::Filter(response) => response.result.get_or_insert_default(),
+            Self::Score(response) => response.result.get_or_insert_default(),
+            Self::Preempt(response) => response.result.get_or_insert_default(),
+        }
+    }
+
+    fn decode(method: &str, bytes: Bytes) -> Option<Self> {
+        match method {
+            "Filter" => api::FilterResponse::decode(bytes).ok().map(Self::Filter),
+            "Score" => api::ScoreResponse::decode(bytes).ok().map(Self::Score),
+            "Preempt" => api::PreemptResponse::decode(bytes).ok().map(Self::Preempt),
+            _ => None,
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        let encoded = match self {
+            Self::Filter(response) => response.encode_to_vec(),
+            Self::Score(response) => response.encode_to_vec(),
+            Self::Preempt(response) => response.encode_to_vec(),
+        };
+        encoded.into()
+    }
+}
+
+/// Changes the answers (no misses) to requests for which this holds.
+fn answers(
+    when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static,
+    change: impl Fn(&mut Answer) + Send + Sync + 'static,
+) -> Fault {
+    after(move |ask, _, answered| {
+        let bytes = answered?;
+        let Some(sent) = sent(ask).filter(|sent| when(ask, sent)) else { return Ok(bytes) };
+        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        if sent.nodes.count == 0 || answer.result().miss != 0 {
+            return Ok(bytes);
+        }
+        change(&mut answer);
+        Ok(answer.encode())
+    })
+}
+
+/// Changes misses.
+fn misses(change: impl Fn(api::Miss) -> Result<api::Miss, Status> + Send + Sync + 'static) -> Fault {
+    after(move |ask, _, answered| {
+        let bytes = answered?;
+        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        let result = answer.result();
+        if result.miss == 0 {
+            return Ok(bytes);
+        }
+        result.miss = change(result.miss())?.into();
+        Ok(answer.encode())
+    })
+}
+
+/// Accepts what should be refused: an answer about as many nodes as the request says.
+fn tolerates() -> Fault {
+    after(|ask, _, answered| match answered {
+        Err(refused) if refused.code() == Code::InvalidArgument && is_verb(&ask.method) => {
+            let evaluated = sent(ask).map_or(0, |sent| sent.nodes.count);
+            let result = Some(api::Result { evaluated, ..api::Result::default() });
+            let encoded = match ask.method.as_str() {
+                "Filter" => api::FilterResponse { result, ..api::FilterResponse::default() }.encode_to_vec(),
+                "Score" => api::ScoreResponse { result, ..api::ScoreResponse::default() }.encode_to_vec(),
+                "Preempt" => {
+                    api::PreemptResponse { result, ..api::PreemptResponse::default() }.encode_to_vec()
+                }
+                _ => api::BindResponse { outcome: 1, message: String::new() }.encode_to_vec(),
+            };
+            Ok(encoded.into())
+        }
+        answered => answered,
+    })
+}
+
+fn has(bytes: &Bytes, part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+fn verbs(verb: &str, case: &str) -> (Subject, Fault) {
+    let subject = match (verb, case) {
+        (_, "only-decides") if verb != "bind" => Subject::Effects,
+        ("filter", "undeclared") => Subject::Scores,
+        (_, "undeclared") => Subject::Filters,
+        _ => Subject::Reading,
+    };
+    let fault = match (verb, case) {
+        ("filter", _) => filter(case),
+        ("score", _) => score(case),
+        ("preempt", _) => preempt(case),
+        _ => bind(case),
+    };
+    (subject, fault.unwrap_or_else(|| call(case)))
+}
+
+/// What all verbs have.
+fn call(case: &str) -> Fault {
+    match case {
+        "undeclared" => {
+            after(|ask, _, answered| if is_verb(&ask.method) { Ok(Bytes::new()) } else { answered })
+        }
+        "evaluated" | "huge" => {
+            answers(|_, sent| sent.nodes.count > 1, |answer| answer.result().evaluated += 1)
+        }
+        "one-node" => answers(|_, sent| sent.nodes.count == 1, |answer| answer.result().evaluated = 0),
+        "revision" => answers(|_, _| true, |answer| "other".clone_into(&mut answer.result().revision)),
+        "no-handshake" => no_handshake(),
+        "unknown-form" => misses(|_| Err(status(Code::InvalidArgument))),
+        "unknown-fields" => refuses(|ask| has(&ask.message, b"later"), Code::InvalidArgument),
+        "response-size" | "many" => after(|ask, _, answered| match answered {
+            Ok(bytes) if is_verb(&ask.method) => Ok(padded(&bytes, 1 << 20)),
+            answered => answered,
+        }),
+        "at-once" => flips(|ask, _| ask.at_once > 1),
+        "canceled" => Fault { spoiled_by_cancel: true, ..Fault::none() },
+        "no-time" => spoils(|ask, _| ask.headers.contains_key("grpc-timeout")),
+        "empty-facts" => refuses(|ask| sent(ask).is_some_and(|sent| empty(&sent)), Code::Internal),
+        "extremes" => {
+            let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+            let text = |ask: &Ask| has(&ask.message, &[b'x'; 4_096]);
+            refuses(
+                move |ask| has(&ask.message, &largest) || text(ask) || has(&ask.message, &[b'a'; 253]),
+                Code::Internal,
+            )
+        }
+        "no-call" | "no-pod" | "no-nodes" | "no-facts" | "count" | "zero-nodes" | "row-without-facts"
+        | "values" | "pod-counts" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
+        "wrong-args" => careless_args(),
+        "any-purpose" => {
+            refuses(|ask| sent(ask).is_some_and(|sent| sent.call.purpose == 5), Code::FailedPrecondition)
+        }
+        "only-decides" => before(|ask, _| Ok(called(ask, |call| call.purpose = api::Purpose::Decide.into()))),
+        "traced" | "traceparent" => flips(|ask, _| ask.headers.contains_key("traceparent")),
+        "tracestate" => flips(|ask, _| ask.headers.contains_key("tracestate")),
+        "metadata" => refuses(|ask| ask.headers.contains_key("authorization"), Code::Unauthenticated),
+        "per-node-order" | "per-node-subset" | "per-node-alone" | "pure-equal-rows" => flips(|_, _| true),
+        "pure-again" => flips(|ask, _| ask.number > 10),
+        "pure-call" => flips(|_, sent| sent.call.id.starts_with("another")),
+        "pure-connection" => flips(|ask, _| ask.connection > 0),
+        "pure-identity" => flips(|_, sent| sent.pod.identity.is_some()),
+        "undeclared-data" => flips(|_, sent| sent.facts().any(|facts| !facts.labels.is_empty())),
+        "reads-id" => before(|ask, _| Ok(called(ask, |call| call.reads ^= 0x5555_5555))),
+        "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
+        other => panic!("no fault for {other}"),
+    }
+}
+
+fn empty(sent: &Sent) -> bool {
+    !sent.rows().is_empty()
+        && sent.facts().all(|facts| facts.allocatable.is_none() && facts.taints.is_empty())
+        && sent.candidates.iter().flat_map(|candidate| &candidate.victims).all(|victim| victim.pod.is_none())
+}
+
+fn no_handshake() -> Fault {
+    before(|ask, state| {
+        let mut greeted = state.greeted.lock().unwrap_or_else(PoisonError::into_inner);
+        if ask.method == "GetInfo" {
+            greeted.insert(ask.connection, ());
+        }
+        let stranger = is_verb(&ask.method) && !greeted.contains_key(&ask.connection);
+        if stranger { Err(status(Code::Unavailable)) } else { Ok(ask.message.clone()) }
+    })
+}
+
+fn rejections(change: impl Fn(&mut api::FilterResponse) + Send + Sync + 'static) -> Fault {
+    answers(
+        |_, _| true,
+        move |answer| {
+            if let Answer::Filter(response) = answer {
+                change(response)
+            }
+        },
+    )
+}
+
+fn filter(case: &str) -> Option<Fault> {
+    Some(match case {
+        "positions" => rejections(|response| {
+            response.rejections.iter_mut().for_each(|rejection| rejection.positions.push(1_000));
+        }),
+        "reasons" => rejections(|response| {
+            response.rejections.iter_mut().for_each(|rejection| rejection.reason.clear())
+        }),
+        "constant-reasons" => after(|ask, _, answered| {
+            let bytes = answered?;
+            let Some(Answer::Filter(mut response)) = Answer::decode(&ask.method, bytes.clone()) else {
+                return Ok(bytes);
+            };
+            response.rejections.iter_mut().for_each(|rejection| rejection.reason = ask.number.to_string());
+            Ok(response.encode_to_vec().into())
+        }),
+        "grouped" => rejections(|response| {
+            let single = response.rejections.iter().flat_map(|rejection| {
+                rejection
+                    .positions
+                    .iter()
+                    .map(|at| api::Rejection { positions: vec![*at], ..rejection.clone() })
+            });
+            response.rejections = single.collect();
+        }),
+        "want-scores" => {
+            rejections(|response| response.scores.iter_mut().for_each(|scores| scores.values.truncate(1)))
+        }
+        "same-scores" => {
+            rejections(|response| response.scores.iter_mut().for_each(|scores| scores.values[0] += 1))
+        }
+        _ => return None,
+    })
+}
+
+fn score(case: &str) -> Option<Fault> {
+    let change = |change: fn(&mut Vec<i32>)| {
+        answers(
+            |_, _| true,
+            move |answer| {
+                if let Answer::Score(response) = answer {
+                    response.scores.iter_mut().for_each(|scores| change(&mut scores.values));
+                }
+            },
+        )
+    };
+    Some(match case {
+        "one-each" => change(|values| values.push(0)),
+        "range" => change(|values| values.iter_mut().for_each(|value| *value = 1_001)),
+        "rejected" => {
+            let closed = |facts: &api::NodeFacts| facts.label_values.first().is_some_and(|zone| zone == "a");
+            let all = move |sent: &Sent| sent.facts().all(closed);
+            refuses(
+                move |ask| ask.method == "Score" && sent(ask).is_some_and(|sent| all(&sent)),
+                Code::Internal,
+            )
+        }
+        _ => return None,
+    })
+}
+
+fn preempt(case: &str) -> Option<Fault> {
+    let victims = |sent: &Sent, of: fn(&api::Candidate) -> bool| sent.candidates.iter().any(of);
+    Some(match case {
+        "kept" => answers(
+            |_, _| true,
+            |answer| {
+                if let Answer::Preempt(response) = answer {
+                    response.kept.push(api::KeptCandidate { position: 99, ..api::KeptCandidate::default() });
+                }
+            },
+        ),
+        "no-candidates" | "candidate-count" | "no-victims" => tolerates(),
+        "unknown-victims" => {
+            let unknown =
+                |candidate: &api::Candidate| candidate.victims.iter().any(|victim| victim.pod.is_none());
+            refuses(move |ask| sent(ask).is_some_and(|sent| victims(&sent, unknown)), Code::Internal)
+        }
+        "violations" => {
+            let violating = |candidate: &api::Candidate| candidate.pdb_violations > 0;
+            refuses(move |ask| sent(ask).is_some_and(|sent| victims(&sent, violating)), Code::Internal)
+        }
+        _ => return None,
+    })
+}
+
+fn bind(case: &str) -> Option<Fault> {
+    let respond = |outcome: i32, message: String, from: usize| {
+        after(move |ask, _, answered| {
+            if ask.method != "Bind" || ask.number < from {
+                return answered;
+            }
+            Ok(api::BindResponse { outcome, message: message.clone() }.encode_to_vec().into())
+        })
+    };
+    Some(match case {
+        "no-call" | "no-purpose" | "no-pod" => tolerates(),
+        "outcome" => respond(0, String::new(), 0),
+        "again" => respond(2, String::new(), 1),
+        "message" => respond(1, "m".repeat(2_000), 0),
+        _ => return None,
+    })
+}
+
+fn table(case: &str) -> (Subject, Fault) {
+    use streams::Fault as F;
+    let subject = if case == "other-view" { Subject::Filters } else { Subject::Reading };
+    let fault = match case {
+        "answers" | "subset" => flips(|_, sent| sent.by_table().is_some()),
+        "applied" => streams(F::WrongVersion),
+        "changed" => streams(F::LosesChanges),
+        "with-rows" => flips(|_, sent| sent.by_table().is_some_and(|nodes| !nodes.rows.is_empty())),
+        "older" => refuses(
+            |ask| sent(ask).is_some_and(|sent| sent.by_table().is_some_and(|nodes| nodes.at_least == 0)),
+            Code::Unavailable,
+        ),
+        "unknown" | "other-reads" => misses(|miss| match miss {
+            api::Miss::TableUnknown => Err(status(Code::NotFound)),
+            miss => Ok(miss),
+        }),
+        "behind" | "unknown-id" | "removed" => misses(|miss| match miss {
+            api::Miss::TableBehind => Ok(api::Miss::TableUnknown),
+            miss => Ok(miss),
+        }),
+        "zeros" | "zeros-unknown" | "count" | "other-view" => tolerates(),
+        "other-connection" => before(|ask, state| {
+            let tables = state.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            let table = sent(ask).and_then(|sent| sent.by_table().map(|nodes| nodes.table));
+            let elsewhere =
+                table.and_then(|table| tables.get(&table)).is_some_and(|at| *at != ask.connection);
+            if elsewhere { Err(status(Code::NotFound)) } else { Ok(ask.message.clone()) }
+        }),
+        "two" => streams(F::OneTable),
+        "removals-last" => streams(F::KeepsRemoved),
+        "later-upsert" => streams(F::FirstUpsert),
+        "remove-unknown" => streams(F::RefusesRemovals),
+        "as-a-whole" => Fault { before: Some(Box::new(doubled)), ..streams(F::Halves) },
+        "later-fields" => streams(F::RefusesUnknownFields),
+        "not-protobuf" | "no-view" | "unknown-view" | "id-zero" | "no-row" | "row-lacks-facts"
+        | "version" | "renamed" => streams(F::Tolerates),
+        "refused-whole" => streams(F::AppliesAPart),
+        "limits" => streams(F::TenTables),
+        "closed" | "reset" | "disconnected" => streams(F::NeverEnds),
+        "again" => streams(F::OneStream),
+        "huge" => streams(F::RefusesLarge),
+        "meanwhile" => Fault { before: Some(Box::new(busy)), ..streams(F::Blocks) },
+        "nothing-sent" => streams(F::Spoiled),
+        other => panic!("no fault for {other}"),
+    };
+    (subject, fault)
+}
+
+/// The versions of the backend's table are twice those of the suite.
+fn doubled(ask: &Ask, state: &State) -> Result<Bytes, Status> {
+    let Some(mut sent) = sent(ask) else { return Ok(ask.message.clone()) };
+    let Some(api::nodes::Form::Table(nodes)) = &mut sent.nodes.form else { return Ok(ask.message.clone()) };
+    nodes.at_least *= 2;
+    state.called.notify_one();
+    let Sent { call, pod, nodes, .. } = sent;
+    let (call, pod, nodes) = (Some(call), Some(pod), Some(nodes));
+    Ok(api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec().into())
+}
+
+fn busy(ask: &Ask, state: &State) -> Result<Bytes, Status> {
+    if is_verb(&ask.method) && state.busy.load(Ordering::SeqCst) {
+        state.called.notify_one();
+        return Err(status(Code::Unavailable));
+    }
+    Ok(ask.message.clone())
+}
+
+fn hostile(case: &str) -> Fault {
+    match case {
+        "length" | "no-message" | "cut-prefix" | "compressed" | "two-messages" | "content-type" => {
+            Fault { spoiled_by_frames: true, ..Fault::none() }
+        }
+        "nested" => spoils(move |ask, _| ask.message.len() > 20_000 && ask.message.len() < 200_000),
+        "empty-entries" => spoils(|ask, _| ask.message.len() > 1_500_000),
+        "random" => after(|ask, state, answered| {
+            let refused = is_verb(&ask.method) && answered.is_err();
+            if refused && state.refused.fetch_add(1, Ordering::SeqCst) > 50 {
+                state.spoil();
+            }
+            answered
+        }),
+        "connections" => Fault { connections: Some(100), ..Fault::none() },
+        "status-messages" => after(move |ask, _, answered| match answered {
+            Err(refused) if ask.method == "GetInfo" => Err(Status::new(refused.code(), "m".repeat(2_000))),
+            answered => answered,
+        }),
+        other => panic!("no fault for {other}"),
+    }
+}

@@ -1,0 +1,134 @@
+//! Backends that keep the rules.
+
+use std::{future::ready, net::SocketAddr};
+
+use extender_policy_sdk::{
+    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, Eviction, Info, Node, NodePart,
+    Options, Pod, PodPart, PodsBy, Policy, Reads, Scale, Verb, Verdict, View,
+};
+
+/// Which verbs a backend declares, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// All verbs, with args and `reads`; filter and score are pure.
+    Reading,
+    /// Filter, score and preempt with side effects, about all nodes, with JSON.
+    Effects,
+    /// Filter alone, without `reads`.
+    Filters,
+    /// Score alone, without `reads`.
+    Scores,
+}
+
+impl Subject {
+    pub(super) const ALL: [Self; 4] = [Self::Reading, Self::Effects, Self::Filters, Self::Scores];
+
+    pub(super) fn args(self) -> Option<&'static str> {
+        (self == Self::Reading).then_some(r#"{"zone": "a"}"#)
+    }
+
+    /// Serves until the test ends.
+    pub(super) async fn serve(self) -> SocketAddr {
+        let backend = match self {
+            Self::Reading => Backend::configured(Args::parse::<Reading>),
+            Self::Effects => Effects.into(),
+            Self::Filters => Filters.into(),
+            Self::Scores => Scores.into(),
+        };
+        let bound = Bound::new(backend, Options::default()).await.unwrap();
+        let address = bound.address();
+        tokio::spawn(bound.until(std::future::pending()));
+        address
+    }
+}
+
+/// The pods of the zone in the args go elsewhere.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reading {
+    zone: String,
+}
+
+impl Policy for Reading {
+    fn info(&self) -> Info {
+        let mut reads = Reads::new();
+        reads.node_label("zone");
+        reads.pod_label("app");
+        reads.node(NodePart::Taints).node(NodePart::Allocatable).node(NodePart::Name).pod(PodPart::Priority);
+        reads.pods_by(PodsBy::Owner);
+        let pure = || Verb::per_node().pure().reads(&reads);
+        Info::new("reading", "1")
+            .filters(pure())
+            .scores(pure(), Scale::between(-10..=1_000))
+            .preempts(Verb::per_node().reads(&reads))
+            .binds_reading(&Reads::new())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        if node.label("zone") == Some(&self.zone) {
+            Verdict::reject("zone is closed").by_rule("zone")
+        } else {
+            Verdict::Accept
+        }
+    }
+
+    fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        let cores = node.allocatable().map_or(0, |allocatable| allocatable.milli_cpu / 1_000);
+        i32::try_from(cores).unwrap_or(1_000).min(1_000) - i32::try_from(node.taints().len()).unwrap_or(10)
+    }
+
+    fn preempt(&self, _: &Pod<'_>, candidate: &Candidate<'_>) -> Eviction {
+        let known = (0..)
+            .zip(candidate.victims())
+            .filter(|(_, victim)| victim.pod().is_some_and(|pod| pod.priority() < 0));
+        match known.map(|(at, _)| at).collect::<Vec<u32>>() {
+            victims if victims.is_empty() => Eviction::Spare,
+            victims => Eviction::Only(victims),
+        }
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        Box::pin(ready(Ok(match ask.namespace() {
+            "shop" => Bind::Bound,
+            _ => Bind::Declined("only shop is bound here".to_owned()),
+        })))
+    }
+}
+
+struct Effects;
+
+impl Policy for Effects {
+    fn info(&self) -> Info {
+        let verb = || Verb::whole_set().side_effects().view(View::FactsAndRaw);
+        Info::new("effects", "1")
+            .raw_pod()
+            .annotations("zo")
+            .filters(verb())
+            .scores(verb(), Scale::unbounded())
+            .preempts(verb())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        if node.label("zone") == Some("a") { Verdict::reject("zone is full") } else { Verdict::Accept }
+    }
+}
+
+struct Filters;
+
+impl Policy for Filters {
+    fn info(&self) -> Info {
+        Info::new("filters", "1").filters(Verb::per_node().pure())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        if node.label("zone") == Some("a") { Verdict::reject("zone is closed") } else { Verdict::Accept }
+    }
+}
+
+struct Scores;
+
+impl Policy for Scores {
+    fn info(&self) -> Info {
+        Info::new("scores", "1").scores(Verb::per_node().pure(), Scale::unbounded())
+    }
+}
