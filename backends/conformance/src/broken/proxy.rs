@@ -1,7 +1,7 @@
 //! A gRPC server in front of a right backend, which passes calls on and breaks one rule.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     convert::Infallible,
     net::SocketAddr,
     sync::{
@@ -51,7 +51,7 @@ pub(super) struct State {
     pub(super) called: tokio::sync::Notify,
     methods: Mutex<HashMap<String, usize>>,
     /// The connections that asked for the handshake, and those of tables.
-    pub(super) greeted: Mutex<HashMap<usize, ()>>,
+    pub(super) greeted: Mutex<HashSet<usize>>,
     pub(super) tables: Mutex<HashMap<u64, usize>>,
 }
 

@@ -105,11 +105,13 @@ async fn meanwhile(suite: &Suite) -> Result<(), Stop> {
     table.send(&message).await;
     let question = suite.random_question(terms.verb, 3)?;
     let version = table.version;
-    let mut applied = std::pin::pin!(table.applied(version));
-    loop {
-        tokio::select! {
-            applied = &mut applied => break applied?,
-            answer = suite.ask(&question) => drop(answer?),
+    {
+        let mut applied = std::pin::pin!(table.applied(version));
+        loop {
+            tokio::select! {
+                applied = &mut applied => break applied?,
+                answer = suite.ask(&question) => drop(answer?),
+            }
         }
     }
     table.close().await
