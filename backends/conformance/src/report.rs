@@ -126,4 +126,14 @@ mod tests {
         assert_eq!(list.lines().count(), cases.len());
         assert!(list.contains("filter.evaluated             MUST   11.1"), "{list}");
     }
+
+    #[test]
+    fn the_table_of_the_documentation_is_fresh() {
+        let page = include_str!("../../../docs/conformance.md");
+        let table = markdown(&cases::all());
+        assert!(
+            page.ends_with(&table),
+            "replace the table of docs/conformance.md by `policy-conformance --list=markdown`"
+        );
+    }
 }
