@@ -6,6 +6,7 @@ mod check_config;
 mod completion;
 mod explain;
 mod names;
+mod new_policy;
 mod output;
 mod scheduler_config;
 mod status;
@@ -72,6 +73,10 @@ Examples:
 
     #[command(flatten)]
     Query(Query),
+
+    /// Write a policy backend to start from
+    #[command(long_about = new_policy::ABOUT, after_help = new_policy::EXAMPLES)]
+    NewPolicy(new_policy::NewPolicyOptions),
 
     /// Print the completion script of a shell
     #[command(long_about = completion::ABOUT, after_help = completion::EXAMPLES)]
@@ -181,6 +186,7 @@ impl Arguments {
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
             Command::Query(query) => query.run(commit, console),
+            Command::NewPolicy(options) => new_policy::run(&options, console),
             Command::Completion(options) => completion::run(&options, Self::command(), console),
         }
     }
