@@ -51,6 +51,14 @@ pub(super) struct NewPolicyOptions {
 pub(super) enum Language {
     /// With Cargo
     Rust,
+    /// 3.10 or later
+    Python,
+    /// 1.26 or later
+    Go,
+    /// For Node.js 20 or later
+    Typescript,
+    /// 17 or later, with Maven
+    Java,
 }
 
 impl Language {
@@ -58,6 +66,10 @@ impl Language {
     fn sdk(self) -> &'static str {
         match self {
             Self::Rust => "backends/sdk",
+            Self::Python => "backends/python",
+            Self::Go => "backends/go",
+            Self::Typescript => "backends/typescript",
+            Self::Java => "backends/java",
         }
     }
 }

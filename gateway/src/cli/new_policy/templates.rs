@@ -34,11 +34,61 @@ const RUST: &[Template] = files!(
     "src/main.rs",
 );
 
+const PYTHON: &[Template] = files!(
+    "python",
+    "Dockerfile",
+    "README.md",
+    "dockerignore" => ".dockerignore",
+    "gitignore" => ".gitignore",
+    "policy.py",
+    "pyproject.toml",
+    "test_policy.py",
+);
+
+const GO: &[Template] = files!(
+    "go",
+    "Dockerfile",
+    "README.md",
+    "dockerignore" => ".dockerignore",
+    "gitignore" => ".gitignore",
+    "go.mod",
+    "main.go",
+    "main_test.go",
+);
+
+const TYPESCRIPT: &[Template] = files!(
+    "typescript",
+    "Dockerfile",
+    "README.md",
+    "dockerignore" => ".dockerignore",
+    "gitignore" => ".gitignore",
+    "package.json",
+    "src/main.ts",
+    "src/policy.test.ts",
+    "src/policy.ts",
+    "tsconfig.json",
+);
+
+const JAVA: &[Template] = files!(
+    "java",
+    "Dockerfile",
+    "README.md",
+    "dockerignore" => ".dockerignore",
+    "gitignore" => ".gitignore",
+    "pom.xml",
+    "src/main/java/policy/Main.java",
+    "src/test/java/policy/MainTest.java",
+);
+
 impl Template {
     /// The files of a new policy in this language.
     pub(super) fn of(language: Language) -> Vec<Self> {
         let own = match language {
             Language::Rust => RUST,
+            Language::Python => PYTHON,
+            Language::Go => GO,
+            Language::Typescript => TYPESCRIPT,
+            Language::Java => JAVA,
         };
         COMMON.iter().chain(own).copied().collect()
     }
