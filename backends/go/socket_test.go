@@ -551,10 +551,13 @@ func TestHealthAndReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	//lint:ignore SA1019 older clients still use this version
 	symbol := &reflectionalpha.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "extender.policy.v1alpha1.FilterRequest"}
+	//lint:ignore SA1019 as above
 	if err := old.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: symbol}); err != nil {
 		t.Fatal(err)
 	}
+	//lint:ignore SA1019 as above
 	if found, err := old.Recv(); err != nil || found.GetFileDescriptorResponse() == nil {
 		t.Errorf("%v, %v", found, err)
 	}
