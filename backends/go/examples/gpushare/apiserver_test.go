@@ -246,6 +246,9 @@ func (a *apiserver) bind(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if binding.UID == "" || binding.ResourceVersion == "" {
+		a.t.Error("the Binding has no preconditions")
+	}
 	pod := a.of(w, r, binding.UID, binding.ResourceVersion)
 	if pod == nil {
 		return

@@ -289,6 +289,14 @@ func TestFailuresOfTheApiserver(t *testing.T) {
 	if left := b.filter(pod, apiserver.nodes["a"], apiserver.nodes["b"]); !slices.Equal(left, []string{"a", "b"}) {
 		t.Errorf("the pod finds its own reservation in its way: %v", left)
 	}
+	// An attempt on another node changes nothing until it has written to the pod: the first Binding may still be created.
+	once("PATCH", refused)
+	if _, err := b.bind(pod, "b"); err == nil {
+		t.Error("it is bound")
+	}
+	if _, err := b.bind(other, "a"); err == nil {
+		t.Error("another pod got the memory")
+	}
 	// Bound elsewhere, it makes room.
 	b.mustBind(pod, "b")
 	b.mustBind(other, "a")
