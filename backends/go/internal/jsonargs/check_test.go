@@ -10,18 +10,17 @@ import (
 
 type drain struct {
 	common
-	Label   string            `json:"label"`
-	Rules   []rule            `json:"rules,omitempty"`
-	Tiers   map[string]int8   `json:"tiers,omitempty"`
-	Share   *float64          `json:"share,omitempty"`
-	On      bool              `json:"on,omitempty"`
-	Pair    [2]uint           `json:"pair,omitempty"`
-	Since   time.Time         `json:"since,omitzero"`
-	Any     any               `json:"any,omitempty"`
-	Raw     json.RawMessage   `json:"raw,omitempty"`
-	Quoted  int               `json:"quoted,omitempty,string"`
-	Hidden  string            `json:"-"`
-	private map[string]string //nolint:unused // encoding/json does not see it
+	Label  string          `json:"label"`
+	Rules  []rule          `json:"rules,omitempty"`
+	Tiers  map[string]int8 `json:"tiers,omitempty"`
+	Share  *float64        `json:"share,omitempty"`
+	On     bool            `json:"on,omitempty"`
+	Pair   [2]uint         `json:"pair,omitempty"`
+	Since  time.Time       `json:"since,omitzero"`
+	Any    any             `json:"any,omitempty"`
+	Raw    json.RawMessage `json:"raw,omitempty"`
+	Quoted int             `json:"quoted,omitempty,string"`
+	Hidden string          `json:"-"`
 }
 
 type common struct {
