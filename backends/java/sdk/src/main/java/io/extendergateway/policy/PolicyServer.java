@@ -25,6 +25,8 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 
 /**
  * A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding the
@@ -60,6 +62,9 @@ public final class PolicyServer implements AutoCloseable {
 
   /** After the last call, the connections have this long to close by themselves. */
   private static final int QUIET_ROUNDS = 5;
+
+  /** Held, because the registry of loggers forgets those that nobody holds. */
+  private static final Logger GRPC_LOG = Logger.getLogger("io.grpc");
 
   private static final String HELP =
       """
@@ -288,11 +293,25 @@ public final class PolicyServer implements AutoCloseable {
    * @throws ServeException if it cannot start
    */
   public static void serve(Backend backend, ServeOptions options) throws ServeException {
+    quiet();
     Signals signals = Signals.watch();
     try (PolicyServer server = start(backend, options)) {
       System.out.println("listening on " + server.address());
       System.out.flush();
       signals.await();
+    }
+  }
+
+  /**
+   * The libraries log the trace of every unexpected frame, as often as a peer sends one. A program
+   * with a configuration of its own decides itself.
+   */
+  private static void quiet() {
+    boolean configured =
+        System.getProperty("java.util.logging.config.file") != null
+            || System.getProperty("java.util.logging.config.class") != null;
+    if (!configured) {
+      GRPC_LOG.setLevel(Level.SEVERE);
     }
   }
 
