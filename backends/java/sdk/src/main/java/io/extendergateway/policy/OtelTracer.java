@@ -53,6 +53,7 @@ final class OtelTracer implements Trace.Tracer {
 
   private OtelTracer(OpenTelemetrySdk sdk) {
     this.sdk = sdk;
+    Tracing.available();
     tracer = sdk.getTracer("io.extendergateway.policy");
   }
 
@@ -121,6 +122,23 @@ final class OtelTracer implements Trace.Tracer {
     CompletableResultCode flushed = sdk.getSdkTracerProvider().forceFlush();
     flushed.join(most.toMillis(), TimeUnit.MILLISECONDS);
     sdk.shutdown().join(1, TimeUnit.SECONDS);
+  }
+
+  /** The current span as a {@code traceparent}; {@code null} if there is none. */
+  static String traceparent() {
+    SpanContext current = Span.current().getSpanContext();
+    return current.isValid()
+        ? "00-%s-%s-%s"
+            .formatted(current.getTraceId(), current.getSpanId(), current.getTraceFlags().asHex())
+        : null;
+  }
+
+  static void note(String key, String value) {
+    Span.current().setAttribute(key, value);
+  }
+
+  static void note(String key, long value) {
+    Span.current().setAttribute(key, value);
   }
 
   private record Traced(Span span, Context context) implements Trace {

@@ -24,6 +24,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.logging.Level;
 import java.util.logging.Logger;
@@ -86,6 +87,7 @@ public final class PolicyServer implements AutoCloseable {
   private final List<ExecutorService> executors;
   private final Duration drain;
   private final String address;
+  private final AtomicBoolean closed = new AtomicBoolean();
 
   private PolicyServer(Backend backend, ServeOptions options) throws ServeException {
     ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads("timers"));
@@ -353,6 +355,9 @@ public final class PolicyServer implements AutoCloseable {
    */
   @Override
   public void close() {
+    if (!closed.compareAndSet(false, true)) {
+      return;
+    }
     health.enterTerminalState();
     service.stop();
     server.shutdown();
