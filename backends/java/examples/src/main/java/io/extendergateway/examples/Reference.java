@@ -61,7 +61,12 @@ public final class Reference implements Policy {
    * @param most how many pods of one owner may be on a node
    */
   public record Args(String zone, @ArgDefault("3") int most) {
-    /** Checks the number. */
+    /**
+     * Checks the number.
+     *
+     * @param zone the closed zone
+     * @param most how many pods of one owner may be on a node
+     */
     public Args {
       if (most < 1 || most > 1000) {
         throw new IllegalArgumentException("most is %d; expected 1 to 1000".formatted(most));

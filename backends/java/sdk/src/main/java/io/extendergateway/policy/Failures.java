@@ -14,6 +14,11 @@ final class Failures {
   private static final int MAX_TEXT_BYTES = 200;
   private static final int MAX_PLACES = 1000;
 
+  /**
+   * So many frames of a trace tell one place from another: the first ones may be those of this SDK.
+   */
+  private static final int FRAMES = 6;
+
   /** The places whose trace has been logged: a bug that every call meets must not fill the disk. */
   private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet();
 
@@ -50,12 +55,16 @@ final class Failures {
   /** The trace, once for each place. */
   private static void log(Throwable cause) {
     StackTraceElement[] trace = cause.getStackTrace();
-    String place = cause.getClass().getName() + (trace.length == 0 ? "" : " at " + trace[0]);
+    StringBuilder frames = new StringBuilder(cause.getClass().getName());
+    for (int at = 0; at < trace.length && at < FRAMES; at++) {
+      frames.append(" at ").append(trace[at]);
+    }
+    String place = frames.toString();
     if (LOGGED.size() < MAX_PLACES && LOGGED.add(place)) {
       LOG.log(
           System.Logger.Level.ERROR,
           String.format(
-              Locale.ROOT, "the policy failed in a call; the trace of %s is logged once", place),
+              Locale.ROOT, "the policy failed in a call: %s; the trace is logged once", cause),
           cause);
     }
   }
