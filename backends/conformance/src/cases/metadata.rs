@@ -90,7 +90,7 @@ async fn other(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         vec![header("user-agent", "conformance/1")],
         vec![header("x-conformance-bin", "AAECAwQ")],
         vec![header("authorization", "Bearer conformance")],
-        vec![header("grpc-trace-bin", "not base64!")],
+        vec![header("grpc-trace-bin", "AAAB")],
         many.collect(),
     ];
     same_with(suite, verb, sets).await

@@ -22,7 +22,7 @@ import (
 func Check(text []byte, of reflect.Type) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	root, err := read(decoder, "args")
+	root, err := read(decoder, "args", 0)
 	if err != nil {
 		return err
 	}
@@ -38,22 +38,28 @@ type object struct {
 	values map[string]any
 }
 
-func read(decoder *json.Decoder, path string) (any, error) {
+// maxDepth bounds the work for hostile args: each level has a path as long as all levels above it.
+const maxDepth = 100
+
+func read(decoder *json.Decoder, path string, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("args: more than %d levels of lists and objects", maxDepth)
+	}
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, notJSON(err)
 	}
 	switch token {
 	case json.Delim('{'):
-		return readObject(decoder, path)
+		return readObject(decoder, path, depth+1)
 	case json.Delim('['):
-		return readList(decoder, path)
+		return readList(decoder, path, depth+1)
 	default:
 		return token, nil
 	}
 }
 
-func readObject(decoder *json.Decoder, path string) (any, error) {
+func readObject(decoder *json.Decoder, path string, depth int) (any, error) {
 	found := object{values: map[string]any{}}
 	for decoder.More() {
 		token, err := decoder.Token()
@@ -64,7 +70,7 @@ func readObject(decoder *json.Decoder, path string) (any, error) {
 		if _, twice := found.values[name]; twice {
 			return nil, fmt.Errorf("%s.%s: the field is given twice", path, name)
 		}
-		value, err := read(decoder, path+"."+name)
+		value, err := read(decoder, path+"."+name, depth)
 		if err != nil {
 			return nil, err
 		}
@@ -75,10 +81,10 @@ func readObject(decoder *json.Decoder, path string) (any, error) {
 	return found, notJSON(err)
 }
 
-func readList(decoder *json.Decoder, path string) (any, error) {
+func readList(decoder *json.Decoder, path string, depth int) (any, error) {
 	found := []any{}
 	for decoder.More() {
-		value, err := read(decoder, fmt.Sprintf("%s[%d]", path, len(found)))
+		value, err := read(decoder, fmt.Sprintf("%s[%d]", path, len(found)), depth)
 		if err != nil {
 			return nil, err
 		}

@@ -76,3 +76,12 @@ func TestACopySharesNothing(t *testing.T) {
 		t.Errorf("%v has changed", one)
 	}
 }
+
+func TestNestedArgsAreRefusedAtOnce(t *testing.T) {
+	for _, text := range []string{strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000)} {
+		err := Check([]byte(text), reflect.TypeFor[map[string]any]())
+		if err == nil || !strings.Contains(err.Error(), "more than 100 levels") {
+			t.Error(err)
+		}
+	}
+}
