@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -20,15 +19,6 @@ type limited struct {
 	open   atomic.Int64
 	logger *slog.Logger
 	logged time.Time
-}
-
-// mostConnections leaves a quarter of the file descriptors for what the policy opens itself.
-func mostConnections() int64 {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur/4*3 > maxConnections {
-		return maxConnections
-	}
-	return max(int64(limit.Cur/4*3), 1)
 }
 
 // Accept is called by one goroutine.

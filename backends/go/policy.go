@@ -31,8 +31,8 @@ type Policy struct {
 	Annotations []string
 	// RawPod requests the pod's JSON, too, for fields that its facts omit. Not for pure verbs.
 	RawPod bool
-	// WithoutNodeTable lets nodes come with each call in full. Otherwise a policy that wants facts holds the nodes, about
-	// 2 kB of memory for each, and receives only changes.
+	// WithoutNodeTable lets nodes come with each call in full. Otherwise a policy that wants facts holds the nodes, and
+	// receives only changes: about 0.6 kB of memory for a node with few declared parts, 4 kB for one with all facts.
 	WithoutNodeTable bool
 
 	// Ready, if set, is called before each call. A policy whose data is missing or stale returns an error with one sentence
@@ -157,8 +157,18 @@ func (v View) hasFacts() bool { return v != ViewName }
 
 // covers says whether rows of this view hold everything that the other one needs. Each view adds to the one before.
 func (v View) covers(wanted View) bool {
-	rank := map[View]int{ViewName: 0, ViewFacts: 1, ViewFactsAndRaw: 2}
-	return rank[v] >= rank[wanted]
+	return v.rank() >= wanted.rank()
+}
+
+func (v View) rank() int {
+	switch v {
+	case ViewName:
+		return 0
+	case ViewFacts:
+		return 1
+	default:
+		return 2
+	}
 }
 
 // Normalization is how raw scores become 0 to 10, over the nodes of one prioritize call. The operator may override it.

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		slow := noArm()
 		slow.Filter.Node = func(Pod, Node) Verdict {
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(time.Second)
 			return Accept()
 		}
 		Main(slow)
@@ -72,12 +72,15 @@ func TestAProgramFinishesItsCallsAfterASignal(t *testing.T) {
 		}
 		s := &server{t: t, address: address}
 		s.connect()
+		if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+			t.Fatal(err)
+		}
 		answered := make(chan error, 1)
 		go func() {
 			_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
 			answered <- err
 		}()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		if err := command.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +106,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	for position := range rows {
 		rows[position] = labeled("a", nil)
 	}
-	// 18 seconds.
+	// A minute.
 	go func() {
 		_, _ = s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
 	}()

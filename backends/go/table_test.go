@@ -133,6 +133,10 @@ func TestCallsNameNodesOfATable(t *testing.T) {
 	s.expectReasons(table.named(3, []uint32{1}), "[AA]")
 	s.expectMiss(table.named(3, []uint32{2}), v1alpha1.Miss_MISS_TABLE_BEHIND)
 	s.expectMiss(table.named(3, []uint32{4}), v1alpha1.Miss_MISS_TABLE_BEHIND)
+	held := s.bound.service.tables.find(table.name)
+	if held.bytes != held.rows[1].bytes || len(held.rows) != 1 {
+		t.Errorf("%d bytes are counted for %v", held.bytes, held.rows)
+	}
 	// The table ends with its stream.
 	if err := table.stream.CloseSend(); err != nil {
 		t.Fatal(err)
