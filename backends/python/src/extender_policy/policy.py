@@ -20,8 +20,8 @@ class Policy(ABC):
     next one is answered.
 
     With `run` and `serve`, methods are called from several threads at once. With `run_async` and `serve_async`, they
-    are called from the event loop's thread, each may be a coroutine function (`async def`), and one that is not must not
-    block: no other call is served meanwhile.
+    are called from the event loop's thread, each may be a coroutine function (`async def`), and one that is not must
+    not block: no other call is served meanwhile.
     """
 
     @abstractmethod
