@@ -43,7 +43,9 @@ class Client:
     def call(self, method: str, request: Message | bytes, answer: type[M], **options: Any) -> M:
         encoded = request if isinstance(request, bytes) else request.SerializeToString()
         path = method if method.startswith("/") else f"{SERVICE}/{method}"
-        answered: bytes = self.channel.unary_unary(path)(encoded, timeout=options.pop("timeout", 20), **options)
+        answered: bytes = self.channel.unary_unary(path, None, None)(
+            encoded, timeout=options.pop("timeout", 20), **options
+        )
         return answer.FromString(answered)
 
     def get_info(self, args: bytes = b"") -> info_pb2.GetInfoResponse:
@@ -68,7 +70,7 @@ class Stream:
 
     def __init__(self, client: Client) -> None:
         self._messages: queue.Queue[table_pb2.SyncNodesRequest | bytes | None] = queue.Queue()
-        method = client.channel.stream_stream(SYNC_NODES)
+        method = client.channel.stream_stream(SYNC_NODES, None, None)
         self.call: Any = method(iter(self._sent()), timeout=60)
 
     def _sent(self) -> Iterator[bytes]:

@@ -80,9 +80,9 @@ class SentCount(NamedTuple):
 
     def undeclared_requests(self) -> NoReturn:
         """The requests are read, but only the pods are declared."""
-        method, arguments = "pods_and_requests_by", f"{self.by}"
+        method, arguments = "pods_and_requests_by", f"{self.by!r}"
         if self.topology is not None:
-            method, arguments = f"{method}_topology", f"{self.by}, {quoted(self.topology)}"
+            method, arguments = f"{method}_topology", f"{self.by!r}, {quoted(self.topology)}"
         undeclared("the sum of the requests of counted pods", f"{method}({arguments})")
 
 
@@ -118,14 +118,14 @@ class Access:
     def count(self, key: PodsKey) -> SentCount:
         """Where the pods on a node are counted by this."""
         sent = self.pods.get(key)
-        return sent if sent is not None else self._undeclared("a count of pods", f"pods_by({key.by})")
+        return sent if sent is not None else self._undeclared("a count of pods", f"pods_by({key.by!r})")
 
     def topology(self, key: TopologyKey) -> SentCount:
         """Where the pods in the cluster are counted by this."""
         sent = self.topologies.get(key)
         if sent is not None:
             return sent
-        return self._undeclared("a count of pods by topology", f"pods_by_topology({key})")
+        return self._undeclared("a count of pods by topology", f"pods_by_topology({key!s})")
 
     def _undeclared(self, what: str, right: str) -> NoReturn:
         # Without a declaration there are no counts.

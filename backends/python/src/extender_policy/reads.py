@@ -63,11 +63,18 @@ class PodPart(IntEnum):
     """`Pod.scheduler_name`."""
 
 
+class _PodsBy(NamedTuple):
+    number: info_pb2.PodCountBy
+    """The number of the contract."""
+    key: str = ""
+    """The key of the label; empty for other attributes."""
+
+
 @final
-class PodsBy:
+class PodsBy(_PodsBy):
     """An attribute of pods by which pods are counted. Pods without it are not counted."""
 
-    __slots__ = ("key", "number")
+    __slots__ = ()
 
     OWNER: ClassVar[PodsBy]
     """The UID of the owner that is the controller, such as a ReplicaSet."""
@@ -75,12 +82,6 @@ class PodsBy:
     """metadata.namespace."""
     PRIORITY_CLASS: ClassVar[PodsBy]
     """spec.priorityClassName."""
-
-    def __init__(self, number: info_pb2.PodCountBy, key: str = "") -> None:
-        self.number = number
-        """The number of the contract."""
-        self.key = key
-        """The key of the label; empty for other attributes."""
 
     @staticmethod
     def label(key: str) -> PodsBy:
@@ -96,12 +97,6 @@ class PodsBy:
     def is_valid(self) -> bool:
         """Whether the contract allows the key of the label."""
         return not self.is_label or 1 <= size(self.key) <= MAX_KEY_BYTES
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PodsBy) and (self.number, self.key) == (other.number, other.key)
-
-    def __hash__(self) -> int:
-        return hash((self.number, self.key))
 
     def __repr__(self) -> str:
         if self.is_label:
@@ -161,7 +156,7 @@ class TopologyKey(NamedTuple):
     """The key of a label of nodes; empty for the whole cluster."""
 
     def __str__(self) -> str:
-        return f"{self.by}, {quoted(self.topology)}"
+        return f"{self.by!r}, {quoted(self.topology)}"
 
 
 class Declared:
@@ -384,16 +379,16 @@ class Reads:
     def _counting_mistakes(self) -> Iterator[str]:
         expected = f"expected 1 to {MAX_KEY_BYTES}"
         for by in (key.by for key in sorted_counts(self._node.pods) if not key.by.is_valid):
-            yield f"Reads.pods_by({by}) has a key of {size(by.key)} bytes; {expected}"
+            yield f"Reads.pods_by({by!r}) has a key of {size(by.key)} bytes; {expected}"
         if len(self._node.pods) > MAX_COUNTS:
             yield f"pods are counted by {len(self._node.pods)} attributes; expected at most {MAX_COUNTS}"
         for key in sorted_topologies(self._pod.topologies):
             if not key.by.is_valid:
-                yield f"Reads.pods_by_topology({key}) has a key of {size(key.by.key)} bytes; {expected}"
+                yield f"Reads.pods_by_topology({key!s}) has a key of {size(key.by.key)} bytes; {expected}"
             elif size(key.topology) > MAX_KEY_BYTES:
                 long = size(key.topology)
                 yield (
-                    f"Reads.pods_by_topology({key}) has a topology key of {long} bytes; expected 0 to {MAX_KEY_BYTES}"
+                    f"Reads.pods_by_topology({key!s}) has a topology key of {long} bytes; expected 0 to {MAX_KEY_BYTES}"
                 )
         if len(self._pod.topologies) > MAX_COUNTS:
             yield f"pods are counted by {len(self._pod.topologies)} topologies; expected at most {MAX_COUNTS}"
