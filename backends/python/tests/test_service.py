@@ -418,6 +418,16 @@ def test_rows_and_pods_that_are_no_messages_are_named(serve: Serve) -> None:
     assert text.startswith("nodes.rows.rows[0] is not a NodeRow")
 
 
+def test_unknown_fields_and_messages_in_parts_are_read(serve: Serve) -> None:
+    client = serve(Scripted())
+    request = question(inline([row("no")])).SerializeToString()
+    # A second part of call, pod and nodes, with a field of a later version.
+    for field in (b"\x0a", b"\x12", b"\x1a"):
+        request += field + b"\x05\x82\x7d\x02ab"
+    answer = client.call("Filter", request + b"\x82\x7d\x02ab", policy_pb2.FilterResponse)
+    assert [rejection.reason for rejection in answer.rejections] == ["no"]
+
+
 def test_an_unknown_form_of_nodes_is_a_miss(serve: Serve) -> None:
     client = serve(Scripted())
     request = changed(lambda r: r.nodes.ClearField("rows"))

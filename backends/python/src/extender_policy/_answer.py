@@ -110,8 +110,8 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     prepared, terms = _prepared(backend, request, "Bind")
     check_purpose(request.call.purpose, has_side_effects=True)
     pod = None
-    if request.HasField("pod"):
-        message = decoded_pod(request.pod)
+    if request.pod:
+        message = decoded_pod(b"".join(request.pod))
         check_pod("pod", message, terms)
         if not message.HasField("facts"):
             raise missing("pod.facts")

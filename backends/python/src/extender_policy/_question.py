@@ -60,8 +60,9 @@ class Question:
         required(request, "nodes")
         # Whether the request is valid does not depend on which tables exist here.
         held = _Held(request.nodes, terms, tables)
-        required(request, "pod")
-        self.pod = placed_pod(request.pod, terms)
+        if not request.pod:
+            raise missing("pod")
+        self.pod = placed_pod(b"".join(request.pod), terms)
         self.count = request.nodes.count
         self.nodes = Nodes(held.rows(), terms.nodes)
 

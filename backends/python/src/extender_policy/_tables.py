@@ -247,11 +247,11 @@ class Filling:
             entry = wire_pb2.TableEntry.FromString(encoded)
         except DecodeError as error:
             raise invalid(f"upserts[{position}] is not a TableEntry: {error}") from error
-        for field, is_there in (("id", entry.id > 0), ("row", entry.HasField("row"))):
+        for field, is_there in (("id", entry.id > 0), ("row", len(entry.row) > 0)):
             if not is_there:
                 raise invalid(f"upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")
         try:
-            row = decoded(entry.row, parts)
+            row = decoded(b"".join(entry.row), parts)
         except RowError as error:
             remedy = "; the table's view has it" if str(error).endswith("is missing") else ""
             raise invalid(f"upserts[{position}].row{error}{remedy}") from error

@@ -15,10 +15,10 @@ class Question(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     WANT_SCORES_FIELD_NUMBER: _ClassVar[int]
     call: _policy_pb2.Call
-    pod: bytes
+    pod: _containers.RepeatedScalarFieldContainer[bytes]
     nodes: Nodes
     want_scores: bool
-    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[bytes] = ..., nodes: _Optional[_Union[Nodes, _Mapping]] = ..., want_scores: _Optional[bool] = ...) -> None: ...
+    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Union[Nodes, _Mapping]] = ..., want_scores: _Optional[bool] = ...) -> None: ...
 
 class Preemption(_message.Message):
     __slots__ = ("call", "pod", "nodes", "candidates")
@@ -27,10 +27,10 @@ class Preemption(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     call: _policy_pb2.Call
-    pod: bytes
+    pod: _containers.RepeatedScalarFieldContainer[bytes]
     nodes: Nodes
     candidates: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[bytes] = ..., nodes: _Optional[_Union[Nodes, _Mapping]] = ..., candidates: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Union[Nodes, _Mapping]] = ..., candidates: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Binding(_message.Message):
     __slots__ = ("call", "namespace", "name", "uid", "node", "pod")
@@ -45,8 +45,8 @@ class Binding(_message.Message):
     name: str
     uid: str
     node: str
-    pod: bytes
-    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node: _Optional[str] = ..., pod: _Optional[bytes] = ...) -> None: ...
+    pod: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node: _Optional[str] = ..., pod: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Nodes(_message.Message):
     __slots__ = ("count", "rows", "table")
@@ -97,5 +97,5 @@ class TableEntry(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     id: int
-    row: bytes
-    def __init__(self, id: _Optional[int] = ..., row: _Optional[bytes] = ...) -> None: ...
+    row: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, id: _Optional[int] = ..., row: _Optional[_Iterable[bytes]] = ...) -> None: ...
