@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from client import Client, Stream, by_table, inline, question  # noqa: E402
+
 from extender_policy._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2, resources_pb2, table_pb2  # noqa: E402
 
 ARGS = b'{"zone": "zone-9"}'

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-
 from client import Client
-from extender_policy import Backend, Options, Policy
 from servers import KINDS, serving
+
+from extender_policy import Backend, Options, Policy
 
 Serve = Callable[..., Client]
 

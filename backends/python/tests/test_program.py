@@ -16,13 +16,13 @@ from typing import Any
 
 import grpc
 import pytest
+from certificates import Authority
+from client import Client, Stream, call, inline, question, row, status
 from google.protobuf import descriptor_pb2
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from certificates import Authority
-from client import Client, Stream, call, inline, question, row, status
 from extender_policy._api.v1alpha1 import info_pb2, policy_pb2, table_pb2
 
 ROOT = Path(__file__).resolve().parent.parent

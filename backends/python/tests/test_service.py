@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import grpc
 import pytest
+from client import Client, by_table, call, inline, pod, question, row, status
+from conftest import Serve
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from client import Client, by_table, call, inline, pod, question, row, status
-from conftest import Serve
 from extender_policy import (
     Args,
     Between,

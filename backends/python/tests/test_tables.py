@@ -9,11 +9,11 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc import StatusCode
-
 from client import Client, Stream, by_table, pod, question, row, status
 from conftest import Serve
-from extender_policy import Info, Node, NodePart, Nodes, Pod, Policy, PodsBy, Reads, Verb, Verdict, View
+from grpc import StatusCode
+
+from extender_policy import Info, Node, NodePart, Nodes, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
 from extender_policy._api.v1alpha1 import info_pb2, node_pb2, policy_pb2, table_pb2
 from extender_policy._tables import Filling, Tables
 

@@ -72,7 +72,7 @@ async def filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> poli
     _check_ready(prepared)
     verdicts = await _verdicts(prepared, question)
     rejections = _rejections(verdicts)
-    trace.attribute("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
+    trace.note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
     scores = await _early_scores(prepared, terms, question) if request.want_scores else None
     return policy_pb2.FilterResponse(result=_done(prepared, question), rejections=rejections, scores=scores)
 
@@ -142,11 +142,11 @@ def _prepared(
     """The policy for a call, which its trace names."""
     required(request, "call")
     call = request.call
-    trace.attribute("extender.call.id", call.id)
-    trace.attribute("extender.backend.name", call.backend)
+    trace.note("extender.call.id", call.id)
+    trace.note("extender.backend.name", call.backend)
     prepared, terms = _policy(lambda: backend._policy_reading(call, verb))
-    trace.attribute("extender.policy.name", prepared.declaration.name)
-    trace.attribute("extender.policy.revision", prepared.declaration.revision)
+    trace.note("extender.policy.name", prepared.declaration.name)
+    trace.note("extender.policy.revision", prepared.declaration.revision)
     return prepared, terms
 
 
@@ -322,12 +322,12 @@ def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[pol
 
 
 def _done(prepared: Prepared, question: Question) -> policy_pb2.Result:
-    trace.attribute("extender.nodes.evaluated", question.count)
+    trace.note("extender.nodes.evaluated", question.count)
     return policy_pb2.Result(evaluated=question.count, revision=prepared.declaration.revision)
 
 
 def _missed(prepared: Prepared, missed: Missed) -> policy_pb2.Result:
-    trace.attribute("extender.miss", policy_pb2.Miss.Name(missed.miss))
+    trace.note("extender.miss", policy_pb2.Miss.Name(missed.miss))
     return policy_pb2.Result(evaluated=0, miss=missed.miss, revision=prepared.declaration.revision)
 
 

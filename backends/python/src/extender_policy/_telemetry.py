@@ -125,6 +125,10 @@ class Followed:
             self._set.add(key)
             self._span.set_attribute(key, value)
 
+    def note(self, key: str, value: trace.Value) -> None:
+        """Sets an attribute of the SDK."""
+        self._span.set_attribute(key, value)
+
     def add(self, name: str) -> None:
         """Records an event, unless there are too many."""
         if self._events < trace.MOST:
@@ -167,7 +171,7 @@ def _resource(backend: Backend, variables: Mapping[str, str]) -> dict[str, str]:
 
 def _provider(protocol: str, attributes: dict[str, str]) -> TracerProvider:
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
     exporter: SpanExporter
@@ -179,6 +183,10 @@ def _provider(protocol: str, attributes: dict[str, str]) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
 
         exporter = HttpSpanExporter()
-    provider = TracerProvider(resource=Resource.create(attributes))
+    # Room for those of the SDK beside those of the policy, of which the oldest would be dropped.
+    limits = (
+        None if "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT" in os.environ else SpanLimits(max_span_attributes=trace.MOST + 32)
+    )
+    provider = TracerProvider(resource=Resource.create(attributes), span_limits=limits)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

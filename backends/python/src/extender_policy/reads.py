@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, TypeVar, final
 
 from ._api.v1alpha1 import info_pb2
+
+P = TypeVar("P", "NodePart", "PodPart")
 
 MAX_KEY_BYTES = 317
 """The longest key and prefix of the contract, in bytes: the longest key of an annotation."""
@@ -222,7 +224,7 @@ class Reads:
 
     def node(self, *parts: NodePart) -> Reads:
         """Parts of nodes."""
-        self._node.parts.update(NodePart(part) for part in parts)
+        self._node.parts.update(_checked(NodePart, part) for part in parts)
         return self
 
     def pod_label(self, key: str) -> PodKey:
@@ -250,7 +252,7 @@ class Reads:
 
     def pod(self, *parts: PodPart) -> Reads:
         """Parts of the pod, and of victims."""
-        self._pod.parts.update(PodPart(part) for part in parts)
+        self._pod.parts.update(_checked(PodPart, part) for part in parts)
         return self
 
     def pods_by(self, by: PodsBy) -> PodsKey:
@@ -397,6 +399,13 @@ class Reads:
         for name, declared in (("node", self._node), ("pod", self._pod)):
             yield f"{name}_label", declared.labels, declared.label_prefixes
             yield f"{name}_annotation", declared.annotations, declared.annotation_prefixes
+
+
+def _checked(kind: type[P], part: object) -> P:
+    # Parts of pods and nodes have equal numbers.
+    if not isinstance(part, kind):
+        raise TypeError(f"{part!r} is no {kind.__name__}")
+    return part
 
 
 def sorted_counts(pods: dict[PodsKey, bool]) -> list[PodsKey]:

@@ -18,6 +18,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Protocol
 
+__all__ = ["Value", "attribute", "event", "traceparent"]
+
 Value = str | int | float | bool
 """The value of an attribute."""
 
@@ -35,6 +37,9 @@ class Span(Protocol):
     def set(self, key: str, value: Value) -> None:
         """Sets an attribute."""
 
+    def note(self, key: str, value: Value) -> None:
+        """Sets an attribute of the SDK, which is always kept."""
+
     def add(self, name: str) -> None:
         """Records an event."""
 
@@ -50,6 +55,13 @@ def attribute(key: str, value: Value) -> None:
     span = CURRENT.get()
     if span is not None:
         span.set(key, value)
+
+
+def note(key: str, value: Value) -> None:
+    """Sets an attribute of the SDK."""
+    span = CURRENT.get()
+    if span is not None:
+        span.note(key, value)
 
 
 def event(name: str) -> None:
