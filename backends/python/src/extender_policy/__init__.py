@@ -18,7 +18,7 @@
 
 from . import trace
 from ._backend import Backend, Configured, Replaceable, configured
-from ._run import argument_parser, options_from, run, run_async, serve, serve_async
+from ._run import argument_parser, exit_with, options_from, run, run_async, serve, serve_async
 from ._tls import Tls
 from .args import Args, Between, Sized
 from .async_server import AsyncServer
@@ -120,6 +120,7 @@ __all__ = [
     "Volume",
     "argument_parser",
     "configured",
+    "exit_with",
     "options_from",
     "run",
     "run_async",
