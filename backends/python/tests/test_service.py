@@ -593,6 +593,44 @@ def test_args_choose_the_policy(serve: Serve) -> None:
         assert failing(partial(client.get_info, args)) == (StatusCode.INVALID_ARGUMENT, expected)
 
 
+def test_policies_are_built_once_and_the_ones_in_use_are_kept() -> None:
+    built: list[str] = []
+
+    def build(args: Args) -> Policy:
+        built.append(args.parse(Drain).key)
+        return Racks()
+
+    backend = configured(build)
+    used, other = b'{"key": "used"}', b'{"key": "other"}'
+    policies = [backend._policy_for(args) for args in (used, other, used, other)]
+    assert (policies[0], policies[1]) == (policies[2], policies[3])
+    # Args that come once do not displace those in use.
+    for number in range(40):
+        backend._policy_for(b'{"key": "%d"}' % number)
+    assert backend._policy_for(used) is policies[0]
+    assert len(backend._recent) == 16
+    assert built.count("used") == built.count("other") == 1
+    backend._policy_for(b'{"key": "0"}')
+    assert built.count("0") == 2
+    # Large args do not add up.
+    for number in range(8):
+        backend._policy_for(b'{"key": "%d"}' % number + b" " * ((1 << 20) - 20))
+    assert sum(map(len, backend._recent)) <= 2 << 20
+    assert backend._policy_for(used) is policies[0]
+    # More policies in use than are kept.
+    for number in range(17):
+        in_use = b'{"key": "in use %d"}' % number
+        assert backend._policy_for(in_use) is backend._policy_for(in_use)
+
+
+def test_a_call_without_a_message_ends(serve: Serve) -> None:
+    client = serve(Scripted())
+    method: Any = client.channel.stream_unary("/extender.policy.v1alpha1.PolicyService/Filter", None, None)
+    with pytest.raises(grpc.RpcError) as raised:
+        method(iter(()), timeout=10)
+    assert status(raised.value)[0] is not StatusCode.DEADLINE_EXCEEDED
+
+
 def test_a_policy_that_cannot_be_built_is_a_failure(serve: Serve) -> None:
     def build(args: Args) -> Policy:
         if args.json.get("declares") == "nothing":

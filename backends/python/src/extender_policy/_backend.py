@@ -127,6 +127,8 @@ class Configured(Backend):
         self._build = build
         self._name = name
         self._recent: OrderedDict[bytes, Prepared] = OrderedDict()
+        self._repeated: set[bytes] = set()
+        """The args that came more than once."""
         self._lock = threading.Lock()
 
     def _policy_for(self, args: bytes) -> Prepared:
@@ -134,13 +136,31 @@ class Configured(Backend):
             known = self._recent.get(args)
             if known is not None:
                 self._recent.move_to_end(args)
+                self._repeated.add(args)
                 return known
         prepared = self._prepare(args)
         with self._lock:
+            if args in self._recent:
+                # Of two threads that build the same, one policy is kept.
+                return self._recent[args]
+            while self._recent and not self._has_room(len(args)):
+                self._evict()
             self._recent[args] = prepared
-            while len(self._recent) > MAX_POLICIES or sum(map(len, self._recent)) > MAX_BYTES:
-                self._recent.popitem(last=False)
         return prepared
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._recent) < MAX_POLICIES and sum(map(len, self._recent)) + size <= MAX_BYTES
+
+    def _evict(self) -> None:
+        """Removes the policy that was least recently used.
+
+        Args that came once, as from a client that is not the gateway, go first: they must not displace those of every
+        call.
+        """
+        once = (args for args in self._recent if args not in self._repeated)
+        oldest = next(once, None)
+        args, _ = self._recent.popitem(last=False) if oldest is None else (oldest, self._recent.pop(oldest))
+        self._repeated.discard(args)
 
     def _prepare(self, args: bytes) -> Prepared:
         try:

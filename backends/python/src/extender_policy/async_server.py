@@ -11,7 +11,7 @@ from grpc import StatusCode
 
 from ._api.v1alpha1 import table_pb2
 from ._backend import Backend, backend_of
-from ._errors import CallError
+from ._errors import CallError, invalid
 from ._service import (
     HEALTH_OF,
     METHODS,
@@ -70,7 +70,8 @@ class AsyncServer:
         await asyncio.to_thread(self._service.tracer.end)
 
     def _add_services(self) -> None:
-        methods = {name: grpc.unary_unary_rpc_method_handler(self._method(name)) for name in METHODS}
+        # A unary handler of grpcio never ends a call without a message.
+        methods = {name: grpc.stream_unary_rpc_method_handler(self._method(name)) for name in METHODS}
         sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
         add = grpc.method_handlers_generic_handler
         self._server.add_generic_rpc_handlers((add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync)))
@@ -84,10 +85,13 @@ class AsyncServer:
         info = {"ServerReflectionInfo": reflect}
         self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
 
-    def _method(self, name: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    def _method(self, name: str) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
         service = self._service
 
-        async def answered(encoded: bytes, context: Any) -> bytes:
+        async def answered(messages: AsyncIterator[bytes], context: Any) -> bytes:
+            encoded = await anext(messages, None)
+            if encoded is None:
+                await _end(context, invalid("the call has no message; every call has one"))
             followed = service.tracer.follow(name, context.invocation_metadata() or ())
             if followed is None:
                 try:
