@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import logging
 import os
+import queue
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -54,12 +54,13 @@ def serve(backend: Backend | Policy, options: Options | None = None) -> None:
 
     Raises `DeclarationError` and `ServeError` if it cannot start.
     """
-    stopped = threading.Event()
-    with _Signals(stopped.set):
+    # The queue can be filled in a signal handler wherever the main thread is; an Event could wait for itself.
+    stopped: queue.SimpleQueue[None] = queue.SimpleQueue()
+    with _Signals(lambda: stopped.put(None)):
         server = Server(backend, options)
         server.start()
         announce(server.address)
-        stopped.wait()
+        stopped.get()
         server.stop()
 
 
