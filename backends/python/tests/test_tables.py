@@ -306,13 +306,13 @@ def test_rows_that_differ_by_their_names_share_one_content() -> None:
 
 
 def test_rows_of_more_than_the_limit_are_refused() -> None:
-    tables = Tables(max_bytes=100_000)
+    tables = Tables(max_bytes=200_000)
     first, second = Filling(tables), Filling(tables)
     large = {at: racked(f"n{at}", "x" * 900 + str(at)) for at in range(1, 21)}
     list(first.apply(message(1, large).SerializeToString()))
     from extender_policy._errors import CallError
 
-    with pytest.raises(CallError, match="the rows of all tables would need more than 100000 bytes; more are refused"):
+    with pytest.raises(CallError, match="the rows of all tables would need more than 200000 bytes; more are refused"):
         list(second.apply(message(1, large, table=8).SerializeToString()))
     second.close()
     table = tables.find(7)
