@@ -170,6 +170,19 @@ def test_a_score_of_more_than_32_bits_is_named(serve: Serve, score: int) -> None
     assert f"score returned {score} for position 1; expected a whole number of 32 bits" in text
 
 
+def test_scores_do_not_come_with_verdicts_about_something_else(serve: Serve) -> None:
+    reads = Reads().node(NodePart.NAME, NodePart.TAINTS)
+    reads.node_label("rule")
+    verb = Verb.per_node()
+    for score in (verb, Verb.whole_set().reads(reads), verb.side_effects().reads(reads)):
+        client = serve(Scripted(Info("p", "1").filters(verb.reads(reads)).scores(score, Scale.unbounded())))
+        facts = node_pb2.NodeFacts(label_values=["r"])
+        request = question(inline([node_pb2.NodeRow(name="a", facts=facts)]), reads=reads.id)
+        request.want_scores = True
+        answer = client.filter(request)
+        assert (answer.result.evaluated, answer.HasField("scores")) == (1, False)
+
+
 class Answers(Policy):
     """Whole-set answers that are wrong."""
 
@@ -306,6 +319,16 @@ def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
     client = serve(Scripted(ready="ä" * 70_000))
     _, text = failing(lambda: client.filter(question(inline([row("a")]))))
     assert 1000 < len(text.encode()) <= 1024
+
+
+def test_the_text_of_an_exception_is_cut(serve: Serve) -> None:
+    class Loud(Scripted):
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            raise ValueError("ä" * 70_000)
+
+    client = serve(Loud())
+    code, text = failing(lambda: client.filter(question(inline([row("a")]))))
+    assert (code, 500 < len(text.encode()) < 600) == (StatusCode.INTERNAL, True)
 
 
 def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
@@ -558,6 +581,11 @@ def test_an_earlier_version_answers_its_calls(serve: Serve) -> None:
     with pytest.raises(ValueError, match="version has 0 bytes"):
         backend.replace(Racks(revision=""))
     backend.replace(Racks(revision="4"))
+    assert client.filter(request).result.revision == "4"
+    # Versions that declare the same do not displace others.
+    backend.replace(Racks("room", revision="5"))
+    for _ in range(20):
+        backend.replace(Racks("shelf", revision="6"))
     assert client.filter(request).result.revision == "4"
 
 
