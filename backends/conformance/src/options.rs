@@ -242,8 +242,9 @@ fn read(option: &'static str, path: &PathBuf) -> Result<Vec<u8>, UsageError> {
 }
 
 fn bindable(text: &str) -> Result<Bindable, UsageError> {
-    let parts: Vec<_> = text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let parts: Vec<_> = text.split('/').map(str::to_owned).collect();
     match <[String; 4]>::try_from(parts) {
+        Ok(parts) if parts.iter().any(String::is_empty) => Err(UsageError::Bind(text.to_owned())),
         Ok([namespace, name, uid, node]) => Ok(Bindable { namespace, name, uid, node }),
         Err(_) => Err(UsageError::Bind(text.to_owned())),
     }

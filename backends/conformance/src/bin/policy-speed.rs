@@ -49,6 +49,8 @@ enum Failure {
 
 /// A backend and what was measured of it.
 struct Row {
+    /// Of the backend in the command line.
+    at: usize,
     name: String,
     mode: Mode,
     measured: Result<Measured, String>,
@@ -79,15 +81,15 @@ async fn run(options: &Options) -> Result<String, Failure> {
     }
     let mut rows: Vec<_> = suites
         .iter()
-        .flat_map(|(name, _)| {
-            Mode::ALL.map(|mode| Row { name: name.clone(), mode, measured: Ok(Measured::default()) })
+        .enumerate()
+        .flat_map(|(at, (name, _))| {
+            Mode::ALL.map(|mode| Row { at, name: name.clone(), mode, measured: Ok(Measured::default()) })
         })
         .collect();
     for round in 1..=options.rounds {
         drop(writeln!(io::stderr(), "round {round} of {}", options.rounds));
         for row in &mut rows {
-            let suite = suites.iter().find(|(name, _)| *name == row.name).map(|(_, suite)| suite);
-            if let Some(suite) = suite {
+            if let Some((_, suite)) = suites.get(row.at) {
                 once(options, suite, row).await?;
             }
         }
@@ -110,7 +112,7 @@ fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| backend | nodes by | p50 ms | p99 ms | calls/s, 8 at once |\n|---|---|---|---|---|\n",
     );
-    for Row { name, mode, measured } in rows {
+    for Row { name, mode, measured, .. } in rows {
         let mode = mode.name();
         let line = match measured {
             Ok(measured) => {

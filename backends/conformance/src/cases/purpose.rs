@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// All purposes but that of a decision, and one of a later version.
-const OTHERS: [(i32, &str); 5] = [
+pub(super) const OTHERS: [(i32, &str); 5] = [
     (Purpose::Speculate as i32, "PURPOSE_SPECULATE"),
     (Purpose::Shadow as i32, "PURPOSE_SHADOW"),
     (Purpose::Replay as i32, "PURPOSE_REPLAY"),

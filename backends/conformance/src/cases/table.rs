@@ -1,5 +1,7 @@
 //! Answers about nodes that the backend holds.
 
+use std::time::{Duration, Instant};
+
 use extender_policy_api::v1alpha1 as api;
 use tonic::Code;
 
@@ -13,6 +15,9 @@ use crate::{
 };
 
 const NODES: usize = 30;
+
+/// A miss that comes after so long was waited for: no machine is that slow without it.
+const WAITS: Duration = Duration::from_secs(5);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -193,7 +198,11 @@ async fn behind(suite: &Suite) -> Result<(), Stop> {
     let table = filled(suite, terms, &scene).await?;
     for at_least in [table.version + 1, u64::MAX] {
         let nodes = api::NodeRef { at_least, ..table.refer(&ids(&scene)) };
+        let asked = Instant::now();
         missed(suite, terms, &scene, nodes, api::Miss::TableBehind, &format!("at_least {at_least}")).await?;
+        if asked.elapsed() > WAITS {
+            return failed(format!("a call waited {:?} for a message that does not come", asked.elapsed()));
+        }
     }
     table.close().await
 }
