@@ -363,6 +363,30 @@ class ServiceTest {
   }
 
   @Test
+  void aFutureThatThePolicyCancelsIsAFailure() throws ServeException {
+    CompletableFuture<Bind> cancelled = new CompletableFuture<>();
+    cancelled.cancel(true);
+    Policy async =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("async", "1").binds();
+          }
+
+          @Override
+          public CompletableFuture<Bind> bindAsync(BindAsk ask, Executor waiting) {
+            return cancelled;
+          }
+        };
+    try (Served only = Served.of(async)) {
+      Status status =
+          Served.failure(
+              () -> only.client.withDeadlineAfter(5, TimeUnit.SECONDS).bind(bind("web")));
+      assertEquals(Status.Code.INTERNAL, status.getCode());
+    }
+  }
+
+  @Test
   void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
     FilterRequest.Builder request = Served.about("a");
     var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();
