@@ -330,8 +330,8 @@ class ServiceTest {
           Served.failure(
               () -> only.client.withDeadlineAfter(300, TimeUnit.MILLISECONDS).bind(bind("web")));
       assertEquals(Status.Code.DEADLINE_EXCEEDED, status.getCode());
-      assertTrue(begun.await(5, TimeUnit.SECONDS));
-      assertEquals("interrupted", ended.get(5, TimeUnit.SECONDS));
+      assertTrue(begun.await(20, TimeUnit.SECONDS));
+      assertEquals("interrupted", ended.get(20, TimeUnit.SECONDS));
     }
   }
 
@@ -357,7 +357,7 @@ class ServiceTest {
       assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());
       outcome.complete(Bind.declined("later"));
       for (var bind : binds) {
-        assertEquals("later", bind.get(5, TimeUnit.SECONDS).getMessage());
+        assertEquals("later", bind.get(20, TimeUnit.SECONDS).getMessage());
       }
     }
   }
@@ -381,7 +381,7 @@ class ServiceTest {
     try (Served only = Served.of(async)) {
       Status status =
           Served.failure(
-              () -> only.client.withDeadlineAfter(5, TimeUnit.SECONDS).bind(bind("web")));
+              () -> only.client.withDeadlineAfter(20, TimeUnit.SECONDS).bind(bind("web")));
       assertEquals(Status.Code.INTERNAL, status.getCode());
     }
   }
