@@ -40,7 +40,7 @@ class ProgramTest {
       throws Exception {
     Process process = start(program, arguments);
     String said = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
-    assertTrue(process.waitFor(20, TimeUnit.SECONDS));
+    assertTrue(process.waitFor(60, TimeUnit.SECONDS));
     assertEquals(status, process.exitValue(), said);
     assertTrue(said.startsWith(text), said);
     assertEquals("", new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8));
@@ -76,8 +76,35 @@ class ProgramTest {
         start(Licences.class, "--database", "jdbc:h2:mem:empty", "--address=127.0.0.1:0");
     address(process);
     process.destroy();
-    assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+    assertTrue(process.waitFor(60, TimeUnit.SECONDS));
     assertEquals(0, process.exitValue());
+  }
+
+  @Test
+  void aSecondSignalEndsItAtOnce() throws Exception {
+    Process process = start(SlowBinder.class);
+    ManagedChannel channel =
+        Grpc.newChannelBuilder(address(process), InsecureChannelCredentials.create()).build();
+    try {
+      BindRequest bind =
+          BindRequest.newBuilder()
+              .setCall(Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE))
+              .setNamespace("shop")
+              .setName("web")
+              .setUid("u")
+              .setNode("n")
+              .build();
+      var outcome = PolicyServiceGrpc.newFutureStub(channel).bind(bind);
+      assertEquals("begun", process.errorReader(StandardCharsets.UTF_8).readLine());
+      process.destroy();
+      assertFalse(process.waitFor(1, TimeUnit.SECONDS), "the call in progress was not waited for");
+      process.destroy();
+      assertTrue(process.waitFor(4, TimeUnit.SECONDS));
+      assertTrue(outcome.cancel(true) || outcome.isDone());
+    } finally {
+      channel.shutdownNow();
+      process.destroyForcibly();
+    }
   }
 
   @Test
@@ -103,7 +130,7 @@ class ProgramTest {
     } finally {
       channel.shutdownNow();
       process.destroy();
-      assertTrue(process.waitFor(15, TimeUnit.SECONDS));
+      assertTrue(process.waitFor(60, TimeUnit.SECONDS));
       assertEquals(0, process.exitValue());
       assertFalse(process.isAlive());
     }

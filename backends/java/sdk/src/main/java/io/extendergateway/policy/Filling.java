@@ -25,11 +25,12 @@ final class Filling {
   private static final int ROW_BYTES = 400;
 
   /** The same for an entry of a map, and for a value, a taint, a count. */
-  private static final int ENTRY_BYTES = 150;
+  private static final int ENTRY_BYTES = 110;
 
   private static final int VALUE_BYTES = 60;
 
   private final Tables tables;
+  private final SharedTexts shared = new SharedTexts();
   private Tables.Table table;
   private Declaration.RowParts parts;
   private Layout.Counts counts;
@@ -93,16 +94,8 @@ final class Filling {
           "table is missing; it is a random number, the same in all messages of a stream");
     }
     Tables.Holds holds = holds(first);
-    if (tables.isFull()) {
-      throw CallException.of(
-          Status.Code.RESOURCE_EXHAUSTED,
-          "this backend already holds %d tables, the maximum".formatted(tables.maxTables));
-    }
     Tables.Table opened = new Tables.Table(first.getTable(), holds);
-    String taken = tables.open(opened);
-    if (taken != null) {
-      throw CallException.invalid("%s", taken);
-    }
+    tables.open(opened);
     table = opened;
     parts = holds.rowParts();
     counts = holds.counts();
@@ -202,7 +195,7 @@ final class Filling {
           "the rows of all tables would need more than %d bytes; more are refused"
               .formatted(tables.maxBytes));
     }
-    return new Tables.Kept(row, bytes);
+    return new Tables.Kept(new Row(shared.in(row.message)), bytes);
   }
 
   /** The memory of a decoded row; its JSON may be decoded once more, into a model. */

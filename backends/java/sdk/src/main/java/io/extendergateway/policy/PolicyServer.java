@@ -296,6 +296,7 @@ public final class PolicyServer implements AutoCloseable {
    */
   public static void serve(Backend backend, ServeOptions options) throws ServeException {
     quiet();
+    WarmUp.run();
     Signals signals = Signals.watch();
     try (PolicyServer server = start(backend, options)) {
       System.out.println("listening on " + server.address());

@@ -274,7 +274,7 @@ final class Service {
           (answered, failure) -> {
             if (failure == null) {
               reply((Message) answered);
-            } else if (!working.isCancelled()) {
+            } else if (!call.isCancelled()) {
               fail(Failures.of(failure));
             }
           });
@@ -382,10 +382,12 @@ final class Service {
     }
 
     private synchronized void close(Status status) {
-      if (!closed && !call.isCancelled()) {
+      boolean open = !closed && !call.isCancelled();
+      // First, so that a peer that knows the end finds no table.
+      end();
+      if (open) {
         call.close(status, new Metadata());
       }
-      end();
     }
 
     private synchronized void end() {

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1alpha1.NodeReads;
+import io.grpc.Status;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -43,18 +44,19 @@ final class Tables {
     return byName.get(name);
   }
 
-  /** {@code null}, or the reason why there is no new table. */
-  synchronized String open(Table table) {
+  /** Adds a new table without rows, for a stream. */
+  synchronized void open(Table table) {
     if (byName.containsKey(table.name)) {
-      return "table %s already has a stream; table numbers must be random"
-          .formatted(Long.toUnsignedString(table.name));
+      throw CallException.invalid(
+          "table %s already has a stream; table numbers must be random",
+          Long.toUnsignedString(table.name));
+    }
+    if (byName.size() >= maxTables) {
+      throw CallException.of(
+          Status.Code.RESOURCE_EXHAUSTED,
+          "this backend already holds %d tables, the maximum".formatted(maxTables));
     }
     byName.put(table.name, table);
-    return null;
-  }
-
-  synchronized boolean isFull() {
-    return byName.size() >= maxTables;
   }
 
   /** Drops a table whose stream has ended. */

@@ -96,7 +96,7 @@ class ServerTest {
           ServerReflectionRequest.newBuilder()
               .setFileContainingSymbol(PolicyServiceGrpc.SERVICE_NAME)
               .build());
-      ServerReflectionResponse response = responses.poll(5, TimeUnit.SECONDS);
+      ServerReflectionResponse response = responses.poll(20, TimeUnit.SECONDS);
       assertTrue(response.getFileDescriptorResponse().getFileDescriptorProtoCount() > 0);
     }
   }
@@ -122,16 +122,16 @@ class ServerTest {
               public void onCompleted() {}
             });
     var outcome = PolicyServiceGrpc.newFutureStub(served.channel).bind(bind());
-    assertTrue(policy.begun.await(5, TimeUnit.SECONDS));
-    assertEquals(ServingStatus.SERVING, health.poll(5, TimeUnit.SECONDS));
+    assertTrue(policy.begun.await(20, TimeUnit.SECONDS));
+    assertEquals(ServingStatus.SERVING, health.poll(20, TimeUnit.SECONDS));
     Thread stopping = new Thread(served.server::close);
     stopping.start();
-    assertEquals(ServingStatus.NOT_SERVING, health.poll(5, TimeUnit.SECONDS));
+    assertEquals(ServingStatus.NOT_SERVING, health.poll(20, TimeUnit.SECONDS));
     Thread.sleep(200);
     assertTrue(stopping.isAlive());
     policy.allowed.countDown();
-    assertEquals(BindOutcome.BIND_OUTCOME_BOUND, outcome.get(5, TimeUnit.SECONDS).getOutcome());
-    stopping.join(5_000);
+    assertEquals(BindOutcome.BIND_OUTCOME_BOUND, outcome.get(20, TimeUnit.SECONDS).getOutcome());
+    stopping.join(20_000);
     assertTrue(!stopping.isAlive());
     Status refused =
         Served.failure(() -> served.client.withDeadlineAfter(2, TimeUnit.SECONDS).bind(bind()));
@@ -145,11 +145,11 @@ class ServerTest {
     ServeOptions options = Served.OPTIONS.drain(java.time.Duration.ofMillis(300));
     Served served = Served.of(Backend.of(policy), options);
     var outcome = PolicyServiceGrpc.newFutureStub(served.channel).bind(bind());
-    assertTrue(policy.begun.await(5, TimeUnit.SECONDS));
+    assertTrue(policy.begun.await(20, TimeUnit.SECONDS));
     long begin = System.nanoTime();
     served.server.close();
-    assertTrue(System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(3));
-    assertThrows(Exception.class, () -> outcome.get(5, TimeUnit.SECONDS));
+    assertTrue(System.nanoTime() - begin < TimeUnit.SECONDS.toNanos(8));
+    assertThrows(Exception.class, () -> outcome.get(20, TimeUnit.SECONDS));
     served.close();
   }
 
@@ -281,7 +281,7 @@ class ServerTest {
         assertEquals("none", policy.traceparent);
         traced(served, "00-" + trace + "-00f067aa0ba902b7-01").bind(bind());
         assertTrue(policy.traceparent.startsWith("00-" + trace), policy.traceparent);
-        String spans = exported.poll(5, TimeUnit.SECONDS);
+        String spans = exported.poll(20, TimeUnit.SECONDS);
         for (String text :
             List.of(
                 "extender.policy.v1alpha1.PolicyService/Bind",
@@ -296,7 +296,7 @@ class ServerTest {
         // The last span is sent at the end.
         traced(served, "00-" + trace + "-00f067aa0ba902b7-01").bind(bind());
       }
-      assertTrue(exported.poll(5, TimeUnit.SECONDS).contains("PolicyService/Bind"));
+      assertTrue(exported.poll(20, TimeUnit.SECONDS).contains("PolicyService/Bind"));
       assertTrue(exported.isEmpty());
     } finally {
       collector.stop(0);

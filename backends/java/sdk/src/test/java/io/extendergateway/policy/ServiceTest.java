@@ -330,8 +330,8 @@ class ServiceTest {
           Served.failure(
               () -> only.client.withDeadlineAfter(300, TimeUnit.MILLISECONDS).bind(bind("web")));
       assertEquals(Status.Code.DEADLINE_EXCEEDED, status.getCode());
-      assertTrue(begun.await(5, TimeUnit.SECONDS));
-      assertEquals("interrupted", ended.get(5, TimeUnit.SECONDS));
+      assertTrue(begun.await(20, TimeUnit.SECONDS));
+      assertEquals("interrupted", ended.get(20, TimeUnit.SECONDS));
     }
   }
 
@@ -357,8 +357,32 @@ class ServiceTest {
       assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());
       outcome.complete(Bind.declined("later"));
       for (var bind : binds) {
-        assertEquals("later", bind.get(5, TimeUnit.SECONDS).getMessage());
+        assertEquals("later", bind.get(20, TimeUnit.SECONDS).getMessage());
       }
+    }
+  }
+
+  @Test
+  void aFutureThatThePolicyCancelsIsAFailure() throws ServeException {
+    CompletableFuture<Bind> cancelled = new CompletableFuture<>();
+    cancelled.cancel(true);
+    Policy async =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("async", "1").binds();
+          }
+
+          @Override
+          public CompletableFuture<Bind> bindAsync(BindAsk ask, Executor waiting) {
+            return cancelled;
+          }
+        };
+    try (Served only = Served.of(async)) {
+      Status status =
+          Served.failure(
+              () -> only.client.withDeadlineAfter(20, TimeUnit.SECONDS).bind(bind("web")));
+      assertEquals(Status.Code.INTERNAL, status.getCode());
     }
   }
 

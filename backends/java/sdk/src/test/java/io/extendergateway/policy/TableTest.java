@@ -83,7 +83,7 @@ class TableTest {
 
     Object send(SyncNodesRequest.Builder message) throws InterruptedException {
       requests.onNext(message.build());
-      return received.poll(5, TimeUnit.SECONDS);
+      return received.poll(20, TimeUnit.SECONDS);
     }
 
     Status refused(SyncNodesRequest.Builder message) throws InterruptedException {
@@ -157,7 +157,7 @@ class TableTest {
     assertEquals(List.of("late"), names(named(3, List.of(1))));
     assertEquals(Miss.MISS_TABLE_BEHIND, miss(named(3, List.of(9))));
     sync.requests.onCompleted();
-    assertEquals(Status.OK, sync.received.poll(5, TimeUnit.SECONDS));
+    assertEquals(Status.OK, sync.received.poll(20, TimeUnit.SECONDS));
     assertEquals(Miss.MISS_TABLE_UNKNOWN, miss(named(3, List.of(1))));
   }
 
@@ -290,7 +290,7 @@ class TableTest {
     Sync sync = new Sync(served);
     assertEquals(1L, sync.send(first(1).addUpserts(entry(1, "a"))));
     served.server.close();
-    Status status = (Status) sync.received.poll(5, TimeUnit.SECONDS);
+    Status status = (Status) sync.received.poll(20, TimeUnit.SECONDS);
     assertEquals(Status.Code.UNAVAILABLE, status.getCode());
   }
 }
