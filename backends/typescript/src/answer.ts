@@ -94,7 +94,12 @@ export function answerScore(backend: Backend, tables: Tables, message: Buffer, n
 }
 
 /** Which pods may be evicted on which of the nodes. */
-export function answerPreempt(backend: Backend, tables: Tables, message: Buffer, note: Note): PreemptResponse {
+export function answerPreempt(
+  backend: Backend,
+  tables: Tables,
+  message: Buffer,
+  note: Note,
+): PreemptResponse {
   return about({ backend, tables, message, verb: 'Preempt', note }, { kept: [] }, (asked) => ({
     kept: keptOf(asked),
   }));
@@ -456,7 +461,9 @@ function checkVictims({ candidates }: Question, { layout }: Terms): void {
     for (const [victim, { pod }] of victims.entries()) {
       const mismatch = pod && podMismatch(pod, layout.pod);
       if (mismatch !== undefined) {
-        throw CallError.invalid(`candidates[${String(candidate)}].victims[${String(victim)}].pod.facts.${mismatch}`);
+        throw CallError.invalid(
+          `candidates[${String(candidate)}].victims[${String(victim)}].pod.facts.${mismatch}`,
+        );
       }
     }
   }

@@ -70,8 +70,7 @@ export interface StandardSchema<T> {
 
 /** A result of {@link StandardSchema}. */
 export type StandardResult<T> =
-  | { readonly value: T; readonly issues?: undefined }
-  | { readonly issues: readonly StandardIssue[] };
+  { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly StandardIssue[] };
 
 /** A mistake that a {@link StandardSchema} found. */
 export interface StandardIssue {
@@ -369,7 +368,11 @@ function at(path: string, key: string): string {
 
 function alternatives(names: readonly string[]): string {
   const listed = names.map((name) => `\`${name}\``);
-  return listed.length === 2 ? listed.join(' or ') : listed.length === 1 ? (listed[0] ?? '') : `one of ${listed.join(', ')}`;
+  return listed.length === 2
+    ? listed.join(' or ')
+    : listed.length === 1
+      ? (listed[0] ?? '')
+      : `one of ${listed.join(', ')}`;
 }
 
 function described(value: unknown): string {

@@ -63,7 +63,9 @@ export class Versions {
   replace(policy: Policy): void {
     const latest = new Prepared(policy, this.info);
     const { readsIds } = latest.declaration;
-    const others = [this.newest, ...this.earlier].filter(({ declaration }) => declaration.readsIds !== readsIds);
+    const others = [this.newest, ...this.earlier].filter(
+      ({ declaration }) => declaration.readsIds !== readsIds,
+    );
     this.earlier = others.slice(0, MAX_EARLIER);
     this.newest = latest;
   }
@@ -118,7 +120,10 @@ export class Backend {
    *
    * @throws {DeclarationError}
    */
-  static replaceable(policy: Policy): { readonly backend: Backend; readonly replace: (policy: Policy) => void } {
+  static replaceable(policy: Policy): {
+    readonly backend: Backend;
+    readonly replace: (policy: Policy) => void;
+  } {
     const versions = new Versions(policy);
     const replace = (newer: Policy): void => {
       versions.replace(newer);
@@ -202,7 +207,10 @@ class Recent {
   }
 
   remember(key: string, versions: Versions): void {
-    while (this.entries.size >= MAX_CONFIGURED || (this.bytes + key.length > MAX_CONFIGURED_BYTES && this.bytes > 0)) {
+    while (
+      this.entries.size >= MAX_CONFIGURED ||
+      (this.bytes + key.length > MAX_CONFIGURED_BYTES && this.bytes > 0)
+    ) {
       this.evict();
     }
     this.entries.set(key, { versions, isUsedAgain: false });

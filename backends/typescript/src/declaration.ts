@@ -1,8 +1,8 @@
 /** Checks what a policy declares about itself and turns it into the contract's handshake. */
 
 import { DeclarationError } from './errors.js';
+import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import {
-  GetInfoResponse,
   NodeView,
   Normalization as NormalizationNumber,
   Scope,
@@ -34,7 +34,11 @@ const INT32_MAX = 2 ** 31 - 1;
 /** The views in ascending order: each adds to the one before. */
 const VIEWS: readonly View[] = ['name', 'facts', 'factsAndRaw'];
 
-const VIEW_NUMBERS = { name: NodeView.NAME, facts: NodeView.FACTS, factsAndRaw: NodeView.FACTS_AND_RAW } as const;
+const VIEW_NUMBERS = {
+  name: NodeView.NAME,
+  facts: NodeView.FACTS,
+  factsAndRaw: NodeView.FACTS_AND_RAW,
+} as const;
 
 const NORMALIZATION_NUMBERS = {
   none: NormalizationNumber.NONE,
@@ -57,7 +61,10 @@ export function viewCovers(holds: View, wanted: View): boolean {
 }
 
 /** What each row must have, in this view with these declared parts; undefined: everything that the view has. */
-export function rowParts(view: View, reads: { readonly parts: readonly number[]; readonly isEmpty: boolean } | undefined): RowParts {
+export function rowParts(
+  view: View,
+  reads: { readonly parts: readonly number[]; readonly isEmpty: boolean } | undefined,
+): RowParts {
   if (view === 'name') {
     return { name: true, facts: false };
   }
@@ -145,7 +152,9 @@ export class Declaration {
       ['Preempt', preempt],
       ['Bind', bind],
     ];
-    this.terms = new Map(verbs.flatMap(([name, verb]) => (verb === undefined ? [] : [[name, new Terms(verb)]])));
+    this.terms = new Map(
+      verbs.flatMap(([name, verb]) => (verb === undefined ? [] : [[name, new Terms(verb)]])),
+    );
     this.response = response(info, this.terms);
   }
 
@@ -191,7 +200,9 @@ function textMistakes({ fields: { name, version, revision } }: Info): string[] {
     ['revision', revision, MAX_VERSION_BYTES],
   ];
   const wrong = limits.filter(([, text, limit]) => text === '' || byteLength(text) > limit);
-  return wrong.map(([what, text, limit]) => `${what} has ${String(byteLength(text))} bytes; expected 1 to ${String(limit)}`);
+  return wrong.map(
+    ([what, text, limit]) => `${what} has ${String(byteLength(text))} bytes; expected 1 to ${String(limit)}`,
+  );
 }
 
 function verbMistakes(name: string, verb: Verb, info: Info): string[] {
@@ -211,7 +222,9 @@ function readsMistakes(name: string, { fields: { declared, view, isPure } }: Ver
     );
   }
   if (declared.readsIdentity && isPure) {
-    found.push("is pure and reads the part 'identity', but a pure verb is not sent the pod's name and UID; remove one");
+    found.push(
+      "is pure and reads the part 'identity', but a pure verb is not sent the pod's name and UID; remove one",
+    );
   }
   if (declared.countsTopologies && (name === 'preempt' || name === 'bind')) {
     found.push(
@@ -224,7 +237,9 @@ function readsMistakes(name: string, { fields: { declared, view, isPure } }: Ver
 
 /** A view of names works even if the gateway knows no nodes, and so no pods on them. */
 function usageMistakes(name: string, { fields: { wantsUsage, view } }: Verb): string[] {
-  return wantsUsage && view === 'name' ? [`${name} has Verb.usage and the view 'name'; use the view 'facts'`] : [];
+  return wantsUsage && view === 'name'
+    ? [`${name} has Verb.usage and the view 'name'; use the view 'facts'`]
+    : [];
 }
 
 /** What a pure verb excludes: each of these makes an answer depend on more than the cache key. */
@@ -241,7 +256,8 @@ function pureMistakes(name: string, { fields }: Verb, info: Info): string[] {
 
 function scaleMistakes({ fields: { bounds, normalization, isReversed } }: Scale): string[] {
   const found: string[] = [];
-  const isInt32 = (value: number): boolean => Number.isInteger(value) && value >= INT32_MIN && value <= INT32_MAX;
+  const isInt32 = (value: number): boolean =>
+    Number.isInteger(value) && value >= INT32_MIN && value <= INT32_MAX;
   if (bounds !== undefined && !(isInt32(bounds.min) && isInt32(bounds.max))) {
     found.push(`the scale ${String(bounds.min)} to ${String(bounds.max)} is not one of integers of 32 bits`);
   } else if (bounds !== undefined && bounds.min > bounds.max) {
@@ -265,7 +281,9 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     }
   };
   add('Filter', VerbNumber.FILTER, (info) => info);
-  add('Score', VerbNumber.SCORE, (info) => (fields.score === undefined ? info : scored(info, fields.score.scale)));
+  add('Score', VerbNumber.SCORE, (info) =>
+    fields.score === undefined ? info : scored(info, fields.score.scale),
+  );
   add('Preempt', VerbNumber.PREEMPT, (info) => info);
   add('Bind', VerbNumber.BIND, ({ verb, reads }) => VerbInfo.fromPartial({ verb, reads }));
   // Tables are worth filling only if rows hold more than names.

@@ -38,7 +38,10 @@ export class CallError extends Error {
 
   /** The policy does not declare the verb. */
   static notServed(verb: string): CallError {
-    return new CallError(status.UNIMPLEMENTED, `this policy does not serve ${verb}; its GetInfo does not list it`);
+    return new CallError(
+      status.UNIMPLEMENTED,
+      `this policy does not serve ${verb}; its GetInfo does not list it`,
+    );
   }
 
   /** The policy cannot decide now. */
@@ -106,7 +109,9 @@ export function callError(thrown: unknown): CallError {
 
 /** Whether it is a mistake in the policy's code, of which the log gets the stack. */
 export function isUnexpected(thrown: unknown): boolean {
-  return ![CallError, NotReady, BindFailed, ArgsError, DeclarationError].some((known) => thrown instanceof known);
+  return ![CallError, NotReady, BindFailed, ArgsError, DeclarationError].some(
+    (known) => thrown instanceof known,
+  );
 }
 
 function shortText(thrown: unknown): string {

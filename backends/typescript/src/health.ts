@@ -1,6 +1,12 @@
 /** The standard health service: for the process ("") and for PolicyService by its name. */
 
-import { status, type sendUnaryData, type Server, type ServerUnaryCall, type ServerWritableStream } from '@grpc/grpc-js';
+import {
+  status,
+  type sendUnaryData,
+  type Server,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+} from '@grpc/grpc-js';
 import { service } from 'grpc-health-check';
 
 /** The services whose health is known. */

@@ -153,7 +153,8 @@ export class Scale {
   }
 }
 
-interface InfoFields {
+/** What an {@link Info} has collected. */
+export interface InfoFields {
   readonly name: string;
   readonly version: string;
   readonly revision: string;
@@ -183,10 +184,12 @@ export class Info {
    * A policy that serves nothing yet. The name is what the policy calls itself, such as "label-rules"; the version is
    * that of the program. Neither may be empty; at most 63 and 64 bytes.
    */
-  constructor(name: string, version: string);
-  /** @internal */
-  constructor(name: string, version: string, fields: InfoFields);
-  constructor(name: string, version: string, fields?: InfoFields) {
+  constructor(
+    name: string,
+    version: string,
+    /** Made by the methods below. */
+    fields?: InfoFields,
+  ) {
     this.fields = fields ?? {
       name,
       version,

@@ -127,7 +127,9 @@ export class Node {
    */
   podCounts(key: PodsKey): readonly PodCount[] {
     const sent = this.access.pods(key.by);
-    return this.row.podCounts(sent.position).counts.map((count) => new PodCount({ onNode: sent }, count, count));
+    return this.row
+      .podCounts(sent.position)
+      .counts.map((count) => new PodCount({ onNode: sent }, count, count));
   }
 
   /**

@@ -194,7 +194,7 @@ export class Pod {
    */
   get raw(): unknown {
     const { rawJson } = this;
-    return rawJson === undefined ? undefined : JSON.parse(Buffer.from(rawJson).toString('utf8'));
+    return rawJson === undefined ? undefined : (JSON.parse(Buffer.from(rawJson).toString('utf8')) as unknown);
   }
 
   private map(map: MapName): ReadonlyMap<string, string> {
@@ -272,7 +272,11 @@ export class Domains implements Iterable<[value: string, count: PodCount]> {
     this.byValue = new Map(
       counts.domains.map(({ value, pods, terminating, requested }) => [
         value,
-        new PodCount({ inDomain: sent }, attribute, { pods, terminating, requested: requested ?? NO_RESOURCES }),
+        new PodCount({ inDomain: sent }, attribute, {
+          pods,
+          terminating,
+          requested: requested ?? NO_RESOURCES,
+        }),
       ]),
     );
     const fewest = (most: number, { pods }: { pods: number }): number => Math.min(most, pods);

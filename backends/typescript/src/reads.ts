@@ -5,14 +5,8 @@ import { NodeKey, NodePrefix, PodKey, PodPrefix, type MapName } from './reads/ke
 import { Layout, Sent } from './reads/layout.js';
 import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
 import { DeclaredKeys } from './reads/places.js';
-import {
-  MAX_KEY_BYTES,
-  MAX_POD_COUNTS,
-  MAX_TOPOLOGY_COUNTS,
-  PodsBy,
-  PodsKey,
-  TopologyKey,
-} from './reads/pods.js';
+import type { PodsBy } from './reads/pods.js';
+import { MAX_KEY_BYTES, MAX_POD_COUNTS, MAX_TOPOLOGY_COUNTS, PodsKey, TopologyKey } from './reads/pods.js';
 import { byteLength } from './text.js';
 
 /** What is read of one kind of object. */
@@ -62,7 +56,10 @@ export class Reads {
   private nodeReads = nothing();
   /** Whether the requests are read, too. */
   private counts = new Map<string, { by: PodsBy; requests: boolean }>();
-  private topologies = new Map<string, { topology: TopologyKey; requests: boolean; label: NodeKey | undefined }>();
+  private topologies = new Map<
+    string,
+    { topology: TopologyKey; requests: boolean; label: NodeKey | undefined }
+  >();
 
   /** A label of nodes. Declared twice, it is the same key. */
   nodeLabel(key: string): NodeKey {
@@ -295,9 +292,7 @@ export class Reads {
 
   private countMistakes(): string[] {
     const wrong = [...this.counts.values()].filter(({ by }) => !by.isValid);
-    const mistakes = wrong.map(({ by }) =>
-      wrongKey(`Reads.podsBy(${by.toString()})`, 'key', by.key, 1),
-    );
+    const mistakes = wrong.map(({ by }) => wrongKey(`Reads.podsBy(${by.toString()})`, 'key', by.key, 1));
     if (this.counts.size > MAX_POD_COUNTS) {
       mistakes.push(
         `pods are counted by ${String(this.counts.size)} attributes; expected at most ${String(MAX_POD_COUNTS)}`,

@@ -94,7 +94,13 @@ export function readCall(request: Buffer): Call | undefined {
 
 /** A request about nodes. */
 export function readQuestion(request: Buffer, verb: 'Filter' | 'Score' | 'Preempt'): Question {
-  const question: Question = { call: undefined, pod: undefined, nodes: undefined, wantScores: false, candidates: [] };
+  const question: Question = {
+    call: undefined,
+    pod: undefined,
+    nodes: undefined,
+    wantScores: false,
+    candidates: [],
+  };
   let call: Buffer | undefined;
   let pod: Buffer | undefined;
   const fields = new Fields(request);

@@ -111,7 +111,10 @@ export class Row {
   private podCountsAt: number[] | undefined;
   private nameAt: number[] | undefined;
   private rawAt: number[] | undefined;
-  private readonly valuesOf: Record<MapName, Values | undefined> = { label: undefined, annotation: undefined };
+  private readonly valuesOf: Record<MapName, Values | undefined> = {
+    label: undefined,
+    annotation: undefined,
+  };
 
   private decodedName: string | undefined;
   private decodedValues: Record<MapName, (string | undefined)[] | undefined> | undefined;

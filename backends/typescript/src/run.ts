@@ -32,9 +32,7 @@ OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED.
 
 /** What the options of a command line mean. */
 export type Command =
-  | { readonly serve: ServeOptions }
-  | { readonly help: string }
-  | { readonly mistake: string };
+  { readonly serve: ServeOptions } | { readonly help: string } | { readonly mistake: string };
 
 /**
  * Runs a policy as a program: reads the options of the command line, then does what {@link serve} does. Exit status: 0

@@ -52,9 +52,12 @@ export class ListenError extends Error {
   override readonly name = 'ListenError';
 
   constructor(address: string, cause: Error) {
-    super(`cannot listen on ${address}: ${cause.message}; set another --address, or stop the process that uses it`, {
-      cause,
-    });
+    super(
+      `cannot listen on ${address}: ${cause.message}; set another --address, or stop the process that uses it`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -111,7 +114,15 @@ export async function listen(backend: Policy | Backend, options: ServeOptions = 
   const requested = options.address ?? '127.0.0.1:0';
   const port = await bound(server, requested, credentials ?? ServerCredentials.createInsecure());
   const address = requested.replace(/:\d+$/, `:${String(port)}`);
-  return new Listening({ address, server, services, health, tracer, credentials, drain: options.drainMilliseconds });
+  return new Listening({
+    address,
+    server,
+    services,
+    health,
+    tracer,
+    credentials,
+    drain: options.drainMilliseconds,
+  });
 }
 
 interface Parts {

@@ -7,8 +7,8 @@
 import { CallError } from './errors.js';
 import { BYTES, Fields } from './wire.js';
 
-/** What every message may take, whatever its length: enough for thousands of small rows. */
-const BASE = 4 << 20;
+/** What every message may take, whatever its length: enough for a preemption with ten thousand victims. Calls are decoded one at a time. */
+const BASE = 64 << 20;
 
 /** What a message may take per byte. */
 const PER_BYTE = 32;
@@ -53,7 +53,10 @@ const numbers: Part = { bytes: NUMBER, isNumbers: true };
 
 const RESOURCES = shape({ 5: entries });
 const REQUIREMENT = shape({ 3: texts });
-const SELECTOR_TERM = shape({ 1: { bytes: OBJECT, shape: REQUIREMENT }, 2: { bytes: OBJECT, shape: REQUIREMENT } });
+const SELECTOR_TERM = shape({
+  1: { bytes: OBJECT, shape: REQUIREMENT },
+  2: { bytes: OBJECT, shape: REQUIREMENT },
+});
 const NODE_AFFINITY = shape({
   1: { bytes: OBJECT, shape: shape({ 1: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
   2: { bytes: OBJECT, shape: shape({ 2: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
@@ -87,7 +90,7 @@ const NODES = shape({
     }),
   },
 });
-const VICTIM = shape({ 2: { bytes: POD_OBJECT, shape: POD } });
+const VICTIM = shape({ 2: { bytes: OBJECT, shape: POD } });
 const CANDIDATE = shape({ 1: { bytes: OBJECT, shape: VICTIM, list: 'victims' } });
 const MAP_READS = shape({ 1: texts, 2: texts });
 const NODE_READS = shape({

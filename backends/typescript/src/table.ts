@@ -208,7 +208,9 @@ export class Filling {
 
   private begin(first: SyncRequest): Table {
     if (first.table === 0n) {
-      throw CallError.invalid('table is missing; it is a random number, the same in all messages of a stream');
+      throw CallError.invalid(
+        'table is missing; it is a random number, the same in all messages of a stream',
+      );
     }
     const table = this.tables.open(first.table, holds(first.view));
     this.name = first.table;
@@ -301,7 +303,12 @@ function holds(given: TableView | undefined): Holds {
   }
   const { reads } = given;
   if (reads === undefined) {
-    return { view, readsKey: undefined, parts: rowParts(view, undefined), counts: { labels: 0, annotations: 0, pods: 0 } };
+    return {
+      view,
+      readsKey: undefined,
+      parts: rowParts(view, undefined),
+      counts: { labels: 0, annotations: 0, pods: 0 },
+    };
   }
   checkReads(reads);
   const readsKey = rowsKey(reads);
@@ -328,7 +335,9 @@ function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void 
   wrong('pod_counts', podCounts.length, MAX_POD_COUNTS);
   const texts = (map: MapReads | undefined): string[] => [...(map?.keys ?? []), ...(map?.prefixes ?? [])];
   const keys = [...texts(labels), ...texts(annotations)];
-  const long = [...keys, ...podCounts.map(({ label }) => label)].find((key) => byteLength(key) > MAX_KEY_BYTES);
+  const long = [...keys, ...podCounts.map(({ label }) => label)].find(
+    (key) => byteLength(key) > MAX_KEY_BYTES,
+  );
   if (long !== undefined) {
     throw CallError.invalid(
       `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(MAX_KEY_BYTES)}`,

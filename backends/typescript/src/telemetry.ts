@@ -7,7 +7,7 @@ import type { Context, Span, TracerProvider } from '@opentelemetry/api';
 import { status, type Metadata } from '@grpc/grpc-js';
 
 import type { VerbName } from './declaration.js';
-import { CallError } from './errors.js';
+import type { CallError } from './errors.js';
 
 /** How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining. */
 const FLUSH_MILLISECONDS = 5_000;
@@ -73,12 +73,19 @@ export class Tracer {
   static async start(options: TelemetryOptions, service: { name: string; version: string }): Promise<Tracer> {
     const environment = options.environment ?? process.env;
     if (options.provider !== undefined) {
-      return new Tracer(await loaded(() => import('@opentelemetry/api')), options.provider, () => Promise.resolve());
+      return new Tracer(await loaded(() => import('@opentelemetry/api')), options.provider, () =>
+        Promise.resolve(),
+      );
     }
-    return isWanted(environment) ? Tracer.sending(environment, { ...service, name: options.service ?? service.name }) : Tracer.none;
+    return isWanted(environment)
+      ? Tracer.sending(environment, { ...service, name: options.service ?? service.name })
+      : Tracer.none;
   }
 
-  private static async sending(environment: Environment, service: { name: string; version: string }): Promise<Tracer> {
+  private static async sending(
+    environment: Environment,
+    service: { name: string; version: string },
+  ): Promise<Tracer> {
     const [api, sdk, resources] = await loaded(() =>
       Promise.all([
         import('@opentelemetry/api'),
@@ -91,7 +98,10 @@ export class Tracer {
       ...(service.version === '' ? {} : { 'service.version': service.version }),
     };
     const detected = resources.detectResources({ detectors: [resources.envDetector] });
-    const resource = resources.defaultResource().merge(resources.resourceFromAttributes(named)).merge(detected);
+    const resource = resources
+      .defaultResource()
+      .merge(resources.resourceFromAttributes(named))
+      .merge(detected);
     const provider = new sdk.NodeTracerProvider({
       resource,
       spanProcessors: [new sdk.BatchSpanProcessor(await exporter(environment))],
@@ -116,11 +126,13 @@ export class Tracer {
       return UNTRACED;
     }
     const name = `${SERVICE}/${verb}`;
-    const span = provider.getTracer('@extender-gateway/policy').startSpan(
-      name,
-      { kind: api.SpanKind.SERVER, attributes: { 'rpc.system.name': 'grpc', 'rpc.method': name } },
-      parent,
-    );
+    const span = provider
+      .getTracer('@extender-gateway/policy')
+      .startSpan(
+        name,
+        { kind: api.SpanKind.SERVER, attributes: { 'rpc.system.name': 'grpc', 'rpc.method': name } },
+        parent,
+      );
     return new FollowedCall(api, span, api.trace.setSpan(parent, span));
   }
 }
@@ -155,7 +167,9 @@ class FollowedCall implements Followed {
 /** The caller's span, if it is sampled. A `traceparent` that cannot be parsed is as none. */
 function remoteParent(api: typeof import('@opentelemetry/api'), metadata: Metadata): Context | undefined {
   const [traceparent] = metadata.get('traceparent');
-  const parsed = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(String(traceparent ?? ''));
+  const parsed = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(
+    String(traceparent ?? ''),
+  );
   const [, traceId = '', spanId = '', flags = '00', rest = ''] = parsed ?? [];
   const isVersion0 = String(traceparent).startsWith('00');
   const isSampled = (Number.parseInt(flags, 16) & api.TraceFlags.SAMPLED) !== 0;
@@ -176,7 +190,10 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The value of a variable for traces, or of the one for all signals. */
 function variable(environment: Environment, name: string): string | undefined {
-  const values = [environment[`OTEL_EXPORTER_OTLP_TRACES_${name}`], environment[`OTEL_EXPORTER_OTLP_${name}`]];
+  const values = [
+    environment[`OTEL_EXPORTER_OTLP_TRACES_${name}`],
+    environment[`OTEL_EXPORTER_OTLP_${name}`],
+  ];
   return values.map((value) => value?.trim()).find((value) => value !== undefined && value !== '');
 }
 
@@ -205,7 +222,9 @@ async function exporter(
       return new OTLPTraceExporter();
     }
     default:
-      throw new TelemetryError(`OTEL_EXPORTER_OTLP_PROTOCOL is "${protocol}"; expected grpc or http/protobuf`);
+      throw new TelemetryError(
+        `OTEL_EXPORTER_OTLP_PROTOCOL is "${protocol}"; expected grpc or http/protobuf`,
+      );
   }
 }
 
@@ -229,5 +248,7 @@ async function timeout(milliseconds: number): Promise<void> {
 
 /** The code and message with which a call ends that threw this. */
 export function outcome(error: CallError | undefined): { code: status; message: string } {
-  return error === undefined ? { code: status.OK, message: '' } : { code: error.code, message: error.message };
+  return error === undefined
+    ? { code: status.OK, message: '' }
+    : { code: error.code, message: error.message };
 }

@@ -36,7 +36,7 @@ import {
   Purpose,
   ScoreRequest,
 } from './gen/extender/policy/v1alpha1/policy.js';
-import { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
+import type { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
 import type { Policy } from './policy.js';
 import type { Resources } from './resources.js';
 import { Tables } from './table.js';
@@ -52,8 +52,15 @@ export interface Amounts {
   readonly others?: ReadonlyMap<string, bigint> | Readonly<Record<string, bigint | number>>;
 }
 
-function resources({ milliCpu = 0, memory = 0, ephemeralStorage = 0, pods = 0, others = {} }: Amounts): ResourcesMessage {
-  const entries = others instanceof Map ? [...(others as ReadonlyMap<string, bigint>)] : Object.entries(others);
+function resources({
+  milliCpu = 0,
+  memory = 0,
+  ephemeralStorage = 0,
+  pods = 0,
+  others = {},
+}: Amounts): ResourcesMessage {
+  const entries =
+    others instanceof Map ? [...(others as ReadonlyMap<string, bigint>)] : Object.entries(others);
   return {
     milliCpu: BigInt(milliCpu),
     memory: BigInt(memory),
@@ -68,10 +75,7 @@ export class TestPod {
   /** @internal */
   readonly message: PodMessage;
 
-  /** A pod without labels. */
-  constructor(namespace: string);
-  /** A pod of the contract. */
-  constructor(message: PodMessage);
+  /** A pod without labels in this namespace, or one of the contract. */
   constructor(given: string | PodMessage) {
     this.message =
       typeof given === 'string' ? PodMessage.fromPartial({ facts: { namespace: given } }) : given;
@@ -89,7 +93,9 @@ export class TestPod {
 
   /** With a toleration. */
   toleration(toleration: Partial<Toleration>): TestPod {
-    return this.with((facts) => ({ tolerations: [...facts.tolerations, Toleration.fromPartial(toleration)] }));
+    return this.with((facts) => ({
+      tolerations: [...facts.tolerations, Toleration.fromPartial(toleration)],
+    }));
   }
 
   /** With a controller of this UID. */
@@ -158,10 +164,7 @@ export class TestNode implements ClusterNode {
   /** @internal */
   readonly row: NodeRow;
 
-  /** A node without labels. */
-  constructor(name: string);
-  /** A row of the contract. */
-  constructor(row: NodeRow, pods?: readonly Running[]);
+  /** A node without labels of this name, or a row of the contract. */
   constructor(
     given: string | NodeRow,
     /** @internal */
@@ -208,7 +211,10 @@ export class TestNode implements ClusterNode {
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */
-  usage(requested: Amounts, nonzero: { milliCpu?: bigint | number; memory?: bigint | number } = {}): TestNode {
+  usage(
+    requested: Amounts,
+    nonzero: { milliCpu?: bigint | number; memory?: bigint | number } = {},
+  ): TestNode {
     const { milliCpu, memory } = resources(nonzero);
     return new TestNode(
       { ...this.row, usage: { requested: resources(requested), nonzero: { milliCpu, memory } } },
@@ -312,7 +318,11 @@ export interface Rejected {
 }
 
 /** The rejected nodes in the order given, with everything that the policy says about them. */
-export function filterInDetail(backend: Policy | Backend, pod: TestPod, nodes: readonly TestNode[]): Rejected[] {
+export function filterInDetail(
+  backend: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): Rejected[] {
   const from = Backend.of(backend);
   const message = encoded(FilterRequest, FilterRequest.fromPartial(asked(from, 'Filter', pod, nodes)));
   const { rejections } = answered(() => answerFilter(from, new Tables(), message, unnoted));
@@ -346,10 +356,15 @@ export function preempt(
     ...asked(from, 'Preempt', pod, nodes),
     candidates: candidates.map(({ candidate }) => ({
       ...candidate,
-      victims: candidate.victims.map((victim) => ({ ...victim, pod: victim.pod && sentVictim(victim.pod, sent) })),
+      victims: candidate.victims.map((victim) => ({
+        ...victim,
+        pod: victim.pod && sentVictim(victim.pod, sent),
+      })),
     })),
   });
-  const { kept } = answered(() => answerPreempt(from, new Tables(), encoded(PreemptRequest, request), unnoted));
+  const { kept } = answered(() =>
+    answerPreempt(from, new Tables(), encoded(PreemptRequest, request), unnoted),
+  );
   return candidates.flatMap(({ node, candidate }, position) => {
     const stays = kept.find((found) => found.position === position);
     const uids = (stays?.victims ?? []).map((victim) => candidate.victims[victim]?.uid ?? '');

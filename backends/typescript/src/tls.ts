@@ -33,7 +33,10 @@ export class RotatingCredentials extends ServerCredentials {
     log: (line: string) => void,
   ) {
     const isMutual = files.clientCa !== undefined;
-    super({ requestCert: isMutual, rejectUnauthorized: isMutual, minVersion: 'TLSv1.2' }, contextOf(contents));
+    super(
+      { requestCert: isMutual, rejectUnauthorized: isMutual, minVersion: 'TLSv1.2' },
+      contextOf(contents),
+    );
     let problem = '';
     this.timer = setInterval(() => {
       const latest = this.reload();
@@ -102,14 +105,19 @@ function readFile(option: string, path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new TlsError(`cannot read the file ${path} of ${option}: ${why}; make it readable, or name another file`);
+    throw new TlsError(
+      `cannot read the file ${path} of ${option}: ${why}; make it readable, or name another file`,
+    );
   }
 }
 
 function check(files: TlsFiles, { cert, key, ca }: Contents): void {
   attempt(`the file ${files.cert} of --tls-cert is no certificate`, { cert });
   attempt(`the file ${files.key} of --tls-key is no private key`, { key });
-  attempt(`the files ${files.cert} and ${files.key} are no pair of certificate and private key`, { cert, key });
+  attempt(`the files ${files.cert} and ${files.key} are no pair of certificate and private key`, {
+    cert,
+    key,
+  });
   if (ca !== undefined) {
     const path = files.clientCa ?? '';
     if (!ca.includes('-----BEGIN CERTIFICATE-----')) {

@@ -2,7 +2,8 @@
 
 import type { Terms } from '../declaration.js';
 import type { NodeFacts, NodeRow, PodCount, PodCounts } from '../gen/extender/policy/v1alpha1/node.js';
-import { type DomainCount, Pod as PodMessage, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
+import type { Pod as PodMessage } from '../gen/extender/policy/v1alpha1/pod.js';
+import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
 import { Resources } from '../gen/extender/policy/v1alpha1/resources.js';
 import { Pod } from '../pod.js';
 import { Access } from '../reads/access.js';
@@ -40,7 +41,11 @@ export interface ClusterNode {
 export function sentRow({ row, pods }: ClusterNode, terms: Terms): NodeRow {
   const { layout } = terms;
   if (layout === undefined) {
-    return { ...row, usage: terms.wantsUsage ? row.usage : undefined, facts: terms.view === 'name' ? undefined : row.facts };
+    return {
+      ...row,
+      usage: terms.wantsUsage ? row.usage : undefined,
+      facts: terms.view === 'name' ? undefined : row.facts,
+    };
   }
   const facts = terms.view === 'name' ? undefined : row.facts;
   return {
@@ -53,7 +58,11 @@ export function sentRow({ row, pods }: ClusterNode, terms: Terms): NodeRow {
 }
 
 /** The pod to be placed on one of the nodes of the cluster. */
-export function sentPod(pod: PodMessage, sent: Sent | undefined, cluster: readonly ClusterNode[]): PodMessage {
+export function sentPod(
+  pod: PodMessage,
+  sent: Sent | undefined,
+  cluster: readonly ClusterNode[],
+): PodMessage {
   if (sent === undefined) {
     return pod;
   }
@@ -114,7 +123,7 @@ function sentNodeFacts(facts: NodeFacts, sent: Sent): NodeFacts {
     annotations: annotations.entries,
     taints: reads('taints') ? facts.taints : [],
     unschedulable: reads('unschedulable') && facts.unschedulable,
-    conditions: reads('conditions') ? facts.conditions : new Map(),
+    conditions: reads('conditions') ? facts.conditions : new Map<string, string>(),
     capacity: reads('capacity') ? facts.capacity : undefined,
     allocatable: reads('allocatable') ? facts.allocatable : undefined,
     labelValues: labels.values,
@@ -135,7 +144,9 @@ function split(map: ReadonlyMap<string, string>, places: Places): Split {
   return {
     values: places.keys.map((key) => map.get(key) ?? ''),
     absent: places.keys.flatMap((key, position) => (map.has(key) ? [] : [position])),
-    entries: new Map([...map].filter(([key]) => places.covers(key)).toSorted(([a], [b]) => compareBytes(a, b))),
+    entries: new Map(
+      [...map].filter(([key]) => places.covers(key)).toSorted(([a], [b]) => compareBytes(a, b)),
+    ),
   };
 }
 
@@ -201,7 +212,9 @@ function limitedCounts(all: PodCount[]): PodCounts {
   const short = all.filter(({ value }) => byteLength(value) <= MAX_VALUE_BYTES);
   const counts = short.toSorted((a, b) => b.pods - a.pods).slice(0, MAX_COUNTS);
   const total = (list: PodCount[]): number => list.reduce((pods, count) => pods + count.pods, 0);
-  const inOrder = counts.toSorted((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value));
+  const inOrder = counts.toSorted(
+    (a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value),
+  );
   return { counts: inOrder, omittedPods: total(all) - total(counts) };
 }
 
@@ -223,7 +236,9 @@ function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly Cluste
         domains.set(value, {
           ...before,
           ...added(before, equal),
-          requested: sent.requests ? sum(before.requested, equal, (name) => requested?.has(name) === true) : undefined,
+          requested: sent.requests
+            ? sum(before.requested, equal, (name) => requested?.has(name) === true)
+            : undefined,
         });
       }
     }
