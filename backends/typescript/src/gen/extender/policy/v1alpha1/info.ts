@@ -486,10 +486,10 @@ export const GetInfoRequest: MessageFns<GetInfoRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetInfoRequest>, I>>(base?: I): GetInfoRequest {
-    return GetInfoRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetInfoRequest>): GetInfoRequest {
+    return GetInfoRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetInfoRequest>, I>>(object: I): GetInfoRequest {
+  fromPartial(object: DeepPartial<GetInfoRequest>): GetInfoRequest {
     const message = createBaseGetInfoRequest();
     message.gatewayVersion = object.gatewayVersion ?? "";
     message.apiVersions = object.apiVersions?.map((e) => e) || [];
@@ -657,10 +657,10 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetInfoResponse>, I>>(base?: I): GetInfoResponse {
-    return GetInfoResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetInfoResponse>): GetInfoResponse {
+    return GetInfoResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetInfoResponse>, I>>(object: I): GetInfoResponse {
+  fromPartial(object: DeepPartial<GetInfoResponse>): GetInfoResponse {
     const message = createBaseGetInfoResponse();
     message.name = object.name ?? "";
     message.version = object.version ?? "";
@@ -845,10 +845,10 @@ export const VerbInfo: MessageFns<VerbInfo> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<VerbInfo>, I>>(base?: I): VerbInfo {
-    return VerbInfo.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<VerbInfo>): VerbInfo {
+    return VerbInfo.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<VerbInfo>, I>>(object: I): VerbInfo {
+  fromPartial(object: DeepPartial<VerbInfo>): VerbInfo {
     const message = createBaseVerbInfo();
     message.verb = object.verb ?? 0;
     message.nodeView = object.nodeView ?? 0;
@@ -932,10 +932,10 @@ export const Reads: MessageFns<Reads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Reads>, I>>(base?: I): Reads {
-    return Reads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Reads>): Reads {
+    return Reads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Reads>, I>>(object: I): Reads {
+  fromPartial(object: DeepPartial<Reads>): Reads {
     const message = createBaseReads();
     message.id = object.id ?? 0;
     message.pod = (object.pod !== undefined && object.pod !== null) ? PodReads.fromPartial(object.pod) : undefined;
@@ -1036,10 +1036,10 @@ export const PodReads: MessageFns<PodReads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodReads>, I>>(base?: I): PodReads {
-    return PodReads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodReads>): PodReads {
+    return PodReads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodReads>, I>>(object: I): PodReads {
+  fromPartial(object: DeepPartial<PodReads>): PodReads {
     const message = createBasePodReads();
     message.parts = object.parts?.map((e) => e) || [];
     message.labels = (object.labels !== undefined && object.labels !== null)
@@ -1145,10 +1145,10 @@ export const NodeReads: MessageFns<NodeReads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeReads>, I>>(base?: I): NodeReads {
-    return NodeReads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeReads>): NodeReads {
+    return NodeReads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeReads>, I>>(object: I): NodeReads {
+  fromPartial(object: DeepPartial<NodeReads>): NodeReads {
     const message = createBaseNodeReads();
     message.parts = object.parts?.map((e) => e) || [];
     message.labels = (object.labels !== undefined && object.labels !== null)
@@ -1229,10 +1229,10 @@ export const PodCountReads: MessageFns<PodCountReads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodCountReads>, I>>(base?: I): PodCountReads {
-    return PodCountReads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodCountReads>): PodCountReads {
+    return PodCountReads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodCountReads>, I>>(object: I): PodCountReads {
+  fromPartial(object: DeepPartial<PodCountReads>): PodCountReads {
     const message = createBasePodCountReads();
     message.by = object.by ?? 0;
     message.label = object.label ?? "";
@@ -1319,10 +1319,10 @@ export const TopologyCountReads: MessageFns<TopologyCountReads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<TopologyCountReads>, I>>(base?: I): TopologyCountReads {
-    return TopologyCountReads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<TopologyCountReads>): TopologyCountReads {
+    return TopologyCountReads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<TopologyCountReads>, I>>(object: I): TopologyCountReads {
+  fromPartial(object: DeepPartial<TopologyCountReads>): TopologyCountReads {
     const message = createBaseTopologyCountReads();
     message.by = object.by ?? 0;
     message.label = object.label ?? "";
@@ -1388,10 +1388,10 @@ export const MapReads: MessageFns<MapReads> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<MapReads>, I>>(base?: I): MapReads {
-    return MapReads.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<MapReads>): MapReads {
+    return MapReads.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<MapReads>, I>>(object: I): MapReads {
+  fromPartial(object: DeepPartial<MapReads>): MapReads {
     const message = createBaseMapReads();
     message.keys = object.keys?.map((e) => e) || [];
     message.prefixes = object.prefixes?.map((e) => e) || [];
@@ -1408,13 +1408,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

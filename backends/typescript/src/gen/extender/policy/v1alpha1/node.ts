@@ -276,10 +276,10 @@ export const Nodes: MessageFns<Nodes> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Nodes>, I>>(base?: I): Nodes {
-    return Nodes.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Nodes>): Nodes {
+    return Nodes.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Nodes>, I>>(object: I): Nodes {
+  fromPartial(object: DeepPartial<Nodes>): Nodes {
     const message = createBaseNodes();
     message.count = object.count ?? 0;
     switch (object.form?.$case) {
@@ -345,10 +345,10 @@ export const NodeRows: MessageFns<NodeRows> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeRows>, I>>(base?: I): NodeRows {
-    return NodeRows.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeRows>): NodeRows {
+    return NodeRows.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeRows>, I>>(object: I): NodeRows {
+  fromPartial(object: DeepPartial<NodeRows>): NodeRows {
     const message = createBaseNodeRows();
     message.rows = object.rows?.map((e) => NodeRow.fromPartial(e)) || [];
     return message;
@@ -453,10 +453,10 @@ export const NodeRef: MessageFns<NodeRef> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeRef>, I>>(base?: I): NodeRef {
-    return NodeRef.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeRef>): NodeRef {
+    return NodeRef.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeRef>, I>>(object: I): NodeRef {
+  fromPartial(object: DeepPartial<NodeRef>): NodeRef {
     const message = createBaseNodeRef();
     message.table = (object.table !== undefined && object.table !== null) ? BigInt(object.table) : 0n;
     message.atLeast = (object.atLeast !== undefined && object.atLeast !== null) ? BigInt(object.atLeast) : 0n;
@@ -555,10 +555,10 @@ export const NodeRow: MessageFns<NodeRow> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeRow>, I>>(base?: I): NodeRow {
-    return NodeRow.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeRow>): NodeRow {
+    return NodeRow.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeRow>, I>>(object: I): NodeRow {
+  fromPartial(object: DeepPartial<NodeRow>): NodeRow {
     const message = createBaseNodeRow();
     message.name = object.name ?? "";
     message.facts = (object.facts !== undefined && object.facts !== null)
@@ -629,10 +629,10 @@ export const PodCounts: MessageFns<PodCounts> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodCounts>, I>>(base?: I): PodCounts {
-    return PodCounts.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodCounts>): PodCounts {
+    return PodCounts.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodCounts>, I>>(object: I): PodCounts {
+  fromPartial(object: DeepPartial<PodCounts>): PodCounts {
     const message = createBasePodCounts();
     message.counts = object.counts?.map((e) => PodCount.fromPartial(e)) || [];
     message.omittedPods = object.omittedPods ?? 0;
@@ -729,10 +729,10 @@ export const PodCount: MessageFns<PodCount> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodCount>, I>>(base?: I): PodCount {
-    return PodCount.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodCount>): PodCount {
+    return PodCount.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodCount>, I>>(object: I): PodCount {
+  fromPartial(object: DeepPartial<PodCount>): PodCount {
     const message = createBasePodCount();
     message.namespace = object.namespace ?? "";
     message.value = object.value ?? "";
@@ -801,10 +801,10 @@ export const NodeUsage: MessageFns<NodeUsage> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeUsage>, I>>(base?: I): NodeUsage {
-    return NodeUsage.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeUsage>): NodeUsage {
+    return NodeUsage.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeUsage>, I>>(object: I): NodeUsage {
+  fromPartial(object: DeepPartial<NodeUsage>): NodeUsage {
     const message = createBaseNodeUsage();
     message.requested = (object.requested !== undefined && object.requested !== null)
       ? Resources.fromPartial(object.requested)
@@ -1020,10 +1020,10 @@ export const NodeFacts: MessageFns<NodeFacts> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeFacts>, I>>(base?: I): NodeFacts {
-    return NodeFacts.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeFacts>): NodeFacts {
+    return NodeFacts.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeFacts>, I>>(object: I): NodeFacts {
+  fromPartial(object: DeepPartial<NodeFacts>): NodeFacts {
     const message = createBaseNodeFacts();
     message.labels = (() => {
       const m = new Map();
@@ -1124,10 +1124,10 @@ export const NodeFacts_LabelsEntry: MessageFns<NodeFacts_LabelsEntry> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeFacts_LabelsEntry>, I>>(base?: I): NodeFacts_LabelsEntry {
-    return NodeFacts_LabelsEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeFacts_LabelsEntry>): NodeFacts_LabelsEntry {
+    return NodeFacts_LabelsEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeFacts_LabelsEntry>, I>>(object: I): NodeFacts_LabelsEntry {
+  fromPartial(object: DeepPartial<NodeFacts_LabelsEntry>): NodeFacts_LabelsEntry {
     const message = createBaseNodeFacts_LabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1191,10 +1191,10 @@ export const NodeFacts_AnnotationsEntry: MessageFns<NodeFacts_AnnotationsEntry> 
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeFacts_AnnotationsEntry>, I>>(base?: I): NodeFacts_AnnotationsEntry {
-    return NodeFacts_AnnotationsEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeFacts_AnnotationsEntry>): NodeFacts_AnnotationsEntry {
+    return NodeFacts_AnnotationsEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeFacts_AnnotationsEntry>, I>>(object: I): NodeFacts_AnnotationsEntry {
+  fromPartial(object: DeepPartial<NodeFacts_AnnotationsEntry>): NodeFacts_AnnotationsEntry {
     const message = createBaseNodeFacts_AnnotationsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1258,10 +1258,10 @@ export const NodeFacts_ConditionsEntry: MessageFns<NodeFacts_ConditionsEntry> = 
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeFacts_ConditionsEntry>, I>>(base?: I): NodeFacts_ConditionsEntry {
-    return NodeFacts_ConditionsEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeFacts_ConditionsEntry>): NodeFacts_ConditionsEntry {
+    return NodeFacts_ConditionsEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeFacts_ConditionsEntry>, I>>(object: I): NodeFacts_ConditionsEntry {
+  fromPartial(object: DeepPartial<NodeFacts_ConditionsEntry>): NodeFacts_ConditionsEntry {
     const message = createBaseNodeFacts_ConditionsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1336,10 +1336,10 @@ export const Taint: MessageFns<Taint> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Taint>, I>>(base?: I): Taint {
-    return Taint.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Taint>): Taint {
+    return Taint.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Taint>, I>>(object: I): Taint {
+  fromPartial(object: DeepPartial<Taint>): Taint {
     const message = createBaseTaint();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1357,13 +1357,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -321,10 +321,10 @@ export const Pod: MessageFns<Pod> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Pod>, I>>(base?: I): Pod {
-    return Pod.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Pod>): Pod {
+    return Pod.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Pod>, I>>(object: I): Pod {
+  fromPartial(object: DeepPartial<Pod>): Pod {
     const message = createBasePod();
     message.identity = (object.identity !== undefined && object.identity !== null)
       ? PodIdentity.fromPartial(object.identity)
@@ -394,10 +394,10 @@ export const TopologyCounts: MessageFns<TopologyCounts> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<TopologyCounts>, I>>(base?: I): TopologyCounts {
-    return TopologyCounts.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<TopologyCounts>): TopologyCounts {
+    return TopologyCounts.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<TopologyCounts>, I>>(object: I): TopologyCounts {
+  fromPartial(object: DeepPartial<TopologyCounts>): TopologyCounts {
     const message = createBaseTopologyCounts();
     message.domains = object.domains?.map((e) => DomainCount.fromPartial(e)) || [];
     message.omittedPods = object.omittedPods ?? 0;
@@ -483,10 +483,10 @@ export const DomainCount: MessageFns<DomainCount> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DomainCount>, I>>(base?: I): DomainCount {
-    return DomainCount.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DomainCount>): DomainCount {
+    return DomainCount.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DomainCount>, I>>(object: I): DomainCount {
+  fromPartial(object: DeepPartial<DomainCount>): DomainCount {
     const message = createBaseDomainCount();
     message.value = object.value ?? "";
     message.pods = object.pods ?? 0;
@@ -565,10 +565,10 @@ export const PodIdentity: MessageFns<PodIdentity> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodIdentity>, I>>(base?: I): PodIdentity {
-    return PodIdentity.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodIdentity>): PodIdentity {
+    return PodIdentity.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodIdentity>, I>>(object: I): PodIdentity {
+  fromPartial(object: DeepPartial<PodIdentity>): PodIdentity {
     const message = createBasePodIdentity();
     message.name = object.name ?? "";
     message.uid = object.uid ?? "";
@@ -853,10 +853,10 @@ export const PodFacts: MessageFns<PodFacts> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodFacts>, I>>(base?: I): PodFacts {
-    return PodFacts.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodFacts>): PodFacts {
+    return PodFacts.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodFacts>, I>>(object: I): PodFacts {
+  fromPartial(object: DeepPartial<PodFacts>): PodFacts {
     const message = createBasePodFacts();
     message.namespace = object.namespace ?? "";
     message.labels = (() => {
@@ -967,10 +967,10 @@ export const PodFacts_LabelsEntry: MessageFns<PodFacts_LabelsEntry> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PodFacts_LabelsEntry>, I>>(base?: I): PodFacts_LabelsEntry {
-    return PodFacts_LabelsEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodFacts_LabelsEntry>): PodFacts_LabelsEntry {
+    return PodFacts_LabelsEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodFacts_LabelsEntry>, I>>(object: I): PodFacts_LabelsEntry {
+  fromPartial(object: DeepPartial<PodFacts_LabelsEntry>): PodFacts_LabelsEntry {
     const message = createBasePodFacts_LabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1034,10 +1034,10 @@ export const PodFacts_AnnotationsEntry: MessageFns<PodFacts_AnnotationsEntry> = 
     }
   },
 
-  create<I extends Exact<DeepPartial<PodFacts_AnnotationsEntry>, I>>(base?: I): PodFacts_AnnotationsEntry {
-    return PodFacts_AnnotationsEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodFacts_AnnotationsEntry>): PodFacts_AnnotationsEntry {
+    return PodFacts_AnnotationsEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodFacts_AnnotationsEntry>, I>>(object: I): PodFacts_AnnotationsEntry {
+  fromPartial(object: DeepPartial<PodFacts_AnnotationsEntry>): PodFacts_AnnotationsEntry {
     const message = createBasePodFacts_AnnotationsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1101,10 +1101,10 @@ export const PodFacts_NodeSelectorEntry: MessageFns<PodFacts_NodeSelectorEntry> 
     }
   },
 
-  create<I extends Exact<DeepPartial<PodFacts_NodeSelectorEntry>, I>>(base?: I): PodFacts_NodeSelectorEntry {
-    return PodFacts_NodeSelectorEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PodFacts_NodeSelectorEntry>): PodFacts_NodeSelectorEntry {
+    return PodFacts_NodeSelectorEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PodFacts_NodeSelectorEntry>, I>>(object: I): PodFacts_NodeSelectorEntry {
+  fromPartial(object: DeepPartial<PodFacts_NodeSelectorEntry>): PodFacts_NodeSelectorEntry {
     const message = createBasePodFacts_NodeSelectorEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -1168,10 +1168,10 @@ export const NodeAffinity: MessageFns<NodeAffinity> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeAffinity>, I>>(base?: I): NodeAffinity {
-    return NodeAffinity.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeAffinity>): NodeAffinity {
+    return NodeAffinity.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeAffinity>, I>>(object: I): NodeAffinity {
+  fromPartial(object: DeepPartial<NodeAffinity>): NodeAffinity {
     const message = createBaseNodeAffinity();
     message.required = (object.required !== undefined && object.required !== null)
       ? NodeSelector.fromPartial(object.required)
@@ -1226,10 +1226,10 @@ export const NodeSelector: MessageFns<NodeSelector> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeSelector>, I>>(base?: I): NodeSelector {
-    return NodeSelector.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeSelector>): NodeSelector {
+    return NodeSelector.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeSelector>, I>>(object: I): NodeSelector {
+  fromPartial(object: DeepPartial<NodeSelector>): NodeSelector {
     const message = createBaseNodeSelector();
     message.terms = object.terms?.map((e) => NodeSelectorTerm.fromPartial(e)) || [];
     return message;
@@ -1292,10 +1292,10 @@ export const NodeSelectorTerm: MessageFns<NodeSelectorTerm> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeSelectorTerm>, I>>(base?: I): NodeSelectorTerm {
-    return NodeSelectorTerm.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeSelectorTerm>): NodeSelectorTerm {
+    return NodeSelectorTerm.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeSelectorTerm>, I>>(object: I): NodeSelectorTerm {
+  fromPartial(object: DeepPartial<NodeSelectorTerm>): NodeSelectorTerm {
     const message = createBaseNodeSelectorTerm();
     message.matchExpressions = object.matchExpressions?.map((e) => NodeSelectorRequirement.fromPartial(e)) || [];
     message.matchFields = object.matchFields?.map((e) => NodeSelectorRequirement.fromPartial(e)) || [];
@@ -1370,10 +1370,10 @@ export const NodeSelectorRequirement: MessageFns<NodeSelectorRequirement> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NodeSelectorRequirement>, I>>(base?: I): NodeSelectorRequirement {
-    return NodeSelectorRequirement.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NodeSelectorRequirement>): NodeSelectorRequirement {
+    return NodeSelectorRequirement.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NodeSelectorRequirement>, I>>(object: I): NodeSelectorRequirement {
+  fromPartial(object: DeepPartial<NodeSelectorRequirement>): NodeSelectorRequirement {
     const message = createBaseNodeSelectorRequirement();
     message.key = object.key ?? "";
     message.operator = object.operator ?? "";
@@ -1438,10 +1438,10 @@ export const PreferredSchedulingTerm: MessageFns<PreferredSchedulingTerm> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PreferredSchedulingTerm>, I>>(base?: I): PreferredSchedulingTerm {
-    return PreferredSchedulingTerm.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PreferredSchedulingTerm>): PreferredSchedulingTerm {
+    return PreferredSchedulingTerm.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PreferredSchedulingTerm>, I>>(object: I): PreferredSchedulingTerm {
+  fromPartial(object: DeepPartial<PreferredSchedulingTerm>): PreferredSchedulingTerm {
     const message = createBasePreferredSchedulingTerm();
     message.weight = object.weight ?? 0;
     message.preference = (object.preference !== undefined && object.preference !== null)
@@ -1529,10 +1529,10 @@ export const OwnerReference: MessageFns<OwnerReference> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<OwnerReference>, I>>(base?: I): OwnerReference {
-    return OwnerReference.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<OwnerReference>): OwnerReference {
+    return OwnerReference.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<OwnerReference>, I>>(object: I): OwnerReference {
+  fromPartial(object: DeepPartial<OwnerReference>): OwnerReference {
     const message = createBaseOwnerReference();
     message.apiVersion = object.apiVersion ?? "";
     message.kind = object.kind ?? "";
@@ -1634,10 +1634,10 @@ export const Toleration: MessageFns<Toleration> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Toleration>, I>>(base?: I): Toleration {
-    return Toleration.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Toleration>): Toleration {
+    return Toleration.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Toleration>, I>>(object: I): Toleration {
+  fromPartial(object: DeepPartial<Toleration>): Toleration {
     const message = createBaseToleration();
     message.key = object.key ?? "";
     message.operator = object.operator ?? "";
@@ -1706,10 +1706,10 @@ export const Volume: MessageFns<Volume> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Volume>, I>>(base?: I): Volume {
-    return Volume.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Volume>): Volume {
+    return Volume.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Volume>, I>>(object: I): Volume {
+  fromPartial(object: DeepPartial<Volume>): Volume {
     const message = createBaseVolume();
     message.name = object.name ?? "";
     message.claim = object.claim ?? "";
@@ -1726,13 +1726,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -443,10 +443,10 @@ export const Call: MessageFns<Call> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Call>, I>>(base?: I): Call {
-    return Call.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Call>): Call {
+    return Call.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Call>, I>>(object: I): Call {
+  fromPartial(object: DeepPartial<Call>): Call {
     const message = createBaseCall();
     message.id = object.id ?? "";
     message.purpose = object.purpose ?? 0;
@@ -525,10 +525,10 @@ export const Result: MessageFns<Result> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Result>, I>>(base?: I): Result {
-    return Result.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Result>): Result {
+    return Result.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Result>, I>>(object: I): Result {
+  fromPartial(object: DeepPartial<Result>): Result {
     const message = createBaseResult();
     message.evaluated = object.evaluated ?? 0;
     message.miss = object.miss ?? 0;
@@ -615,10 +615,10 @@ export const FilterRequest: MessageFns<FilterRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<FilterRequest>, I>>(base?: I): FilterRequest {
-    return FilterRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<FilterRequest>): FilterRequest {
+    return FilterRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<FilterRequest>, I>>(object: I): FilterRequest {
+  fromPartial(object: DeepPartial<FilterRequest>): FilterRequest {
     const message = createBaseFilterRequest();
     message.call = (object.call !== undefined && object.call !== null) ? Call.fromPartial(object.call) : undefined;
     message.pod = (object.pod !== undefined && object.pod !== null) ? Pod.fromPartial(object.pod) : undefined;
@@ -695,10 +695,10 @@ export const FilterResponse: MessageFns<FilterResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<FilterResponse>, I>>(base?: I): FilterResponse {
-    return FilterResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<FilterResponse>): FilterResponse {
+    return FilterResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<FilterResponse>, I>>(object: I): FilterResponse {
+  fromPartial(object: DeepPartial<FilterResponse>): FilterResponse {
     const message = createBaseFilterResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? Result.fromPartial(object.result)
@@ -803,10 +803,10 @@ export const Rejection: MessageFns<Rejection> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Rejection>, I>>(base?: I): Rejection {
-    return Rejection.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Rejection>): Rejection {
+    return Rejection.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Rejection>, I>>(object: I): Rejection {
+  fromPartial(object: DeepPartial<Rejection>): Rejection {
     const message = createBaseRejection();
     message.reason = object.reason ?? "";
     message.preemptionMayHelp = object.preemptionMayHelp ?? false;
@@ -883,10 +883,10 @@ export const ScoreRequest: MessageFns<ScoreRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ScoreRequest>, I>>(base?: I): ScoreRequest {
-    return ScoreRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ScoreRequest>): ScoreRequest {
+    return ScoreRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ScoreRequest>, I>>(object: I): ScoreRequest {
+  fromPartial(object: DeepPartial<ScoreRequest>): ScoreRequest {
     const message = createBaseScoreRequest();
     message.call = (object.call !== undefined && object.call !== null) ? Call.fromPartial(object.call) : undefined;
     message.pod = (object.pod !== undefined && object.pod !== null) ? Pod.fromPartial(object.pod) : undefined;
@@ -951,10 +951,10 @@ export const ScoreResponse: MessageFns<ScoreResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ScoreResponse>, I>>(base?: I): ScoreResponse {
-    return ScoreResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ScoreResponse>): ScoreResponse {
+    return ScoreResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ScoreResponse>, I>>(object: I): ScoreResponse {
+  fromPartial(object: DeepPartial<ScoreResponse>): ScoreResponse {
     const message = createBaseScoreResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? Result.fromPartial(object.result)
@@ -1025,10 +1025,10 @@ export const Scores: MessageFns<Scores> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Scores>, I>>(base?: I): Scores {
-    return Scores.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Scores>): Scores {
+    return Scores.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Scores>, I>>(object: I): Scores {
+  fromPartial(object: DeepPartial<Scores>): Scores {
     const message = createBaseScores();
     message.values = object.values?.map((e) => e) || [];
     return message;
@@ -1113,10 +1113,10 @@ export const PreemptRequest: MessageFns<PreemptRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PreemptRequest>, I>>(base?: I): PreemptRequest {
-    return PreemptRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PreemptRequest>): PreemptRequest {
+    return PreemptRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PreemptRequest>, I>>(object: I): PreemptRequest {
+  fromPartial(object: DeepPartial<PreemptRequest>): PreemptRequest {
     const message = createBasePreemptRequest();
     message.call = (object.call !== undefined && object.call !== null) ? Call.fromPartial(object.call) : undefined;
     message.pod = (object.pod !== undefined && object.pod !== null) ? Pod.fromPartial(object.pod) : undefined;
@@ -1182,10 +1182,10 @@ export const Candidate: MessageFns<Candidate> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Candidate>, I>>(base?: I): Candidate {
-    return Candidate.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Candidate>): Candidate {
+    return Candidate.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Candidate>, I>>(object: I): Candidate {
+  fromPartial(object: DeepPartial<Candidate>): Candidate {
     const message = createBaseCandidate();
     message.victims = object.victims?.map((e) => Victim.fromPartial(e)) || [];
     message.pdbViolations = object.pdbViolations ?? 0;
@@ -1249,10 +1249,10 @@ export const Victim: MessageFns<Victim> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Victim>, I>>(base?: I): Victim {
-    return Victim.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Victim>): Victim {
+    return Victim.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Victim>, I>>(object: I): Victim {
+  fromPartial(object: DeepPartial<Victim>): Victim {
     const message = createBaseVictim();
     message.uid = object.uid ?? "";
     message.pod = (object.pod !== undefined && object.pod !== null) ? Pod.fromPartial(object.pod) : undefined;
@@ -1316,10 +1316,10 @@ export const PreemptResponse: MessageFns<PreemptResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PreemptResponse>, I>>(base?: I): PreemptResponse {
-    return PreemptResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PreemptResponse>): PreemptResponse {
+    return PreemptResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PreemptResponse>, I>>(object: I): PreemptResponse {
+  fromPartial(object: DeepPartial<PreemptResponse>): PreemptResponse {
     const message = createBasePreemptResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? Result.fromPartial(object.result)
@@ -1410,10 +1410,10 @@ export const KeptCandidate: MessageFns<KeptCandidate> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<KeptCandidate>, I>>(base?: I): KeptCandidate {
-    return KeptCandidate.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<KeptCandidate>): KeptCandidate {
+    return KeptCandidate.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<KeptCandidate>, I>>(object: I): KeptCandidate {
+  fromPartial(object: DeepPartial<KeptCandidate>): KeptCandidate {
     const message = createBaseKeptCandidate();
     message.position = object.position ?? 0;
     message.victims = object.victims?.map((e) => e) || [];
@@ -1522,10 +1522,10 @@ export const BindRequest: MessageFns<BindRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BindRequest>, I>>(base?: I): BindRequest {
-    return BindRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BindRequest>): BindRequest {
+    return BindRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BindRequest>, I>>(object: I): BindRequest {
+  fromPartial(object: DeepPartial<BindRequest>): BindRequest {
     const message = createBaseBindRequest();
     message.call = (object.call !== undefined && object.call !== null) ? Call.fromPartial(object.call) : undefined;
     message.namespace = object.namespace ?? "";
@@ -1593,10 +1593,10 @@ export const BindResponse: MessageFns<BindResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BindResponse>, I>>(base?: I): BindResponse {
-    return BindResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BindResponse>): BindResponse {
+    return BindResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BindResponse>, I>>(object: I): BindResponse {
+  fromPartial(object: DeepPartial<BindResponse>): BindResponse {
     const message = createBaseBindResponse();
     message.outcome = object.outcome ?? 0;
     message.message = object.message ?? "";
@@ -1823,13 +1823,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

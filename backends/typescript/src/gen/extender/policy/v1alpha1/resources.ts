@@ -153,10 +153,10 @@ export const Resources: MessageFns<Resources> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Resources>, I>>(base?: I): Resources {
-    return Resources.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Resources>): Resources {
+    return Resources.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Resources>, I>>(object: I): Resources {
+  fromPartial(object: DeepPartial<Resources>): Resources {
     const message = createBaseResources();
     message.milliCpu = (object.milliCpu !== undefined && object.milliCpu !== null) ? BigInt(object.milliCpu) : 0n;
     message.memory = (object.memory !== undefined && object.memory !== null) ? BigInt(object.memory) : 0n;
@@ -236,10 +236,10 @@ export const Resources_OthersEntry: MessageFns<Resources_OthersEntry> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Resources_OthersEntry>, I>>(base?: I): Resources_OthersEntry {
-    return Resources_OthersEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Resources_OthersEntry>): Resources_OthersEntry {
+    return Resources_OthersEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Resources_OthersEntry>, I>>(object: I): Resources_OthersEntry {
+  fromPartial(object: DeepPartial<Resources_OthersEntry>): Resources_OthersEntry {
     const message = createBaseResources_OthersEntry();
     message.key = object.key ?? "";
     message.value = (object.value !== undefined && object.value !== null) ? BigInt(object.value) : 0n;
@@ -309,10 +309,10 @@ export const NonZero: MessageFns<NonZero> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<NonZero>, I>>(base?: I): NonZero {
-    return NonZero.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<NonZero>): NonZero {
+    return NonZero.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<NonZero>, I>>(object: I): NonZero {
+  fromPartial(object: DeepPartial<NonZero>): NonZero {
     const message = createBaseNonZero();
     message.milliCpu = (object.milliCpu !== undefined && object.milliCpu !== null) ? BigInt(object.milliCpu) : 0n;
     message.memory = (object.memory !== undefined && object.memory !== null) ? BigInt(object.memory) : 0n;
@@ -329,13 +329,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -203,10 +203,10 @@ export const SyncNodesRequest: MessageFns<SyncNodesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SyncNodesRequest>, I>>(base?: I): SyncNodesRequest {
-    return SyncNodesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SyncNodesRequest>): SyncNodesRequest {
+    return SyncNodesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SyncNodesRequest>, I>>(object: I): SyncNodesRequest {
+  fromPartial(object: DeepPartial<SyncNodesRequest>): SyncNodesRequest {
     const message = createBaseSyncNodesRequest();
     message.table = (object.table !== undefined && object.table !== null) ? BigInt(object.table) : 0n;
     message.version = (object.version !== undefined && object.version !== null) ? BigInt(object.version) : 0n;
@@ -296,10 +296,10 @@ export const TableView: MessageFns<TableView> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<TableView>, I>>(base?: I): TableView {
-    return TableView.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<TableView>): TableView {
+    return TableView.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<TableView>, I>>(object: I): TableView {
+  fromPartial(object: DeepPartial<TableView>): TableView {
     const message = createBaseTableView();
     message.nodeView = object.nodeView ?? 0;
     message.annotationPrefixes = object.annotationPrefixes?.map((e) => e) || [];
@@ -367,10 +367,10 @@ export const TableEntry: MessageFns<TableEntry> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<TableEntry>, I>>(base?: I): TableEntry {
-    return TableEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<TableEntry>): TableEntry {
+    return TableEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<TableEntry>, I>>(object: I): TableEntry {
+  fromPartial(object: DeepPartial<TableEntry>): TableEntry {
     const message = createBaseTableEntry();
     message.id = object.id ?? 0;
     message.row = (object.row !== undefined && object.row !== null) ? NodeRow.fromPartial(object.row) : undefined;
@@ -426,10 +426,10 @@ export const SyncNodesResponse: MessageFns<SyncNodesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SyncNodesResponse>, I>>(base?: I): SyncNodesResponse {
-    return SyncNodesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SyncNodesResponse>): SyncNodesResponse {
+    return SyncNodesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SyncNodesResponse>, I>>(object: I): SyncNodesResponse {
+  fromPartial(object: DeepPartial<SyncNodesResponse>): SyncNodesResponse {
     const message = createBaseSyncNodesResponse();
     message.applied = (object.applied !== undefined && object.applied !== null) ? BigInt(object.applied) : 0n;
     return message;
@@ -493,13 +493,9 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-export type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }
