@@ -2,7 +2,7 @@
 
 import type { Http2Server, ServerHttp2Session } from 'node:http2';
 
-import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
 import { loadFileDescriptorSetFromBuffer, loadSync } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
 import { protoPath } from 'grpc-health-check';
@@ -52,12 +52,11 @@ export class ListenError extends Error {
   override readonly name = 'ListenError';
 
   constructor(address: string, cause: Error) {
-    super(
-      `cannot listen on ${address}: ${cause.message}; set another --address, or stop the process that uses it`,
-      {
-        cause,
-      },
-    );
+    // grpc-js adds the system's errors at the end.
+    const [, why = cause.message] = /errors: \[(.*)\]$/.exec(cause.message) ?? [];
+    super(`cannot listen on ${address}: ${why}; set another --address, or stop the process that uses it`, {
+      cause,
+    });
   }
 }
 
@@ -167,6 +166,13 @@ export class Listening {
 
 async function bound(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
   widenWindows(server);
+  const isVerbositySet = ['GRPC_NODE_VERBOSITY', 'GRPC_VERBOSITY'].some(
+    (name) => process.env[name] !== undefined,
+  );
+  if (!isVerbositySet) {
+    // The error is reported once, with what to do.
+    setLogVerbosity(logVerbosity.NONE);
+  }
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync(address, credentials, (error, taken) => {
       if (error === null) {
@@ -176,6 +182,9 @@ async function bound(server: Server, address: string, credentials: ServerCredent
       }
     });
   });
+  if (!isVerbositySet) {
+    setLogVerbosity(logVerbosity.ERROR);
+  }
   limitConnections(server);
   return port;
 }

@@ -65,7 +65,7 @@ async function policyName(at: string, credentials = ChannelCredentials.createIns
   const client = new PolicyServiceClient(at, credentials);
   try {
     return await new Promise((resolve, reject) => {
-      const deadline = new Date(Date.now() + 5_000);
+      const deadline = new Date(Date.now() + 2_000);
       client.waitForReady(deadline, (error) => {
         if (error !== undefined) {
           reject(error);
@@ -264,7 +264,7 @@ async function presented(at: string, ca: Buffer): Promise<string> {
   const socket = connectTls({ host, port: Number(port), ca, ALPNProtocols: ['h2'] });
   try {
     await once(socket, 'secureConnect');
-    return socket.getPeerCertificate().subject.CN;
+    return String(socket.getPeerCertificate().subject.CN);
   } finally {
     socket.destroy();
   }
@@ -288,7 +288,7 @@ test('TLS serves a rotated certificate, and a broken one leaves the earlier', as
   await until('the new certificate is served', async () => (await presented(at, authority.pem())) === 'two');
   writeFileSync(files.cert, 'broken');
   await until('a line is logged', () => program.written.err.includes('stays in use'));
-  await setTimeout(2_500);
+  await setTimeout(2_100);
   assert.equal(program.written.err.split('\n').length, 2, program.written.err);
   assert.ok(
     program.written.err.includes(`${files.cert} of --tls-cert is no certificate`),
