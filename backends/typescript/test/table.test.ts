@@ -41,7 +41,7 @@ async function filtered(
 /** The reasons in the order of the nodes, or the miss. */
 async function reasons(backend: Served, nodes: ReturnType<typeof named>, reads = 0): Promise<unknown> {
   const { result, rejections } = await filtered(backend, nodes, reads);
-  if (result === undefined || result.miss !== Miss.UNSPECIFIED) {
+  if (result?.miss !== Miss.UNSPECIFIED) {
     return result?.miss;
   }
   const found = rejections.flatMap(({ reason, positions }) => positions.map((at) => ({ reason, at })));

@@ -32,6 +32,13 @@ import {
   TestPod,
 } from '../src/testing.js';
 
+function plain(_: string, value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    return Number(value);
+  }
+  return value instanceof Map ? Object.fromEntries(value as ReadonlyMap<string, unknown>) : value;
+}
+
 /** Rejects each node with what `read` makes of it. */
 function reading(
   verb: Verb,
@@ -45,15 +52,9 @@ function reading(
 
     override filter(pod: Pod, node: Node): Verdict {
       const found = read(pod, node);
-      return Verdict.reject(
-        JSON.stringify(found, (_, value: unknown) =>
-          typeof value === 'bigint'
-            ? Number(value)
-            : value instanceof Map
-              ? Object.fromEntries(value)
-              : value,
-        ) ?? 'undefined',
-      );
+      // Undefined has no JSON.
+      const json = JSON.stringify(found, plain) as string | undefined;
+      return Verdict.reject(json ?? 'undefined');
     }
   }
   return new Reader();
