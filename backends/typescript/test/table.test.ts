@@ -231,38 +231,38 @@ test('while thousands of rows are applied, calls are served and see all of them 
   );
   assert.ok(seen.has('["old -","old -","old -"]'));
   assert.deepEqual(await reasons(backend, named(5n, 2n, [15_000])), ['new -']);
-  process.stdout.write(`# slowest call while 15,000 rows are applied: ${slowest.toFixed(1)} ms\n`);
+  // Far more than what is measured on an idle machine, 20 ms, most of which the client takes.
+  assert.ok(slowest < 1_000, String(slowest));
 });
 
-test('the event loop is never blocked for long by rows', async () => {
-  const labels = Object.fromEntries(
+test('rows are checked in steps, between which other work is done', async () => {
+  const labels = new Map(
     Array.from({ length: 20 }, (_, key) => [`label.example.com/${String(key)}`, 'value']),
   );
   const upserts = Array.from({ length: 15_000 }, (_, at) => ({
     id: at + 1,
-    row: row(`n${String(at)}`, labels),
+    row: NodeRow.fromPartial({ name: `n${String(at)}`, facts: { labels } }),
   }));
-  const encoded = Buffer.from(
-    SyncNodesRequest.encode(
-      SyncNodesRequest.fromPartial({ table: 1n, version: 1n, view: facts, upserts }),
-    ).finish(),
-  );
+  const encoded = SyncNodesRequest.encode(
+    SyncNodesRequest.fromPartial({ table: 1n, version: 1n, view: facts, upserts }),
+  ).finish();
   const filling = new Filling(new Tables());
-  let longest = 0;
-  let last = performance.now();
-  const timer = setInterval(() => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
-  }, 1);
-  const message = readSync(encoded);
-  await setTimeout(20);
-  longest = 0;
-  last = performance.now();
-  await filling.apply(message);
-  clearInterval(timer);
-  process.stdout.write(`# longest pause: ${longest.toFixed(1)} ms\n`);
-  // Far more than what is measured on an idle machine, and far less than all rows in one go on a busy one.
-  assert.ok(longest < 100, String(longest));
+  let isApplied = false;
+  let steps = 0;
+  const count = (): void => {
+    steps += 1;
+    if (!isApplied) {
+      setImmediate(count);
+    }
+  };
+  const began = performance.now();
+  const applied = filling.apply(readSync(Buffer.from(encoded)));
+  setImmediate(count);
+  await applied;
+  isApplied = true;
+  const took = performance.now() - began;
+  // Each step takes 2 ms, and some more for the rows between two looks at the clock.
+  assert.ok(steps >= 3, `${String(steps)} steps in ${took.toFixed(0)} ms`);
 });
 
 test('tables are limited in number and size, and give back what they took', async () => {
