@@ -17,6 +17,6 @@ export { PodsBy, type PodsKey, type TopologyKey } from './reads/pods.js';
 export type { NodeUsage, NonZero, Resources, Taint } from './resources.js';
 export { run } from './run.js';
 export { listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
-export { TelemetryError, type TelemetryOptions } from './telemetry.js';
+export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';
 export { TlsError, type TlsFiles } from './tls.js';
 export { Bind, Eviction, Verdict } from './verdict.js';

@@ -18,6 +18,12 @@ const SERVICE = 'extender.policy.v1alpha1.PolicyService';
 const PACKAGES =
   '@opentelemetry/api @opentelemetry/sdk-trace-node @opentelemetry/resources @opentelemetry/exporter-trace-otlp-proto';
 
+/** A `TracerProvider` of `@opentelemetry/api`, named here so that the types need no optional package. */
+export interface SpanSource {
+  /** The source of spans for a library. */
+  getTracer(name: string, version?: string): object;
+}
+
 /** Where spans go, and the name and version of the program. */
 export interface TelemetryOptions {
   /** The variables that configure the export. Default: those of the process. */
@@ -28,7 +34,7 @@ export interface TelemetryOptions {
    * A tracer provider that the program has set up itself, instead of the variables. It must be registered with a context
    * manager if requests that the policy makes are to carry on the trace; the program shuts it down.
    */
-  readonly provider?: TracerProvider;
+  readonly provider?: SpanSource;
 }
 
 /** Spans are enabled, and cannot be sent. */
@@ -73,9 +79,8 @@ export class Tracer {
   static async start(options: TelemetryOptions, service: { name: string; version: string }): Promise<Tracer> {
     const environment = options.environment ?? process.env;
     if (options.provider !== undefined) {
-      return new Tracer(await loaded(() => import('@opentelemetry/api')), options.provider, () =>
-        Promise.resolve(),
-      );
+      const api = await loaded(() => import('@opentelemetry/api'));
+      return new Tracer(api, options.provider as TracerProvider, () => Promise.resolve());
     }
     return isWanted(environment)
       ? Tracer.sending(environment, { ...service, name: options.service ?? service.name })
