@@ -18,7 +18,7 @@ impl Stop {
     pub(crate) fn after(self, what: &str) -> Self {
         match self {
             Self::Failed(text) => Self::Failed(format!("{what}: {text}")),
-            skipped => skipped,
+            Self::Skipped(reason) => Self::Skipped(reason),
         }
     }
 

@@ -126,7 +126,9 @@ impl Question {
         let mut message = BytesMut::from(&*rest.encode());
         for (field, part) in parts {
             let part = part.map(|part| Bytes::from([&*part, unknown].concat()));
-            part.iter().for_each(|part| prost::encoding::bytes::encode(field, part, &mut message));
+            if let Some(part) = part {
+                prost::encoding::bytes::encode(field, &part, &mut message);
+            }
         }
         message.extend_from_slice(unknown);
         message.freeze()

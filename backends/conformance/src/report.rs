@@ -39,7 +39,7 @@ pub fn progress(finding: &Finding, quiet: bool) -> String {
     let _ = match outcome {
         Outcome::Passed | Outcome::Skipped(_) if quiet => Ok(()),
         Outcome::Passed => writeln!(text, "ok    {name}"),
-        Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {}", reason),
+        Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {reason}"),
         Outcome::Failed(why) => writeln!(text, "FAIL  {name}\n{}", because(case, why)),
         Outcome::Warned(why) => writeln!(text, "warn  {name}\n{}", because(case, why)),
     };
@@ -47,7 +47,7 @@ pub fn progress(finding: &Finding, quiet: bool) -> String {
 }
 
 fn because(case: &Case, why: &str) -> String {
-    let mut text = format!("        {}\n", why);
+    let mut text = format!("        {why}\n");
     for number in case.rules() {
         let sentence = spec::sentence(number).unwrap_or_default();
         // As above.

@@ -17,7 +17,7 @@ class Arguments:
     closed: list[str]
 
 
-class {{Pascal}}(Policy):
+class ClosedZones(Policy):
     """Rejects nodes of closed zones."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -39,7 +39,7 @@ class {{Pascal}}(Policy):
 
 def build(args: Args) -> Policy:
     """The policy for these args."""
-    return {{Pascal}}(args.parse(Arguments))
+    return ClosedZones(args.parse(Arguments))
 
 
 if __name__ == "__main__":

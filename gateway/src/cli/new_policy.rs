@@ -105,6 +105,13 @@ fn is_policy_name(name: &str) -> bool {
 fn found(checkout: &Path, language: Language) -> Result<PathBuf, Failure> {
     let sdk = checkout.join(language.sdk());
     match sdk.canonicalize().and(checkout.canonicalize()) {
+        // Docker, Go and shells would read a part of the path alone.
+        Ok(absolute) if absolute.to_string_lossy().contains(char::is_whitespace) => {
+            Err(Failure::Usage(format!(
+                "--checkout {}: the path has white space, which its tools cannot read; move the checkout",
+                absolute.display(),
+            )))
+        }
         Ok(absolute) => Ok(absolute),
         Err(error) => Err(Failure::Usage(format!(
             "--checkout {}: {}: {error}; expected a checkout of extender-gateway",
@@ -123,20 +130,10 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn fill(&self, text: &str) -> String {
-        let words = || self.name.split('-').filter(|word| !word.is_empty());
-        let snake = words().collect::<Vec<_>>().join("_");
-        let pascal: String = words().map(capitalized).collect();
         text.replace("{{name}}", self.name)
-            .replace("{{snake}}", &snake)
-            .replace("{{Pascal}}", &pascal)
             .replace("{{checkout}}", &self.checkout.display().to_string())
             .replace("{{sdk}}", &self.sdk.display().to_string())
     }
-}
-
-fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
 /// Never writes into a folder that is there: it may have somebody's work.

@@ -7,12 +7,12 @@ use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Reads, Verb, V
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct {{Pascal}} {
+struct ClosedZones {
     label: String,
     closed: Vec<String>,
 }
 
-impl Policy for {{Pascal}} {
+impl Policy for ClosedZones {
     fn info(&self) -> Info {
         // Only this label is sent, and pods for which it is the same share cached answers.
         let mut reads = Reads::new();
@@ -29,7 +29,7 @@ impl Policy for {{Pascal}} {
 }
 
 fn backend() -> Backend {
-    Backend::configured(Args::parse::<{{Pascal}}>)
+    Backend::configured(Args::parse::<ClosedZones>)
 }
 
 fn main() -> ExitCode {

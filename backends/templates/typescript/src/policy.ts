@@ -10,7 +10,7 @@ const schema = args.object({
   closed: args.list(args.string()),
 });
 
-export class {{Pascal}} extends Policy {
+export class ClosedZones extends Policy {
   readonly #closed: ReadonlySet<string>;
   // Only this label is sent, and pods for which it is the same share cached answers.
   readonly #reads = new Reads();
@@ -32,4 +32,4 @@ export class {{Pascal}} extends Policy {
   }
 }
 
-export const backend = Backend.configured(schema, (options) => new {{Pascal}}(options));
+export const backend = Backend.configured(schema, (options) => new ClosedZones(options));
