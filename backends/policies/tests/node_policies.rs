@@ -6,7 +6,7 @@ use std::{
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
-const POLICIES: [&str; 3] = ["node-resources", "node-affinity", "spread"];
+const POLICIES: [&str; 4] = ["node-resources", "node-affinity", "spread", "http-extender"];
 
 #[test]
 fn exit_codes_tell_bad_usage_from_a_failed_start() {
