@@ -117,7 +117,7 @@ impl Policy for HttpExtender {
             info = info.filters(verb(self.view()));
         }
         if prioritize_verb.is_some() {
-            info = info.scores(verb(self.view()), Scale::between(i32::MIN..=i32::MAX));
+            info = info.scores(verb(self.view()), Scale::unbounded());
         }
         if preempt_verb.is_some() {
             info = info.preempts(verb(View::Name));
@@ -191,13 +191,11 @@ fn narrowed(score: i64) -> i32 {
     i32::try_from(score).expect("it was clamped")
 }
 
-/// The victims that the reply names, by their positions.
+/// The victims that the reply names, by their positions. None of them is what the failure policy says: in
+/// kube-scheduler an error, or no such node for an ignorable extender.
 fn evicted(candidate: &Candidate<'_>, uids: &[String]) -> Result<Eviction, String> {
     let node = candidate.node();
     let node = node.name();
-    if uids.is_empty() {
-        return Err(format!("the extender kept node {node:?} without victims; at least one is expected"));
-    }
     let offered: HashMap<&str, u32> = candidate.victims().map(|victim| victim.uid()).zip(0..).collect();
     let position = |uid: &String| {
         let position = offered.get(uid.as_str()).copied();
