@@ -26,7 +26,7 @@ impl Lucky {
         Ok(Self(AtomicU64::new(seed)))
     }
 
-    /// The next random number below `limit` (SplitMix64).
+    /// The next random number below `limit` (`SplitMix64`).
     fn random(&self, limit: u64) -> u64 {
         let state = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed).wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
