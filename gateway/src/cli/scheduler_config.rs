@@ -39,8 +39,8 @@ pub(super) struct SchedulerConfigOptions {
     #[arg(long, value_name = "FILE", required_unless_present = "import")]
     config: Option<PathBuf>,
 
-    /// kube-scheduler's configuration with extenders (KubeSchedulerConfiguration or Policy, YAML or JSON), to put the gateway in
-    /// front of them; `-` reads standard input
+    /// Instead of --config: a configuration of kube-scheduler with extenders, or an older policy file, YAML or JSON, to put the
+    /// gateway in front of them; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     import: Option<PathBuf>,
 

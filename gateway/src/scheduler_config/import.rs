@@ -124,7 +124,7 @@ impl Import {
                 self.0.iter().filter(|extender| of(extender)).map(|extender| &*extender.name).collect();
             Some(names.join(", ")).filter(|names| !names.is_empty())
         };
-        if let Some(local) = names(|extender| extender.is_local()) {
+        if let Some(local) = names(Extender::is_local) {
             notes
                 .push(format!("{local}: urlPrefix is loopback; run http-extender on the extender's machine"));
         }
@@ -136,7 +136,7 @@ impl Import {
                 "{secrets}: keyData is a secret, now in args; better put it into a file and use keyFile"
             ));
         }
-        if let Some(unverified) = names(|extender| extender.is_unverified()) {
+        if let Some(unverified) = names(Extender::is_unverified) {
             notes.push(format!(
                 "{unverified}: the extender's certificate is not verified, as before; set caFile"
             ));
@@ -269,6 +269,7 @@ fn read_extender(section: &Section<'_>, position: usize, names: &mut BTreeSet<St
 }
 
 /// The value of a field, `None` inside if it is not set or null; `None` if it has a mistake.
+#[expect(clippy::option_option, reason = "the outer one is that of all readers: a mistake")]
 fn optional<'a, T>(
     section: &Section<'a>,
     name: &str,
@@ -293,13 +294,11 @@ fn checked_url(text: &str) -> Result<(String, String), String> {
 }
 
 fn whole(field: &Cursor<'_>) -> Option<i128> {
-    match field.value() {
-        Value::Integer(number) => Some(i128::from(*number)),
-        _ => {
-            field.wrong_kind("a whole number");
-            None
-        }
-    }
+    let Value::Integer(number) = field.value() else {
+        field.wrong_kind("a whole number");
+        return None;
+    };
+    Some(*number)
 }
 
 /// A text, or the nanoseconds of a `Policy`. `None` inside for 0, which kube-scheduler takes as unset.
