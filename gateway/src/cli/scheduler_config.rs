@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use http::Uri;
 
 use super::output::{Console, Failure};
 use crate::{
@@ -45,7 +46,7 @@ pub(super) struct SchedulerConfigOptions {
     import: Option<PathBuf>,
 
     /// With --import: how the gateway reaches `extender-policies http-extender`
-    #[arg(long, value_name = "URL", requires = "import", default_value = "http://127.0.0.1:9000")]
+    #[arg(long, value_name = "URL", requires = "import", default_value = "http://127.0.0.1:9000", value_parser = plain_url)]
     backend_url: String,
 
     /// How kube-scheduler reaches the gateway [default: extender.address, from the same machine]
@@ -90,8 +91,8 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
 fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let import = Import::read(file)?;
     let yaml = import.gateway(&options.backend_url).to_string();
-    // What kube-scheduler accepts and the gateway does not, such as a resource that is no extended one.
-    let config = Config::parse(&yaml, Path::new(""))?;
+    let config = Config::parse(&yaml, Path::new(""))
+        .map_err(|errors| errors.in_file(Path::new("the gateway's configuration for these extenders")))?;
     write!(console.out, "{yaml}---\n# For kube-scheduler's configuration, instead of its extenders.\n")?;
     let ignorable = options.ignorable || import.is_ignorable();
     print(&config, &SchedulerConfigOptions { ignorable, ..options.clone() }, console)?;
@@ -100,6 +101,19 @@ fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'
     }
     Ok(())
 }
+
+/// The URL of a backend without TLS, whose files are no part of what is imported.
+fn plain_url(text: &str) -> Result<String, String> {
+    let url: Uri = text.parse().map_err(|_| NOT_PLAIN)?;
+    let is_plain = url.scheme_str() == Some("http") && url.port_u16().is_some() && url.path() == "/";
+    if is_plain && !text.ends_with('/') && url.query().is_none() {
+        Ok(text.to_owned())
+    } else {
+        Err(NOT_PLAIN.to_owned())
+    }
+}
+
+const NOT_PLAIN: &str = "expected http://HOST:PORT; for https, change url and add tls in what is printed";
 
 /// Prints the entries for a configuration.
 fn print(
@@ -185,7 +199,52 @@ fn minor(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SchedulerConfigOptions,
+    }
+
+    /// Imports a file with this text: the result, the output and the notes.
+    fn imported(text: &str) -> (Result<(), Failure>, String, String) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let Line { options } = Line::parse_from(["", "--import", path, "--url", "http://gateway:1"]);
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        let outcome = run(&options, &mut Console { out: &mut out, notes: &mut notes });
+        (outcome, String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
+    }
+
+    #[test]
+    fn extenders_become_two_documents() {
+        let entry = "urlPrefix: 'http://a', filterVerb: f, ignorable: true";
+        let (outcome, out, notes) = imported(&format!("kind: Policy\nextenders: [{{{entry}}}]\n"));
+        outcome.unwrap();
+        let (gateway, scheduler) = out.split_once("---\n").unwrap();
+        let config = Config::parse(gateway, Path::new("")).unwrap();
+        assert_eq!(config.backends[0].url.to_string(), "http://127.0.0.1:9000");
+        let expected = "# For kube-scheduler's configuration, instead of its extenders.\nextenders:\n- urlPrefix: \"http://gateway:1\"\n";
+        assert!(scheduler.starts_with(expected) && scheduler.contains("  ignorable: true"), "{scheduler}");
+        assert!(notes.starts_with("exempt.namespaces is []"), "{notes}");
+        let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n");
+        let said = outcome.unwrap_err().to_string();
+        assert!(said.contains(" line 2: extenders[0]: has no verb; ") && out.is_empty(), "{said}");
+    }
+
+    #[test]
+    fn a_backend_is_reached_without_tls() {
+        for url in ["http://127.0.0.1:9000", "http://http-extender.policies.svc:9000", "http://[::1]:1"] {
+            assert_eq!(plain_url(url), Ok(url.to_owned()));
+        }
+        for url in ["https://a:1", "http://a", "http://a:1/", "http://a:1/b", "http://a:1?b", "a:1", ""] {
+            assert_eq!(plain_url(url), Err(NOT_PLAIN.to_owned()), "{url}");
+        }
+    }
 
     #[test]
     fn the_form_changed_with_1_19() {

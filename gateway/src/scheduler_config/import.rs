@@ -7,7 +7,7 @@ mod written;
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use extender_config::{Cursor, Fields, Mistakes, Remedy, Section, Value, echo};
+use extender_config::{Cursor, Fields, Mistakes, Remedy, Section, Value, echo, names};
 use http::Uri;
 
 use crate::config::{ConfigErrors, Content, parse_duration};
@@ -339,8 +339,9 @@ fn read_tls(section: &Section<'_>) -> Option<Vec<(&'static str, TlsValue)>> {
 
 fn read_resource(field: Cursor<'_>) -> Option<Resource> {
     let section = field.section(&RESOURCE)?;
-    let name = section.required("name", "the name of a resource such as example.com/gpu");
-    let name = name.and_then(|name| name.text("the name of a resource").map(str::to_owned));
+    let right = "an extended resource such as example.com/gpu";
+    let name = section.required("name", right);
+    let name = name.and_then(|name| name.parsed(right, names::extended_resource));
     let ignored = optional(&section, "ignoredByScheduler", Cursor::boolean);
     Some(Resource { name: name?, ignored_by_scheduler: ignored?.unwrap_or_default() })
 }

@@ -146,6 +146,10 @@ fn mistakes_have_a_line_and_a_field() {
         ),
         ("httpTimeout: 1", "line 5: extenders[0].httpTimeout: 1 is out of range; expected nanoseconds"),
         ("tlsConfig: {cafile: x}", "line 5: extenders[0].tlsConfig.cafile: unknown field"),
+        (
+            "managedResources: [{name: cpu}]",
+            "line 5: extenders[0].managedResources[0].name: \"cpu\" is a native resource of Kubernetes; expected",
+        ),
         ("managedResources: [{nme: a}]", "line 5: extenders[0].managedResources[0].name: is missing"),
         ("ignorable: 'yes'", "line 5: extenders[0].ignorable: \"yes\" is a string; expected true or false"),
     ] {
