@@ -97,6 +97,31 @@ func TestTheDemoItselfDecidesBehindTheGateway(t *testing.T) {
 	})
 }
 
+// The demo does not bind; here its bind creates the Binding, as extenders that bind do.
+func TestAnExtenderBindsBehindTheGateway(t *testing.T) {
+	forEach(t, "an HTTP extender binds pods behind the gateway, configured by scheduler-config --import", gatewayOnly, namesOnly, func(s *scenario) {
+		demo := newDemo(s)
+		asking, err := product.StartNodePolicy(s.ctx, shared.Dir, product.HTTPExtender)
+		s.must(err)
+		s.keep(asking)
+		entry := demoEntry(demo.address, s.mode)
+		entry.BindVerb = demoVerbs["bind"]
+		config, entries := s.imported(entry, "http://"+asking.Address)
+		gateway := serveGateway(s, config)
+		for i := range entries {
+			entries[i].URLPrefix = "http://" + gateway.Address
+		}
+		s.nodes(objects.Nodes(3))
+		s.scheduler(entries, controlplane.DefaultScores)
+		pods := objects.NewReplicaSet(shop, "checkout", nil).Pods(10)
+		s.pods(pods...)
+		s.bound(pods...)
+		if calls := demo.calls("/scheduler/" + demoVerbs["bind"]); calls < len(pods) {
+			s.Errorf("the extender was asked to bind %d times for %d pods", calls, len(pods))
+		}
+	})
+}
+
 // placesAndPreempts fills two nodes and places a pod for which another has to go: kube-scheduler's own choice stands.
 func (s *scenario) placesAndPreempts(entries []configv1.Extender) {
 	s.Helper()
@@ -221,6 +246,17 @@ func newDemo(s *scenario) *demo {
 			victims[node] = meta
 		}
 		return extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: victims}
+	}))
+	mux.HandleFunc("POST /scheduler/"+demoVerbs["bind"], answered(d, func(args *extenderv1.ExtenderBindingArgs) any {
+		binding := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: args.Node},
+		}
+		var result extenderv1.ExtenderBindingResult
+		if err := shared.Client.CoreV1().Pods(args.PodNamespace).Bind(s.ctx, binding, metav1.CreateOptions{}); err != nil {
+			result.Error = err.Error()
+		}
+		return result
 	}))
 	server := httptest.NewServer(mux)
 	s.Cleanup(server.Close)
