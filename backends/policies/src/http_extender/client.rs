@@ -23,13 +23,16 @@ use super::{
     tls,
 };
 
-/// The largest reply, in bytes: with `nodeCacheCapable: false` it has the nodes of the call. The same as the largest
-/// message of the policy API.
+/// A reply may have this many bytes, or twice those of the request: with `nodeCacheCapable: false` it has the nodes of
+/// the call.
 const LARGEST_REPLY: usize = 64 << 20;
 
 /// How long an unused connection is kept: as long as kube-scheduler keeps it, so that a server's idle timeout that
 /// suits one suits the other.
 const IDLE: Duration = Duration::from_secs(90);
+
+/// The most unused connections: a burst of binds may need hundreds.
+const MOST_IDLE: usize = 16;
 
 const AGENT: &str = concat!("extender-policies/", env!("CARGO_PKG_VERSION"));
 
@@ -58,6 +61,7 @@ impl Client {
         }
         let connections = Connections::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MOST_IDLE)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .build(connector(tls, *is_https)?);
@@ -76,6 +80,7 @@ impl Client {
     }
 
     async fn exchange(&self, url: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let most = LARGEST_REPLY.max(2 * body.len());
         let uri: Uri = url.parse().map_err(|error| format!("not a URL: {error}"))?;
         let mut request =
             Request::post(uri).header(CONTENT_TYPE, "application/json").header(USER_AGENT, AGENT);
@@ -88,9 +93,9 @@ impl Client {
             StatusCode::OK => {}
             status => return Err(format!("status {}; expected 200", status.as_u16())),
         }
-        let body = Limited::new(response.into_body(), LARGEST_REPLY).collect().await;
+        let body = Limited::new(response.into_body(), most).collect().await;
         let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => format!("the reply is larger than {} MiB", LARGEST_REPLY >> 20),
+            Some(_) => "the reply is larger than 64 MiB and than twice the request".to_owned(),
             None => cause(&*error),
         });
         Ok(body?.to_bytes().into())

@@ -418,7 +418,7 @@ async fn a_failure_has_a_text_that_stays_the_same() {
             "end of file before message length reached",
         ),
         (Script::Raw("+OK\r\n\r\n"), "5s", "invalid HTTP version parsed"),
-        (Script::Endless, "60s", "the reply is larger than 64 MiB"),
+        (Script::Endless, "60s", "the reply is larger than 64 MiB and than twice the request"),
         (Script::Silent, "50ms", "no reply within 50ms (httpTimeout)"),
     ] {
         let extender = Extender::new(script).await;
