@@ -24,7 +24,8 @@ fn every_placeholder_is_filled() {
         assert!(said.contains("README.md"), "{said}");
         for file in files_below(folder.path()) {
             let text = fs::read_to_string(&file).unwrap();
-            let left = ["{{name}}", "{{checkout}}", "{{sdk}}"].iter().any(|placeholder| text.contains(placeholder));
+            let left =
+                ["{{name}}", "{{checkout}}", "{{sdk}}"].iter().any(|placeholder| text.contains(placeholder));
             assert!(!left && !text.contains("{{P"), "{}", file.display());
         }
     }
