@@ -81,6 +81,9 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	for _, value := range b.values {
 		options = append(options, "--value", value)
 	}
+	for _, name := range b.skip {
+		options = append(options, "--skip", name)
+	}
 	if b.bind != "" {
 		options = append(options, "--bind", b.bind)
 	}
