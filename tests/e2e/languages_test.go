@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"extender-gateway.io/tests/e2e/calltrace"
@@ -29,6 +30,8 @@ func TestBackendsInAllLanguagesAnswerOneCall(t *testing.T) {
 	for _, language := range product.Languages {
 		backends = append(backends, s.reference(language))
 	}
+	// The gateway has its own.
+	s.must(os.Unsetenv("OTEL_SERVICE_NAME"))
 	config := product.NewConfig(shared.Cluster, s.mode, backends)
 	config.Pods = &product.Pods{Source: "Watch"}
 	config.OTLP = &product.OTLP{Endpoint: c.Endpoint(collector.GRPC), Protocol: string(collector.GRPC)}
