@@ -240,7 +240,11 @@ fn scope(call: Call<'_>) -> AttemptScope {
 }
 
 /// A backend that is not called in a simulation rejects nothing there.
-fn effective_policy(context: &CallContext<'_>, settings: &FilterSettings, ready: &Readiness) -> FailurePolicy {
+fn effective_policy(
+    context: &CallContext<'_>,
+    settings: &FilterSettings,
+    ready: &Readiness,
+) -> FailurePolicy {
     let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.filter.as_ref().ok());
     let excluded = plan.and_then(|plan| context.purpose.excludes(&plan.common));
     if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }

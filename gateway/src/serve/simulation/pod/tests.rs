@@ -1,0 +1,1 @@
+//! Pods and workloads of files, and the errors for invalid ones.
