@@ -40,5 +40,6 @@ mod tables;
 mod tables_of_calls;
 mod tls;
 mod traces;
+mod trial;
 mod unread_log;
 mod usage;
