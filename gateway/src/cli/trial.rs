@@ -69,7 +69,7 @@ pub(super) struct TryOptions {
     #[arg(long, value_name = "[NAME=]JSON", value_parser = backends::args, requires = "backends")]
     args: Vec<NamedArgs>,
 
-    /// File with a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob (YAML or JSON); repeatable
+    /// File with a pod, or with a workload such as a Deployment or a Job (YAML or JSON); repeatable
     #[arg(long = "pod", value_name = "FILE", required_unless_present = "expect")]
     pod_files: Vec<PathBuf>,
 
@@ -115,7 +115,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         if options.watch {
-            return follow::run(options, console).await;
+            return Box::pin(follow::run(options, console)).await;
         }
         let (_, outcome) = options.decide().await?;
         outcome.write(options, console)?;

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use extender_config::read_regular_file;
+use extender_config::{echo, read_regular_file};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use serde_saphyr::Options;
@@ -23,6 +23,9 @@ pub enum SyntaxError {
     /// It is not YAML.
     #[error("not YAML: {0}")]
     Yaml(String),
+    /// A document or an item of a list is something else.
+    #[error("{0} is not an object")]
+    NoObject(String),
 }
 
 /// An object of a file.
@@ -127,5 +130,8 @@ impl<E: From<SyntaxError>, A: FnMut(FileObject<'_>) -> Result<(), E>> Reader<A> 
 }
 
 fn head(object: &RawValue) -> Result<DocumentHead<'_>, SyntaxError> {
+    if !object.get().starts_with('{') {
+        return Err(SyntaxError::NoObject(echo(object.get())));
+    }
     Ok(serde_json::from_str(object.get())?)
 }

@@ -29,7 +29,7 @@ pub(super) struct NamedArgs {
 
 /// Parses `[NAME=]URL`.
 pub(super) fn url(text: &str) -> Result<NamedUrl, String> {
-    let (name, url) = named(text, |text| text.starts_with("http"))?;
+    let (name, url) = named(text, |text| text.starts_with("http://") || text.starts_with("https://"))?;
     let url = BackendUrl::new(url)
         .map_err(|wrong| format!("{wrong}; expected http://HOST:PORT such as http://127.0.0.1:9000"))?;
     if *url.scheme() == Scheme::HTTPS {

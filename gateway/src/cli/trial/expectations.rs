@@ -63,10 +63,10 @@ fn entries(document: Cursor<'_>, pod: Option<&Path>) -> Option<Vec<(PathBuf, Exp
         list.mistake("is an empty list", ENTRIES);
         return None;
     }
-    list.list(ENTRIES, |item| entry(item, pod))
+    list.list(ENTRIES, |item| entry(&item, pod))
 }
 
-fn entry(item: Cursor<'_>, pod: Option<&Path>) -> Option<(PathBuf, Expectation)> {
+fn entry(item: &Cursor<'_>, pod: Option<&Path>) -> Option<(PathBuf, Expectation)> {
     let fields = item.clone().section(&ENTRY)?;
     // All fields are read before one is used, so that one pass finds all mistakes.
     let file = match (fields.optional("pod"), pod) {

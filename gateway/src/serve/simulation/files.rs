@@ -140,3 +140,6 @@ fn add_pods(text: &str, pods: &mut PodRelist, tried: &[&str]) -> Result<(), Pods
     })
     .map(drop)
 }
+
+#[cfg(test)]
+mod tests;

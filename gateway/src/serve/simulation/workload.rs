@@ -59,7 +59,7 @@ pub(super) fn pod_of(mut object: Value) -> Result<Value, String> {
         return Err(format!("{field}.metadata is invalid; expected a mapping with labels"));
     }
     if kind == "StatefulSet" {
-        claim_volumes(&object["spec"]["volumeClaimTemplates"], &name, &mut pod);
+        claim_volumes(&object["spec"]["volumeClaimTemplates"], &name, &mut pod)?;
     }
     let Created { owner: (owner, owner_name), name, labels } = created(&kind, &name);
     let metadata = &mut pod["metadata"];
@@ -125,17 +125,18 @@ fn created(kind: &str, name: &str) -> Created {
 }
 
 /// The volumes of a `StatefulSet`'s claims. Mirrors `updateStorage` of its controller.
-fn claim_volumes(templates: &Value, set: &str, pod: &mut Value) {
+fn claim_volumes(templates: &Value, set: &str, pod: &mut Value) -> Result<(), String> {
     let names = templates.as_array().into_iter().flatten();
     let names = names.filter_map(|template| template["metadata"]["name"].as_str());
     let claims: Vec<Value> = names
         .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": format!("{name}-{set}-0") } }))
         .collect();
-    if claims.is_empty() {
-        return;
+    let volumes = &mut pod["spec"]["volumes"];
+    match volumes {
+        Value::Null if claims.is_empty() => {}
+        Value::Null => *volumes = claims.into(),
+        Value::Array(volumes) => volumes.extend(claims),
+        _ => return Err("spec.template.spec.volumes is invalid; expected a list".to_owned()),
     }
-    match pod["spec"]["volumes"].as_array_mut() {
-        Some(volumes) => volumes.extend(claims),
-        None => pod["spec"]["volumes"] = claims.into(),
-    }
+    Ok(())
 }
