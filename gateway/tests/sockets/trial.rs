@@ -266,7 +266,7 @@ async fn several_pods_are_recorded_and_expected() {
             "extender-gateway: 2 differences",
             "- tests/../pod.yaml: a is rejected by scripted: rack is being drained; expected rejected with \"scripted: rack is being \
              repaired\"",
-            "- tests/../pod.yaml: b is first with 7, and c has 3; expected c first",
+            "- tests/../pod.yaml: b is first, and c has the total 3; expected c first",
         ]
     );
 }

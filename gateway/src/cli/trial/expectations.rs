@@ -178,11 +178,8 @@ impl Expectation {
             [best] if best == expected => None,
             [] => Some(format!("no node has a total; expected {expected} to have the highest")),
             [best] => {
-                let totals = [best, expected].map(|node| shown(case.total(node)));
-                let [highest, other] = totals;
-                Some(format!(
-                    "{best} is first with {highest}, and {expected} has {other}; expected {expected} first"
-                ))
+                let other = has_total(case, expected);
+                Some(format!("{best} is first, and {expected} {other}; expected {expected} first"))
             }
             ref best => {
                 Some(format!("{} share the highest total; expected {expected} alone", best.join(", ")))
@@ -193,15 +190,14 @@ impl Expectation {
     fn totals(&self, case: &TriedCase) -> Vec<String> {
         let differing = self.scores.iter().filter(|(node, expected)| case.total(node) != Some(**expected));
         differing
-            .map(|(node, expected)| {
-                format!("{node} has the total {}; expected {expected}", shown(case.total(node)))
-            })
+            .map(|(node, expected)| format!("{node} {}; expected {expected}", has_total(case, node)))
             .collect()
     }
 }
 
-fn shown(total: Option<i64>) -> String {
-    total.map_or_else(|| "none".to_owned(), |total| total.to_string())
+/// The total of a node, as the predicate of a sentence.
+fn has_total(case: &TriedCase, node: &str) -> String {
+    case.total(node).map_or_else(|| "has no total".to_owned(), |total| format!("has the total {total}"))
 }
 
 /// What was decided about a node, as the predicate of a sentence.
