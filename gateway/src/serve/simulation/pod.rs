@@ -41,7 +41,7 @@ impl TriedPod {
         let mut pod = workload::pod_of(object).map_err(|wrong| format!("{place}: {wrong}"))?;
         complete(&mut pod, number);
         let json = Bytes::from(pod.to_string());
-        let parsed = pod::offered(&json).map_err(|error| format!("{place}: {error}"))?;
+        let parsed = pod::offered(&json).map_err(|error| format!("{place}: {error}; correct this field"))?;
         let [namespace, name, uid] = [parsed.namespace(), parsed.name(), parsed.uid()].map(ToOwned::to_owned);
         Ok(Self { namespace, name, uid, json })
     }
