@@ -12,6 +12,7 @@ mod filter;
 mod pacing;
 mod preempt;
 mod prioritize;
+mod purpose;
 mod reserve;
 mod shadow;
 
@@ -29,17 +30,14 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, Verb};
 use extender_otlp::TraceContext;
-use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::prioritize::PrefetchedScores;
-pub use self::{bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall};
+pub use self::{
+    bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall, purpose::DecisionPurpose,
+};
 use crate::{
-    backend::{
-        Backend,
-        info::{ClusterTables, VerbPlan},
-        session::Session,
-    },
+    backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
     cluster::{binder::BindingState, table::KnownJson},
     config::{self, Mode, ReasonSettings, Timeouts},
@@ -95,40 +93,6 @@ pub struct DeciderSettings {
     pub cadences: Cadences,
     /// What the decisions are for.
     pub purpose: DecisionPurpose,
-}
-
-/// What decisions are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DecisionPurpose {
-    /// kube-scheduler acts on them.
-    Scheduling,
-    /// Nothing acts on them: a verb with side effects is not called, and its failure is ignored.
-    Simulation,
-}
-
-impl DecisionPurpose {
-    /// The purpose of calls to backends, except those in shadow mode.
-    fn of_calls(self) -> Purpose {
-        match self {
-            Self::Scheduling => Purpose::Decide,
-            Self::Simulation => Purpose::Simulate,
-        }
-    }
-
-    /// The purpose of calls to backends in shadow mode.
-    fn of_shadow_calls(self) -> Purpose {
-        match self {
-            Self::Scheduling => Purpose::Shadow,
-            Self::Simulation => Purpose::Simulate,
-        }
-    }
-
-    /// Why a verb is not called.
-    fn excludes(self, plan: &VerbPlan) -> Option<BackendFailure> {
-        let excluded = self == Self::Simulation && plan.side_effects;
-        let detail = "has side effects and is not asked in a simulation";
-        excluded.then(|| BackendFailure::new(FailureKind::Unsuitable, detail))
-    }
 }
 
 impl Decider {

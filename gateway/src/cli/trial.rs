@@ -1,12 +1,13 @@
 //! `try`: what running backends decide about pods and nodes in files, without a cluster.
 //!
 //! [`backends`] makes a configuration of the command line, [`Simulation`] decides, [`expectations`] are the tests of
-//! `--expect`, [`outcome`] is what is printed, and [`follow`] repeats it all when a file changes.
+//! `--expect`, which [`record`] can write, [`outcome`] is what is printed, and [`follow`] repeats it all when a file changes.
 
 mod backends;
 mod expectations;
 mod follow;
 mod outcome;
+mod record;
 #[cfg(test)]
 mod tests;
 
@@ -42,10 +43,14 @@ pub(super) const ABOUT: &str = "Decide about pods and nodes in files, with runni
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway try --backend http://127.0.0.1:9000 --pod pod.yaml --nodes nodes.yaml
-  extender-gateway try --backend racks=http://127.0.0.1:9000 --args '{\"label\": \"rack\"}' --pod deployment.yaml --nodes nodes.yaml
-  kubectl get nodes -o yaml > nodes.yaml && kubectl get pods -A -o json > pods.json
-  extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml --pods pods.json --watch
-  extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml --record expected.yaml
+  extender-gateway try --backend racks=http://127.0.0.1:9000 --args '{\"label\": \"rack\"}' \\
+    --pod deployment.yaml --nodes nodes.yaml
+  kubectl get nodes -o yaml > nodes.yaml
+  kubectl get pods -A -o json > pods.json
+  extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml \\
+    --pods pods.json --watch
+  extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml \\
+    --record expected.yaml
   extender-gateway try --config gateway.yaml --nodes nodes.yaml --expect expected.yaml
 
 Exit codes:
@@ -120,7 +125,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
         let (_, outcome) = options.decide().await?;
         outcome.write(options, console)?;
         if let Some(file) = &options.record {
-            expectations::record(file, &outcome.cases)?;
+            record::write(file, &outcome.cases)?;
             writeln!(console.notes, "wrote {}", file.display())?;
         }
         outcome.result()

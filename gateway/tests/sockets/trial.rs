@@ -272,6 +272,91 @@ async fn several_pods_are_recorded_and_expected() {
 }
 
 #[tokio::test]
+async fn usage_errors_and_invalid_files_have_their_exit_codes() {
+    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    let preempting =
+        Scripted::start(GetInfoResponse { verbs: Vec::new(), ..info(NodeView::Name) }, |_, _| Act::Hang)
+            .await;
+    let url = format!("http://{}", backend.address);
+    files.configure(&configured("racks", &backend, "filter: {}"));
+    files.write(
+        "wrong.yaml",
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nbackends: []\n",
+    );
+    files.write("empty.yaml", "");
+    files.write("one.yaml", "expect:\n- {feasible: []}\n");
+    let usage = [
+        ("--pod pod.yaml".to_owned(), "--config <FILE>"),
+        (format!("--backend {url}"), "--pod <FILE>"),
+        (format!("--pod pod.yaml --args {{}} --config gateway.yaml"), "--backend <[NAME=]URL>"),
+        (
+            "--pod pod.yaml --backend https://a:1".to_owned(),
+            "TLS needs files; describe this backend in a configuration",
+        ),
+        (
+            format!("--pod pod.yaml --backend {url} --backend {url} --args {{}}"),
+            "--args: there is more than one backend; write NAME=JSON",
+        ),
+        (format!("--pod pod.yaml --backend a={url} --args b={{}}"), "--args: there is no --backend b=URL"),
+        (
+            format!("--pod pod.yaml --config gateway.yaml --backend racks={url}"),
+            "--backend racks=…: another backend has this name",
+        ),
+        (format!("--pod pod.yaml --backend a={url} --backend a={url}"), "is already the name of backends[0]"),
+        (
+            format!("--pod pod.yaml --backend http://{}", preempting.address),
+            "it serves neither filter nor score",
+        ),
+        (
+            format!("--pod pod.yaml --pod pod.yaml --backend {url} --expect one.yaml"),
+            "give one --pod at most",
+        ),
+        (
+            "--pod pod.yaml --config - --watch".to_owned(),
+            "--watch cannot read the configuration from standard input again",
+        ),
+        (format!("--pod pod.yaml --backend {url} --record a --expect one.yaml"), "cannot be used with"),
+    ];
+    for (arguments, expected) in usage {
+        let (code, out, said) = files.tried(&format!("--nodes nodes.yaml {arguments}")).await;
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments}: {said}");
+        assert!(said.contains(expected), "{arguments}: {said}");
+    }
+    let invalid = [
+        (
+            "--nodes nodes.yaml --pod pod.yaml --config wrong.yaml",
+            "wrong.yaml line 3: backends: is an empty list; ",
+        ),
+        (
+            "--nodes nodes.yaml --pod nodes.yaml --config gateway.yaml",
+            "nodes.yaml: the file contains no pod, only Node, Node, Node; ",
+        ),
+        ("--nodes gone.yaml --pod pod.yaml --config gateway.yaml", "gone.yaml: cannot be read: No such file"),
+        (
+            "--nodes empty.yaml --pod pod.yaml --config gateway.yaml",
+            "empty.yaml: the file contains no node; ",
+        ),
+        (
+            "--nodes nodes.yaml --pods nodes.yaml --pod pod.yaml --config gateway.yaml",
+            "nodes.yaml: object 1 is of kind \"Node\", not Pod; ",
+        ),
+        (
+            "--nodes nodes.yaml --expect one.yaml --config gateway.yaml",
+            "one.yaml line 2: expect[0].pod: is missing; ",
+        ),
+        (
+            "--nodes nodes.yaml --expect gone.yaml --config gateway.yaml",
+            "gone.yaml: cannot be read: No such file",
+        ),
+    ];
+    for (arguments, expected) in invalid {
+        let (code, out, said) = files.tried(arguments).await;
+        assert_eq!((code, out.as_str()), (Some(3), ""), "{arguments}: {said}");
+        assert!(said.starts_with(expected), "{arguments}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn it_decides_again_when_a_file_changes() {
     let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
     let arguments = format!("--nodes nodes.yaml --pod pod.yaml --watch --backend http://{}", backend.address);

@@ -1,17 +1,15 @@
-//! `--expect` and `--record`: expected decisions in a YAML file.
+//! `--expect`: reads expected decisions from a YAML file, and compares them with those that were made.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-    fs,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use extender_config::{ConfigErrors, Content, Cursor, Fields, Mistakes, Remedy, Value, echo, parse};
 use extender_gateway_core::Verb;
 
 use super::outcome::TriedCase;
-use crate::{api::NodePart, cli::output::Failure, config::scalar};
+use crate::api::NodePart;
 
 const FILE: Fields = Fields::new("a mapping with expect", &["expect"]);
 const ENTRIES: &str = "a list with at least one entry such as {pod: pod.yaml, feasible: [node-b]}";
@@ -211,65 +209,9 @@ fn state(case: &TriedCase, name: &str) -> String {
 }
 
 /// `BACKEND: REASON (rule RULE)` of a rejected node.
-fn reason(node: &NodePart) -> String {
+pub(super) fn reason(node: &NodePart) -> String {
     let by = node.rejected_by.as_deref().unwrap_or_default();
     let rule = node.backends.get(by).and_then(|verdict| verdict.rule.as_deref());
     let rule = rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
     format!("{by}: {}{rule}", node.reason.as_deref().unwrap_or_default())
-}
-
-/// Writes the decisions as expectations.
-pub(super) fn record(file: &Path, cases: &[TriedCase]) -> Result<(), Failure> {
-    let written = fs::write(file, recorded(file, cases));
-    written.map_err(|error| {
-        Failure::Invalid(format!("{}: cannot be written: {error}; name a writable file", file.display()))
-    })
-}
-
-fn recorded(file: &Path, cases: &[TriedCase]) -> String {
-    let mut text = "# Written by `extender-gateway try --record`; read with --expect.\nexpect:\n".to_owned();
-    for case in cases {
-        // Writing to a `String` does not fail.
-        let _ = write_case(&mut text, file, case);
-    }
-    text
-}
-
-fn write_case(text: &mut String, file: &Path, case: &TriedCase) -> std::fmt::Result {
-    writeln!(text, "- pod: {}", scalar(&relative(&case.file, file).display()))?;
-    if let Some(error) = case.error() {
-        return writeln!(text, "  error: {}", scalar(&error));
-    }
-    let feasible: Vec<String> = case.feasible().iter().map(scalar).collect();
-    writeln!(text, "  feasible: [{}]", feasible.join(", "))?;
-    let mut rejected = case.rejected().peekable();
-    if rejected.peek().is_some() {
-        writeln!(text, "  rejected:")?;
-    }
-    for node in rejected {
-        writeln!(text, "    {}: {}", scalar(&node.name), scalar(&reason(node)))?;
-    }
-    if let [first] = case.best()[..] {
-        writeln!(text, "  first: {}", scalar(&first))?;
-    }
-    let mut scores = feasible
-        .iter()
-        .zip(case.feasible())
-        .filter_map(|(shown, name)| Some((shown, case.total(&name)?)))
-        .peekable();
-    if scores.peek().is_some() {
-        writeln!(text, "  scores:")?;
-    }
-    scores.try_for_each(|(name, total)| writeln!(text, "    {name}: {total}"))
-}
-
-/// The path of a file as seen from the folder of another one.
-fn relative(file: &Path, other: &Path) -> PathBuf {
-    let folder = other.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Ok(file), Ok(folder)) = (fs::canonicalize(file), fs::canonicalize(folder)) else {
-        return file.to_owned();
-    };
-    let shared = file.components().zip(folder.components()).take_while(|(one, other)| one == other).count();
-    let up = folder.components().skip(shared).map(|_| Component::ParentDir);
-    up.chain(file.components().skip(shared)).collect()
 }

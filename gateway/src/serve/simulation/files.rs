@@ -32,8 +32,8 @@ impl FileProblem {
     /// A problem whose text does not say what is expected.
     pub(super) fn with_remedy(path: impl Into<PathBuf>, problem: impl Display, remedy: &str) -> Self {
         let problem = problem.to_string();
-        let separator = if problem.contains("; ") { None } else { Some(remedy) };
-        Self::new(path, separator.map_or(problem.clone(), |remedy| format!("{problem}; {remedy}")))
+        let has_remedy = problem.contains("; ");
+        Self::new(path, if has_remedy { problem } else { format!("{problem}; {remedy}") })
     }
 }
 
