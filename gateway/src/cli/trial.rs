@@ -26,7 +26,7 @@ use super::{
     output::{Console, Failure, Output},
 };
 use crate::{
-    config::{Config, is_standard_input},
+    config::{Config, ConfigErrors, is_standard_input},
     serve::simulation::{ClusterFiles, Simulation, SimulationError, TriedPod},
 };
 
@@ -165,21 +165,26 @@ impl TryOptions {
     }
 
     /// The pods of the command line, or those of the expectations.
+    ///
+    /// # Errors
+    /// The problems of all files.
     fn cases(&self) -> Result<Vec<Case>, Failure> {
-        let Some(expect) = &self.expect else {
-            return self.pod_files.iter().enumerate().map(|(at, file)| case(at, file, None)).collect();
+        let expected = match (&self.expect, self.pod_files.as_slice()) {
+            (None, files) => files.iter().map(|file| (file.clone(), None)).collect(),
+            (Some(expect), [] | [_]) => with_expectations(expect, self.pod_files.first())?,
+            (Some(_), _) => {
+                let text = "--expect names its pods; give one --pod at most";
+                return Err(Failure::Usage(text.to_owned()));
+            }
         };
-        let only = match self.pod_files.as_slice() {
-            [] => None,
-            [only] => Some(only.as_path()),
-            _ => return Err(Failure::Usage("--expect names its pods; give one --pod at most".to_owned())),
-        };
-        let expectations = expectations::read(expect, only)?;
-        expectations
-            .into_iter()
-            .enumerate()
-            .map(|(at, (file, expectation))| case(at, &file, Some(expectation)))
-            .collect()
+        let (mut cases, mut problems) = (Vec::new(), Vec::new());
+        for (file, expectation) in expected {
+            match TriedPod::read(&file, cases.len() + 1) {
+                Ok(pod) => cases.push(Case { file, pod, expectation }),
+                Err(problem) => problems.push(problem.to_string()),
+            }
+        }
+        if problems.is_empty() { Ok(cases) } else { Err(Failure::Invalid(problems.join("\n"))) }
     }
 
     /// All files that are read.
@@ -195,9 +200,12 @@ impl TryOptions {
     }
 }
 
-fn case(at: usize, file: &Path, expectation: Option<Expectation>) -> Result<Case, Failure> {
-    let pod = TriedPod::read(file, at + 1).map_err(SimulationError::from)?;
-    Ok(Case { file: file.to_owned(), pod, expectation })
+fn with_expectations(
+    expect: &Path,
+    pod: Option<&PathBuf>,
+) -> Result<Vec<(PathBuf, Option<Expectation>)>, ConfigErrors> {
+    let read = expectations::read(expect, pod.map(PathBuf::as_path))?;
+    Ok(read.into_iter().map(|(file, expectation)| (file, Some(expectation))).collect())
 }
 
 impl From<SimulationError> for Failure {

@@ -248,15 +248,14 @@ async fn several_pods_are_recorded_and_expected() {
         "{expected}"
     );
     let expect = format!("--nodes nodes.yaml --backend {url} --expect tests/expected.yaml");
-    let met = "ok: tests/../pod.yaml: 2 feasible nodes, 1 rejected\nok: tests/../other.json: 2 feasible nodes, 1 rejected\n";
+    let met = "ok: pod.yaml: 2 feasible nodes, 1 rejected\nok: other.json: 2 feasible nodes, 1 rejected\n";
     assert_eq!(files.tried(&expect).await, (Some(0), met.to_owned(), String::new()));
     let wrong = expected.replacen("drained", "repaired", 1).replacen("first: b", "first: c", 1);
     files.write("tests/expected.yaml", &wrong);
     let (code, out, said) = files.tried(&expect).await;
     assert_eq!(code, Some(1));
     assert!(
-        out.starts_with("Pod shop/web-")
-            && out.ends_with("ok: tests/../other.json: 2 feasible nodes, 1 rejected\n"),
+        out.starts_with("Pod shop/web-") && out.ends_with("ok: other.json: 2 feasible nodes, 1 rejected\n"),
         "{out}"
     );
     let said: Vec<&str> = said.lines().collect();
@@ -264,31 +263,26 @@ async fn several_pods_are_recorded_and_expected() {
         said,
         [
             "extender-gateway: 2 differences",
-            "- tests/../pod.yaml: a is rejected by scripted: rack is being drained; expected rejected with \"scripted: rack is being \
+            "- pod.yaml: a is rejected by scripted: rack is being drained; expected rejected with \"scripted: rack is being \
              repaired\"",
-            "- tests/../pod.yaml: b is first, and c has the total 3; expected c first",
+            "- pod.yaml: b is first, and c has the total 3; expected c first",
         ]
     );
 }
 
 #[tokio::test]
-async fn usage_errors_and_invalid_files_have_their_exit_codes() {
+async fn a_usage_error_says_what_to_change() {
     let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
     let preempting =
         Scripted::start(GetInfoResponse { verbs: Vec::new(), ..info(NodeView::Name) }, |_, _| Act::Hang)
             .await;
     let url = format!("http://{}", backend.address);
     files.configure(&configured("racks", &backend, "filter: {}"));
-    files.write(
-        "wrong.yaml",
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nbackends: []\n",
-    );
-    files.write("empty.yaml", "");
     files.write("one.yaml", "expect:\n- {feasible: []}\n");
     let usage = [
         ("--pod pod.yaml".to_owned(), "--config <FILE>"),
         (format!("--backend {url}"), "--pod <FILE>"),
-        (format!("--pod pod.yaml --args {{}} --config gateway.yaml"), "--backend <[NAME=]URL>"),
+        ("--pod pod.yaml --args {} --config gateway.yaml".to_owned(), "--backend <[NAME=]URL>"),
         (
             "--pod pod.yaml --backend https://a:1".to_owned(),
             "TLS needs files; describe this backend in a configuration",
@@ -322,6 +316,18 @@ async fn usage_errors_and_invalid_files_have_their_exit_codes() {
         assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments}: {said}");
         assert!(said.contains(expected), "{arguments}: {said}");
     }
+}
+
+#[tokio::test]
+async fn an_invalid_file_is_named() {
+    let (files, backend) = (Files::new(), scripted(info(NodeView::Name)).await);
+    files.configure(&configured("racks", &backend, "filter: {}"));
+    let wrong = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nbackends: []\n";
+    for (name, text) in
+        [("wrong.yaml", wrong), ("empty.yaml", ""), ("one.yaml", "expect:\n- {feasible: []}\n")]
+    {
+        files.write(name, text);
+    }
     let invalid = [
         (
             "--nodes nodes.yaml --pod pod.yaml --config wrong.yaml",
@@ -330,6 +336,10 @@ async fn usage_errors_and_invalid_files_have_their_exit_codes() {
         (
             "--nodes nodes.yaml --pod nodes.yaml --config gateway.yaml",
             "nodes.yaml: the file contains no pod, only Node, Node, Node; ",
+        ),
+        (
+            "--nodes nodes.yaml --pod gone.yaml --pod empty.yaml --config gateway.yaml",
+            "gone.yaml: cannot be read: No such file or directory (os error 2); expected a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob\nempty.yaml: the file contains no object; ",
         ),
         ("--nodes gone.yaml --pod pod.yaml --config gateway.yaml", "gone.yaml: cannot be read: No such file"),
         (

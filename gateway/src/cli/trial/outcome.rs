@@ -1,6 +1,9 @@
 //! The decisions of one run, and how they are printed.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Component, PathBuf},
+};
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
@@ -40,6 +43,21 @@ pub(super) struct TriedCase {
 }
 
 impl TriedCase {
+    /// The file of the pod for messages, without steps up and down again.
+    pub(super) fn shown_file(&self) -> String {
+        let mut shown = PathBuf::new();
+        for part in self.file.components() {
+            let is_below =
+                shown.components().next_back().is_some_and(|last| matches!(last, Component::Normal(_)));
+            if part == Component::ParentDir && is_below {
+                shown.pop();
+            } else {
+                shown.push(part);
+            }
+        }
+        shown.display().to_string()
+    }
+
     /// The call of a verb.
     pub(super) fn call(&self, verb: Verb) -> Option<&Decision> {
         self.decisions.items.iter().find(|call| call.is(verb))
@@ -97,7 +115,7 @@ impl Outcome {
         for case in self.cases.iter().filter(|case| case.expectation.is_some()) {
             expected += 1;
             let found = case.differences();
-            differences.extend(found.into_iter().map(|text| format!("{}: {text}", case.file.display())));
+            differences.extend(found.into_iter().map(|text| format!("{}: {text}", case.shown_file())));
         }
         if !differences.is_empty() {
             return Err(Failure::Unexpected(differences));
@@ -145,7 +163,7 @@ impl fmt::Display for PrintedOutcome<'_> {
                 writeln!(out)?;
             }
             if is_met {
-                writeln!(out, "ok: {}: {}", case.file.display(), in_short(case))?;
+                writeln!(out, "ok: {}: {}", case.shown_file(), in_short(case))?;
             } else {
                 self.explain(case, out)?;
             }
@@ -163,7 +181,7 @@ impl PrintedOutcome<'_> {
             waiting: None,
         };
         let gathered = Gathered { answers: vec![case.decisions.clone()], away: Vec::new() };
-        let cluster = ClusterView::tried(&case.file.display().to_string());
+        let cluster = ClusterView::tried(&case.shown_file());
         let statuses = self.outcome.status.iter().cloned().collect();
         let evidence = Evidence::new(target, cluster, gathered, statuses, Timestamp::now());
         write!(out, "{}", Printed { explanation: Explanation::of(&evidence), top: self.options.top })

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write,
-    fs,
+    fs, io,
     path::{Component, Path, PathBuf},
 };
 
@@ -10,10 +10,13 @@ use super::{expectations::reason, outcome::TriedCase};
 use crate::{cli::output::Failure, config::scalar};
 
 /// Writes the decisions as expectations.
+///
+/// # Errors
+/// The file cannot be written.
 pub(super) fn write(file: &Path, cases: &[TriedCase]) -> Result<(), Failure> {
-    let written = fs::write(file, recorded(file, cases));
-    written.map_err(|error| {
-        Failure::Invalid(format!("{}: cannot be written: {error}; name a writable file", file.display()))
+    fs::write(file, recorded(file, cases)).map_err(|error| {
+        let text = format!("{}: {error}; name a file that can be written", file.display());
+        Failure::Print(io::Error::new(error.kind(), text))
     })
 }
 

@@ -34,13 +34,26 @@ pub enum ContentError {
 ///
 /// # Errors
 /// It contains something else, or nothing.
-pub fn read(text: &str, mut relist: NodeRelist) -> Result<NodeRelist, ContentError> {
+pub fn read(text: &str, relist: NodeRelist) -> Result<NodeRelist, ContentError> {
+    read_with(text, relist, |_| {})
+}
+
+/// The same, and passes the JSON of each node to `seen`, in the order of the text.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(
+    text: &str,
+    mut relist: NodeRelist,
+    mut seen: impl FnMut(&str),
+) -> Result<NodeRelist, ContentError> {
     let count = for_each(text, |FileObject { number, kind, json }| {
         if let Some(kind) = kind.filter(|kind| kind != "Node") {
             return Err(ContentError::Kind(number, kind));
         }
         let added = relist.add(json.get().as_bytes());
         let is_new = added.map_err(|problem| ContentError::Node(number, problem))?;
+        seen(json.get());
         if is_new { Ok(()) } else { Err(ContentError::Duplicate(number)) }
     })?;
     if count == 0 { Err(ContentError::Empty) } else { Ok(relist) }

@@ -63,8 +63,9 @@ impl ClusterFiles {
         let unusable = |problem: &dyn Display| FileProblem::with_remedy(&self.nodes, problem, NODES);
         let text =
             objects::text(&self.nodes).map_err(|error| unusable(&format!("cannot be read: {error}")))?;
-        let nodes = content::read(&text, table.relist()).map_err(|error| unusable(&error))?;
-        let names = names(&text).map_err(|error| unusable(&error))?;
+        let mut names = Vec::new();
+        let nodes = content::read_with(&text, table.relist(), |json| names.extend(name(json)));
+        let nodes = nodes.map_err(|error| unusable(&error))?;
         table.replace(nodes);
         Ok(Nodes { text, names })
     }
@@ -90,8 +91,8 @@ impl Nodes {
     }
 }
 
-/// The names of the nodes of a valid file.
-fn names(text: &str) -> Result<Vec<String>, SyntaxError> {
+/// The name of a node that was read.
+fn name(json: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Node {
         metadata: Metadata,
@@ -100,13 +101,7 @@ fn names(text: &str) -> Result<Vec<String>, SyntaxError> {
     struct Metadata {
         name: String,
     }
-    let mut names = Vec::new();
-    for_each(text, |FileObject { json, .. }| {
-        let node: Node = serde_json::from_str(json.get())?;
-        names.push(node.metadata.name);
-        Ok(())
-    })
-    .map(|_| names)
+    serde_json::from_str(json).ok().map(|node: Node| node.metadata.name)
 }
 
 /// Why a text is not a file of pods.
