@@ -8,10 +8,10 @@ mod explain;
 mod names;
 mod output;
 mod scheduler_config;
+mod simulate;
 mod status;
 #[cfg(test)]
 mod tests;
-mod trial;
 mod version;
 
 use std::fmt::Display;
@@ -72,8 +72,8 @@ Examples:
     SchedulerConfig(scheduler_config::SchedulerConfigOptions),
 
     /// Decide about pods and nodes in files, with running backends and without a cluster
-    #[command(long_about = trial::ABOUT, after_help = trial::EXAMPLES)]
-    Try(Box<trial::TryOptions>),
+    #[command(long_about = simulate::ABOUT, after_help = simulate::EXAMPLES)]
+    Try(Box<simulate::TryOptions>),
 
     #[command(flatten)]
     Query(Query),
@@ -185,7 +185,7 @@ impl Arguments {
             .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
-            Command::Try(options) => trial::run(&options, console),
+            Command::Try(options) => simulate::run(&options, console),
             Command::Query(query) => query.run(commit, console),
             Command::Completion(options) => completion::run(&options, Self::command(), console),
         }

@@ -99,7 +99,7 @@ pub(super) enum Failure {
     /// The decision differs from what is expected.
     #[error("extender-gateway: {}{}", counted(.0.len() as u64, "difference"), dashed(.0))]
     Unexpected(Vec<String>),
-    /// The call of a trial ended with an error.
+    /// The filter call of a simulation ended with an error.
     #[error("extender-gateway: no decision: {}", .0.trim_start_matches("extender-gateway: "))]
     Undecided(String),
     /// The gateway could not start, or stopped because of a failure.

@@ -19,8 +19,8 @@ pub(crate) use self::nodes::offered;
 /// second, since the apiserver's times are whole seconds.
 const CONDITION_DELAY: SignedDuration = SignedDuration::from_secs(2);
 
-/// What a trial without a cluster leaves out.
-const TRIED: &str = "kube-scheduler's own filters and scores are not part of this: it calls extenders for the nodes that its filters left, \
+/// What a simulation leaves out.
+const SIMULATED: &str = "kube-scheduler's own filters and scores are not part of this: it calls extenders for the nodes that its filters left, \
                      and adds the scores of its plugins.";
 
 /// All sentences, in reading order.
@@ -42,7 +42,7 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<String> {
     }
     match &evidence.cluster.pod {
         PodState::NotAsked { why } => notes.push(format!("No data from the apiserver: {why}.")),
-        PodState::Tried { .. } => notes.push(TRIED.to_owned()),
+        PodState::Simulated { .. } => notes.push(SIMULATED.to_owned()),
         PodState::Gone { .. } | PodState::There(_) => {}
     }
     notes

@@ -50,7 +50,7 @@ pub(crate) enum PodState {
     /// The apiserver was not queried, or did not answer.
     NotAsked { why: String },
     /// The pod is from a file, and was tried without a cluster.
-    Tried { file: String },
+    Simulated { file: String },
     /// There is no pod with this name.
     Gone {
         /// Pods in the namespace with similar names.
@@ -107,14 +107,14 @@ impl ClusterView {
     }
 
     /// For a pod of this file, which was tried without a cluster.
-    pub(crate) fn tried(file: &str) -> Self {
-        let pod = PodState::Tried { file: file.to_owned() };
+    pub(crate) fn simulated(file: &str) -> Self {
+        let pod = PodState::Simulated { file: file.to_owned() };
         Self { pod, cluster_nodes: None, node_exists: None }
     }
 
     /// Whether the pod was tried without a cluster.
-    pub(crate) fn is_trial(&self) -> bool {
-        matches!(self.pod, PodState::Tried { .. })
+    pub(crate) fn is_simulation(&self) -> bool {
+        matches!(self.pod, PodState::Simulated { .. })
     }
 }
 
@@ -123,7 +123,7 @@ impl PodState {
     pub(crate) fn facts(&self) -> Option<&PodFacts> {
         match self {
             Self::There(facts) => Some(facts),
-            Self::NotAsked { .. } | Self::Tried { .. } | Self::Gone { .. } => None,
+            Self::NotAsked { .. } | Self::Simulated { .. } | Self::Gone { .. } => None,
         }
     }
 }

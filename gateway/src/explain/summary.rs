@@ -17,7 +17,7 @@ pub(super) fn of(evidence: &Evidence) -> Vec<String> {
     let mut lines: Vec<String> = evidence.target.waiting.as_ref().map(others).into_iter().collect();
     lines.push(location(evidence));
     let Some(attempt) = evidence.latest() else { return lines };
-    if !evidence.cluster.is_trial() {
+    if !evidence.cluster.is_simulation() {
         lines.push(last_call(evidence, attempt));
     }
     lines.extend(outcome(evidence, attempt));
@@ -56,7 +56,7 @@ fn location(evidence: &Evidence) -> String {
         (PodState::Gone { .. }, Some(node)) => {
             format!("{pod} no longer exists; the gateway had a call to bind it to {node}.")
         }
-        (PodState::Tried { file }, _) => format!("{pod} from {file}, tried without a cluster."),
+        (PodState::Simulated { file }, _) => format!("{pod} from {file}, tried without a cluster."),
         (PodState::NotAsked { .. }, None) => format!("{pod}: location unknown."),
         (PodState::NotAsked { .. }, Some(node)) => {
             format!("{pod} was bound to {node} according to the bind call.")
@@ -100,7 +100,7 @@ fn outcome(evidence: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
         attempt.call(Verb::Bind).map(|call| failed(call).unwrap_or_else(|| bind(call))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let begin = if evidence.cluster.is_trial() { "Result" } else { "Latest attempt" };
+    let begin = if evidence.cluster.is_simulation() { "Result" } else { "Latest attempt" };
     (!parts.is_empty()).then(|| format!("{begin}: {}.", parts.join("; ")))
 }
 

@@ -20,7 +20,7 @@ use tokio::{sync::watch, task::JoinSet};
 use self::files::Nodes;
 pub use self::{
     files::{ClusterFiles, FileProblem},
-    pod::TriedPod,
+    pod::SimulatedPod,
 };
 use super::assembly::Assembly;
 use crate::{
@@ -88,7 +88,7 @@ impl Simulation {
     pub async fn start(
         config: Config,
         files: &ClusterFiles,
-        tried: &[&TriedPod],
+        tried: &[&SimulatedPod],
     ) -> Result<Self, SimulationError> {
         // A provider that is already installed stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -129,7 +129,7 @@ impl Simulation {
 
     /// Decides about a pod: filter for all nodes, then prioritize for those that are left. kube-scheduler does not
     /// request scores for a single node; here it gets them, too. The latest call first, as in the decision log.
-    pub async fn decide(&self, pod: &TriedPod) -> DecisionList {
+    pub async fn decide(&self, pod: &SimulatedPod) -> DecisionList {
         self.call(Verb::Filter, pod, &self.nodes).await;
         let filtered = self.decisions(pod);
         let left: Vec<String> = filtered.items.first().map(feasible).unwrap_or_default();
@@ -152,12 +152,12 @@ impl Simulation {
         sessions.map(|(_, session)| session.ok().map(|session| session.info.revision.clone())).collect()
     }
 
-    async fn call(&self, verb: Verb, pod: &TriedPod, nodes: &[String]) {
+    async fn call(&self, verb: Verb, pod: &SimulatedPod, nodes: &[String]) {
         self.door.call_locally(verb, body(pod, nodes)).await;
         self.observer.finished(self.longest + RECORDING).await;
     }
 
-    fn decisions(&self, pod: &TriedPod) -> DecisionList {
+    fn decisions(&self, pod: &SimulatedPod) -> DecisionList {
         let query = Query { uid: Some(pod.uid.clone()), ..Query::default() };
         let (items, truncated) = self.observer.decisions.find(&query);
         DecisionList {
@@ -222,7 +222,7 @@ fn reads_pods(info: &Info) -> Option<&'static str> {
 }
 
 /// `ExtenderArgs` of kube-scheduler, with names of nodes.
-fn body(pod: &TriedPod, nodes: &[String]) -> Bytes {
+fn body(pod: &SimulatedPod, nodes: &[String]) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "PascalCase")]
     struct ExtenderArgs<'a> {

@@ -11,8 +11,8 @@ use crate::{
 
 /// Adds what has happened to the backends of an unscheduled pod since its latest attempt, and what helps.
 pub(super) fn note(evidence: &Evidence, notes: &mut Vec<String>) {
-    if evidence.cluster.is_trial() {
-        return notes.extend(of_trial(evidence));
+    if evidence.cluster.is_simulation() {
+        return notes.extend(of_simulation(evidence));
     }
     let waits = evidence.pod().is_some_and(|pod| pod.node.is_none());
     let Some(attempt) = evidence.latest().filter(|_| waits) else { return };
@@ -29,9 +29,9 @@ pub(super) fn note(evidence: &Evidence, notes: &mut Vec<String>) {
     notes.extend(found);
 }
 
-/// What helps with the failures of a trial, which has just ended. The sentence about a verb that cannot be used says so
+/// What helps with the failures of a simulation, which has just ended. The sentence about a verb that cannot be used says so
 /// itself.
-fn of_trial(evidence: &Evidence) -> Vec<String> {
+fn of_simulation(evidence: &Evidence) -> Vec<String> {
     let calls = evidence.latest().into_iter().flat_map(|attempt| &attempt.calls);
     let parts = calls.flat_map(|call| &call.decision.backends);
     let failed =

@@ -15,7 +15,7 @@ const EXPECTED: &str = "expected a Pod, Deployment, ReplicaSet, StatefulSet, Dae
 
 /// A pod to be scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TriedPod {
+pub struct SimulatedPod {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`; for a workload a name as its controller would generate it.
@@ -25,7 +25,7 @@ pub struct TriedPod {
     pub(super) json: Bytes,
 }
 
-impl TriedPod {
+impl SimulatedPod {
     /// The pod of a file. `number` distinguishes it from the others of a simulation.
     ///
     /// # Errors

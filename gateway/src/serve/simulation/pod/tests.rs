@@ -3,7 +3,7 @@
 use super::*;
 
 fn read(text: &str) -> Result<Value, String> {
-    TriedPod::of_text(text, 1).map(|pod| serde_json::from_slice(&pod.json).unwrap())
+    SimulatedPod::of_text(text, 1).map(|pod| serde_json::from_slice(&pod.json).unwrap())
 }
 
 /// A workload with this kind, whose template is at `spec` or below.
@@ -166,7 +166,7 @@ fn invalid_files_are_named_with_object_field_and_remedy() {
 fn a_file_that_cannot_be_read_is_named_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pod.yaml");
-    let error = TriedPod::read(&path, 1).unwrap_err().to_string();
+    let error = SimulatedPod::read(&path, 1).unwrap_err().to_string();
     let begin = format!("{}: cannot be read: No such file", path.display());
     assert!(
         error.starts_with(&begin)
@@ -175,6 +175,6 @@ fn a_file_that_cannot_be_read_is_named_with_a_remedy() {
             ),
         "{error}"
     );
-    let error = TriedPod::read(folder.path(), 1).unwrap_err().to_string();
+    let error = SimulatedPod::read(folder.path(), 1).unwrap_err().to_string();
     assert!(error.contains(": cannot be read: "), "{error}");
 }

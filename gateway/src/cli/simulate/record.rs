@@ -6,21 +6,21 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{expectations::reason, outcome::TriedCase};
+use super::{expectations::reason, outcome::SimulatedCase};
 use crate::{cli::output::Failure, config::scalar};
 
 /// Writes the decisions as expectations.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write(file: &Path, cases: &[TriedCase]) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, cases: &[SimulatedCase]) -> Result<(), Failure> {
     fs::write(file, recorded(file, cases)).map_err(|error| {
         let text = format!("{}: {error}; name a file that can be written", file.display());
         Failure::Print(io::Error::new(error.kind(), text))
     })
 }
 
-fn recorded(file: &Path, cases: &[TriedCase]) -> String {
+fn recorded(file: &Path, cases: &[SimulatedCase]) -> String {
     let mut text = "# Written by `extender-gateway try --record`; read with --expect.\nexpect:\n".to_owned();
     for case in cases {
         // Writing to a `String` does not fail.
@@ -29,7 +29,7 @@ fn recorded(file: &Path, cases: &[TriedCase]) -> String {
     text
 }
 
-fn write_case(text: &mut String, file: &Path, case: &TriedCase) -> std::fmt::Result {
+fn write_case(text: &mut String, file: &Path, case: &SimulatedCase) -> std::fmt::Result {
     writeln!(text, "- pod: {}", scalar(&relative(&case.file, file).display()))?;
     if let Some(error) = case.error() {
         return writeln!(text, "  error: {}", scalar(&error));

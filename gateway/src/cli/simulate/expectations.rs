@@ -8,7 +8,7 @@ use std::{
 use extender_config::{ConfigErrors, Content, Cursor, Fields, Mistakes, Remedy, Value, echo, parse};
 use extender_gateway_core::Verb;
 
-use super::outcome::TriedCase;
+use super::outcome::SimulatedCase;
 use crate::api::NodePart;
 
 const FILE: Fields = Fields::new("a mapping with expect", &["expect"]);
@@ -129,7 +129,7 @@ fn total(field: &Cursor<'_>) -> Option<i64> {
 
 impl Expectation {
     /// How a decision differs from this, in sentences.
-    pub(super) fn differences(&self, case: &TriedCase) -> Vec<String> {
+    pub(super) fn differences(&self, case: &SimulatedCase) -> Vec<String> {
         match (&self.error, case.error()) {
             (Some(part), Some(error)) if error.contains(part.as_str()) => Vec::new(),
             (Some(part), Some(error)) => {
@@ -147,7 +147,7 @@ impl Expectation {
         }
     }
 
-    fn feasibility(&self, case: &TriedCase) -> Vec<String> {
+    fn feasibility(&self, case: &SimulatedCase) -> Vec<String> {
         let Some(expected) = &self.feasible else { return Vec::new() };
         let feasible = BTreeSet::from_iter(case.feasible());
         let missing = expected
@@ -158,7 +158,7 @@ impl Expectation {
         missing.chain(surplus).collect()
     }
 
-    fn rejections(&self, case: &TriedCase) -> Vec<String> {
+    fn rejections(&self, case: &SimulatedCase) -> Vec<String> {
         let differing = self.rejected.iter().filter(|(node, part)| {
             let rejected = case.rejected().find(|rejected| rejected.name == **node);
             !rejected.is_some_and(|rejected| reason(rejected).contains(part.as_str()))
@@ -170,7 +170,7 @@ impl Expectation {
             .collect()
     }
 
-    fn order(&self, case: &TriedCase) -> Option<String> {
+    fn order(&self, case: &SimulatedCase) -> Option<String> {
         let expected = self.first.as_deref()?;
         match case.best()[..] {
             [best] if best == expected => None,
@@ -185,7 +185,7 @@ impl Expectation {
         }
     }
 
-    fn totals(&self, case: &TriedCase) -> Vec<String> {
+    fn totals(&self, case: &SimulatedCase) -> Vec<String> {
         let differing = self.scores.iter().filter(|(node, expected)| case.total(node) != Some(**expected));
         differing
             .map(|(node, expected)| format!("{node} {}; expected {expected}", has_total(case, node)))
@@ -194,12 +194,12 @@ impl Expectation {
 }
 
 /// The total of a node, as the predicate of a sentence.
-fn has_total(case: &TriedCase, node: &str) -> String {
+fn has_total(case: &SimulatedCase, node: &str) -> String {
     case.total(node).map_or_else(|| "has no total".to_owned(), |total| format!("has the total {total}"))
 }
 
 /// What was decided about a node, as the predicate of a sentence.
-fn state(case: &TriedCase, name: &str) -> String {
+fn state(case: &SimulatedCase, name: &str) -> String {
     let all = case.call(Verb::Filter).into_iter().flat_map(|call| &call.nodes);
     match all.into_iter().find(|node| node.name == name) {
         None => "is not in the file of nodes".to_owned(),

@@ -19,7 +19,7 @@ use tokio::runtime;
 use self::{
     backends::{NamedArgs, NamedUrl},
     expectations::Expectation,
-    outcome::{Outcome, TriedCase},
+    outcome::{Outcome, SimulatedCase},
 };
 use super::{
     names,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigErrors, is_standard_input},
-    serve::simulation::{ClusterFiles, Simulation, SimulationError, TriedPod},
+    serve::simulation::{ClusterFiles, SimulatedPod, Simulation, SimulationError},
 };
 
 /// The command's description.
@@ -135,7 +135,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
 /// A pod to try, and what is expected of it.
 struct Case {
     file: PathBuf,
-    pod: TriedPod,
+    pod: SimulatedPod,
     expectation: Option<Expectation>,
 }
 
@@ -147,12 +147,12 @@ impl TryOptions {
         let cases = self.cases()?;
         let config = self.effective_config().await?;
         let files = ClusterFiles { nodes: self.nodes.clone(), pods: self.pods.clone() };
-        let tried: Vec<&TriedPod> = cases.iter().map(|case| &case.pod).collect();
+        let tried: Vec<&SimulatedPod> = cases.iter().map(|case| &case.pod).collect();
         let simulation = Simulation::start(config, &files, &tried).await?;
         let mut decided = Vec::new();
         for Case { file, pod, expectation } in cases {
             let decisions = simulation.decide(&pod).await;
-            decided.push(TriedCase { file, pod, expectation, decisions });
+            decided.push(SimulatedCase { file, pod, expectation, decisions });
         }
         let outcome = Outcome { cases: decided, status: simulation.status() };
         Ok((simulation, outcome))
@@ -179,7 +179,7 @@ impl TryOptions {
         };
         let (mut cases, mut problems) = (Vec::new(), Vec::new());
         for (file, expectation) in expected {
-            match TriedPod::read(&file, cases.len() + 1) {
+            match SimulatedPod::read(&file, cases.len() + 1) {
                 Ok(pod) => cases.push(Case { file, pod, expectation }),
                 Err(problem) => problems.push(problem.to_string()),
             }

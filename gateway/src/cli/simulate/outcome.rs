@@ -22,27 +22,27 @@ use crate::{
         pod::{ClusterView, ExplainedPod},
         replicas::Gathered,
     },
-    serve::simulation::{TriedPod, feasible},
+    serve::simulation::{SimulatedPod, feasible},
     text::{clean, counted},
 };
 
 /// All decisions of a run.
 pub(super) struct Outcome {
     /// At least one.
-    pub(super) cases: Vec<TriedCase>,
+    pub(super) cases: Vec<SimulatedCase>,
     pub(super) status: Option<Status>,
 }
 
 /// The decision about a pod.
-pub(super) struct TriedCase {
+pub(super) struct SimulatedCase {
     pub(super) file: PathBuf,
-    pub(super) pod: TriedPod,
+    pub(super) pod: SimulatedPod,
     pub(super) expectation: Option<Expectation>,
     /// The latest call first.
     pub(super) decisions: DecisionList,
 }
 
-impl TriedCase {
+impl SimulatedCase {
     /// The file of the pod for messages, without steps up and down again.
     pub(super) fn shown_file(&self) -> String {
         let mut shown = PathBuf::new();
@@ -120,7 +120,7 @@ impl Outcome {
         if !differences.is_empty() {
             return Err(Failure::Unexpected(differences));
         }
-        let error = self.cases.iter().find_map(TriedCase::error);
+        let error = self.cases.iter().find_map(SimulatedCase::error);
         error.filter(|_| expected == 0).map_or(Ok(()), |error| Err(Failure::Undecided(error.to_owned())))
     }
 
@@ -173,7 +173,7 @@ impl fmt::Display for PrintedOutcome<'_> {
 }
 
 impl PrintedOutcome<'_> {
-    fn explain(&self, case: &TriedCase, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn explain(&self, case: &SimulatedCase, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let target = ExplainedPod {
             namespace: case.pod.namespace.clone(),
             name: case.pod.name.clone(),
@@ -181,7 +181,7 @@ impl PrintedOutcome<'_> {
             waiting: None,
         };
         let gathered = Gathered { answers: vec![case.decisions.clone()], away: Vec::new() };
-        let cluster = ClusterView::tried(&case.shown_file());
+        let cluster = ClusterView::simulated(&case.shown_file());
         let statuses = self.outcome.status.iter().cloned().collect();
         let evidence = Evidence::new(target, cluster, gathered, statuses, Timestamp::now());
         write!(out, "{}", Printed { explanation: Explanation::of(&evidence), top: self.options.top })
@@ -189,7 +189,7 @@ impl PrintedOutcome<'_> {
 }
 
 /// The decision in some words.
-fn in_short(case: &TriedCase) -> String {
+fn in_short(case: &SimulatedCase) -> String {
     if let Some(error) = case.error() {
         return format!("no decision, as expected: {}", clean(error));
     }
