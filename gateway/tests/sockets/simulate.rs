@@ -190,6 +190,35 @@ async fn a_backend_that_does_not_answer_fails_as_configured_and_with_a_remedy() 
 }
 
 #[tokio::test]
+async fn a_late_backend_has_a_remedy_and_a_node_has_all_answers() {
+    let (files, late, other) =
+        (Files::new(), Scripted::always(Act::Hang).await, scripted(info(NodeView::Name)).await);
+    let ignored = "filter: {failurePolicy: Ignore, timeout: 100ms}";
+    files.configure(
+        &(configured("late", &late, ignored) + &configured("other", &other, "filter: {timeout: 60s}")),
+    );
+    let arguments = "--nodes nodes.yaml --pod pod.yaml --config gateway.yaml --node";
+    let (code, out, said) = files.tried(&format!("{arguments} a")).await;
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
+    for expected in [
+        "late: no answer within 100 ms; it was ignored\n",
+        " calls to filter failed (late ",
+        ". Remedy: speed it up, or raise its timeout; ",
+        "\nAnswers for a:\n",
+        "other    rejected: rack is being drained\n",
+    ] {
+        assert!(out.contains(expected), "{expected}\n{out}");
+    }
+    let (_, out, _) = files.tried(&format!("{arguments} d")).await;
+    assert!(
+        out.contains(
+            "d was not offered in this attempt, although all 3 nodes that are known were: check the name"
+        ),
+        "{out}"
+    );
+}
+
+#[tokio::test]
 async fn json_usage_and_counts_come_from_the_files() {
     let files = Files::new();
     let raw = Running::start(sdk::raw).await;
