@@ -4,9 +4,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# The languages besides Rust that have an SDK below backends/, with commands of its own.
+SDKS := python go typescript java
 .PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: book image image-test image-reproducible dist
-.PHONY: rust go valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
+.PHONY: book image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -42,7 +44,7 @@ demo: binaries ## The gateway and three policies answer kube-scheduler's calls (
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: valgrind format lint docs rust-tests go-checks binaries demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
+test: valgrind format lint docs proto rust-tests go-checks sdks binaries demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -94,6 +96,32 @@ guard-record: binaries valgrind ## Records the current cost of the three calls a
 
 # For the whole workspace, for the same reason as the binaries below.
 GUARD := cargo test --locked --workspace --test ceilings --test instructions -- --include-ignored
+
+sdks: $(SDKS:%=sdk-%) ## The SDKs for Python, Go, TypeScript and Java: generated code, lints, tests, examples
+
+$(SDKS:%=sdk-%): sdk-%: node
+	$(MAKE) -C backends/$* check
+
+# `make test` does the same without TLS.
+conformance: export EXTENDER_CONFORMANCE := tls
+conformance: binaries $(SDKS:%=examples-%) go ## Every backend keeps the rules of SPEC.md, plain and with mutual TLS
+	cd tests && go test -count=1 -timeout 20m -v ./conformance
+
+$(SDKS:%=examples-%): examples-%: node
+	$(MAKE) -C backends/$* build
+
+# RELEASED is the policy API of the last release, with which messages and calls stay compatible.
+RELEASED := proto/released.binpb
+BUF := tests/tools/buf/node_modules/.bin/buf
+proto: node ## The .proto files: style, and compatibility with the last release
+	@test -x $(BUF) || npm ci --silent --ignore-scripts --prefix tests/tools/buf
+	$(BUF) lint proto
+	$(BUF) format --diff --exit-code proto
+	$(BUF) breaking proto --against $(RELEASED)
+
+# For a release; the change belongs into the changelog.
+proto-release: proto ## Records the .proto files as released
+	$(BUF) build proto --output $(RELEASED) --exclude-source-info
 
 # CASES and EQUIVALENCE_SEED select the cases. `make test` runs the same search with 300 cases.
 equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)
@@ -169,6 +197,10 @@ go:
 valgrind prometheus chromium:
 	@tests/tools/ensure $@
 
+node:
+	@command -v npm >/dev/null || { \
+	  echo "npm is missing: install Node.js 20 or newer, for the .proto files and the SDK for TypeScript" >&2; exit 1; }
+
 format: rust
 	cargo fmt --all --check
 
@@ -200,7 +232,7 @@ go-checks: go
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
 # rebuild them each time.
 binaries: rust
-	cargo build --release --locked --workspace --bins
+	cargo build --release --locked --workspace --bins --examples
 
 # The programs of image and archives, which need no library and are the same in any folder.
 static: export EXTENDER_GATEWAY_COMMIT = $(REVISION)

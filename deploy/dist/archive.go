@@ -36,7 +36,7 @@ func (r release) files(crates map[string]crate) ([]archive.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, program := range programs.Names {
+	for _, program := range programs.Archive {
 		file, err := archive.Read(filepath.Join(r.programs, program), program, 0o755)
 		if err != nil {
 			return nil, err

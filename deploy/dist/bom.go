@@ -10,6 +10,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"extender-gateway.io/deploy/programs"
 )
 
 // bom lists everything that is linked into the programs.
@@ -49,11 +51,11 @@ func (r release) component() *cdx.Component {
 	}
 }
 
-// direct are the two crates with the programs, and what the toolchain links.
+// direct are the crates with the programs, and what the toolchain links.
 func (r release) direct(crates map[string]crate, toolchain []cdx.Component) cdx.Dependency {
 	var keys []string
 	for key, c := range crates {
-		if c.ours && (c.Name == "extender-gateway" || c.Name == "extender-policies") {
+		if c.ours && slices.Contains(programs.Crates, c.Name) {
 			keys = append(keys, key)
 		}
 	}

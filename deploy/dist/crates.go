@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"extender-gateway.io/deploy/programs"
 )
 
 // crate is a package of Rust whose code is in the programs.
@@ -35,8 +37,12 @@ func (c crate) key() string {
 // linked returns the crates of the programs by key. `cargo tree` knows which features are on and so which crates are
 // linked, `cargo metadata` the rest about them. Programs that run at build time, such as procedural macros, are left out.
 func linked(root string) (map[string]crate, error) {
-	tree, err := cargo(root, "tree", "--locked", "--target", target, "--edges", "normal,no-proc-macro",
-		"--prefix", "none", "--format", "{p}", "--package", "extender-gateway", "--package", "extender-policies")
+	arguments := []string{"tree", "--locked", "--target", target, "--edges", "normal,no-proc-macro",
+		"--prefix", "none", "--format", "{p}"}
+	for _, name := range programs.Crates {
+		arguments = append(arguments, "--package", name)
+	}
+	tree, err := cargo(root, arguments...)
 	if err != nil {
 		return nil, err
 	}

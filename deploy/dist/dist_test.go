@@ -26,7 +26,7 @@ import (
 func fake(t *testing.T) release {
 	t.Helper()
 	folder := t.TempDir()
-	for _, program := range programs.Names {
+	for _, program := range programs.Archive {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\necho \"$@\"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func unpack(t *testing.T, compressed []byte, folder string) map[string]string {
 
 func checkArchive(t *testing.T, files map[string]string) {
 	t.Helper()
-	expected := slices.Concat(programs.Names, []string{
+	expected := slices.Concat(programs.Archive, []string{
 		"CHANGELOG.md", "LICENSE", "README.md", "extender-gateway-1.2.3.cdx.json",
 		"completions/_extender-gateway", "completions/extender-gateway.bash", "completions/extender-gateway.fish",
 		"third-party/LGPL-2.1.txt", "third-party/crates.txt", "third-party/glibc.txt", "third-party/libgcc.txt",

@@ -62,7 +62,7 @@ func Build(release Release, folder string) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	created := v1.Time{Time: release.Created}
 	var layers []mutate.Addendum
-	for _, program := range programs.Names {
+	for _, program := range programs.Image {
 		layer, err := layerOf(program, folder)
 		if err != nil {
 			return nil, err

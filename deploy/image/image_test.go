@@ -36,7 +36,7 @@ type written struct {
 func write(t *testing.T, release Release, content string) written {
 	t.Helper()
 	folder := t.TempDir()
-	for _, program := range programs.Names {
+	for _, program := range programs.Image {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte(program+content), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestTheConfiguration(t *testing.T) {
 	if !maps.Equal(manifest.Annotations, expected) || !maps.Equal(file.Config.Labels, expected) {
 		t.Errorf("annotations %v, labels %v", manifest.Annotations, file.Config.Labels)
 	}
-	if !file.Created.Equal(release.Created) || len(file.History) != len(programs.Names) {
+	if !file.Created.Equal(release.Created) || len(file.History) != len(programs.Image) {
 		t.Errorf("%+v", file)
 	}
 }
@@ -196,7 +196,7 @@ func TestEveryLayerIsOneProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expected := []string{"usr/", "usr/bin/", "usr/bin/" + programs.Names[i]}
+		expected := []string{"usr/", "usr/bin/", "usr/bin/" + programs.Image[i]}
 		if names := entries(t, content); !slices.Equal(names, expected) {
 			t.Errorf("layer %d: %q, expected %q", i, names, expected)
 		}

@@ -61,7 +61,7 @@ func report(image v1.Image, release Release, directory, file string) error {
 			return err
 		}
 		total += size
-		fmt.Printf("%9d bytes  %s\n", size, programs.Names[i])
+		fmt.Printf("%9d bytes  %s\n", size, programs.Image[i])
 	}
 	digest, err := image.Digest()
 	if err != nil {

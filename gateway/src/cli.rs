@@ -6,6 +6,7 @@ mod check_config;
 mod completion;
 mod explain;
 mod names;
+mod new_policy;
 mod output;
 mod scheduler_config;
 mod simulate;
@@ -77,6 +78,10 @@ Examples:
 
     #[command(flatten)]
     Query(Query),
+
+    /// Write a policy backend to start from
+    #[command(long_about = new_policy::ABOUT, after_help = new_policy::EXAMPLES)]
+    NewPolicy(new_policy::NewPolicyOptions),
 
     /// Print the completion script of a shell
     #[command(long_about = completion::ABOUT, after_help = completion::EXAMPLES)]
@@ -187,6 +192,7 @@ impl Arguments {
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
             Command::Try(options) => simulate::run(&options, console),
             Command::Query(query) => query.run(commit, console),
+            Command::NewPolicy(options) => new_policy::run(&options, console),
             Command::Completion(options) => completion::run(&options, Self::command(), console),
         }
     }

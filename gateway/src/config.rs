@@ -38,6 +38,7 @@ pub use telemetry::{
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
+pub(crate) use values::parse_duration;
 pub use values::{DurationText, SizeText};
 
 use extender_config::{Cursor, Mistakes, Value, echo};

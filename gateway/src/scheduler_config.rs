@@ -5,6 +5,7 @@
 //! once: with the binder, or alone.
 
 mod formats;
+mod import;
 mod reach;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::config::{
 };
 
 pub(crate) use formats::{Extenders, policy_json};
+pub(crate) use import::Import;
 pub(crate) use reach::{Reach, TlsFiles};
 
 /// How much longer than the gateway's limit kube-scheduler waits: a lost first packet of a connection costs a

@@ -12,9 +12,7 @@ use crate::{
     question::{Question, number},
 };
 
-/// The gateway reads this many bytes of a reason, of a rule, and of a revision.
-const MAX_REASON_BYTES: usize = 4 << 10;
-const MAX_RULE_BYTES: usize = 63;
+/// The longest revision in bytes.
 const MAX_REVISION_BYTES: usize = 64;
 
 /// The most UIDs that a response may add.
@@ -42,8 +40,6 @@ pub(crate) struct Answer {
     pub(crate) revision: String,
     /// Those that come with the verdicts of filter.
     pub(crate) scores: Option<Vec<i32>>,
-    /// Of the response.
-    pub(crate) bytes: usize,
 }
 
 /// What a backend responded to a question about nodes, if it is OK.
@@ -103,10 +99,10 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
         Response::Score(score) => (scored(question, score)?, None),
         Response::Preempt(preempt) => (evictions(question, preempt)?, None),
     };
-    Ok(Answer { verdicts, revision, scores, bytes: bytes.len() })
+    Ok(Answer { verdicts, revision, scores })
 }
 
-fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
+pub(crate) fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
     if text.len() > bytes {
         return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));
     }
@@ -117,8 +113,6 @@ fn filtered(question: &Question, response: &api::FilterResponse) -> Result<Vec<V
     let mut verdicts = accepted(question);
     for (at, rejection) in response.rejections.iter().enumerate() {
         let api::Rejection { reason, preemption_may_help, positions, rule } = rejection;
-        at_most(&format!("rejections[{at}].reason"), reason, MAX_REASON_BYTES)?;
-        at_most(&format!("rejections[{at}].rule"), rule, MAX_RULE_BYTES)?;
         if positions.is_empty() {
             return failed(format!("`rejections[{at}]` has no positions"));
         }

@@ -25,7 +25,7 @@ async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
     let arguments =
         ["policy-conformance", "--endpoint", &url, "--bind", "shop/web/uid/node", "--timeout", &seconds];
     let mut options = Options::try_parse_from(arguments).unwrap();
-    options.args = subject.args().map(str::to_owned);
+    options.asking.args = subject.args().map(str::to_owned);
     (begin(options.target().unwrap()).await.unwrap(), proxy)
 }
 

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::{declared::Verb, suite::Suite};
+use crate::{client::printable, declared::Verb, suite::Suite};
 
 /// Why a case does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,14 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    /// The same failure, with what it came after.
+    pub(crate) fn after(self, what: &str) -> Self {
+        match self {
+            Self::Failed(text) => Self::Failed(format!("{what}: {text}")),
+            Self::Skipped(reason) => Self::Skipped(reason),
+        }
+    }
+
     /// The suite itself cannot go on.
     pub(crate) fn broken(text: impl Into<String>) -> Self {
         Self::Failed(format!("the suite could not ask: {}", text.into()))
@@ -92,10 +100,15 @@ impl Outcome {
     pub(crate) fn of(level: Level, ended: Result<(), Stop>) -> Self {
         match (ended, level) {
             (Ok(()), _) => Self::Passed,
-            (Err(Stop::Skipped(reason)), _) => Self::Skipped(reason),
-            (Err(Stop::Failed(text)), Level::Must) => Self::Failed(text),
-            (Err(Stop::Failed(text)), Level::Should) => Self::Warned(text),
+            (Err(Stop::Skipped(reason)), _) => Self::Skipped(printable(&reason)),
+            (Err(Stop::Failed(text)), Level::Must) => Self::Failed(printable(&text)),
+            (Err(Stop::Failed(text)), Level::Should) => Self::Warned(printable(&text)),
         }
+    }
+
+    /// Whether a backend with this result does not conform; strictly, that is also one that breaks a rule of SHOULD.
+    pub fn fails(&self, strict: bool) -> bool {
+        matches!(self, Self::Failed(_)) || strict && matches!(self, Self::Warned(_))
     }
 }
 

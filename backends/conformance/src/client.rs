@@ -20,8 +20,19 @@ use tower::ServiceExt as _;
 
 use crate::{case::Stop, declared::Verb};
 
-/// The longest response that is read, in bytes.
-const MAX_RESPONSE_BYTES: usize = 64 << 20;
+/// What the gateway reads of a response to `GetInfo`, and to `Bind`, in bytes.
+const MAX_INFO_BYTES: usize = 1 << 20;
+const MAX_BIND_BYTES: usize = 16 << 10;
+
+/// The same about nodes: so much, and so much for each node.
+const MAX_ABOUT_NODES_BYTES: usize = 64 << 10;
+const MAX_NODE_BYTES: usize = 1 << 10;
+
+/// The longest response of other services.
+const MAX_OTHER_BYTES: usize = 1 << 20;
+
+/// The longest text of a backend that is shown, in characters.
+const LONGEST_TEXT: usize = 600;
 
 /// The length of the prefix of a gRPC message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -39,6 +50,8 @@ pub(crate) struct Extras {
     pub(crate) metadata: Vec<(HeaderName, HeaderValue)>,
     /// `grpc-timeout`; the default is none.
     pub(crate) timeout: Option<Duration>,
+    /// The nodes of the request, which decide how long the response may be.
+    pub(crate) nodes: u32,
 }
 
 impl Client {
@@ -84,7 +97,7 @@ impl Client {
 
     async fn send(&self, path: PathAndQuery, message: Bytes, extras: Extras) -> Result<Bytes, Status> {
         let mut grpc = Grpc::new(self.channel.clone())
-            .max_decoding_message_size(MAX_RESPONSE_BYTES)
+            .max_decoding_message_size(longest(path.path(), extras.nodes))
             .max_encoding_message_size(usize::MAX);
         grpc.ready().await.map_err(|error| Status::unavailable(format!("cannot connect: {error}")))?;
         let mut request = Request::new(message);
@@ -157,9 +170,10 @@ impl Client {
             .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
             .map_err(|error| Stop::broken(error.to_string()))?;
         let answered = async {
-            if let Ok(response) = self.channel.clone().oneshot(request).await {
-                drop(response.into_body().collect().await);
-            }
+            let Ok(response) = self.channel.clone().oneshot(request).await else { return };
+            let mut body = response.into_body();
+            // Frame by frame: a hostile body does not end.
+            while let Some(Ok(_)) = body.frame().await {}
         };
         tokio::time::timeout(self.patience, answered)
             .await
@@ -191,8 +205,33 @@ pub(crate) fn decoded<M: Message + Default>(
 
 /// `INVALID_ARGUMENT: count is wrong`, as people read it.
 pub(crate) fn shown(status: &Status) -> String {
-    let code = code_name(status.code());
-    if status.message().is_empty() { code.to_owned() } else { format!("{code}: {}", status.message()) }
+    let (code, message) = (code_name(status.code()), printable(status.message()));
+    if message.is_empty() { code.to_owned() } else { format!("{code}: {message}") }
+}
+
+/// What a backend sends, without what would change a terminal or the order of the text, and not endlessly.
+pub(crate) fn printable(text: &str) -> String {
+    let is_harmless = |char: &char| {
+        let changes_order =
+            matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        !char.is_control() && !changes_order && !matches!(char, '\u{2028}' | '\u{2029}')
+    };
+    let mut chars = text.chars();
+    let shown: String =
+        chars.by_ref().take(LONGEST_TEXT).map(|char| if is_harmless(&char) { char } else { ' ' }).collect();
+    if chars.next().is_some() { format!("{shown}…") } else { shown }
+}
+
+/// The longest response in bytes of the method at this path.
+fn longest(path: &str, nodes: u32) -> usize {
+    let about_nodes =
+        MAX_ABOUT_NODES_BYTES + usize::try_from(nodes).unwrap_or(usize::MAX >> 10) * MAX_NODE_BYTES;
+    match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
+        Some((SERVICE_NAME, "GetInfo")) => MAX_INFO_BYTES,
+        Some((SERVICE_NAME, "Bind")) => MAX_BIND_BYTES,
+        Some((SERVICE_NAME, _)) => about_nodes,
+        _ => MAX_OTHER_BYTES,
+    }
 }
 
 /// The name of a code in the specification of gRPC.
@@ -262,5 +301,23 @@ impl Decoder for Whole {
 
     fn buffer_settings(&self) -> BufferSettings {
         BufferSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_backend_sends_cannot_spoil_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a [31mb c d");
+        assert!(printable(&"x".repeat(10_000)).ends_with("x…"));
+    }
+
+    #[test]
+    fn a_response_is_as_long_as_the_gateway_reads() {
+        assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Filter", 10), (64 + 10) << 10);
+        assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Bind", 0), 16 << 10);
+        assert_eq!(longest("/grpc.health.v1.Health/Check", 0), 1 << 20);
     }
 }

@@ -6,10 +6,7 @@ use crate::{Finding, Outcome, spec};
 
 /// One test suite with a test case for each case. Warnings are failures only if they count as such.
 pub fn junit(findings: &[Finding], strict: bool) -> String {
-    let fails = |outcome: &Outcome| {
-        matches!(outcome, Outcome::Failed(_)) || strict && matches!(outcome, Outcome::Warned(_))
-    };
-    let failures = findings.iter().filter(|finding| fails(&finding.outcome)).count();
+    let failures = findings.iter().filter(|finding| finding.outcome.fails(strict)).count();
     let skipped = findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Skipped(_))).count();
     let time: f64 = findings.iter().map(|finding| finding.took.as_secs_f64()).sum();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -21,7 +18,7 @@ pub fn junit(findings: &[Finding], strict: bool) -> String {
          time=\"{time:.3}\">"
     );
     for finding in findings {
-        xml.push_str(&test_case(finding, fails(&finding.outcome)));
+        xml.push_str(&test_case(finding, finding.outcome.fails(strict)));
     }
     xml.push_str("</testsuite>\n");
     xml

@@ -19,6 +19,7 @@ mod random;
 mod report;
 mod sent;
 mod spec;
+mod speed;
 mod suite;
 mod table;
 
@@ -33,9 +34,10 @@ pub use self::{
     cases::all,
     declared::{Declared, Verb},
     junit::junit,
-    options::{ListFormat, Options, Target, UsageError},
+    options::{Asking, ListFormat, Options, Target, UsageError},
     report::{list, markdown, progress, summary, title},
     spec::sentence,
+    speed::{Measured, Mode, measure},
     suite::Suite,
 };
 

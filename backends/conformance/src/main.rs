@@ -9,8 +9,8 @@ use std::{
 
 use clap::Parser as _;
 use policy_conformance::{
-    Case, Finding, ListFormat, Options, Outcome, StartError, UsageError, all, begin, junit, list, markdown,
-    progress, summary, title,
+    Case, Finding, ListFormat, Options, StartError, UsageError, all, begin, junit, list, markdown, progress,
+    summary, title,
 };
 
 /// Exit status if a case failed, and if none could be run.
@@ -65,7 +65,7 @@ fn run(options: &Options) -> Result<bool, Failure> {
     if let Some(path) = &options.junit {
         write(path, &junit(&findings, options.strict))?;
     }
-    Ok(!findings.iter().any(|finding| counts(&finding.outcome, options.strict)))
+    Ok(!findings.iter().any(|finding| finding.outcome.fails(options.strict)))
 }
 
 async fn ask(
@@ -89,10 +89,6 @@ fn selected(options: &Options) -> Vec<Case> {
     let named = |texts: &[String], case: &Case| texts.iter().any(|text| case.name().contains(text.as_str()));
     let chosen = |case: &Case| options.only.is_empty() || named(&options.only, case);
     all().into_iter().filter(|case| chosen(case) && !named(&options.skip, case)).collect()
-}
-
-fn counts(outcome: &Outcome, strict: bool) -> bool {
-    matches!(outcome, Outcome::Failed(_)) || strict && matches!(outcome, Outcome::Warned(_))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

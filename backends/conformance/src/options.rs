@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use extender_policy_api::v1alpha1 as api;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
@@ -35,6 +35,32 @@ pub struct Options {
     /// The backend: http://HOST:PORT, or https:// for TLS.
     #[arg(long, value_name = "URL", required_unless_present = "list")]
     pub endpoint: Option<String>,
+    /// How to ask it.
+    #[command(flatten)]
+    pub asking: Asking,
+    /// Runs the cases whose name contains one of these.
+    #[arg(long = "only", value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Omits the cases whose name contains one of these.
+    #[arg(long = "skip", value_name = "TEXT")]
+    pub skip: Vec<String>,
+    /// Writes the results as XML in the format of `JUnit`.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Rules of SHOULD count as failures, too.
+    #[arg(long)]
+    pub strict: bool,
+    /// Prints only what did not pass, and the summary.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Lists the cases with their rules, or the rules with their cases for documentation, and asks nothing.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub list: Option<ListFormat>,
+}
+
+/// How to reach and ask a backend.
+#[derive(Args, Clone, Debug)]
+pub struct Asking {
     /// The operator's args as one JSON object, as in the gateway's configuration.
     #[arg(long, value_name = "JSON")]
     pub args: Option<String>,
@@ -56,30 +82,12 @@ pub struct Options {
     /// A pod and a node that the backend may bind: NAMESPACE/NAME/UID/NODE. Without, nothing is bound.
     #[arg(long, value_name = "POD")]
     pub bind: Option<String>,
-    /// Runs the cases whose name contains one of these.
-    #[arg(long = "only", value_name = "TEXT")]
-    pub only: Vec<String>,
-    /// Omits the cases whose name contains one of these.
-    #[arg(long = "skip", value_name = "TEXT")]
-    pub skip: Vec<String>,
     /// The random pods and nodes; each seed has others.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u64,
-    /// Writes the results as XML in the format of `JUnit`.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// Rules of SHOULD count as failures, too.
-    #[arg(long)]
-    pub strict: bool,
-    /// Prints only what did not pass, and the summary.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Lists the cases with their rules, or the rules with their cases for documentation, and asks nothing.
-    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
-    pub list: Option<ListFormat>,
 }
 
 /// How the cases are listed.
@@ -151,15 +159,25 @@ impl Options {
     ///
     /// [`UsageError`] with the option that is wrong.
     pub fn target(&self) -> Result<Target, UsageError> {
-        let url = self.endpoint.clone().unwrap_or_default();
+        self.asking.target(self.endpoint.as_deref().unwrap_or_default())
+    }
+}
+
+impl Asking {
+    /// The backend at this URL.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] with the option that is wrong.
+    pub fn target(&self, url: &str) -> Result<Target, UsageError> {
         Ok(Target {
-            endpoint: self.endpoint(&url)?,
+            endpoint: self.endpoint(url)?,
             args: self.args()?,
             values: self.values.clone(),
             bindable: self.bind.as_deref().map(bindable).transpose()?,
             seed: self.seed,
             patience: Duration::from_secs(self.timeout.max(1)),
-            url,
+            url: url.to_owned(),
         })
     }
 
@@ -224,8 +242,9 @@ fn read(option: &'static str, path: &PathBuf) -> Result<Vec<u8>, UsageError> {
 }
 
 fn bindable(text: &str) -> Result<Bindable, UsageError> {
-    let parts: Vec<_> = text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let parts: Vec<_> = text.split('/').map(str::to_owned).collect();
     match <[String; 4]>::try_from(parts) {
+        Ok(parts) if parts.iter().any(String::is_empty) => Err(UsageError::Bind(text.to_owned())),
         Ok([namespace, name, uid, node]) => Ok(Bindable { namespace, name, uid, node }),
         Err(_) => Err(UsageError::Bind(text.to_owned())),
     }

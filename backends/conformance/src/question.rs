@@ -1,6 +1,6 @@
 //! Requests: what a gateway would send, and changes that a case makes to it.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
 
@@ -18,6 +18,9 @@ pub(crate) struct Scene {
     /// One list for each node.
     pub(crate) victims: Vec<Vec<Pod>>,
 }
+
+/// The nodes of a large cluster.
+pub(crate) const LARGE: usize = 15_000;
 
 /// The most victims on a node.
 const VICTIMS: usize = 3;
@@ -109,6 +112,26 @@ impl Question {
     /// The number of nodes that it names.
     pub(crate) fn count(&self) -> u32 {
         self.nodes.as_ref().map_or(0, |nodes| nodes.count)
+    }
+
+    /// With fields of a later version in the request and in each of its parts.
+    pub(crate) fn encode_with(&self, unknown: &[u8]) -> Bytes {
+        let Self { call, pod, nodes, .. } = self;
+        let parts = [
+            (1, call.as_ref().map(prost::Message::encode_to_vec)),
+            (2, pod.as_ref().map(prost::Message::encode_to_vec)),
+            (3, nodes.as_ref().map(prost::Message::encode_to_vec)),
+        ];
+        let rest = Self { call: None, pod: None, nodes: None, ..self.clone() };
+        let mut message = BytesMut::from(&*rest.encode());
+        for (field, part) in parts {
+            let part = part.map(|part| Bytes::from([&*part, unknown].concat()));
+            if let Some(part) = part {
+                prost::encoding::bytes::encode(field, &part, &mut message);
+            }
+        }
+        message.extend_from_slice(unknown);
+        message.freeze()
     }
 
     pub(crate) fn encode(&self) -> Bytes {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Case, Finding, Level, Outcome, Suite, spec};
+use crate::{Case, Finding, Level, Outcome, Suite, client::printable, spec};
 
 /// The width of a case's name in a list.
 const NAME: usize = 28;
@@ -39,7 +39,7 @@ pub fn progress(finding: &Finding, quiet: bool) -> String {
     let _ = match outcome {
         Outcome::Passed | Outcome::Skipped(_) if quiet => Ok(()),
         Outcome::Passed => writeln!(text, "ok    {name}"),
-        Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {}", printable(reason)),
+        Outcome::Skipped(reason) => writeln!(text, "skip  {name:NAME$} {reason}"),
         Outcome::Failed(why) => writeln!(text, "FAIL  {name}\n{}", because(case, why)),
         Outcome::Warned(why) => writeln!(text, "warn  {name}\n{}", because(case, why)),
     };
@@ -47,7 +47,7 @@ pub fn progress(finding: &Finding, quiet: bool) -> String {
 }
 
 fn because(case: &Case, why: &str) -> String {
-    let mut text = format!("        {}\n", printable(why));
+    let mut text = format!("        {why}\n");
     for number in case.rules() {
         let sentence = spec::sentence(number).unwrap_or_default();
         // As above.
@@ -55,14 +55,6 @@ fn because(case: &Case, why: &str) -> String {
     }
     text.truncate(text.trim_end().len());
     text
-}
-
-/// What a backend sends is shown without control characters, and not endlessly.
-fn printable(text: &str) -> String {
-    const LONGEST: usize = 600;
-    let shown: String =
-        text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(LONGEST).collect();
-    if shown.chars().count() < text.chars().count() { format!("{shown}…") } else { shown }
 }
 
 /// How many cases ended how.
@@ -114,16 +106,20 @@ mod tests {
     use crate::cases;
 
     #[test]
-    fn what_a_backend_sends_cannot_spoil_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc"), "a [31mb c");
-        assert!(printable(&"x".repeat(10_000)).ends_with("x…"));
-    }
-
-    #[test]
     fn the_list_names_level_rules_and_title() {
         let cases = cases::all();
         let list = list(&cases);
         assert_eq!(list.lines().count(), cases.len());
         assert!(list.contains("filter.evaluated             MUST   11.1"), "{list}");
+    }
+
+    #[test]
+    fn the_table_of_the_documentation_is_fresh() {
+        let page = include_str!("../../../docs/conformance.md");
+        let table = markdown(&cases::all());
+        assert!(
+            page.ends_with(&table),
+            "replace the table of docs/conformance.md by `policy-conformance --list=markdown`"
+        );
     }
 }

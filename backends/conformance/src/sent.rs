@@ -173,8 +173,9 @@ fn prefixed(
     extent: Extent,
 ) -> BTreeMap<String, String> {
     let prefixes = || reads.into_iter().flat_map(|reads| &reads.prefixes);
-    let declared =
-        |key: &str| extent == Extent::More || prefixes().any(|prefix| key.starts_with(prefix.as_str()));
+    // A policy with a prefix may read all that it is sent, so nothing is added there.
+    let more = extent == Extent::More && prefixes().next().is_none();
+    let declared = |key: &str| more || prefixes().any(|prefix| key.starts_with(prefix.as_str()));
     of.iter().filter(|(key, _)| declared(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 

@@ -10,12 +10,15 @@ use tonic::{Status, Streaming};
 use crate::{
     case::{Stop, failed, skipped},
     client::{Client, shown},
-    declared::{Terms, Verb},
+    declared::{DECIDING, Terms},
     objects::Node,
-    question::{Question, Scene, number},
+    question::{LARGE, Question, Scene, number},
     sent::Extent,
     suite::Suite,
 };
+
+/// The rows of a message.
+const ROWS_AT_ONCE: usize = 100;
 
 /// A stream and the table that it fills.
 pub(crate) struct Table {
@@ -64,6 +67,25 @@ impl Table {
         }
     }
 
+    /// Sends as many of 15,000 nodes in one message as the backend accepts, and returns the version. Nothing is awaited.
+    pub(crate) async fn send_large(&mut self, suite: &Suite, terms: Terms<'_>) -> Result<u64, Stop> {
+        let mut scene = suite.scene(LARGE);
+        loop {
+            let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
+            self.version = 0;
+            let message = self.message(terms, &nodes);
+            let bytes = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
+            if bytes <= suite.declared.max_request_bytes() {
+                self.send(&message).await;
+                return Ok(message.version);
+            }
+            if scene.nodes.len() < 2 {
+                return failed("`max_request_bytes` is too small for the row of one node");
+            }
+            scene.nodes.truncate(scene.nodes.len() / 2);
+        }
+    }
+
     /// Sends without waiting for the response.
     pub(crate) async fn send(&self, message: &api::SyncNodesRequest) {
         self.send_bytes(message.encode_to_vec().into()).await;
@@ -71,8 +93,8 @@ impl Table {
 
     /// The same with any bytes.
     pub(crate) async fn send_bytes(&self, message: Bytes) {
-        // If the stream has ended, the response says why.
-        drop(self.messages.send(message).await);
+        // If the stream has ended, or is not read, the response says so.
+        drop(tokio::time::timeout(self.patience, self.messages.send(message)).await);
     }
 
     /// The next response, or how the stream ended: `Ok(None)` without an error.
@@ -163,13 +185,17 @@ impl Table {
     }
 }
 
-/// The verb whose rows the cases about tables use: the first one that wants facts.
+/// The verbs for which a gateway fills tables: filter and score, if they want facts.
+pub(crate) fn table_verbs(suite: &Suite) -> impl Iterator<Item = Terms<'_>> {
+    DECIDING.iter().filter_map(|verb| suite.declared.verb(*verb)).filter(|terms| terms.has_facts())
+}
+
+/// The verb whose rows the cases about tables use.
 pub(crate) fn table_verb(suite: &Suite) -> Result<Terms<'_>, Stop> {
     if !suite.declared.holds_tables() {
         return skipped("NodeTableService is not listed in `services`");
     }
-    let mut verbs = suite.declared.verbs().filter(|terms| terms.verb != Verb::Bind && terms.has_facts());
-    verbs.next().map_or_else(|| skipped("no verb wants facts"), Ok)
+    table_verbs(suite).next().map_or_else(|| skipped("neither filter nor score wants facts"), Ok)
 }
 
 /// A table with all nodes of a scene: their ids are 1 and up.
@@ -186,8 +212,13 @@ pub(crate) async fn filled_on(
 ) -> Result<Table, Stop> {
     let mut table = Table::open(suite, client);
     let nodes: Vec<_> = ids(scene).into_iter().zip(&scene.nodes).collect();
-    let message = api::SyncNodesRequest { complete: true, ..table.message(terms, &nodes) };
-    table.apply(message).await?;
+    // In small messages, as a gateway sends them.
+    let mut parts = nodes.chunks(ROWS_AT_ONCE).peekable();
+    while let Some(part) = parts.next() {
+        let complete = parts.peek().is_none();
+        let message = api::SyncNodesRequest { complete, ..table.message(terms, part) };
+        table.apply(message).await?;
+    }
     Ok(table)
 }
 

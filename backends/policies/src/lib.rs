@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod arbitrary;
+pub mod http_extender;
 pub mod label_binder;
 pub mod label_rules;
 pub mod node_affinity;

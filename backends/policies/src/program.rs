@@ -5,10 +5,13 @@ use std::{
     io::{self, IsTerminal as _, Write as _},
     net::{SocketAddr, ToSocketAddrs as _},
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use extender_policy_sdk::{Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, serve_blocking};
+use extender_policy_sdk::{
+    Args, ArgsError, Backend, Options, Policy, ServeError, Telemetry, TlsFiles, serve_blocking,
+};
 use tokio::runtime::{Builder, Runtime};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -97,19 +100,45 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Where to listen, and the name that spans have: all policies are one program.
-pub fn options(name: &str, address: SocketAddr) -> Options {
-    Options { address, telemetry: Telemetry::environment().service_name(name), ..Options::default() }
+/// Where a program listens, and its TLS files: options of all of them.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Listen {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = address)]
+    address: SocketAddr,
+    /// Serve with TLS: the certificate chain, a PEM file; a changed file is read again
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate of these CAs, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl Listen {
+    /// The options of the server.
+    pub fn options(self) -> Options {
+        let Self { address, tls_cert, tls_key, tls_client_ca: client_ca } = self;
+        let tls = tls_cert.zip(tls_key).map(|(cert, key)| TlsFiles { cert, key, client_ca });
+        Options { address, tls, ..Options::default() }
+    }
+}
+
+/// The options of a server whose spans have this name: all policies are one program.
+pub fn options(name: &str, listen: Listen) -> Options {
+    Options { telemetry: Telemetry::environment().service_name(name), ..listen.options() }
 }
 
 /// Serves a policy of this name, which is built from args, until a signal stops it: the whole of a program that has no
 /// files of its own.
 pub fn serve<P: Policy>(
     name: String,
-    address: SocketAddr,
+    listen: Listen,
     build: impl Fn(&str, &Args) -> Result<P, ArgsError> + Send + Sync + 'static,
 ) -> ExitCode {
-    let options = options(&name, address);
+    let options = options(&name, listen);
     let backend = Backend::configured(move |args| build(&name, args));
     run(|| serve_blocking(backend, options), |_: &ServeError| Fault::Other)
 }
@@ -127,10 +156,7 @@ pub fn name(text: &str) -> Result<String, String> {
 }
 
 /// An address to listen on, as clap parses it: `HOST:PORT` with an IP address or a name such as `localhost`.
-///
-/// # Errors
-/// It has another form, or the name cannot be resolved.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
+fn address(text: &str) -> Result<SocketAddr, String> {
     const RIGHT: &str = "expected HOST:PORT such as 127.0.0.1:9000, localhost:9000 or [::]:9000";
     let is_complete = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if !is_complete {

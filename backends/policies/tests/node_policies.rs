@@ -6,7 +6,7 @@ use std::{
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
-const POLICIES: [&str; 3] = ["node-resources", "node-affinity", "spread"];
+const POLICIES: [&str; 4] = ["node-resources", "node-affinity", "spread", "http-extender"];
 
 #[test]
 fn exit_codes_tell_bad_usage_from_a_failed_start() {
@@ -15,6 +15,13 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
         (["--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
         // An address that no machine has.
         (["--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
+        (["--tls-cert", "tls.crt"], 2, "--tls-key <FILE>"),
+        (["--tls-client-ca", "ca.crt"], 2, "--tls-cert <FILE>"),
+        (
+            ["--tls-cert=/no/tls.crt", "--tls-key=/no/tls.key"],
+            1,
+            "--tls-cert /no/tls.crt: cannot be read: No such file",
+        ),
     ] {
         for policy in POLICIES {
             let output = Command::new(PROGRAM).arg(policy).args(arguments).output().unwrap();

@@ -8,11 +8,13 @@ mod question;
 mod rejections;
 
 use std::{
+    future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use extender_policy_api::v1alpha1 as api;
+use futures_util::FutureExt as _;
 
 pub(crate) use self::bind::bind;
 use self::{
@@ -30,10 +32,40 @@ use crate::{
     trace,
 };
 
+/// Whether an answer may wait for a policy that declares [`Verb::waits`](crate::Verb::waits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// No: the answer is never complete if it would have to wait, and nothing has been done for it.
+    None,
+    /// As long as it takes.
+    Endless,
+}
+
+impl Patience {
+    async fn allows(self, terms: &Terms) {
+        if terms.waits() && self == Self::None {
+            pending::<()>().await;
+        }
+    }
+}
+
+/// The answer, if it does not have to wait: then nothing is allocated for its future.
+pub(crate) fn at_once<T>(answer: impl Future<Output = Result<T, CallError>>) -> Option<Result<T, CallError>> {
+    guarded(|| Ok(answer.now_or_never())).unwrap_or_else(|panicked| Some(Err(panicked)))
+}
+
+/// The answer, with a panic as a failure of this call.
+pub(crate) async fn unpanicking<T>(
+    answer: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    // Unwind safe for the same reasons as in `guarded`.
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    answer.unwrap_or_else(|panic| Err(CallError::panicked(&*panic)))
+}
+
 /// The answer to the handshake.
 pub(crate) fn info(
     backend: &Backend,
-    _: &Tables,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
     guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))
@@ -45,80 +77,77 @@ pub(crate) fn served(backend: &Backend, args: &[u8], verb: OfVerb) -> Result<boo
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
-pub(crate) fn filter(
+pub(crate) async fn filter(
     backend: &Backend,
     tables: &Tables,
     request: &FilterRequest,
+    patience: Patience,
 ) -> Result<api::FilterResponse, CallError> {
-    guarded(|| {
-        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend, Declaration::filter)?;
-        let terms = prepared.declaration.filter().ok_or(CallError::NotServed("Filter"))?;
-        let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, terms, &held)? {
-            Reading::Whole(question) => question,
-            Reading::Miss(miss) => {
-                return Ok(api::FilterResponse {
-                    result: Some(missed(&prepared, miss)),
-                    ..Default::default()
-                });
-            }
-        };
-        let verdicts = verdicts(&prepared, &question)?;
-        let early = prepared.declaration.score().is_some_and(|score| score.may_come_with(terms));
-        let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
-        let rejections = rejections(&verdicts);
-        let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
-        trace::attribute("extender.nodes.rejected", rejected);
-        Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
-    })
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+    let prepared = asked.policy(backend, Declaration::filter)?;
+    let terms = prepared.declaration.filter().ok_or(CallError::NotServed("Filter"))?;
+    patience.allows(terms).await;
+    let held = asked.hold(terms, tables)?;
+    let question = match Question::read(asked, terms, &held)? {
+        Reading::Whole(question) => question,
+        Reading::Miss(miss) => {
+            return Ok(api::FilterResponse { result: Some(missed(&prepared, miss)), ..Default::default() });
+        }
+    };
+    let verdicts = verdicts(&prepared, terms, &question).await?;
+    let early = prepared.declaration.score().is_some_and(|score| score.may_come_with(terms));
+    let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
+    let rejections = rejections(&verdicts);
+    let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
+    trace::attribute("extender.nodes.rejected", rejected);
+    Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
 }
 
 /// How good each of the nodes is.
-pub(crate) fn score(
+pub(crate) async fn score(
     backend: &Backend,
     tables: &Tables,
     request: &ScoreRequest,
+    patience: Patience,
 ) -> Result<api::ScoreResponse, CallError> {
-    guarded(|| {
-        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend, Declaration::score)?;
-        let terms = prepared.declaration.score().ok_or(CallError::NotServed("Score"))?;
-        let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, terms, &held)? {
-            Reading::Whole(question) => question,
-            Reading::Miss(miss) => {
-                return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
-            }
-        };
-        let scores = scores(&prepared, &question)?;
-        Ok(api::ScoreResponse { result: Some(done(&prepared, &question)), scores: Some(scores) })
-    })
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+    let prepared = asked.policy(backend, Declaration::score)?;
+    let terms = prepared.declaration.score().ok_or(CallError::NotServed("Score"))?;
+    patience.allows(terms).await;
+    let held = asked.hold(terms, tables)?;
+    let question = match Question::read(asked, terms, &held)? {
+        Reading::Whole(question) => question,
+        Reading::Miss(miss) => {
+            return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
+        }
+    };
+    let scores = scores(&prepared, terms, &question).await?;
+    Ok(api::ScoreResponse { result: Some(done(&prepared, &question)), scores: Some(scores) })
 }
 
 /// Which pods may be evicted on which of the nodes.
-pub(crate) fn preempt(
+pub(crate) async fn preempt(
     backend: &Backend,
     tables: &Tables,
     request: &PreemptRequest,
+    patience: Patience,
 ) -> Result<api::PreemptResponse, CallError> {
-    guarded(|| {
-        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = asked.policy(backend, Declaration::preempt)?;
-        let terms = prepared.declaration.preempt().ok_or(CallError::NotServed("Preempt"))?;
-        let held = asked.hold(terms, tables)?;
-        let question = match Question::read(asked, terms, &held)? {
-            Reading::Whole(question) => question,
-            Reading::Miss(miss) => {
-                return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });
-            }
-        };
-        let kept = evictions(&prepared, terms, &question, &request.candidates)?;
-        Ok(api::PreemptResponse { result: Some(done(&prepared, &question)), kept })
-    })
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+    let prepared = asked.policy(backend, Declaration::preempt)?;
+    let terms = prepared.declaration.preempt().ok_or(CallError::NotServed("Preempt"))?;
+    patience.allows(terms).await;
+    let held = asked.hold(terms, tables)?;
+    let question = match Question::read(asked, terms, &held)? {
+        Reading::Whole(question) => question,
+        Reading::Miss(miss) => {
+            return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });
+        }
+    };
+    let kept = evictions(&prepared, terms, &question, &request.candidates).await?;
+    Ok(api::PreemptResponse { result: Some(done(&prepared, &question)), kept })
 }
 
-fn evictions(
+async fn evictions(
     prepared: &Prepared,
     terms: &Terms,
     question: &Question<'_>,
@@ -138,25 +167,54 @@ fn evictions(
     let nodes = question.nodes().iter().zip(candidates);
     let candidates = nodes.map(|(node, candidate)| Candidate::new(node, candidate, Access::to(pod)));
     let candidates: Vec<_> = candidates.collect();
-    let evictions = prepared.policy.preempt_all(&question.pod, &candidates);
+    let policy = &prepared.policy;
+    let evictions = if terms.waits() {
+        policy.preempt_later(question.pod, &candidates).await?
+    } else {
+        policy.preempt_all(&question.pod, &candidates)
+    };
     evictions::kept(&candidates, counted("preempt_all", evictions, question)?)
 }
 
-fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>, CallError> {
+async fn verdicts(
+    prepared: &Prepared,
+    terms: &Terms,
+    question: &Question<'_>,
+) -> Result<Vec<Verdict>, CallError> {
     prepared.policy.ready()?;
-    let verdicts = prepared.policy.filter_all(&question.pod, &question.nodes());
+    let verdicts = if terms.waits() {
+        prepared.policy.filter_later(question.pod, question.nodes()).await?
+    } else {
+        prepared.policy.filter_all(&question.pod, &question.nodes())
+    };
     counted("filter_all", verdicts, question)
 }
 
 /// Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes
 /// include refused ones, for which the policy may not expect to be called.
 fn early_scores(prepared: &Prepared, question: &Question<'_>) -> Option<api::Scores> {
-    guarded(|| scores(prepared, question)).ok()
+    guarded(|| {
+        prepared.policy.ready()?;
+        scored(prepared.policy.score_all(&question.pod, &question.nodes()), question)
+    })
+    .ok()
 }
 
-fn scores(prepared: &Prepared, question: &Question<'_>) -> Result<api::Scores, CallError> {
+async fn scores(
+    prepared: &Prepared,
+    terms: &Terms,
+    question: &Question<'_>,
+) -> Result<api::Scores, CallError> {
     prepared.policy.ready()?;
-    let values = prepared.policy.score_all(&question.pod, &question.nodes());
+    let values = if terms.waits() {
+        prepared.policy.score_later(question.pod, question.nodes()).await?
+    } else {
+        prepared.policy.score_all(&question.pod, &question.nodes())
+    };
+    scored(values, question)
+}
+
+fn scored(values: Vec<i32>, question: &Question<'_>) -> Result<api::Scores, CallError> {
     counted("score_all", values, question).map(|values| api::Scores { values })
 }
 

@@ -60,8 +60,9 @@ impl<'a> Victim<'a> {
 pub enum Eviction {
     /// Evict the victims as they are, if this node is taken.
     All,
-    /// Evict these, by their positions among the victims, each once and at least one. Nothing checks afterwards
-    /// whether the pod fits when the others stay.
+    /// Evict these, by their positions among the victims, each once. Nothing checks afterwards whether the pod fits when
+    /// the others stay. None of them contradicts itself, as a node that needs no eviction is no candidate: a failure if
+    /// the operator's failure policy is Fail, and as [`Eviction::Spare`] if it is Ignore.
     Only(Vec<u32>),
     /// Evict no pod here: the node is no longer a candidate.
     Spare,

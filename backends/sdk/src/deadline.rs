@@ -3,10 +3,7 @@
 
 use std::{
     future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -17,8 +14,8 @@ use tonic::{Status, body::Body, codegen::http};
 pub(crate) const MESSAGE: Duration = Duration::from_secs(10);
 
 /// Whether the message of a request has arrived, for answers that then take longer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Arrival(Arc<AtomicBool>);
+#[derive(Debug, Default)]
+pub(crate) struct Arrival(AtomicBool);
 
 impl Arrival {
     /// Nothing limits the answer after this.
@@ -31,11 +28,10 @@ impl Arrival {
     }
 }
 
-/// The answer to a request, if its message arrives in time. Without an [`Arrival`] the answer is complete when the
-/// message has arrived.
+/// The answer to a request, if its message arrives in time. The answer may then take longer.
 pub(crate) async fn timely(
     answered: impl Future<Output = http::Response<Body>>,
-    arrival: Option<Arrival>,
+    arrival: &Arrival,
 ) -> http::Response<Body> {
     tokio::select! {
         // Most messages have already arrived at the first poll: no timer is started then.
@@ -47,9 +43,9 @@ pub(crate) async fn timely(
     }
 }
 
-async fn late(arrival: Option<Arrival>) {
+async fn late(arrival: &Arrival) {
     sleep(MESSAGE).await;
-    if arrival.is_some_and(|arrival| arrival.is_complete()) {
+    if arrival.is_complete() {
         pending::<()>().await;
     }
 }
@@ -62,16 +58,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_message_that_does_not_arrive_is_given_up() {
-        for arrival in [None, Some(Arrival::default())] {
-            let response = timeout(MESSAGE * 2, timely(pending(), arrival)).await.unwrap();
-            assert_eq!(response.headers()["grpc-status"], "4");
-        }
+        let response = timeout(MESSAGE * 2, timely(pending(), &Arrival::default())).await.unwrap();
+        assert_eq!(response.headers()["grpc-status"], "4");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_may_take_longer_than_its_message() {
         let arrival = Arrival::default();
         arrival.complete();
-        timeout(MESSAGE * 10, timely(pending(), Some(arrival))).await.unwrap_err();
+        timeout(MESSAGE * 10, timely(pending(), &arrival)).await.unwrap_err();
     }
 }

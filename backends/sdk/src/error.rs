@@ -70,8 +70,7 @@ pub(crate) enum CallError {
     #[error("{method} returned {given} answers for {asked} nodes; expected one per node")]
     WrongCount { method: &'static str, given: usize, asked: usize },
     #[error(
-        "preempt returned victims {victims:?} for position {position}, which has {there}; expected each at most once, at least one \
-         victim, or Eviction::Spare"
+        "preempt returned victims {victims:?} for position {position}, which has {there}; expected each at most once"
     )]
     WrongVictims { position: u32, victims: Vec<u32>, there: usize },
     #[error(transparent)]

@@ -136,6 +136,7 @@ pub struct Verb {
     effects: Effects,
     memory: Memory,
     usage: Usage,
+    pace: Pace,
     reads: Option<Arc<Reads>>,
 }
 
@@ -148,6 +149,7 @@ impl Verb {
             effects: Effects::None,
             memory: Memory::AskAgain,
             usage: Usage::Unwanted,
+            pace: Pace::AtOnce,
             reads: None,
         }
     }
@@ -196,6 +198,14 @@ impl Verb {
     /// verbs read the same.
     pub fn reads(self, reads: &Reads) -> Self {
         Self { reads: Some(Arc::new(reads.clone())), ..self }
+    }
+
+    /// The policy waits for something outside, such as another server: the verb is answered by
+    /// [`filter_later`](crate::Policy::filter_later), [`score_later`](crate::Policy::score_later) or
+    /// [`preempt_later`](crate::Policy::preempt_later), and other calls are answered meanwhile. The gateway does not
+    /// notice; its timeout of the call applies.
+    pub fn waits(self) -> Self {
+        Self { pace: Pace::Waits, ..self }
     }
 
     /// A call changes something outside (a reservation, a quota): the policy is called in turn, only with the nodes
@@ -250,6 +260,12 @@ enum Memory {
 enum Usage {
     Unwanted,
     Wanted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    AtOnce,
+    Waits,
 }
 
 /// What the policy's scores mean.

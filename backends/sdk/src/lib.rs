@@ -91,7 +91,7 @@ pub use self::{
     policy::Policy,
     reads::{NodeKey, NodePart, NodePrefix, PodKey, PodPart, PodPrefix, PodsBy, PodsKey, Reads, TopologyKey},
     run::{run, serve_blocking},
-    serve::{Bound, Options, ServeError, serve},
+    serve::{Bound, Options, ServeError, TlsError, TlsFiles, serve},
     telemetry::{Telemetry, TelemetryError},
     verdict::{NotReady, Preemption, Reason, Refusal, Verdict},
 };

@@ -54,6 +54,38 @@ pub trait Policy: Send + Sync + 'static {
         candidates.iter().map(|candidate| self.preempt(pod, candidate)).collect()
     }
 
+    /// As [`filter_all`](Self::filter_all), for a verb that declares [`Verb::waits`](crate::Verb::waits). An error fails the
+    /// call, and the failure policy that the operator chose decides.
+    ///
+    /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it waits.
+    fn filter_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+        Box::pin(async move { Ok(self.filter_all(&pod, &nodes)) })
+    }
+
+    /// As [`score_all`](Self::score_all), for a verb that declares [`Verb::waits`](crate::Verb::waits); the same as
+    /// for [`filter_later`](Self::filter_later) applies.
+    fn score_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<i32>, NotReady>> {
+        Box::pin(async move { Ok(self.score_all(&pod, &nodes)) })
+    }
+
+    /// As [`preempt_all`](Self::preempt_all), for a verb that declares [`Verb::waits`](crate::Verb::waits); the same
+    /// as for [`filter_later`](Self::filter_later) applies.
+    fn preempt_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        candidates: &'a [Candidate<'a>],
+    ) -> BoxFuture<'a, Result<Vec<Eviction>, NotReady>> {
+        Box::pin(async move { Ok(self.preempt_all(&pod, candidates)) })
+    }
+
     /// Binds the pod to the node, or declines. Called only if [`info`](Self::info) declares it with
     /// [`Info::binds`], and only when kube-scheduler is binding. It may be called again for the same pod and node:
     /// an existing binding is [`Bind::Bound`] again.

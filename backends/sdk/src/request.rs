@@ -6,14 +6,14 @@ use prost::bytes::Bytes;
 
 use crate::wire::{Field, Fields, Value};
 
-/// `Call.args` of an encoded request of any verb.
+/// `Call.args` of an encoded request of any verb: the last one that is set, also if the call comes in parts, which a
+/// decoder merges.
 pub(crate) fn args(request: &[u8]) -> &[u8] {
-    // A message that is there twice is merged, and of a value that is there twice the last one counts.
-    bytes(request, 1).flat_map(|call| bytes(call, 5)).last().unwrap_or_default()
+    slices(request, 1).flat_map(|call| slices(call, 5)).last().unwrap_or_default()
 }
 
-/// The fields of this number.
-fn bytes(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+/// The fields of this number that can hold messages or bytes, as far as the message can be read.
+fn slices(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
     Fields::of(message).filter_map(move |field| match field {
         Ok(Field { tag, value: Value::Slice(slice) }) if tag == number => Some(slice),
         _ => None,
@@ -123,4 +123,29 @@ pub(crate) struct TableEntry {
     /// An encoded `NodeRow`.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub(crate) row: Option<Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+
+    #[test]
+    fn args_are_those_of_the_merged_call() {
+        let part = |args: &[u8], id: &str| {
+            let call = Call { args: args.to_vec().into(), id: id.to_owned(), ..Call::default() };
+            FilterRequest { call: Some(call), ..FilterRequest::default() }.encode_to_vec()
+        };
+        for (message, expected) in [
+            (vec![], &b""[..]),
+            (part(b"{1}", "a"), b"{1}"),
+            ([part(b"{1}", "a"), part(b"", "b")].concat(), b"{1}"),
+            ([part(b"{1}", "a"), part(b"{2}", "b")].concat(), b"{2}"),
+        ] {
+            assert_eq!(args(&message), expected);
+            let merged = FilterRequest::decode(&*message).unwrap().call.unwrap_or_default();
+            assert_eq!(args(&message), merged.args);
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! `main` for a policy without options of its own.
 
-use std::{ffi::OsString, io, net::SocketAddr, process::ExitCode};
+use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use crate::{Backend, Options, ServeError, serve};
+use crate::{Backend, Options, ServeError, TlsFiles, serve};
 
 /// Exit code for invalid arguments.
 const BAD_USAGE: u8 = 2;
 
-/// Runs a policy as a program: accepts `--address HOST:PORT` and `--help`, then does what [`serve`] does on a
+/// Runs a policy as a program: accepts `--address HOST:PORT`, the TLS files and `--help`, then does what [`serve`] does on a
 /// runtime with one thread. Exit codes: 0 stopped by a signal, 1 failed to start or ended by itself, 2 usage error.
 ///
 /// ```no_run
@@ -42,8 +42,11 @@ pub fn serve_blocking(backend: impl Into<Backend>, options: Options) -> Result<(
 const HELP: &str = "\
 Serves one policy to the extender gateway over gRPC.
 
-  --address HOST:PORT   where to listen; port 0 takes a free one [default: 127.0.0.1:0]
-  --help                prints this
+  --address HOST:PORT     where to listen; port 0 takes a free one [default: 127.0.0.1:0]
+  --tls-cert FILE         serve with TLS: the certificate chain, PEM; changed files are read again
+  --tls-key FILE          its private key, PEM
+  --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM
+  --help                  prints this
 
 Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
 
@@ -68,20 +71,60 @@ enum Command {
 
 fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
     let mut options = Options::default();
+    let mut files = Files::default();
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
-        match argument.split_once('=').unwrap_or((&argument, "")) {
-            ("--help" | "-h", "") => return Ok(Command::Help),
-            ("--address", "") => options.address = address(&arguments.next().unwrap_or_default())?,
-            ("--address", given) => options.address = address(given)?,
+        let (option, value) = match argument.split_once('=') {
+            Some((option, value)) => (option, Some(value.to_owned())),
+            None => (&*argument, None),
+        };
+        let mut value = || value.clone().or_else(|| arguments.next()).unwrap_or_default();
+        match option {
+            "--help" | "-h" => return Ok(Command::Help),
+            "--address" => options.address = address(&value())?,
+            "--tls-cert" => files.cert = Some(file(option, &value())?),
+            "--tls-key" => files.key = Some(file(option, &value())?),
+            "--tls-client-ca" => files.client_ca = Some(file(option, &value())?),
             _ => return Err(format!("unknown option {argument}\n\n{HELP}")),
         }
     }
+    options.tls = files.complete()?;
     Ok(Command::Serve(options))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("invalid --address {text:?}; expected HOST:PORT such as 0.0.0.0:9000"))
+}
+
+fn file(option: &str, text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err(format!("{option} has no value; expected a PEM file")) } else { Ok(text.into()) }
+}
+
+/// The TLS files that were named so far.
+#[derive(Default)]
+struct Files {
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+}
+
+impl Files {
+    fn complete(self) -> Result<Option<TlsFiles>, String> {
+        match self {
+            Self { cert: Some(cert), key: Some(key), client_ca } => {
+                Ok(Some(TlsFiles { cert, key, client_ca }))
+            }
+            Self { cert: None, key: None, client_ca: None } => Ok(None),
+            Self { cert, key, .. } => {
+                let missing = match (cert, key) {
+                    (None, None) => "--tls-cert FILE and --tls-key FILE are",
+                    (None, Some(_)) => "--tls-cert FILE is",
+                    _ => "--tls-key FILE is",
+                };
+                Err(format!("{missing} missing; TLS needs a certificate and its key, two PEM files"))
+            }
+        }
+    }
 }
 
 fn exit_code(served: Result<(), ServeError>) -> ExitCode {
@@ -114,6 +157,16 @@ mod tests {
     }
 
     #[test]
+    fn tls_files_come_in_both_spellings() {
+        let Ok(Command::Serve(options)) = parse(&["--tls-cert=a", "--tls-key", "b", "--tls-client-ca", "c"])
+        else {
+            panic!("these are right");
+        };
+        let client_ca = Some("c".into());
+        assert_eq!(options.tls, Some(TlsFiles { cert: "a".into(), key: "b".into(), client_ca }));
+    }
+
+    #[test]
     fn help_names_the_variables_that_are_read() {
         let named = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED"];
         assert!(named.iter().all(|name| help().contains(name) == cfg!(feature = "otlp")), "{}", help());
@@ -130,6 +183,10 @@ mod tests {
                 "invalid --address \"localhost\"; expected HOST:PORT such as 0.0.0.0:9000",
             ),
             (&["--address=1.2.3.4:x"], "expected HOST:PORT"),
+            (&["--tls-cert", "a"], "--tls-key FILE is missing; TLS needs a certificate and its key"),
+            (&["--tls-key=a"], "--tls-cert FILE is missing"),
+            (&["--tls-client-ca", "a"], "--tls-cert FILE and --tls-key FILE are missing"),
+            (&["--tls-cert"], "--tls-cert has no value; expected a PEM file"),
         ] {
             let mistake = parse(arguments).unwrap_err();
             assert!(mistake.contains(expected), "{arguments:?}: {mistake}");

@@ -4,10 +4,15 @@ mod health;
 mod incoming;
 mod joined;
 mod signals;
+mod tls;
+mod turn;
 
 use std::{
+    convert::Infallible,
+    future::pending,
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +23,8 @@ use tonic::transport::{
     server::{Router, TcpIncoming},
 };
 
-use self::{health::Health, incoming::connections, signals::Signals};
+pub use self::tls::{TlsError, TlsFiles};
+use self::{health::Health, incoming::connections, signals::Signals, tls::Tls};
 use crate::{
     Backend, DeclarationError, Telemetry, TelemetryError,
     service::Service,
@@ -53,6 +59,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// How long calls in progress may take after the first signal, before they are canceled. Default: 10 s.
     pub drain: Duration,
+    /// The files for TLS. Default: none, connections are not encrypted.
+    pub tls: Option<TlsFiles>,
     /// Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say.
     pub telemetry: Telemetry,
 }
@@ -62,6 +70,7 @@ impl Default for Options {
         Self {
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             drain: Duration::from_secs(10),
+            tls: None,
             telemetry: Telemetry::environment(),
         }
     }
@@ -73,6 +82,9 @@ pub enum ServeError {
     /// The policy's declaration has mistakes.
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
+    /// A TLS file cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; set another --address, or stop the process that uses it")]
     Listen {
@@ -119,19 +131,21 @@ pub struct Bound {
     incoming: TcpIncoming,
     address: SocketAddr,
     drain: Duration,
+    tls: Option<Arc<Tls>>,
     tracer: Tracer,
 }
 
 impl Bound {
-    /// Binds the address.
+    /// Reads the TLS files and binds the address.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Declaration`], [`ServeError::Telemetry`] and [`ServeError::Listen`].
+    /// [`ServeError::Declaration`], [`ServeError::Tls`], [`ServeError::Telemetry`] and [`ServeError::Listen`].
     pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
-        let Options { address, drain, telemetry } = options;
+        let Options { address, drain, tls, telemetry } = options;
         let backend = backend.into();
         backend.check()?;
+        let tls = tls.map(Tls::open).transpose()?.map(Arc::new);
         let tracer = Tracer::start(&telemetry, &backend)?;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
@@ -142,7 +156,7 @@ impl Bound {
             .with_keepalive(Some(KEEPALIVE))
             .with_keepalive_interval(Some(KEEPALIVE))
             .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        Ok(Self { backend, incoming, address, drain, tracer })
+        Ok(Self { backend, incoming, address, drain, tls, tracer })
     }
 
     /// Where it listens, with the port that was taken.
@@ -161,7 +175,7 @@ impl Bound {
         let router =
             router(Service::new(self.backend, tables.clone(), self.tracer.clone()), &tables, &health);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
-        let incoming = connections(self.incoming);
+        let incoming = connections(self.incoming, self.tls.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
         let limit = async {
             stop.await;
@@ -173,9 +187,18 @@ impl Bound {
         let ended = tokio::select! {
             ended = serving => ended,
             () = limit => Ok(()),
+            never = follow(self.tls.as_deref()) => match never {},
         };
         self.tracer.end().await;
         Ok(ended?)
+    }
+}
+
+/// Follows the TLS files, if there are any.
+async fn follow(tls: Option<&Tls>) -> Infallible {
+    match tls {
+        Some(tls) => tls.follow().await,
+        None => pending().await,
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::{
     convert::Infallible,
-    future::{Ready, ready},
+    future::{Ready, pending, ready},
+    marker::PhantomData,
     task::{Context, Poll},
 };
 
 use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
+use futures_util::future::Either;
 use prost::Message;
 use tonic::{
     Request, Response, Status,
@@ -17,12 +19,13 @@ use tonic::{
 };
 
 use crate::{
-    Backend, MAX_MESSAGE_BYTES, answer,
+    Backend, MAX_MESSAGE_BYTES,
+    answer::{self, Patience, at_once, unpanicking},
     codec::{Admission, AdmitAll, Incoming, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
     info::declaration::{Declaration, OfVerb},
-    request,
+    request::{self, FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     telemetry::Tracer,
 };
@@ -42,11 +45,11 @@ impl Service {
 
     fn answered(&self, http: http::Request<Body>) -> Answered {
         match method(http.uri().path()) {
-            "GetInfo" => self.unary(http, AdmitAll, answer::info),
-            "Filter" => self.unary(http, self.served("Filter", Declaration::filter), answer::filter),
-            "Score" => self.unary(http, self.served("Score", Declaration::score), answer::score),
-            "Preempt" => self.unary(http, self.served("Preempt", Declaration::preempt), answer::preempt),
-            "Bind" => self.bind(http),
+            "GetInfo" => self.unary::<GetInfo>(http, AdmitAll),
+            "Filter" => self.unary::<Filter>(http, self.served("Filter", Declaration::filter)),
+            "Score" => self.unary::<Score>(http, self.served("Score", Declaration::score)),
+            "Preempt" => self.unary::<Preempt>(http, self.served("Preempt", Declaration::preempt)),
+            "Bind" => self.unary::<Bind>(http, self.served("Bind", Declaration::bind)),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
@@ -56,26 +59,13 @@ impl Service {
         Served { backend: self.backend.clone(), name, verb }
     }
 
-    fn unary<Q, A>(
-        &self,
-        http: http::Request<Body>,
-        admission: impl Admission,
-        answer: Answer<Q, A>,
-    ) -> Answered
-    where
-        Q: Incoming,
-        A: Message + 'static,
-    {
-        let verb = Verb { backend: self.backend.clone(), tables: self.tables.clone(), answer };
-        let exchanged = exchange(http, admission, verb);
-        Box::pin(async move { Ok(timely(exchanged, None).await) })
-    }
-
-    fn bind(&self, http: http::Request<Body>) -> Answered {
-        let (backend, arrival) = (self.backend.clone(), Arrival::default());
-        let admission = self.served("Bind", Declaration::bind);
-        let exchanged = exchange(http, admission, Bind { backend, arrival: arrival.clone() });
-        Box::pin(async move { Ok(timely(exchanged, Some(arrival)).await) })
+    fn unary<V: Verb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
+        let (backend, tables) = (self.backend.clone(), self.tables.clone());
+        Box::pin(async move {
+            let arrival = Arrival::default();
+            let answers = Answers { backend, tables, arrival: &arrival, verb: PhantomData::<V> };
+            Ok(timely(exchange(http, admission, answers), &arrival).await)
+        })
     }
 }
 
@@ -83,7 +73,7 @@ impl Service {
 async fn exchange<Q, V>(http: http::Request<Body>, admission: impl Admission, verb: V) -> http::Response<Body>
 where
     Q: Incoming,
-    V: UnaryService<Q, Response: Message + 'static, Future: Send> + Send + 'static,
+    V: UnaryService<Q, Response: Message + 'static, Future: Send> + Send,
 {
     let limit = Some(MAX_MESSAGE_BYTES);
     Grpc::new(RequestCodec::new(admission))
@@ -142,43 +132,133 @@ impl Admission for Served {
 }
 
 /// One verb of [`answer`].
-type Answer<Q, A> = fn(&Backend, &Tables, &Q) -> Result<A, CallError>;
+trait Verb: Send + Sync + 'static {
+    type Request: Incoming + Sync;
+    type Answer: Message + 'static;
 
-/// A verb with the backend that answers it.
-struct Verb<Q, A> {
+    fn answer(
+        backend: &Backend,
+        tables: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> impl Future<Output = Result<Self::Answer, CallError>> + Send;
+}
+
+struct GetInfo;
+
+impl Verb for GetInfo {
+    type Request = api::GetInfoRequest;
+    type Answer = api::GetInfoResponse;
+
+    async fn answer(
+        backend: &Backend,
+        _: &Tables,
+        request: &Self::Request,
+        _: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        answer::info(backend, request)
+    }
+}
+
+struct Filter;
+
+impl Verb for Filter {
+    type Request = FilterRequest;
+    type Answer = api::FilterResponse;
+
+    async fn answer(
+        backend: &Backend,
+        tables: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        answer::filter(backend, tables, request, patience).await
+    }
+}
+
+struct Score;
+
+impl Verb for Score {
+    type Request = ScoreRequest;
+    type Answer = api::ScoreResponse;
+
+    async fn answer(
+        backend: &Backend,
+        tables: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        answer::score(backend, tables, request, patience).await
+    }
+}
+
+struct Preempt;
+
+impl Verb for Preempt {
+    type Request = PreemptRequest;
+    type Answer = api::PreemptResponse;
+
+    async fn answer(
+        backend: &Backend,
+        tables: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        answer::preempt(backend, tables, request, patience).await
+    }
+}
+
+struct Bind;
+
+impl Verb for Bind {
+    type Request = api::BindRequest;
+    type Answer = api::BindResponse;
+
+    async fn answer(
+        backend: &Backend,
+        _: &Tables,
+        request: &Self::Request,
+        patience: Patience,
+    ) -> Result<Self::Answer, CallError> {
+        if patience == Patience::None {
+            pending::<()>().await;
+        }
+        answer::bind(backend, request).await
+    }
+}
+
+/// Answers one request of a verb.
+struct Answers<'a, V> {
     backend: Backend,
     tables: Tables,
-    answer: Answer<Q, A>,
+    arrival: &'a Arrival,
+    verb: PhantomData<V>,
 }
 
-impl<Q, A> UnaryService<Q> for Verb<Q, A> {
-    type Response = A;
-    type Future = Ready<Result<Response<A>, Status>>;
+impl<V: Verb> UnaryService<V::Request> for Answers<'_, V> {
+    type Response = V::Answer;
+    type Future = Either<Ready<Answer<V>>, BoxFuture<Response<V::Answer>, Status>>;
 
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let answered = (self.answer)(&self.backend, &self.tables, request.get_ref());
-        ready(answered.map(Response::new).map_err(Status::from))
-    }
-}
-
-/// Bind with the backend that answers it; the answer may take long.
-struct Bind {
-    backend: Backend,
-    arrival: Arrival,
-}
-
-impl UnaryService<api::BindRequest> for Bind {
-    type Response = api::BindResponse;
-    type Future = BoxFuture<Response<api::BindResponse>, Status>;
-
-    fn call(&mut self, request: Request<api::BindRequest>) -> Self::Future {
+    fn call(&mut self, request: Request<V::Request>) -> Self::Future {
         self.arrival.complete();
-        let backend = self.backend.clone();
-        Box::pin(async move {
-            let answered = answer::bind(&backend, request.get_ref()).await;
-            answered.map(Response::new).map_err(Status::from)
-        })
+        let Self { backend, tables, .. } = self;
+        let answered = at_once(V::answer(backend, tables, request.get_ref(), Patience::None));
+        if let Some(answered) = answered {
+            return Either::Left(ready(response(answered)));
+        }
+        let (backend, tables) = (backend.clone(), tables.clone());
+        Either::Right(Box::pin(async move {
+            let answer = V::answer(&backend, &tables, request.get_ref(), Patience::Endless);
+            response(unpanicking(answer).await)
+        }))
     }
+}
+
+/// What a verb gives to tonic.
+type Answer<V> = Result<Response<<V as Verb>::Answer>, Status>;
+
+fn response<T>(answered: Result<T, CallError>) -> Result<Response<T>, Status> {
+    answered.map(Response::new).map_err(Status::from)
 }
 
 #[cfg(test)]

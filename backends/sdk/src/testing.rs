@@ -30,7 +30,8 @@ pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
-    Backend, Bind, Policy, answer,
+    Backend, Bind, Policy,
+    answer::{self, Patience, at_once, unpanicking},
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
     reads::{cluster::ClusterNode, layout::Fields, running::Running},
@@ -80,6 +81,13 @@ impl TestNode {
     /// With an annotation. The gateway sends only those that are declared.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.row.facts.get_or_insert_default().annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// With this JSON of the object, which is sent to a verb with
+    /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
+    pub fn raw_json(mut self, json: impl Into<Vec<u8>>) -> Self {
+        self.row.raw_json = json.into().into();
         self
     }
 
@@ -152,6 +160,12 @@ impl TestPod {
     /// With an annotation. The gateway sends only those that are declared.
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts().annotations.insert(key.into(), value.into());
+        self
+    }
+
+    /// With this JSON of the object, which is sent to a policy with [`Info::raw_pod`](crate::Info::raw_pod).
+    pub fn raw_json(mut self, json: impl Into<Vec<u8>>) -> Self {
+        self.pod.raw_json = json.into().into();
         self
     }
 
@@ -273,7 +287,7 @@ impl From<CallError> for NoAnswer {
 ///
 /// [`NoAnswer`] when its declaration has mistakes.
 pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswer> {
-    Ok(answer::info(&backend.into(), &Tables::default(), &api::GetInfoRequest::default())?)
+    Ok(answer::info(&backend.into(), &api::GetInfoRequest::default())?)
 }
 
 /// The policy that [`Backend::configured`] builds from these args, as JSON.
@@ -338,16 +352,38 @@ pub fn everything(policy: impl Policy) -> Backend {
 ///
 /// # Errors
 ///
-/// [`NoAnswer`] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked.
+/// [`NoAnswer`] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked. Also for a
+/// verb that declares [`Verb::waits`](crate::Verb::waits), for which there is [`filter_later`].
 pub fn filter(
     backend: impl Into<Backend>,
     pod: &TestPod,
     nodes: &[TestNode],
 ) -> Result<Vec<(String, String)>, NoAnswer> {
-    let backend = backend.into();
-    let Asked { call, pod, nodes: nodes_asked } = Asked::new(&backend, Declaration::filter, pod, nodes)?;
+    complete(filtered(&backend.into(), pod, nodes, Patience::None))
+}
+
+/// [`filter`], for a verb that may wait.
+///
+/// # Errors
+///
+/// As for [`filter`].
+pub async fn filter_later(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<Vec<(String, String)>, NoAnswer> {
+    Ok(unpanicking(filtered(&backend.into(), pod, nodes, Patience::Endless)).await?)
+}
+
+async fn filtered(
+    backend: &Backend,
+    pod: &TestPod,
+    nodes: &[TestNode],
+    patience: Patience,
+) -> Result<Vec<(String, String)>, CallError> {
+    let Asked { call, pod, nodes: nodes_asked } = Asked::new(backend, Declaration::filter, pod, nodes)?;
     let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
-    let rejections = answer::filter(&backend, &Tables::default(), &request)?.rejections;
+    let rejections = answer::filter(backend, &Tables::default(), &request, patience).await?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
     let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
     Ok(refused.map(|(node, reason)| (node.row.name.clone(), reason.clone())).collect())
@@ -357,12 +393,41 @@ pub fn filter(
 ///
 /// # Errors
 ///
-/// As for [`filter`].
+/// As for [`filter`]; there is [`score_later`].
 pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
-    let backend = backend.into();
-    let Asked { call, pod, nodes } = Asked::new(&backend, Declaration::score, pod, nodes)?;
-    let scores = answer::score(&backend, &Tables::default(), &ScoreRequest { call, pod, nodes })?.scores;
+    complete(scored(&backend.into(), pod, nodes, Patience::None))
+}
+
+/// [`score`], for a verb that may wait.
+///
+/// # Errors
+///
+/// As for [`filter`].
+pub async fn score_later(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<Vec<i32>, NoAnswer> {
+    Ok(unpanicking(scored(&backend.into(), pod, nodes, Patience::Endless)).await?)
+}
+
+async fn scored(
+    backend: &Backend,
+    pod: &TestPod,
+    nodes: &[TestNode],
+    patience: Patience,
+) -> Result<Vec<i32>, CallError> {
+    let Asked { call, pod, nodes } = Asked::new(backend, Declaration::score, pod, nodes)?;
+    let request = ScoreRequest { call, pod, nodes };
+    let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
+}
+
+/// The answer of a verb that does not wait.
+fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, NoAnswer> {
+    let waits =
+        || NoAnswer("this verb declares Verb::waits; use the function whose name ends with _later".into());
+    Ok(at_once(answer).ok_or_else(waits)??)
 }
 
 /// The result of binding the pod, which is named `pod` and has UID `uid`, to this node.
@@ -385,20 +450,41 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
 ///
 /// # Errors
 ///
-/// As for [`filter`].
+/// As for [`filter`]; there is [`preempt_later`].
 pub fn preempt(
     backend: impl Into<Backend>,
     pod: &TestPod,
     candidates: &[TestCandidate],
 ) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
+    complete(preempted(&backend.into(), pod, candidates, Patience::None))
+}
+
+/// [`preempt`], for a verb that may wait.
+///
+/// # Errors
+///
+/// As for [`filter`].
+pub async fn preempt_later(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    candidates: &[TestCandidate],
+) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
+    Ok(unpanicking(preempted(&backend.into(), pod, candidates, Patience::Endless)).await?)
+}
+
+async fn preempted(
+    backend: &Backend,
+    pod: &TestPod,
+    candidates: &[TestCandidate],
+    patience: Patience,
+) -> Result<Vec<(String, Vec<String>)>, CallError> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
-    let backend = backend.into();
-    let terms = terms(&backend, Declaration::preempt)?;
+    let terms = terms(backend, Declaration::preempt)?;
     let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
     let messages = candidates.iter().map(|candidate| candidate.sent(fields)).collect();
-    let Asked { call, pod, nodes } = Asked::new(&backend, Declaration::preempt, pod, &nodes)?;
+    let Asked { call, pod, nodes } = Asked::new(backend, Declaration::preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
-    let kept = answer::preempt(&backend, &Tables::default(), &request)?.kept;
+    let kept = answer::preempt(backend, &Tables::default(), &request, patience).await?.kept;
     let stays = |position| kept.iter().find(|kept| kept.position == position).map(|kept| &kept.victims);
     let stay = (0..).zip(candidates).filter_map(|(position, candidate)| Some((candidate, stays(position)?)));
     Ok(stay.map(|(candidate, victims)| (candidate.node.row.name.clone(), candidate.uids(victims))).collect())
@@ -413,7 +499,7 @@ struct Asked {
 
 impl Asked {
     /// As the gateway sends them for the declaration of the verb.
-    fn new(backend: &Backend, verb: OfVerb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, NoAnswer> {
+    fn new(backend: &Backend, verb: OfVerb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
         // A verb that is not declared is not answered, whatever it is sent.
         let terms = terms(backend, verb)?;
         let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
@@ -430,6 +516,6 @@ impl Asked {
     }
 }
 
-fn terms(backend: &Backend, verb: OfVerb) -> Result<Option<Terms>, NoAnswer> {
+fn terms(backend: &Backend, verb: OfVerb) -> Result<Option<Terms>, CallError> {
     Ok(verb(&backend.policy_for(&[])?.declaration).cloned())
 }

@@ -78,7 +78,7 @@ func TestTheImageHasTheProgramsAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expected := slices.Sorted(slices.Values(programs.Names))
+	expected := slices.Sorted(slices.Values(programs.Image))
 	if !slices.Equal(names, expected) {
 		t.Errorf("%q, expected %q", names, expected)
 	}
@@ -105,7 +105,7 @@ func checkProgram(t *testing.T, path string) {
 
 func TestEveryProgramStarts(t *testing.T) {
 	r := unpack(t, built(t), nil)
-	for _, program := range programs.Names {
+	for _, program := range programs.Image {
 		help, err := r.command("/usr/bin/"+program, "--help").Output()
 		if err != nil || !strings.Contains(string(help), "Usage:") {
 			t.Errorf("%s --help: %v %s", program, err, help)

@@ -1,20 +1,27 @@
 //! `scheduler-config`: the `extenders` of kube-scheduler's configuration for a gateway's configuration.
 
-use std::{io, path::PathBuf, str::FromStr};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use clap::Args;
+use http::Uri;
 
 use super::output::{Console, Failure};
 use crate::{
     config::Config,
-    scheduler_config::{Extenders, Reach, Scope, TlsFiles, entries_of, policy_json},
+    scheduler_config::{Extenders, Import, Reach, Scope, TlsFiles, entries_of, policy_json},
 };
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Print the extenders entries for kube-scheduler's configuration.\n\n\
     Prints the entries that make kube-scheduler call a gateway with this configuration. Filter, prioritize and preempt are always \
     included, so that adding a backend needs no change in kube-scheduler; --minimal prints only the verbs in use. Binding, \
-    resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.";
+    resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.\n\n\
+    --import reads kube-scheduler's configuration instead, and prints two YAML documents: a configuration of the gateway with a backend \
+    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -23,14 +30,24 @@ Examples:
   extender-gateway scheduler-config --config gateway.yaml --url https://10.0.0.10:8888 \\
     --ca-file /etc/kubernetes/gateway/ca.crt --cert-file /etc/kubernetes/gateway/tls.crt \\
     --key-file /etc/kubernetes/gateway/tls.key
-  extender-gateway scheduler-config --config gateway.yaml --kubernetes 1.18 > policy.json";
+  extender-gateway scheduler-config --config gateway.yaml --kubernetes 1.18 > policy.json
+  extender-gateway scheduler-config --import kube-scheduler.yaml --backend-url http://http-extender.policies.svc:9000";
 
 /// The command's options.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct SchedulerConfigOptions {
     /// The gateway's configuration file (YAML); `-` reads standard input
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "import")]
+    config: Option<PathBuf>,
+
+    /// Instead of --config: a configuration of kube-scheduler with extenders, or an older policy file, YAML or JSON, to put the
+    /// gateway in front of them; `-` reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    import: Option<PathBuf>,
+
+    /// With --import: how the gateway reaches `extender-policies http-extender`
+    #[arg(long, value_name = "URL", requires = "import", default_value = "http://127.0.0.1:9000", value_parser = plain_url)]
+    backend_url: String,
 
     /// How kube-scheduler reaches the gateway [default: extender.address, from the same machine]
     #[arg(long)]
@@ -63,16 +80,56 @@ pub(super) struct SchedulerConfigOptions {
 
 /// Prints the entries, and as notes what JSON has no comments for and what must not be overlooked.
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
-    let config = Config::read(&options.config)?;
+    match (&options.import, &options.config) {
+        (Some(file), _) => import(file, options, console),
+        (None, Some(file)) => print(&Config::read(file)?, options, console),
+        (None, None) => Err(Failure::Usage("--config or --import is required".to_owned())),
+    }
+}
+
+/// Prints the gateway's configuration for the extenders of a file, and then the entries for it.
+fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
+    let import = Import::read(file)?;
+    let yaml = import.gateway(&options.backend_url).to_string();
+    let config = Config::parse(&yaml, Path::new(""))
+        .map_err(|errors| errors.in_file(Path::new("the gateway's configuration for these extenders")))?;
+    write!(console.out, "{yaml}---\n# For kube-scheduler's configuration, instead of its extenders.\n")?;
+    let ignorable = options.ignorable || import.is_ignorable();
+    print(&config, &SchedulerConfigOptions { ignorable, ..options.clone() }, console)?;
+    for note in import.notes() {
+        writeln!(console.notes, "{note}")?;
+    }
+    Ok(())
+}
+
+/// The URL of a backend without TLS, whose files are no part of what is imported.
+fn plain_url(text: &str) -> Result<String, String> {
+    let url: Uri = text.parse().map_err(|_| NOT_PLAIN)?;
+    let is_plain = url.scheme_str() == Some("http") && url.port_u16().is_some() && url.path() == "/";
+    if is_plain && !text.ends_with('/') && url.query().is_none() {
+        Ok(text.to_owned())
+    } else {
+        Err(NOT_PLAIN.to_owned())
+    }
+}
+
+const NOT_PLAIN: &str = "expected http://HOST:PORT; for https, change url and add tls in what is printed";
+
+/// Prints the entries for a configuration.
+fn print(
+    config: &Config,
+    options: &SchedulerConfigOptions,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
     let files = TlsFiles {
         ca: options.ca_file.clone(),
         cert: options.cert_file.clone(),
         key: options.key_file.clone(),
     };
-    let reach = &Reach::new(&config, options.url.as_deref(), files)
+    let reach = &Reach::new(config, options.url.as_deref(), files)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let scope = if options.minimal { Scope::Minimal } else { Scope::Lasting };
-    let entries = entries_of(&config, scope);
+    let entries = entries_of(config, scope);
     let entries = &if options.ignorable { entries.ignorable() } else { entries };
     if options.kubernetes.reads_policy() {
         let json = policy_json(entries, reach).map_err(io::Error::from)?;
@@ -142,7 +199,52 @@ fn minor(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SchedulerConfigOptions,
+    }
+
+    /// Imports a file with this text: the result, the output and the notes.
+    fn imported(text: &str) -> (Result<(), Failure>, String, String) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let Line { options } = Line::parse_from(["", "--import", path, "--url", "http://gateway:1"]);
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        let outcome = run(&options, &mut Console { out: &mut out, notes: &mut notes });
+        (outcome, String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
+    }
+
+    #[test]
+    fn extenders_become_two_documents() {
+        let entry = "urlPrefix: 'http://a', filterVerb: f, ignorable: true";
+        let (outcome, out, notes) = imported(&format!("kind: Policy\nextenders: [{{{entry}}}]\n"));
+        outcome.unwrap();
+        let (gateway, scheduler) = out.split_once("---\n").unwrap();
+        let config = Config::parse(gateway, Path::new("")).unwrap();
+        assert_eq!(config.backends[0].url.to_string(), "http://127.0.0.1:9000");
+        let expected = "# For kube-scheduler's configuration, instead of its extenders.\nextenders:\n- urlPrefix: \"http://gateway:1\"\n";
+        assert!(scheduler.starts_with(expected) && scheduler.contains("  ignorable: true"), "{scheduler}");
+        assert!(notes.starts_with("exempt.namespaces is []"), "{notes}");
+        let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n");
+        let said = outcome.unwrap_err().to_string();
+        assert!(said.contains(" line 2: extenders[0]: has no verb; ") && out.is_empty(), "{said}");
+    }
+
+    #[test]
+    fn a_backend_is_reached_without_tls() {
+        for url in ["http://127.0.0.1:9000", "http://http-extender.policies.svc:9000", "http://[::1]:1"] {
+            assert_eq!(plain_url(url), Ok(url.to_owned()));
+        }
+        for url in ["https://a:1", "http://a", "http://a:1/", "http://a:1/b", "http://a:1?b", "a:1", ""] {
+            assert_eq!(plain_url(url), Err(NOT_PLAIN.to_owned()), "{url}");
+        }
+    }
 
     #[test]
     fn the_form_changed_with_1_19() {

@@ -27,6 +27,7 @@ const (
 	NodeResources = "node-resources"
 	NodeAffinity  = "node-affinity"
 	Spread        = "spread"
+	HTTPExtender  = "http-extender"
 )
 
 // Binary finds a binary in cargo's output folder, a release build first, or in the folder of BinDirEnv.

@@ -42,7 +42,7 @@ func StartLabelBinder(ctx context.Context, dir, kubeconfig string) (*process.Ser
 	return serve(ctx, dir, Policies, LabelBinder, "listening on", LabelBinder, "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
 }
 
-// StartNodePolicy runs node-resources, node-affinity or spread.
+// StartNodePolicy runs node-resources, node-affinity, spread or http-extender.
 func StartNodePolicy(ctx context.Context, dir, policy string) (*process.Server, error) {
 	return serve(ctx, dir, Policies, policy, "listening on", policy, "--address", "127.0.0.1:0")
 }

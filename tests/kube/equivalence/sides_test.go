@@ -97,6 +97,12 @@ func gateway(t *testing.T, q question) *side {
 	for _, p := range q.policies {
 		backends = append(backends, backendEntry(p, serveBackend(t, p)))
 	}
+	return inFront(t, q, backends)
+}
+
+// inFront is a gateway in front of backends.
+func inFront(t *testing.T, q question, backends []product.Backend) *side {
+	t.Helper()
 	config := product.NewConfig(nil, controlplane.FullObjects, backends)
 	if q.mode == controlplane.Names {
 		config.Nodes.Source = "NamesOnly"

@@ -116,9 +116,10 @@ fn handshake(case: &str) -> Fault {
         "parts" => reads(|reads| reads.node.as_mut().unwrap().parts.push(99)),
         "keys" => reads(|reads| node_labels(reads).keys.extend(["a".to_owned()])),
         "limits" => reads(|reads| node_labels(reads).keys.push("z".repeat(400))),
-        "node" => {
-            info(|info, _| info.verbs[3].reads.as_mut().unwrap().node = Some(api::NodeReads::default()))
-        }
+        "node" => info(|info, _| {
+            let node = info.verbs[0].reads.as_ref().unwrap().node.clone();
+            info.verbs[3].reads.as_mut().unwrap().node = node;
+        }),
         "counts" => reads(|reads| {
             let counts = &mut reads.node.as_mut().unwrap().pod_counts;
             counts.extend(counts.clone());
@@ -466,6 +467,9 @@ fn filter(case: &str) -> Option<Fault> {
         "positions" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.positions.push(1_000));
         }),
+        "text-lengths" => rejections(|response| {
+            response.rejections.iter_mut().for_each(|rejection| rejection.rule = "r".repeat(64));
+        }),
         "reasons" => rejections(|response| {
             response.rejections.iter_mut().for_each(|rejection| rejection.reason.clear());
         }),
@@ -560,6 +564,7 @@ fn bind(case: &str) -> Option<Fault> {
         "no-call" | "no-purpose" | "no-pod" => tolerates(),
         "outcome" => respond(0, String::new(), 0),
         "again" => respond(2, String::new(), 1),
+        "other-uid" => respond(1, String::new(), 0),
         "message" => respond(1, "m".repeat(2_000), 0),
         _ => return None,
     })
@@ -639,7 +644,7 @@ fn hostile(case: &str) -> Fault {
         "length" | "no-message" | "cut-prefix" | "compressed" | "two-messages" | "content-type" => {
             Fault { spoiled_by_frames: true, ..Fault::none() }
         }
-        "nested" => spoils(move |ask, _| ask.message.len() > 20_000 && ask.message.len() < 200_000),
+        "nested" => spoils(move |ask, _| ask.message.len() >= 100_000 && ask.message.len() <= 200_000),
         "empty-entries" => spoils(|ask, _| ask.message.len() > 1_500_000),
         "random" => after(|ask, state, answered| {
             let refused = is_verb(&ask.method) && answered.is_err();

@@ -239,7 +239,7 @@ async fn answer(shared: &Shared, path: &str, ask: Ask) -> Answered {
         Ok(message) => {
             let metadata = ask.headers.iter().filter(|(name, _)| name.as_str().starts_with("trace"));
             let metadata = metadata.map(|(name, value)| (name.clone(), value.clone())).collect();
-            let extras = Extras { metadata, timeout: None };
+            let extras = Extras { metadata, timeout: None, nodes: 20_000 };
             backend.unary_at(path.parse().unwrap(), message, extras).await.unwrap()
         }
         Err(status) => Err(status),

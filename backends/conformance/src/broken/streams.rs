@@ -50,7 +50,7 @@ pub(super) enum Fault {
     OneStream,
     /// Tables outlive their streams.
     NeverEnds,
-    /// Only short messages.
+    /// Only small tables.
     RefusesLarge,
     /// Does not answer calls while a message is applied.
     Blocks,
@@ -161,7 +161,7 @@ impl Stream {
             Fault::RefusesRemovals if message.removed.contains(&0) => {
                 return Err(status(Code::InvalidArgument));
             }
-            Fault::RefusesLarge if bytes.len() > 100_000 => return Err(status(Code::ResourceExhausted)),
+            Fault::RefusesLarge if message.version > 20 => return Err(status(Code::ResourceExhausted)),
             Fault::RefusesUnknownFields if bytes.ends_with(&[7, 0, 0, 0]) => {
                 return Err(status(Code::InvalidArgument));
             }

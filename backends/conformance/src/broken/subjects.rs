@@ -88,8 +88,8 @@ impl Policy for Reading {
     }
 
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
-        Box::pin(ready(Ok(match ask.namespace() {
-            "shop" => Bind::Bound,
+        Box::pin(ready(Ok(match (ask.namespace(), ask.uid()) {
+            ("shop", "uid") => Bind::Bound,
             _ => Bind::Declined("only shop is bound here".to_owned()),
         })))
     }

@@ -9,7 +9,9 @@ use crate::{
     case::{Case, Stop, case, failed, skipped},
     client::{decoded, shown},
     declared::{Terms, Verb},
+    objects::Pod,
     question::call,
+    sent::Extent,
     suite::Suite,
 };
 
@@ -28,12 +30,13 @@ pub(super) fn cases() -> Vec<Case> {
         case!("bind.reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id),
         case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND or DECLINED", outcome),
         case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
+        case!("bind.other-uid", Must, ["48.6"], "a pod with another UID is not bound", other_uid),
         case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
     ]
 }
 
 /// A pod that no cluster has: to be refused for another reason.
-fn request(terms: Terms<'_>, args: &Bytes) -> api::BindRequest {
+fn request(terms: Terms<'_>, args: &Bytes, pod: &Pod) -> api::BindRequest {
     let nobody = || "conformance".to_owned();
     api::BindRequest {
         call: Some(call(terms, args)),
@@ -41,8 +44,12 @@ fn request(terms: Terms<'_>, args: &Bytes) -> api::BindRequest {
         name: nobody(),
         uid: nobody(),
         node: nobody(),
-        pod: None,
+        pod: Some(terms.victim(pod, Extent::Declared)),
     }
+}
+
+fn of_nobody(suite: &Suite) -> Result<api::BindRequest, Stop> {
+    Ok(request(suite.terms(Verb::Bind)?, &suite.args, &suite.objects().pod()))
 }
 
 async fn refused(suite: &Suite, request: &api::BindRequest, code: Code, what: &str) -> Result<(), Stop> {
@@ -51,22 +58,28 @@ async fn refused(suite: &Suite, request: &api::BindRequest, code: Code, what: &s
 
 /// A call with these args, which are wrong.
 pub(super) async fn refused_with_args(suite: &Suite, terms: Terms<'_>, args: &Bytes) -> Result<(), Stop> {
-    refused(suite, &request(terms, args), Code::InvalidArgument, "a call with args `[]`").await
+    refused(
+        suite,
+        &request(terms, args, &suite.objects().pod()),
+        Code::InvalidArgument,
+        "a call with args `[]`",
+    )
+    .await
 }
 
 async fn no_call(suite: &Suite) -> Result<(), Stop> {
-    let request = api::BindRequest { call: None, ..request(suite.terms(Verb::Bind)?, &suite.args) };
+    let request = api::BindRequest { call: None, ..of_nobody(suite)? };
     refused(suite, &request, Code::InvalidArgument, "a request without `call`").await
 }
 
 async fn no_purpose(suite: &Suite) -> Result<(), Stop> {
-    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
+    let mut request = of_nobody(suite)?;
     request.call.iter_mut().for_each(|call| call.purpose = 0);
     refused(suite, &request, Code::InvalidArgument, "a request with PURPOSE_UNSPECIFIED").await
 }
 
 async fn no_pod(suite: &Suite) -> Result<(), Stop> {
-    let request = request(suite.terms(Verb::Bind)?, &suite.args);
+    let request = of_nobody(suite)?;
     for (missing, without) in [
         ("namespace", api::BindRequest { namespace: String::new(), ..request.clone() }),
         ("name", api::BindRequest { name: String::new(), ..request.clone() }),
@@ -79,18 +92,16 @@ async fn no_pod(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn only_decides(suite: &Suite) -> Result<(), Stop> {
-    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
-    for purpose in
-        [api::Purpose::Speculate, api::Purpose::Shadow, api::Purpose::Replay, api::Purpose::Simulate]
-    {
-        request.call.iter_mut().for_each(|call| call.purpose = purpose.into());
-        refused(suite, &request, Code::FailedPrecondition, purpose.as_str_name()).await?;
+    let mut request = of_nobody(suite)?;
+    for (purpose, name) in super::purpose::OTHERS {
+        request.call.iter_mut().for_each(|call| call.purpose = purpose);
+        refused(suite, &request, Code::FailedPrecondition, name).await?;
     }
     Ok(())
 }
 
 async fn other_id(suite: &Suite) -> Result<(), Stop> {
-    let mut request = request(suite.terms(Verb::Bind)?, &suite.args);
+    let mut request = of_nobody(suite)?;
     request.call.iter_mut().for_each(|call| call.reads ^= 0x5555_5555);
     refused(suite, &request, Code::FailedPrecondition, "another declaration in `call.reads`").await
 }
@@ -102,7 +113,13 @@ async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
         return skipped("this would bind a pod: allow one with --bind NAMESPACE/NAME/UID/NODE");
     };
     let crate::options::Bindable { namespace, name, uid, node } = bindable;
-    let request = api::BindRequest { namespace, name, uid, node, ..request(terms, &suite.args) };
+    let request = api::BindRequest {
+        namespace,
+        name,
+        uid,
+        node,
+        ..request(terms, &suite.args, &suite.objects().pod())
+    };
     let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
     decoded("Bind", answered)?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
 }
@@ -125,6 +142,31 @@ async fn again(suite: &Suite) -> Result<(), Stop> {
         return Ok(());
     }
     failed(format!("the same Bind again: {} ({})", second.outcome().as_str_name(), second.message))
+}
+
+async fn other_uid(suite: &Suite) -> Result<(), Stop> {
+    if bind(suite).await?.outcome() != api::BindOutcome::Bound {
+        return skipped("the pod of --bind was declined");
+    }
+    let terms = suite.terms(Verb::Bind)?;
+    let Some(crate::options::Bindable { namespace, name, node, .. }) = suite.bindable.clone() else {
+        return skipped("there is no --bind");
+    };
+    let uid = "of-a-pod-that-is-gone".to_owned();
+    let request = api::BindRequest {
+        namespace,
+        name,
+        uid,
+        node,
+        ..request(terms, &suite.args, &suite.objects().pod())
+    };
+    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
+    match decoded::<api::BindResponse>("Bind", answered)? {
+        Ok(response) if response.outcome() == api::BindOutcome::Bound => {
+            failed("a pod with another UID than that of the request is BOUND")
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 async fn message(suite: &Suite) -> Result<(), Stop> {

@@ -1,7 +1,8 @@
 //! Rejections, and scores that come with them.
 
+use super::calls::unless_changing;
 use crate::{
-    answer::{Answer, Verdict},
+    answer::{Answer, Verdict, difference},
     case::{Case, Stop, case, failed, skipped},
     declared::Verb,
     question::Question,
@@ -14,6 +15,13 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("filter.positions", Must, ["13.1"], "each position is in range and rejected once", positions),
         case!("filter.reasons", Should, ["13.2"], "reasons are not empty", reasons),
+        case!(
+            "filter.text-lengths",
+            Should,
+            ["13.5"],
+            "reasons and names of rules are not cut",
+            text_lengths
+        ),
         case!("filter.constant-reasons", Should, ["13.2"], "reasons stay the same", constant_reasons),
         case!(
             "filter.grouped",
@@ -58,6 +66,25 @@ async fn reasons(suite: &Suite) -> Result<(), Stop> {
             return failed(
                 "a node is rejected with an empty reason; the pod's condition then says `rejected`",
             );
+        }
+    }
+    Ok(())
+}
+
+/// The gateway reads so many bytes of a reason and of a rule.
+const MAX_REASON_BYTES: usize = 4 << 10;
+const MAX_RULE_BYTES: usize = 63;
+
+async fn text_lengths(suite: &Suite) -> Result<(), Stop> {
+    for (_, answer) in answers(suite).await? {
+        for verdict in &answer.verdicts {
+            let Verdict::Rejected { reason, rule, .. } = verdict else { continue };
+            if reason.len() > MAX_REASON_BYTES || rule.len() > MAX_RULE_BYTES {
+                let (reason, rule) = (reason.len(), rule.len());
+                return failed(format!(
+                    "a reason has {reason} bytes and its rule {rule}; the gateway reads {MAX_REASON_BYTES} and {MAX_RULE_BYTES}"
+                ));
+            }
         }
     }
     Ok(())
@@ -131,17 +158,14 @@ async fn want_scores(suite: &Suite) -> Result<(), Stop> {
 
 async fn same_scores(suite: &Suite) -> Result<(), Stop> {
     let question = with_scores(suite)?;
-    let Some(scores) = suite.ask(&question).await?.scores else {
+    let filtered = suite.ask(&question).await?;
+    let Some(scores) = filtered.scores.clone() else {
         return skipped("filter leaves the scores out; the gateway calls Score");
     };
-    let by_score = suite.ask(&Question { verb: Verb::Score, want_scores: false, ..question.clone() }).await?;
-    let expected: Vec<_> = scores.into_iter().map(Verdict::Scored).collect();
-    let Some(text) = crate::answer::difference("Score after Filter", &expected, &by_score.verdicts) else {
-        return Ok(());
-    };
-    let again = suite.ask(&Question { verb: Verb::Score, want_scores: false, ..question }).await?;
-    if again.verdicts != by_score.verdicts && !suite.terms(Verb::Score)?.is_pure() {
-        return skipped("equal questions get different scores, and the verb is not declared pure");
-    }
-    failed(text)
+    let score = Question { verb: Verb::Score, want_scores: false, ..question };
+    let by_score = suite.ask(&score).await?;
+    let with_verdicts: Vec<_> = scores.into_iter().map(Verdict::Scored).collect();
+    let difference = difference("Score after Filter", &with_verdicts, &by_score.verdicts);
+    let with_verdicts = Answer { verdicts: with_verdicts, ..filtered };
+    unless_changing(suite, &score, difference, [&with_verdicts, &by_score]).await
 }

@@ -7,9 +7,10 @@ use futures_util::future::try_join_all;
 use prost::Message as _;
 
 use crate::{
+    answer::at_most,
     case::{Case, Stop, case, failed, skipped},
     client::{Extras, decoded, shown},
-    declared::{Terms, Verb},
+    declared::{DECIDING, Terms, Verb},
     suite::Suite,
 };
 
@@ -65,13 +66,6 @@ pub(super) fn cases() -> Vec<Case> {
             later_gateway
         ),
     ]
-}
-
-fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
-    if text.len() > bytes {
-        return failed(format!("`{field}` has {} bytes; at most {bytes} are allowed", text.len()));
-    }
-    Ok(())
 }
 
 async fn name(suite: &Suite) -> Result<(), Stop> {
@@ -210,7 +204,11 @@ async fn reversed(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn pure(suite: &Suite) -> Result<(), Stop> {
-    let pure: Vec<_> = suite.declared.verbs().filter(|terms| terms.is_pure()).collect();
+    let pure: Vec<_> = DECIDING
+        .iter()
+        .filter_map(|verb| suite.declared.verb(*verb))
+        .filter(|terms| terms.is_pure())
+        .collect();
     if pure.is_empty() {
         return skipped("no verb is declared pure");
     }
@@ -224,7 +222,6 @@ fn excludes_pure(terms: Terms<'_>) -> Option<&'static str> {
     let identity = i32::from(api::PodPart::Identity);
     let reads = terms.reads().and_then(|reads| reads.pod.as_ref());
     let excluded = [
-        (matches!(terms.verb, Verb::Preempt | Verb::Bind), "its answers depend on more than pod and node"),
         (!terms.is_per_node(), "its scope is not SCOPE_NODE"),
         (terms.info.side_effects, "has `side_effects`"),
         (terms.has_raw_nodes(), "wants NODE_VIEW_FACTS_AND_RAW"),
@@ -242,8 +239,15 @@ async fn table(suite: &Suite) -> Result<(), Stop> {
     crate::table::filled(suite, terms, &suite.scene(1)).await?.close().await
 }
 
-fn same(first: &api::GetInfoResponse, other: &api::GetInfoResponse, which: &str) -> Result<(), Stop> {
-    if first == other {
+pub(super) fn same(
+    first: &api::GetInfoResponse,
+    other: &api::GetInfoResponse,
+    which: &str,
+) -> Result<(), Stop> {
+    // A policy with data of its own changes its revision whenever that changes.
+    let without_revision =
+        |info: &api::GetInfoResponse| api::GetInfoResponse { revision: String::new(), ..info.clone() };
+    if without_revision(first) == without_revision(other) {
         return Ok(());
     }
     failed(format!("the handshake {which} differs: {first:?} became {other:?}"))

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1 as api;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, case, failed},
+    case::{Case, Stop, case},
     declared::Verb,
     question::Scene,
     suite::Suite,
@@ -106,18 +106,11 @@ async fn many(suite: &Suite) -> Result<(), Stop> {
     let nodes = 500;
     let mut question = suite.random_question(Verb::Preempt, nodes)?;
     let pod = suite.objects().pod();
-    for candidate in &mut question.candidates {
-        let uid = |number: usize| format!("uid-{number}");
+    for (at, candidate) in question.candidates.iter_mut().enumerate() {
+        let uid = |number: usize| format!("uid-{at}-{number}");
         let pod = || Some(Box::new(terms.victim(&pod, crate::sent::Extent::Declared)));
         candidate.victims.extend((0..17).map(|number| api::Victim { uid: uid(number), pod: pod() }));
     }
-    let answer = suite.ask(&question).await?;
-    let allowed = (64 + nodes) << 10;
-    if answer.bytes > allowed {
-        let bytes = answer.bytes;
-        return failed(format!(
-            "the response about {nodes} candidates has {bytes} bytes; at most {allowed} are read"
-        ));
-    }
-    Ok(())
+    // No more is read of the response than the gateway reads.
+    suite.ask(&question).await.map(drop)
 }

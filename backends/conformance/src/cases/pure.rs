@@ -1,5 +1,6 @@
 //! Verbs whose answers the gateway caches.
 
+use super::calls::same_unless_changing;
 use crate::{
     answer::difference,
     case::{Case, Stop, cases, failed, skipped},
@@ -41,14 +42,12 @@ async fn again(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         scenes(suite).iter().map(|scene| suite.question(verb, scene)).collect::<Result<Vec<_>, _>>()?;
     let mut first = Vec::new();
     for question in &questions {
-        first.push(suite.ask(question).await?.verdicts);
+        first.push(suite.ask(question).await?);
     }
     // In another order, so that an answer that depends on the question before differs.
     for (question, first) in questions.iter().zip(&first).rev() {
-        let again = suite.ask(question).await?.verdicts;
-        if let Some(text) = difference("the same question again", first, &again) {
-            return failed(text);
-        }
+        let again = suite.ask(question).await?;
+        same_unless_changing(suite, question, first, &again, "the same question again").await?;
     }
     Ok(())
 }
@@ -57,16 +56,15 @@ async fn call(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     pure(suite, verb)?;
     for (number, scene) in scenes(suite).iter().enumerate() {
         let question = suite.question(verb, scene)?;
-        let first = suite.ask(&question).await?.verdicts;
-        let other = question.called(|call| {
+        let first = suite.ask(&question).await?;
+        let other = question.clone().called(|call| {
             call.id = format!("another-{number}");
             call.gateway = format!("gateway-{number}");
             call.backend = format!("backend-{number}");
         });
-        let other = suite.ask(&other).await?.verdicts;
-        if let Some(text) = difference("with another call id, gateway and backend", &first, &other) {
-            return failed(text);
-        }
+        let other = suite.ask(&other).await?;
+        let what = "with another call id, gateway and backend";
+        same_unless_changing(suite, &question, &first, &other, what).await?;
     }
     Ok(())
 }
@@ -76,11 +74,9 @@ async fn connection(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let client = suite.connect().await?;
     for scene in scenes(suite) {
         let question = suite.question(verb, &scene)?;
-        let first = suite.ask(&question).await?.verdicts;
-        let other = suite.ask_on(&client, &question, Extras::default()).await?.verdicts;
-        if let Some(text) = difference("on another connection", &first, &other) {
-            return failed(text);
-        }
+        let first = suite.ask(&question).await?;
+        let other = suite.ask_on(&client, &question, Extras::default()).await?;
+        same_unless_changing(suite, &question, &first, &other, "on another connection").await?;
     }
     Ok(())
 }

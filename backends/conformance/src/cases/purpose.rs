@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// All purposes but that of a decision, and one of a later version.
-const OTHERS: [(i32, &str); 5] = [
+pub(super) const OTHERS: [(i32, &str); 5] = [
     (Purpose::Speculate as i32, "PURPOSE_SPECULATE"),
     (Purpose::Shadow as i32, "PURPOSE_SHADOW"),
     (Purpose::Replay as i32, "PURPOSE_REPLAY"),
@@ -58,12 +58,8 @@ async fn any_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let decided = suite.ask(&question).await?;
     for (purpose, name) in OTHERS {
         let other = question.clone().called(|call| call.purpose = purpose);
-        let answer = suite.ask(&other).await.map_err(|stop| match stop {
-            Stop::Failed(text) => Stop::Failed(format!("{name}: {text}")),
-            Stop::Skipped(reason) => Stop::Skipped(reason),
-        })?;
-        super::calls::same_unless_changing(suite, &question, &decided.verdicts, &answer.verdicts, name)
-            .await?;
+        let answer = suite.ask(&other).await.map_err(|stop| stop.after(name))?;
+        super::calls::same_unless_changing(suite, &question, &decided, &answer, name).await?;
     }
     Ok(())
 }

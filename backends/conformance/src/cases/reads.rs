@@ -7,7 +7,6 @@ use tonic::Code;
 
 use super::handshake::MAX_KEY;
 use crate::{
-    answer::difference,
     case::{Case, Stop, case, cases, failed, skipped},
     declared::{ABOUT_NODES, DECIDING, Terms, Verb},
     question::{Question, Scene},
@@ -154,7 +153,8 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
 
 async fn node(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
-        if reads.node.is_some() && (terms.verb == Verb::Bind || !terms.has_facts()) {
+        let reads_nodes = reads.node.as_ref().is_some_and(|node| *node != api::NodeReads::default());
+        if reads_nodes && (terms.verb == Verb::Bind || !terms.has_facts()) {
             let verb = terms.verb.name();
             return failed(format!("{verb}: `reads.node` is set, but the verb gets no facts of nodes"));
         }
@@ -221,8 +221,8 @@ async fn undeclared(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     for _ in 0..5 {
         let scene = Scene::random(&mut objects, 30);
         let question = Question::new(terms, &scene, &suite.args);
-        let first = suite.ask(&question).await?.verdicts;
-        let more = suite.ask(&Question::with(terms, &scene, &suite.args, Extent::More)).await?.verdicts;
+        let first = suite.ask(&question).await?;
+        let more = suite.ask(&Question::with(terms, &scene, &suite.args, Extent::More)).await?;
         let what = "with data that is not declared";
         super::calls::same_unless_changing(suite, &question, &first, &more, what).await?;
     }
@@ -235,17 +235,16 @@ async fn identity(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         return skipped("the verb is not declared pure");
     }
     let question = Question::new(terms, &suite.scene(30), &suite.args);
-    let first = suite.ask(&question).await?.verdicts;
+    let first = suite.ask(&question).await?;
     for name in ["web-1", "web-2"] {
         let mut named = question.clone();
         if let Some(pod) = &mut named.pod {
             let (name, uid) = (name.to_owned(), format!("uid of {name}"));
             pod.identity = Some(api::PodIdentity { name, uid, claims: Vec::new() });
         }
-        let named = suite.ask(&named).await?.verdicts;
-        if let Some(text) = difference("with the pod's identity", &first, &named) {
-            return failed(text);
-        }
+        let named = suite.ask(&named).await?;
+        super::calls::same_unless_changing(suite, &question, &first, &named, "with the pod's identity")
+            .await?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Verbs that look at one node at a time.
 
+use super::calls::unless_changing;
 use crate::{
     answer::{Answer, Verdict, difference},
-    case::{Case, Stop, cases, failed, skipped},
+    case::{Case, Stop, cases, skipped},
     declared::{DECIDING, Verb},
     question::Scene,
     suite::Suite,
@@ -29,12 +30,8 @@ async fn same(suite: &Suite, verb: Verb, scene: &Scene, whole: &Answer, at: &[us
     let selected = suite.ask(&suite.question(verb, &scene.select(at))?).await?;
     let expected: Vec<_> = at.iter().filter_map(|at| whole.verdicts.get(*at).cloned()).collect();
     let what = format!("the nodes {at:?} of {NODES} in a request of their own");
-    let Some(difference) = difference(&what, &expected, &selected.verdicts) else { return Ok(()) };
-    let again = suite.ask(&suite.question(verb, scene)?).await?;
-    if again.verdicts != whole.verdicts && !suite.terms(verb)?.is_pure() {
-        return skipped("equal questions get different answers, and the verb is not declared pure");
-    }
-    failed(difference)
+    let difference = difference(&what, &expected, &selected.verdicts);
+    unless_changing(suite, &suite.question(verb, scene)?, difference, [whole, &selected]).await
 }
 
 async fn whole(suite: &Suite, verb: Verb) -> Result<(Scene, Answer), Stop> {

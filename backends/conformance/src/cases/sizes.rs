@@ -7,11 +7,9 @@ use crate::{
     case::{Case, Stop, case, cases, failed, skipped},
     client::shown,
     declared::{ABOUT_NODES, Verb},
+    question::LARGE,
     suite::Suite,
 };
-
-/// The nodes of a large cluster.
-pub(super) const LARGE: usize = 15_000;
 
 /// The candidates for preemption there: kube-scheduler looks for a tenth of the nodes.
 const CANDIDATES: usize = LARGE / 10;
@@ -45,6 +43,12 @@ async fn huge(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let bytes = question.encode().len();
         if u64::try_from(bytes).unwrap_or(u64::MAX) <= suite.declared.max_request_bytes() {
             return suite.ask(&question).await.map(drop);
+        }
+        if nodes == 1 {
+            let limit = suite.declared.max_request_bytes();
+            return failed(format!(
+                "`max_request_bytes` is {limit}, too small for one node; expected some megabytes"
+            ));
         }
         nodes /= 2;
     }

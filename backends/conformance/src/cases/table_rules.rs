@@ -75,11 +75,17 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
+/// How long a backend may keep removed rows.
+const SOME_SECONDS: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(30) };
+
 /// The pause before a question is repeated.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Two nodes that the policy tells apart, and a pod for which it does.
 async fn apart(suite: &Suite, terms: Terms<'_>) -> Result<(Scene, Vec<Verdict>), Stop> {
+    if !terms.is_pure() || !terms.is_per_node() {
+        return skipped("the verb is not declared pure, so its answers may differ for another reason");
+    }
     let mut objects = suite.objects();
     for _ in 0..20 {
         let scene = Scene::random(&mut objects, 40);
@@ -107,10 +113,6 @@ async fn verdict(
     let alone = scene.select(&[0]);
     let answer = suite.ask(&by_table(suite, terms, &alone, table.refer(&[id]))).await?;
     answer.verdicts.into_iter().next().map_or_else(|| failed("there is no verdict"), Ok)
-}
-
-fn per_node(terms: Terms<'_>) -> Result<(), Stop> {
-    if terms.is_per_node() { Ok(()) } else { skipped("the verb's scope is not SCOPE_NODE") }
 }
 
 async fn removed(suite: &Suite) -> Result<(), Stop> {
@@ -147,8 +149,8 @@ async fn removals_last(suite: &Suite) -> Result<(), Stop> {
     let question = by_table(suite, terms, &scene.select(&[0]), table.refer(&[9]));
     let asked = Instant::now();
     while suite.respond(&question).await?.miss() != Some(api::Miss::TableBehind) {
-        if asked.elapsed() > suite.client.patience() {
-            return failed("an id that one message brings and removes is still there");
+        if asked.elapsed() > SOME_SECONDS {
+            return failed("an id that one message brings and removes is still there after half a minute");
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -157,7 +159,6 @@ async fn removals_last(suite: &Suite) -> Result<(), Stop> {
 
 async fn later_upsert(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
-    per_node(terms)?;
     let (scene, verdicts) = apart(suite, terms).await?;
     let ([one, other], [_, expected]) = (scene.nodes.as_slice(), verdicts.as_slice()) else { return Ok(()) };
     let mut table = Table::open(suite, &suite.client);
@@ -183,7 +184,6 @@ async fn remove_unknown(suite: &Suite) -> Result<(), Stop> {
 /// Two nodes change places again and again; a call about both must never find the same one twice.
 async fn as_a_whole(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
-    per_node(terms)?;
     let (scene, verdicts) = apart(suite, terms).await?;
     let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
     let filler: Vec<_> = suite.objects().nodes(400);
@@ -338,9 +338,13 @@ async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
 async fn limits(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(2);
-    let client = suite.connect().await?;
+    let mut client = suite.connect().await?;
     let mut tables = Vec::new();
     for number in 0..200 {
+        // Servers limit the streams of a connection.
+        if number % 10 == 9 {
+            client = suite.connect().await?;
+        }
         let mut table = Table::open(suite, &client);
         let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
         let message = table.message(terms, &nodes);

@@ -1,17 +1,12 @@
 //! The answer to Bind, the one verb whose policy may wait.
 
-use std::{
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    task::Poll,
-};
+use std::sync::Arc;
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{guarded, policy_for, question};
+use super::{guarded, policy_for, question, unpanicking};
 use crate::{
-    Backend, Bind, BindAsk, BoxFuture, backend::Prepared, error::CallError, info::declaration::Declaration,
+    Backend, Bind, BindAsk, backend::Prepared, error::CallError, info::declaration::Declaration,
     reads::access::Access,
 };
 
@@ -25,8 +20,8 @@ pub(crate) async fn bind(
 ) -> Result<api::BindResponse, CallError> {
     let prepared = guarded(|| policy(backend, request))?;
     let ask = guarded(|| asked(&prepared, request))?;
-    let begun = guarded(|| Ok(prepared.policy.bind(ask)))?;
-    Ok(response(guarded_future(begun).await??))
+    let bound = unpanicking(async { Ok(prepared.policy.bind(ask).await?) }).await?;
+    Ok(response(bound))
 }
 
 fn policy(backend: &Backend, request: &api::BindRequest) -> Result<Arc<Prepared>, CallError> {
@@ -67,21 +62,12 @@ fn response(bind: Bind) -> api::BindResponse {
     }
 }
 
-/// As [`guarded`], for futures.
-async fn guarded_future<T>(mut future: BoxFuture<'_, T>) -> Result<T, CallError> {
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        polled.map_or_else(|panic| Poll::Ready(Err(CallError::panicked(&*panic))), |polled| polled.map(Ok))
-    })
-    .await
-}
-
 #[cfg(test)]
 mod tests {
     use tonic::{Code, Status};
 
     use super::*;
-    use crate::{BindFailed, Info, Policy, Verb};
+    use crate::{BindFailed, BoxFuture, Info, Policy, Verb};
 
     /// Does what the pod's name says.
     struct Binder;

@@ -36,6 +36,6 @@ fn checked(position: u32, candidate: &Candidate<'_>, mut victims: Vec<u32>) -> R
     victims.sort_unstable();
     let twice = victims.windows(2).any(|pair| pair[0] == pair[1]);
     let there = candidate.victims().len();
-    let beyond = victims.last().is_none_or(|last| usize::try_from(*last).is_ok_and(|last| last >= there));
+    let beyond = victims.last().is_some_and(|last| usize::try_from(*last).is_ok_and(|last| last >= there));
     if twice || beyond { Err(CallError::WrongVictims { position, victims, there }) } else { Ok(victims) }
 }

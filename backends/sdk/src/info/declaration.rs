@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
-use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Table, Usage, Verb, View};
+use super::{Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View};
 use crate::{MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
@@ -44,6 +44,7 @@ pub(crate) struct Terms {
     effects: Effects,
     memory: Memory,
     usage: Usage,
+    pace: Pace,
     reads: Option<Arc<Layout>>,
 }
 
@@ -79,9 +80,17 @@ impl Terms {
         self.effects == Effects::Outside
     }
 
+    /// Whether the policy may wait for something outside.
+    pub(crate) fn waits(&self) -> bool {
+        self.pace == Pace::Waits
+    }
+
     /// Whether these scores may be given with the verdicts, before the other policies have filtered.
     pub(crate) fn may_come_with(&self, filter: &Self) -> bool {
-        self.scope == Scope::Node && !self.has_side_effects() && self.reads_id() == filter.reads_id()
+        self.scope == Scope::Node
+            && !self.waits()
+            && !self.has_side_effects()
+            && self.reads_id() == filter.reads_id()
     }
 }
 
@@ -128,14 +137,14 @@ impl Declaration {
 }
 
 fn terms(verb: &Verb) -> Terms {
-    let Verb { view, scope, effects, memory, usage, reads } = verb;
+    let Verb { view, scope, effects, memory, usage, pace, reads } = verb;
     // Rows without facts are names: no table, and no watch of nodes is needed for them.
     let only_names = *view == View::Facts
         && *usage == Usage::Unwanted
         && reads.as_ref().is_some_and(|reads| !reads.nodes());
     let view = if only_names { View::Name } else { *view };
     let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads, view)));
-    Terms { view, scope: *scope, effects: *effects, memory: *memory, usage: *usage, reads }
+    Terms { view, scope: *scope, effects: *effects, memory: *memory, usage: *usage, pace: *pace, reads }
 }
 
 fn mistakes(info: &Info) -> Vec<String> {

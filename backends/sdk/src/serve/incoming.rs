@@ -1,6 +1,7 @@
 //! Accepts connections: limited in number, and with a pause after an error. Without the limit a client that opens
 //! many leaves no file descriptors for the policy itself; without the pause, accepting in vain keeps a processor
-//! busy.
+//! busy. With TLS, the handshakes run beside accepting: a client that does not finish its own keeps one place of the
+//! limit until its time is over.
 
 use std::{fs, io, sync::Arc, time::Duration};
 
@@ -8,16 +9,17 @@ use futures_util::{Stream, StreamExt, stream::unfold};
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, sleep},
+    time::sleep,
 };
 
-use super::joined::Joined;
+use super::{
+    joined::{Joined, Transport},
+    tls::{Tls, handshake},
+    turn::LogTurn,
+};
 
 /// The pause after an error, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// A line about the same problem is written at most this often.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most connections. Gateways keep one or two each.
 const MAX_CONNECTIONS: u64 = 1_000;
@@ -28,21 +30,40 @@ const USUAL_DESCRIPTORS: u64 = 1_024;
 /// The connections that are served. The stream does not end and has no errors.
 pub(super) fn connections(
     accepted: impl Stream<Item = io::Result<TcpStream>> + Unpin,
+    tls: Option<Arc<Tls>>,
 ) -> impl Stream<Item = io::Result<Joined>> {
-    limited(accepted, most_connections(descriptors()))
+    let most = most_connections(descriptors());
+    let secured = limited(accepted, most).map(move |accepted| secured(accepted, tls.clone()));
+    secured.buffer_unordered(most).filter_map(async |joined| joined.map(Ok))
+}
+
+/// A connection, and its place in the limit.
+#[derive(Debug)]
+struct Accepted {
+    stream: TcpStream,
+    slot: OwnedSemaphorePermit,
+}
+
+/// The connection after its handshake, if there is one to be made; `None` if that failed.
+async fn secured(Accepted { stream, slot }: Accepted, tls: Option<Arc<Tls>>) -> Option<Joined> {
+    let transport = match tls {
+        None => Transport::Plain(stream),
+        Some(tls) => Transport::Tls(Box::new(handshake(&tls, stream).await?)),
+    };
+    Some(Joined::new(transport, slot))
 }
 
 fn limited(
     accepted: impl Stream<Item = io::Result<TcpStream>> + Unpin,
     most: usize,
-) -> impl Stream<Item = io::Result<Joined>> {
-    let limit = Limit { most, slots: Arc::new(Semaphore::new(most)), logged: None };
+) -> impl Stream<Item = Accepted> {
+    let limit = Limit { most, slots: Arc::new(Semaphore::new(most)), logged: LogTurn::default() };
     unfold((accepted, limit), async |(mut accepted, mut limit)| {
         loop {
             match accepted.next().await? {
                 Ok(stream) => {
                     if let Some(slot) = limit.slot() {
-                        return Some((Ok(Joined::new(stream, slot)), (accepted, limit)));
+                        return Some((Accepted { stream, slot }, (accepted, limit)));
                     }
                 }
                 Err(error) => limit.failed(&error).await,
@@ -55,7 +76,7 @@ fn limited(
 struct Limit {
     most: usize,
     slots: Arc<Semaphore>,
-    logged: Option<Instant>,
+    logged: LogTurn,
 }
 
 impl Limit {
@@ -63,7 +84,7 @@ impl Limit {
     /// alive.
     fn slot(&mut self) -> Option<OwnedSemaphorePermit> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
-        if slot.is_none() && self.may_log() {
+        if slot.is_none() && self.logged.may_log() {
             tracing::warn!(
                 "a connection is refused: there are {} already; look for clients other than the gateway, or raise the \
                  limit of open files",
@@ -74,21 +95,12 @@ impl Limit {
     }
 
     async fn failed(&mut self, error: &io::Error) {
-        if self.may_log() {
+        if self.logged.may_log() {
             tracing::warn!(
                 "a connection cannot be accepted: {error}; if files are lacking, raise their limit"
             );
         }
         sleep(PAUSE).await;
-    }
-
-    fn may_log(&mut self) -> bool {
-        let now = Instant::now();
-        let may = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
-        if may {
-            self.logged = Some(now);
-        }
-        may
     }
 }
 
@@ -138,7 +150,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let mut connections = pin!(limited(TcpIncoming::from(listener), 1));
         let _first = TcpStream::connect(address).await.unwrap();
-        let held = connections.next().await.unwrap().unwrap();
+        let held = connections.next().await.unwrap();
         let mut second = TcpStream::connect(address).await.unwrap();
         let mut byte = [0];
         tokio::select! {
@@ -147,7 +159,7 @@ mod tests {
         }
         drop(held);
         let _third = TcpStream::connect(address).await.unwrap();
-        connections.next().await.unwrap().unwrap();
+        connections.next().await.unwrap();
     }
 
     #[test]

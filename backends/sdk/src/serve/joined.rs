@@ -14,19 +14,27 @@ use tokio::{
     net::TcpStream,
     sync::OwnedSemaphorePermit,
 };
+use tokio_rustls::server::TlsStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// A TCP connection that has no vectored writes.
+/// What carries the bytes of a connection.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection that has no vectored writes.
 #[derive(Debug)]
 pub(super) struct Joined {
-    stream: TcpStream,
+    transport: Transport,
     /// Released when the connection ends.
     _slot: OwnedSemaphorePermit,
 }
 
 impl Joined {
-    pub(super) fn new(stream: TcpStream, slot: OwnedSemaphorePermit) -> Self {
-        Self { stream, _slot: slot }
+    pub(super) fn new(transport: Transport, slot: OwnedSemaphorePermit) -> Self {
+        Self { transport, _slot: slot }
     }
 }
 
@@ -34,7 +42,10 @@ impl Connected for Joined {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+        match &self.transport {
+            Transport::Plain(stream) => stream.connect_info(),
+            Transport::Tls(stream) => stream.get_ref().0.connect_info(),
+        }
     }
 }
 
@@ -44,7 +55,10 @@ impl AsyncRead for Joined {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
     }
 }
 
@@ -54,14 +68,23 @@ impl AsyncWrite for Joined {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
     }
 }

@@ -11,7 +11,8 @@ use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
 use crate::{
-    Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, View, answer,
+    Info, Node, Pod, Policy, Reads, Scale, Verb, Verdict, View,
+    answer::{self, Patience, at_once},
     error::CallError,
     request::{FilterRequest, SyncNodesRequest},
 };
@@ -102,8 +103,16 @@ fn inline(rows: Vec<api::NodeRow>) -> FilterRequest {
     request(api::nodes::Form::Rows(api::NodeRows { rows }), count)
 }
 
+fn answered(
+    backend: &crate::Backend,
+    tables: &Tables,
+    request: &FilterRequest,
+) -> Result<api::FilterResponse, CallError> {
+    at_once(answer::filter(backend, tables, request, Patience::None)).unwrap()
+}
+
 fn asked(tables: &Tables, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {
-    answer::filter(&Curious(View::Facts).into(), tables, request)
+    answered(&Curious(View::Facts).into(), tables, request)
 }
 
 fn miss(tables: &Tables, request: &FilterRequest) -> api::Miss {
@@ -185,7 +194,7 @@ fn a_table_that_holds_less_than_the_verb_wants_is_an_error() {
     let _fillings = views.map(fill);
     for (wanted, enough) in [(View::Name, 1..=3), (View::Facts, 2..=3), (View::FactsAndRaw, 3..=3)] {
         for table in 1..=3 {
-            let answer = answer::filter(&Curious(wanted).into(), &tables, &named(table, 1, &[1], vec![]));
+            let answer = answered(&Curious(wanted).into(), &tables, &named(table, 1, &[1], vec![]));
             assert_eq!(answer.is_ok(), enough.contains(&table), "{wanted:?} of {table}: {answer:?}");
             if let Err(error) = answer {
                 let (code, text) = status(error);
@@ -263,7 +272,7 @@ fn a_table_that_contains_something_else_is_not_there() {
     ] {
         let mut request = named(table, 1, &[1, 0], vec![with_values(&[""], &[0])]);
         request.call.as_mut().unwrap().reads = reads;
-        let answer = answer::filter(&backend, &tables, &request).unwrap();
+        let answer = answered(&backend, &tables, &request).unwrap();
         assert_eq!(answer.result.unwrap().miss(), expected, "{table}");
         let refused = answer.rejections.iter().map(|rejection| (&*rejection.reason, &*rejection.positions));
         let all = if table == 1 { vec![("r1", &[0][..])] } else { vec![] };

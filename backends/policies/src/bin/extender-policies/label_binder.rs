@@ -1,12 +1,12 @@
 //! Serves `label-binder` as a policy backend.
 
-use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use extender_apiserver::ConnectError;
 use extender_policies::{
     label_binder::LabelBinder,
-    program::{self, Fault},
+    program::{self, Fault, Listen},
 };
 use extender_policy_sdk::{Backend, ServeError, serve};
 
@@ -23,9 +23,8 @@ pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "label-binder", value_parser = program::name)]
     name: String,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
-    address: SocketAddr,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 const EXAMPLES: &str = "\
@@ -62,12 +61,12 @@ impl Error {
 }
 
 fn start(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { kubeconfig, name, address } = arguments;
+    let Arguments { kubeconfig, name, listen } = arguments;
     // Fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
-        let options = program::options(&name, address);
+        let options = program::options(&name, listen);
         let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
         Ok(serve(backend, options).await?)
     })

@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Write as _},
-    net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
 };
@@ -11,9 +10,9 @@ use clap::Args;
 use extender_config::ConfigErrors;
 use extender_policies::{
     label_rules::{LabelRules, reload::RuleFile, summary::Summary},
-    program::{self, Fault},
+    program::{self, Fault, Listen},
 };
-use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
+use extender_policy_sdk::{Backend, DeclarationError, ServeError, serve};
 
 /// Refuses and scores nodes by their labels.
 ///
@@ -31,9 +30,8 @@ pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
-    address: SocketAddr,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 const EXAMPLES: &str = "\
@@ -105,12 +103,12 @@ fn check(files: &[PathBuf], name: &str) -> Result<(), Error> {
 }
 
 fn start(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { rules, check: _, name, address } = arguments;
+    let Arguments { rules, check: _, name, listen } = arguments;
     let (file, rules) = RuleFile::open(rules.ok_or(Error::NoFile)?)?;
     let (backend, replace) = Backend::replaceable(LabelRules::new(&name, rules))?;
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         tokio::select! {
-            served = serve(backend, Options { address, ..Options::default() }) => Ok(served?),
+            served = serve(backend, listen.options()) => Ok(served?),
             never = file.follow(&name, &replace) => match never {},
         }
     })

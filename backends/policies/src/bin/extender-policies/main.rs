@@ -1,6 +1,7 @@
 //! Serves a ready-made policy as a policy backend: each policy is a command of one program, which is much smaller than a
 //! program for each, because most of its code is the same.
 
+mod http_extender;
 mod label_binder;
 mod label_rules;
 mod node_affinity;
@@ -29,6 +30,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Policy {
+    HttpExtender(http_extender::Arguments),
     LabelRules(label_rules::Arguments),
     LabelBinder(label_binder::Arguments),
     NodeResources(node_resources::Arguments),
@@ -38,6 +40,7 @@ enum Policy {
 
 fn main() -> ExitCode {
     match Program::parse().policy {
+        Policy::HttpExtender(arguments) => arguments.run(),
         Policy::LabelRules(arguments) => arguments.run(),
         Policy::LabelBinder(arguments) => arguments.run(),
         Policy::NodeResources(arguments) => arguments.run(),

@@ -1,9 +1,12 @@
 //! Serves `node-resources` as a policy backend.
 
-use std::{net::SocketAddr, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Args;
-use extender_policies::{node_resources::NodeResources, program};
+use extender_policies::{
+    node_resources::NodeResources,
+    program::{self, Listen},
+};
 
 /// Refuses nodes that have too little left for a pod, and scores the others by what is requested on them.
 ///
@@ -15,9 +18,8 @@ pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "node-resources", value_parser = program::name)]
     name: String,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
-    address: SocketAddr,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 const EXAMPLES: &str = "\
@@ -30,6 +32,6 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        program::serve(self.name, self.address, NodeResources::new)
+        program::serve(self.name, self.listen, NodeResources::new)
     }
 }

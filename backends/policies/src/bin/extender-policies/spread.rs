@@ -1,9 +1,12 @@
 //! Serves `spread` as a policy backend.
 
-use std::{net::SocketAddr, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Args;
-use extender_policies::{program, spread::Spread};
+use extender_policies::{
+    program::{self, Listen},
+    spread::Spread,
+};
 
 /// Limits how many pods of one owner, namespace, label or priority class run in one rack, zone or other topology, or in
 /// the whole cluster, and prefers nodes where fewer of them run.
@@ -16,9 +19,8 @@ pub(crate) struct Arguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "spread", value_parser = program::name)]
     name: String,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = program::address)]
-    address: SocketAddr,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,6 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        program::serve(self.name, self.address, Spread::new)
+        program::serve(self.name, self.listen, Spread::new)
     }
 }

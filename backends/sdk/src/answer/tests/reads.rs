@@ -190,7 +190,8 @@ fn victims_are_read_as_the_pod_is() {
         }],
     };
     let preempt = |request: &api::PreemptRequest| {
-        super::super::preempt(&backend, &Tables::default(), &decoded(request))
+        at_once(super::super::preempt(&backend, &Tables::default(), &decoded(request), Patience::None))
+            .unwrap()
     };
     assert_eq!(preempt(&request).unwrap().kept[0].victims, [1]);
     request.candidates[0].victims[1] = victim(pod("shop"));

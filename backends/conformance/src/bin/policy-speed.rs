@@ -1,0 +1,127 @@
+//! `policy-speed`: how fast backends answer, side by side.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use policy_conformance::{Asking, Measured, Mode, StartError, Suite, UsageError, begin, measure};
+
+const EXAMPLES: &str = "\
+Examples:
+  policy-speed --endpoint rust=http://127.0.0.1:9000 --endpoint go=http://127.0.0.1:9001
+  policy-speed --endpoint http://127.0.0.1:9000 --nodes 5000 --rounds 3";
+
+/// Measures how fast policy backends answer: the time of one call after the other, and the calls a second of eight at once.
+///
+/// The backends are asked in turn, round by round, so that what else the machine does is the same for all.
+#[derive(Debug, Parser)]
+#[command(name = "policy-speed", version, after_help = EXAMPLES)]
+struct Options {
+    /// A backend, with a name for the table; may be repeated.
+    #[arg(long = "endpoint", value_name = "[NAME=]URL", required = true)]
+    endpoints: Vec<String>,
+    #[command(flatten)]
+    asking: Asking,
+    /// The nodes of each call.
+    #[arg(long, value_name = "NUMBER", default_value_t = 500)]
+    nodes: usize,
+    /// How often each backend is measured.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    rounds: usize,
+    /// The calls of a round.
+    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    calls: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("{name}: {why}")]
+    Call { name: String, why: String },
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+}
+
+/// A backend and what was measured of it.
+struct Row {
+    /// Of the backend in the command line.
+    at: usize,
+    name: String,
+    mode: Mode,
+    measured: Result<Measured, String>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime);
+    match runtime.and_then(|runtime| runtime.block_on(run(&options))) {
+        Ok(table) => {
+            // Standard output may be closed.
+            drop(write!(io::stdout(), "{table}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            drop(writeln!(io::stderr(), "policy-speed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: &Options) -> Result<String, Failure> {
+    let mut suites = Vec::new();
+    for endpoint in &options.endpoints {
+        let (name, url) = endpoint.split_once('=').unwrap_or((endpoint, endpoint));
+        suites.push((name.to_owned(), begin(options.asking.target(url)?).await?));
+    }
+    let mut rows: Vec<_> = suites
+        .iter()
+        .enumerate()
+        .flat_map(|(at, (name, _))| {
+            Mode::ALL.map(|mode| Row { at, name: name.clone(), mode, measured: Ok(Measured::default()) })
+        })
+        .collect();
+    for round in 1..=options.rounds {
+        drop(writeln!(io::stderr(), "round {round} of {}", options.rounds));
+        for row in &mut rows {
+            if let Some((_, suite)) = suites.get(row.at) {
+                once(options, suite, row).await?;
+            }
+        }
+    }
+    Ok(table(&rows))
+}
+
+/// A backend without tables has no row for them.
+async fn once(options: &Options, suite: &Suite, row: &mut Row) -> Result<(), Failure> {
+    let Ok(measured) = &mut row.measured else { return Ok(()) };
+    match measure(suite, row.mode, options.nodes, options.calls).await {
+        Ok(round) => measured.add(round),
+        Err(why) if row.mode == Mode::Table => row.measured = Err(why),
+        Err(why) => return Err(Failure::Call { name: row.name.clone(), why }),
+    }
+    Ok(())
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| backend | nodes by | p50 ms | p99 ms | calls/s, 8 at once |\n|---|---|---|---|---|\n",
+    );
+    for Row { name, mode, measured, .. } in rows {
+        let mode = mode.name();
+        let line = match measured {
+            Ok(measured) => {
+                let [p50, p99] = [0.5, 0.99].map(|share| measured.quantile(share).as_secs_f64() * 1_000.0);
+                format!("| {name} | {mode} | {p50:.2} | {p99:.2} | {:.0} |\n", measured.rate())
+            }
+            Err(why) => format!("| {name} | {mode} | – | – | {why} |\n"),
+        };
+        text.push_str(&line);
+    }
+    text
+}

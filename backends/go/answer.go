@@ -1,0 +1,376 @@
+package policy
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// nodesBetweenChecks is after how many nodes a call looks whether its caller still waits.
+const nodesBetweenChecks = 64
+
+// GetInfo is the handshake.
+func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (*v1alpha1.GetInfoResponse, error) {
+	var response *v1alpha1.GetInfoResponse
+	err := guarded(s.log, func() error {
+		prepared, err := s.from.policyFor(request.GetArgs())
+		if err == nil {
+			response = prepared.declaration.response
+		}
+		return err
+	})
+	return response, statusOf(err)
+}
+
+// Filter says on which of the nodes the pod may not run; with scores if they are wanted and may be given.
+func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (*v1alpha1.FilterResponse, error) {
+	response := &v1alpha1.FilterResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.read(ctx, asked{verbFilter, request.GetCall(), request.GetPod(), request.GetNodes()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+			return nil
+		}
+		verdicts, err := q.verdicts()
+		if err != nil {
+			return err
+		}
+		var rejected int
+		response.Rejections, rejected = rejections(verdicts)
+		spanOf(ctx).Set("extender.nodes.rejected", int64(rejected))
+		if request.GetWantScores() {
+			response.Scores = s.earlyScores(q)
+		}
+		return nil
+	})
+	return response, statusOf(err)
+}
+
+// earlyScores are scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these
+// nodes include rejected ones, for which the policy may not expect to be called.
+func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
+	terms := q.prepared.declaration.verbs[verbScore]
+	if terms == nil || !terms.mayComeWith(q.terms) {
+		return nil
+	}
+	var scores *v1alpha1.Scores
+	err := guarded(s.log, func() (err error) {
+		scores, err = q.scores()
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return scores
+}
+
+// Score says how good each of the nodes is.
+func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v1alpha1.ScoreResponse, error) {
+	response := &v1alpha1.ScoreResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.read(ctx, asked{verbScore, request.GetCall(), request.GetPod(), request.GetNodes()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
+			response.Scores, err = q.scores()
+		}
+		return err
+	})
+	return response, statusOf(err)
+}
+
+// Preempt says which pods may be evicted on which of the nodes.
+func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest) (*v1alpha1.PreemptResponse, error) {
+	response := &v1alpha1.PreemptResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.read(ctx, asked{verbPreempt, request.GetCall(), request.GetPod(), request.GetNodes()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
+			response.Kept, err = q.evictions(request.GetCandidates())
+		}
+		return err
+	})
+	return response, statusOf(err)
+}
+
+// Bind binds the pod, or declines.
+func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1alpha1.BindResponse, error) {
+	response := &v1alpha1.BindResponse{}
+	err := guarded(s.log, func() error {
+		prepared, terms, err := s.chosen(ctx, request.GetCall(), verbBind)
+		if err != nil {
+			return err
+		}
+		asked, err := bindRequest(ctx, request, terms)
+		if err != nil {
+			return err
+		}
+		if err := prepared.ready(); err != nil {
+			return err
+		}
+		result, err := prepared.policy.Bind.Pod(ctx, asked)
+		if err != nil {
+			return notBound(ctx, err)
+		}
+		return describeBind(result, response)
+	})
+	return response, statusOf(err)
+}
+
+func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *terms) (BindRequest, error) {
+	asked := BindRequest{request: request}
+	if pod := request.GetPod(); pod != nil {
+		if pod.GetFacts() == nil {
+			return asked, missing("pod.facts")
+		}
+		if wrong := checkPod(pod.GetFacts(), terms.pod()); wrong != "" {
+			return asked, malformed("pod.facts.%s", wrong)
+		}
+		asked.pod = newPod(ctx, pod, terms.pod())
+	}
+	for _, field := range []struct{ name, value string }{
+		{"namespace", request.GetNamespace()}, {"name", request.GetName()}, {"uid", request.GetUid()}, {"node", request.GetNode()},
+	} {
+		if field.value == "" {
+			return asked, missing(field.name)
+		}
+	}
+	return asked, nil
+}
+
+// notBound is the policy's error; its caller may have given up meanwhile.
+func notBound(ctx context.Context, err error) error {
+	code := codes.Unavailable
+	if ctx.Err() != nil {
+		code = codeOf(ctx.Err())
+	}
+	return refused(code, "%v", err)
+}
+
+func describeBind(result BindResult, response *v1alpha1.BindResponse) error {
+	switch result.kind {
+	case bindBound:
+		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_BOUND
+	case bindDeclined:
+		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED
+		response.Message = cut(valid(result.why), maxMessageOfBindBytes)
+	default:
+		return refused(codes.Internal, "bind returned no result; expected Bound, Declined or an error")
+	}
+	return nil
+}
+
+func (p *prepared) ready() error {
+	if p.policy.Ready == nil {
+		return nil
+	}
+	if err := p.policy.Ready(); err != nil {
+		return refused(codes.Unavailable, "%v", err)
+	}
+	return nil
+}
+
+func (q *question) result() *v1alpha1.Result {
+	result := &v1alpha1.Result{Miss: q.miss, Revision: q.prepared.declaration.response.GetRevision()}
+	if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
+		result.Evaluated = q.count
+	}
+	return result
+}
+
+// each calls answer for each node, as long as the caller waits.
+func (q *question) each(answer func(position int, node Node)) error {
+	for position, node := range q.nodes.All() {
+		if position%nodesBetweenChecks == 0 && q.ctx.Err() != nil {
+			return q.ctx.Err()
+		}
+		answer(position, node)
+	}
+	return nil
+}
+
+func (q *question) verdicts() ([]Verdict, error) {
+	if err := q.prepared.ready(); err != nil {
+		return nil, err
+	}
+	filter := q.prepared.policy.Filter
+	if filter.Nodes != nil {
+		return counted(q, "Filter.Nodes", filter.Nodes(q.ctx, q.pod, q.nodes))
+	}
+	verdicts := make([]Verdict, q.nodes.Len())
+	err := q.each(func(position int, node Node) { verdicts[position] = filter.Node(q.pod, node) })
+	return verdicts, err
+}
+
+func (q *question) scores() (*v1alpha1.Scores, error) {
+	if err := q.prepared.ready(); err != nil {
+		return nil, err
+	}
+	scores, err := q.allScores()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]int32, len(scores))
+	for position, score := range scores {
+		if score < math.MinInt32 || score > math.MaxInt32 {
+			return nil, refused(codes.Internal, "score returned %d for position %d; expected %d to %d",
+				score, position, math.MinInt32, math.MaxInt32)
+		}
+		values[position] = int32(score)
+	}
+	return &v1alpha1.Scores{Values: values}, nil
+}
+
+func (q *question) allScores() ([]int64, error) {
+	score := q.prepared.policy.Score
+	if score.Nodes != nil {
+		return counted(q, "Score.Nodes", score.Nodes(q.ctx, q.pod, q.nodes))
+	}
+	scores := make([]int64, q.nodes.Len())
+	err := q.each(func(position int, node Node) { scores[position] = score.Node(q.pod, node) })
+	return scores, err
+}
+
+// counted fails if a policy answers for more or fewer nodes than the call has: it cannot be trusted to have matched them.
+func counted[T any](q *question, method string, answers []T) ([]T, error) {
+	if given, asked := len(answers), q.nodes.Len(); given != asked {
+		return nil, refused(codes.Internal, "%s returned %d answers for %d nodes; expected one per node", method, given, asked)
+	}
+	return answers, nil
+}
+
+func (q *question) evictions(asked []*v1alpha1.Candidate) ([]*v1alpha1.KeptCandidate, error) {
+	if err := q.checkCandidates(asked); err != nil {
+		return nil, err
+	}
+	if err := q.prepared.ready(); err != nil {
+		return nil, err
+	}
+	victims := &podView{ctx: q.ctx, access: q.terms.pod()}
+	candidates := make([]Candidate, len(asked))
+	for position, candidate := range asked {
+		candidates[position] = Candidate{node: q.nodes.At(position), candidate: candidate, pod: victims}
+	}
+	preempt := q.prepared.policy.Preempt
+	if preempt.Nodes != nil {
+		evictions, err := counted(q, "Preempt.Nodes", preempt.Nodes(q.ctx, q.pod, candidates))
+		if err != nil {
+			return nil, err
+		}
+		return kept(candidates, evictions)
+	}
+	evictions := make([]Eviction, len(candidates))
+	err := q.each(func(position int, _ Node) { evictions[position] = preempt.Node(q.pod, candidates[position]) })
+	if err != nil {
+		return nil, err
+	}
+	return kept(candidates, evictions)
+}
+
+func (q *question) checkCandidates(candidates []*v1alpha1.Candidate) error {
+	if len(candidates) != q.nodes.Len() {
+		return malformed("nodes.count is %d and there are %d candidates; each node has one", q.count, len(candidates))
+	}
+	for position, candidate := range candidates {
+		if len(candidate.GetVictims()) == 0 {
+			return malformed("candidates[%d] has no victims; each has at least one", position)
+		}
+		for index, victim := range candidate.GetVictims() {
+			if victim.GetUid() == "" {
+				return malformed("candidates[%d].victims[%d].uid is missing; every victim has it", position, index)
+			}
+			if wrong := checkPod(victim.GetPod().GetFacts(), q.terms.pod()); wrong != "" {
+				return malformed("candidates[%d].victims[%d].pod.facts.%s", position, index, wrong)
+			}
+		}
+	}
+	return nil
+}
+
+// kept are the candidates that stay, by position. A policy that names a victim that does not exist has made a mistake.
+func kept(candidates []Candidate, evictions []Eviction) ([]*v1alpha1.KeptCandidate, error) {
+	var all []*v1alpha1.KeptCandidate
+	for position, eviction := range evictions {
+		if eviction.kind == evictNone {
+			continue
+		}
+		victims, err := eviction.victims(position, candidates[position].VictimCount())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &v1alpha1.KeptCandidate{Position: uint32(position), Victims: victims})
+	}
+	return all, nil
+}
+
+func (e Eviction) victims(position, there int) ([]uint32, error) {
+	positions := slices.Sorted(slices.Values(e.positions))
+	if e.kind == evictAll {
+		positions = positions[:0]
+		for victim := range there {
+			positions = append(positions, victim)
+		}
+	}
+	victims := make([]uint32, len(positions))
+	for index, victim := range positions {
+		if victim < 0 || victim >= there || index > 0 && positions[index-1] == victim {
+			victims = nil
+			break
+		}
+		victims[index] = uint32(victim)
+	}
+	if len(victims) == 0 {
+		return nil, refused(codes.Internal, "preempt returned victims %v for position %d, which has %d; expected each at most once, "+
+			"at least one victim, or Spare", positions, position, there)
+	}
+	return victims, nil
+}
+
+// rejections groups verdicts: the contract wants one entry for each reason and rule, in the order of their first
+// occurrence. It also counts the rejected nodes.
+func rejections(verdicts []Verdict) ([]*v1alpha1.Rejection, int) {
+	var groups []*v1alpha1.Rejection
+	var known map[Verdict]*v1alpha1.Rejection
+	var last *v1alpha1.Rejection
+	var lastVerdict Verdict
+	rejected := 0
+	for position, verdict := range verdicts {
+		if !verdict.rejected {
+			continue
+		}
+		rejected++
+		// Most nodes are rejected for the reason of the one before.
+		if last == nil || verdict != lastVerdict {
+			if known == nil {
+				known = map[Verdict]*v1alpha1.Rejection{}
+			}
+			if known[verdict] == nil {
+				known[verdict] = verdict.group()
+				groups = append(groups, known[verdict])
+			}
+			last, lastVerdict = known[verdict], verdict
+		}
+		last.Positions = append(last.Positions, uint32(position))
+	}
+	return groups, rejected
+}
+
+func (v Verdict) group() *v1alpha1.Rejection {
+	return &v1alpha1.Rejection{
+		Reason:            cut(valid(v.reason), maxReasonBytes),
+		PreemptionMayHelp: v.preemption,
+		Rule:              cut(valid(v.rule), maxRuleBytes),
+	}
+}

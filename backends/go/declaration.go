@@ -1,0 +1,396 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// apiVersion is the package of the contract that this package implements.
+const apiVersion = "extender.policy.v1alpha1"
+
+// MaxMessageBytes is the largest message in both directions.
+const MaxMessageBytes = 64 << 20
+
+// Limits of the contract.
+const (
+	maxNameBytes           = 63
+	maxVersionBytes        = 64
+	maxAnnotationPrefixes  = 64
+	maxMessageOfBindBytes  = 1024
+	maxReasonBytes         = 900
+	maxRuleBytes           = 63
+	maxStatusMessageBytes  = 1024
+	maxArgsBytes           = 1 << 20
+	maxConfiguredPolicies  = 16
+	maxConfiguredArgsBytes = 2 << 20
+	maxEarlierVersions     = 16
+)
+
+// DeclarationError are all mistakes of a policy's declaration, one sentence each.
+type DeclarationError struct{ Mistakes []string }
+
+// Error names all mistakes.
+func (e *DeclarationError) Error() string {
+	return "invalid policy: " + strings.Join(e.Mistakes, "; ")
+}
+
+// verb is one of the verbs of a declaration.
+type verb int
+
+const (
+	verbFilter verb = iota
+	verbScore
+	verbPreempt
+	verbBind
+	verbCount
+)
+
+// String is the name of the verb's method in the contract.
+func (v verb) String() string { return [...]string{"Filter", "Score", "Preempt", "Bind"}[v] }
+
+// text is the verb's name in sentences.
+func (v verb) text() string { return strings.ToLower(v.String()) }
+
+// of is the verb's number in the contract.
+func (v verb) number() v1alpha1.Verb {
+	return [...]v1alpha1.Verb{
+		v1alpha1.Verb_VERB_FILTER, v1alpha1.Verb_VERB_SCORE, v1alpha1.Verb_VERB_PREEMPT, v1alpha1.Verb_VERB_BIND,
+	}[v]
+}
+
+// terms are what a verb's declaration means for a call.
+type terms struct {
+	view        View
+	scope       Scope
+	sideEffects bool
+	pure        bool
+	usage       bool
+	// layout is what is read of pods and nodes; nil is everything.
+	layout *layout
+}
+
+// declaration is a checked policy: the answer to the handshake, and what a call needs of it.
+type declaration struct {
+	response *v1alpha1.GetInfoResponse
+	// verbs are nil where they are not declared.
+	verbs [verbCount]*terms
+}
+
+// asDeclared is a verb as the policy declares it.
+type asDeclared struct {
+	verb     verb
+	one, all bool
+	scope    Scope
+	pure     bool
+	effects  bool
+	view     View
+	usage    bool
+	reads    *Reads
+}
+
+func (p *Policy) verbs() []asDeclared {
+	var verbs []asDeclared
+	if f := p.Filter; f != nil {
+		verbs = append(verbs, asDeclared{
+			verb: verbFilter, one: f.Node != nil, all: f.Nodes != nil, scope: f.Scope, pure: f.Pure, effects: f.SideEffects,
+			view: f.View, usage: f.Usage, reads: f.Reads,
+		})
+	}
+	if s := p.Score; s != nil {
+		verbs = append(verbs, asDeclared{
+			verb: verbScore, one: s.Node != nil, all: s.Nodes != nil, scope: s.Scope, pure: s.Pure, effects: s.SideEffects,
+			view: s.View, usage: s.Usage, reads: s.Reads,
+		})
+	}
+	if e := p.Preempt; e != nil {
+		verbs = append(verbs, asDeclared{
+			verb: verbPreempt, one: e.Node != nil, all: e.Nodes != nil, scope: e.Scope, effects: e.SideEffects,
+			view: e.View, usage: e.Usage, reads: e.Reads,
+		})
+	}
+	if b := p.Bind; b != nil {
+		verbs = append(verbs, asDeclared{verb: verbBind, one: b.Pod != nil, view: ViewName, reads: b.Reads})
+	}
+	return verbs
+}
+
+// declare checks everything and reports all mistakes together.
+func declare(p *Policy) (*declaration, error) {
+	if mistakes := p.mistakes(); len(mistakes) > 0 {
+		return nil, &DeclarationError{Mistakes: mistakes}
+	}
+	d := &declaration{}
+	for _, verb := range p.verbs() {
+		d.verbs[verb.verb] = verb.terms()
+	}
+	d.response = d.respond(p)
+	return d, nil
+}
+
+func (a *asDeclared) terms() *terms {
+	t := &terms{view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage}
+	if t.scope == ScopeDefault {
+		t.scope = PerNode
+		if a.all {
+			t.scope = WholeSet
+		}
+	}
+	// Rows without facts are names: no table, and no watch of nodes is needed for them.
+	if t.view == ViewFacts && !t.usage && a.reads != nil && !a.reads.nodes() {
+		t.view = ViewName
+	}
+	if a.reads != nil {
+		t.layout = newLayout(a.reads, t.view)
+	}
+	return t
+}
+
+func (t *terms) pod() *fields {
+	if t.layout == nil {
+		return nil
+	}
+	return t.layout.pod
+}
+
+func (t *terms) node() *fields {
+	if t.layout == nil {
+		return nil
+	}
+	return t.layout.node
+}
+
+// reads is Call.reads of the requests that this declaration asks for.
+func (t *terms) reads() uint32 {
+	if t.layout == nil {
+		return 0
+	}
+	return t.layout.message.GetId()
+}
+
+// table is the text by which a table is recognized whose rows this verb can read.
+func (t *terms) table() string {
+	if t.layout == nil {
+		return tableOf(nil)
+	}
+	return t.layout.table
+}
+
+// row is what each row of a request must have.
+func (t *terms) row() rowParts {
+	if t.layout == nil {
+		return partsOf(t.view, nil)
+	}
+	return partsOf(t.view, t.layout.rows)
+}
+
+// mayComeWith says whether these scores may be given with the verdicts, before the other policies have filtered.
+func (t *terms) mayComeWith(filter *terms) bool {
+	same := t.view == filter.view && t.usage == filter.usage && t.reads() == filter.reads()
+	return t.scope == PerNode && !t.sideEffects && same
+}
+
+// readsAs says whether requests for this declaration can be answered with the other one, too.
+func (d *declaration) readsAs(other *declaration) bool {
+	for verb := range d.verbs {
+		one, two := d.verbs[verb], other.verbs[verb]
+		if (one == nil) != (two == nil) || one != nil && one.reads() != two.reads() {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Policy) revision() string {
+	if p.Revision == "" {
+		return p.Version
+	}
+	return p.Revision
+}
+
+func (p *Policy) mistakes() []string {
+	mistakes := textMistakes(p)
+	verbs := p.verbs()
+	if len(verbs) == 0 {
+		mistakes = append(mistakes, "no verb is declared; set Policy.Filter, Policy.Score, Policy.Preempt or Policy.Bind")
+	}
+	for _, verb := range verbs {
+		mistakes = append(mistakes, verb.mistakes(p)...)
+	}
+	if p.Score != nil {
+		mistakes = append(mistakes, p.Score.Scale.mistakes()...)
+	}
+	return mistakes
+}
+
+func textMistakes(p *Policy) []string {
+	var mistakes []string
+	for _, text := range []struct {
+		what, text string
+		limit      int
+	}{
+		{"name", p.Name, maxNameBytes},
+		{"version", p.Version, maxVersionBytes},
+		{"revision", p.revision(), maxVersionBytes},
+	} {
+		switch {
+		case text.text == "" || len(text.text) > text.limit:
+			mistakes = append(mistakes, fmt.Sprintf("%s has %d bytes; expected 1 to %d", text.what, len(text.text), text.limit))
+		case !utf8.ValidString(text.text):
+			mistakes = append(mistakes, text.what+" is not UTF-8")
+		}
+	}
+	if count := len(p.Annotations); count > maxAnnotationPrefixes {
+		mistakes = append(mistakes, fmt.Sprintf("Policy.Annotations has %d prefixes; expected at most %d", count, maxAnnotationPrefixes))
+	}
+	for _, prefix := range p.Annotations {
+		if len(prefix) > maxKeyBytes || !utf8.ValidString(prefix) {
+			mistakes = append(mistakes, fmt.Sprintf(
+				"Policy.Annotations has a prefix of %d bytes; expected at most %d, in UTF-8", len(prefix), maxKeyBytes))
+		}
+	}
+	return mistakes
+}
+
+func (a *asDeclared) mistakes(p *Policy) []string {
+	var mistakes []string
+	add := func(text string) { mistakes = append(mistakes, a.verb.text()+" "+text) }
+	switch {
+	case a.verb == verbBind && !a.one:
+		add("has no function; set Bind.Pod")
+	case !a.one && !a.all:
+		add(fmt.Sprintf("has no function; set %v.Node or %v.Nodes", a.verb, a.verb))
+	case a.one && a.all:
+		add(fmt.Sprintf("has %v.Node and %v.Nodes; remove one", a.verb, a.verb))
+	}
+	if a.view < ViewFacts || a.view > ViewFactsAndRaw || a.scope < ScopeDefault || a.scope > WholeSet {
+		add("has an unknown View or Scope; use the constants of this package")
+	}
+	// A view of names works even if the gateway knows no nodes, and so no pods on them.
+	if a.usage && a.view == ViewName {
+		add("has Usage and ViewName; use ViewFacts")
+	}
+	if a.pure {
+		for _, excluded := range []struct {
+			found bool
+			name  string
+		}{
+			{a.scope == WholeSet || a.scope == ScopeDefault && a.all, "WholeSet"},
+			{a.effects, "SideEffects"},
+			{a.view == ViewFactsAndRaw, "ViewFactsAndRaw"},
+			{p.RawPod, "Policy.RawPod"},
+		} {
+			if excluded.found {
+				add(fmt.Sprintf("is pure and has %s; remove one", excluded.name))
+			}
+		}
+	}
+	if a.reads != nil {
+		a.readsMistakes(add)
+	}
+	return mistakes
+}
+
+func (a *asDeclared) readsMistakes(add func(string)) {
+	if a.reads.nodes() && a.view == ViewName {
+		if a.verb == verbBind {
+			add("reads nodes, but is sent only their names; declare what it reads of the pod")
+		} else {
+			add("reads nodes and has ViewName; use ViewFacts")
+		}
+	}
+	if a.pure && a.reads.pod.parts.contains(int32(PodIdentity)) {
+		add("is pure and reads PodIdentity, but a pure verb is not sent the pod's name and UID; remove one")
+	}
+	if len(a.reads.pod.topologies) > 0 && (a.verb == verbPreempt || a.verb == verbBind) {
+		add("reads counts by topology, which only filter and score are sent; remove Reads.PodsByTopology from its declaration")
+	}
+	for _, mistake := range a.reads.mistakes() {
+		add("reads: " + mistake)
+	}
+}
+
+func (s Scale) mistakes() []string {
+	var mistakes []string
+	if s.bounded && s.least > s.largest {
+		mistakes = append(mistakes, fmt.Sprintf("the scale from %d to %d is empty; expected Between(least, largest)", s.least, s.largest))
+	}
+	if s.normalization == Range && (!s.bounded || s.least == s.largest) {
+		mistakes = append(mistakes, "normalization Range needs Between with two different bounds")
+	}
+	if s.reversed && s.normalization == NotNormalized {
+		mistakes = append(mistakes, "a reversed scale requires a normalization, such as MinMax")
+	}
+	if s.normalization < NotNormalized || s.normalization > MinMax {
+		mistakes = append(mistakes, "the normalization is unknown; use a constant of this package")
+	}
+	return mistakes
+}
+
+func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
+	response := &v1alpha1.GetInfoResponse{
+		Name:               p.Name,
+		Version:            p.Version,
+		Revision:           p.revision(),
+		ApiVersion:         apiVersion,
+		PodRaw:             p.RawPod,
+		AnnotationPrefixes: p.Annotations,
+		MaxRequestBytes:    MaxMessageBytes,
+	}
+	for index, terms := range d.verbs {
+		if terms == nil {
+			continue
+		}
+		info := terms.info(verb(index))
+		if info.GetVerb() == v1alpha1.Verb_VERB_SCORE {
+			p.Score.Scale.describe(info)
+		}
+		response.Verbs = append(response.Verbs, info)
+		// Tables are worth filling only if rows hold more than names.
+		if terms.view.hasFacts() && !p.WithoutNodeTable {
+			response.Services = []string{v1alpha1.NodeTableService_ServiceDesc.ServiceName}
+		}
+	}
+	return response
+}
+
+func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
+	info := &v1alpha1.VerbInfo{Verb: verb.number()}
+	if t.layout != nil {
+		info.Reads = t.layout.message
+	}
+	if verb == verbBind {
+		return info
+	}
+	info.SideEffects, info.Pure, info.Usage = t.sideEffects, t.pure, t.usage
+	switch t.view {
+	case ViewName:
+		info.NodeView = v1alpha1.NodeView_NODE_VIEW_NAME
+	case ViewFacts:
+		info.NodeView = v1alpha1.NodeView_NODE_VIEW_FACTS
+	case ViewFactsAndRaw:
+		info.NodeView = v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW
+	}
+	info.Scope = v1alpha1.Scope_SCOPE_NODE
+	if t.scope == WholeSet {
+		info.Scope = v1alpha1.Scope_SCOPE_WHOLE_SET
+	}
+	return info
+}
+
+func (s Scale) describe(info *v1alpha1.VerbInfo) {
+	if s.bounded {
+		info.ScoreMin, info.ScoreMax = proto.Int32(s.least), proto.Int32(s.largest)
+	}
+	info.Normalization = [...]v1alpha1.Normalization{
+		NotNormalized: v1alpha1.Normalization_NORMALIZATION_NONE,
+		Range:         v1alpha1.Normalization_NORMALIZATION_RANGE,
+		Max:           v1alpha1.Normalization_NORMALIZATION_MAX,
+		MinMax:        v1alpha1.Normalization_NORMALIZATION_MIN_MAX,
+	}[s.normalization]
+	info.Reversed = s.reversed
+}

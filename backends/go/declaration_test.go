@@ -1,0 +1,249 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+func node(Pod, Node) Verdict                              { return Accept() }
+func nodes(_ context.Context, _ Pod, all Nodes) []Verdict { return make([]Verdict, all.Len()) }
+func scoreNode(Pod, Node) int64                           { return 0 }
+
+func filters(filter Filter) Policy { return Policy{Name: "p", Version: "1", Filter: &filter} }
+func scores(scale Scale) Policy {
+	return Policy{Name: "p", Version: "1", Score: &Score{Node: scoreNode, Scale: scale}}
+}
+
+func TestEachMistakeIsNamed(t *testing.T) {
+	var ofNodes, identity, topologies, wrong, many, counts Reads
+	ofNodes.NodeLabel("zone")
+	identity.Pod(PodIdentity)
+	topologies.PodsByTopology(ByOwner(), "zone")
+	wrong.NodeLabel("")
+	wrong.PodAnnotations(strings.Repeat("k", 318))
+	wrong.PodsBy(ByLabel(""))
+	wrong.PodsBy(PodsBy{})
+	wrong.PodsByTopology(ByOwner(), strings.Repeat("k", 318))
+	wrong.NodeLabel("\xff")
+	for number := range 1001 {
+		many.NodeLabel(fmt.Sprint("key-", number))
+	}
+	for number := range 9 {
+		counts.PodsBy(ByLabel(fmt.Sprint("key-", number)))
+		counts.PodsByTopology(ByLabel(fmt.Sprint("key-", number)), "zone")
+	}
+	named := func(change func(*Policy)) Policy {
+		p := filters(Filter{Node: node})
+		change(&p)
+		return p
+	}
+	preempts := Preempt{Node: func(Pod, Candidate) Eviction { return Spare() }}
+	for _, c := range []struct {
+		policy Policy
+		text   string
+	}{
+		{Policy{Name: "p", Version: "1"}, "no verb is declared"},
+		{named(func(p *Policy) { p.Name = "" }), "name has 0 bytes; expected 1 to 63"},
+		{named(func(p *Policy) { p.Name = strings.Repeat("n", 64) }), "name has 64 bytes; expected 1 to 63"},
+		{named(func(p *Policy) { p.Name = "\xff" }), "name is not UTF-8"},
+		{named(func(p *Policy) { p.Version = "" }), "version has 0 bytes"},
+		{named(func(p *Policy) { p.Revision = strings.Repeat("r", 65) }), "revision has 65 bytes; expected 1 to 64"},
+		{named(func(p *Policy) { p.Annotations = make([]string, 65) }), "Policy.Annotations has 65 prefixes"},
+		{filters(Filter{}), "filter has no function; set Filter.Node or Filter.Nodes"},
+		{filters(Filter{Node: node, Nodes: nodes}), "filter has Filter.Node and Filter.Nodes; remove one"},
+		{filters(Filter{Nodes: nodes, Pure: true}), "filter is pure and has WholeSet; remove one"},
+		{filters(Filter{Node: node, Scope: WholeSet, Pure: true}), "filter is pure and has WholeSet"},
+		{filters(Filter{Node: node, SideEffects: true, Pure: true}), "filter is pure and has SideEffects"},
+		{filters(Filter{Node: node, View: ViewFactsAndRaw, Pure: true}), "filter is pure and has ViewFactsAndRaw"},
+		{named(func(p *Policy) { p.Filter.Pure, p.RawPod = true, true }), "filter is pure and has Policy.RawPod"},
+		{filters(Filter{Node: node, View: ViewName, Usage: true}), "filter has Usage and ViewName; use ViewFacts"},
+		{filters(Filter{Node: node, View: 7}), "filter has an unknown View or Scope"},
+		{filters(Filter{Node: node, View: ViewName, Reads: &ofNodes}), "filter reads nodes and has ViewName; use ViewFacts"},
+		{filters(Filter{Node: node, Pure: true, Reads: &identity}), "filter is pure and reads PodIdentity"},
+		{named(func(p *Policy) { p.Preempt = &preempts; preempts.Reads = &topologies }), "preempt reads counts by topology"},
+		{named(func(p *Policy) { p.Bind = &Bind{} }), "bind has no function; set Bind.Pod"},
+		{named(func(p *Policy) {
+			p.Bind = &Bind{Reads: &ofNodes, Pod: func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }}
+		}), "bind reads nodes, but is sent only their names"},
+		{filters(Filter{Node: node, Reads: &wrong}), `filter reads: Reads.NodeLabel("") has 0 bytes; expected 1 to 317`},
+		{filters(Filter{Node: node, Reads: &wrong}), `Reads.NodeLabel("\xff") is not UTF-8`},
+		{filters(Filter{Node: node, Reads: &wrong}), "has 318 bytes; expected 0 to 317"},
+		{filters(Filter{Node: node, Reads: &wrong}), `Reads.PodsBy(policy.ByLabel("")) has a key of 0 bytes; expected 1 to 317`},
+		{filters(Filter{Node: node, Reads: &wrong}), "counts by nothing"},
+		{filters(Filter{Node: node, Reads: &wrong}), "has a topology key of 318 bytes; expected 0 to 317"},
+		{filters(Filter{Node: node, Reads: &many}), "there are 1001 keys and prefixes; expected at most 1000"},
+		{filters(Filter{Node: node, Reads: &counts}), "pods are counted by 9 attributes; expected at most 8"},
+		{filters(Filter{Node: node, Reads: &counts}), "pods are counted by 9 topologies; expected at most 8"},
+		{scores(Unbounded().Reversed()), "a reversed scale requires a normalization"},
+		{scores(Unbounded().Normalized(Range)), "normalization Range needs Between with two different bounds"},
+		{scores(Between(3, 3).Normalized(Range)), "two different bounds"},
+		{scores(Between(1, 0)), "the scale from 1 to 0 is empty"},
+	} {
+		_, err := NewService(c.policy)
+		var declaration *DeclarationError
+		if !errors.As(err, &declaration) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v lacks %q", err, c.text)
+		}
+	}
+}
+
+func TestAllMistakesComeTogether(t *testing.T) {
+	p := scores(Unbounded().Reversed())
+	p.Name, p.Score.Node = "", nil
+	var declaration *DeclarationError
+	if _, err := NewService(p); !errors.As(err, &declaration) || len(declaration.Mistakes) != 3 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
+	var nothing, name Reads
+	name.Node(NodeName)
+	view := func(filter Filter) v1alpha1.NodeView {
+		p := filters(filter)
+		d, err := declare(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.response.GetVerbs()[0].GetNodeView()
+	}
+	for _, c := range []struct {
+		filter Filter
+		view   v1alpha1.NodeView
+	}{
+		{Filter{Node: node, Reads: &nothing}, v1alpha1.NodeView_NODE_VIEW_NAME},
+		{Filter{Node: node, Reads: &name}, v1alpha1.NodeView_NODE_VIEW_NAME},
+		{Filter{Node: node, Reads: &nothing, Usage: true}, v1alpha1.NodeView_NODE_VIEW_FACTS},
+		{Filter{Node: node, Reads: &nothing, View: ViewFactsAndRaw}, v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW},
+		{Filter{Node: node}, v1alpha1.NodeView_NODE_VIEW_FACTS},
+	} {
+		if got := view(c.filter); got != c.view {
+			t.Errorf("%+v: %v, want %v", c.filter, got, c.view)
+		}
+	}
+}
+
+func TestADeclarationIsCanonical(t *testing.T) {
+	var one, two Reads
+	one.NodeLabel("zone")
+	one.NodeLabel("Zone")
+	one.NodeLabel("acme.io/rack")
+	one.NodeLabels("acme.io/")
+	one.NodeLabels("acme.io/x")
+	one.Node(NodeTaints, NodeName, NodeTaints)
+	one.PodsBy(ByOwner())
+	one.PodsAndRequestsBy(ByLabel("b"))
+	one.PodsBy(ByLabel("a"))
+	one.PodsBy(ByLabel("b"))
+	two.PodsBy(ByLabel("a"))
+	two.PodsAndRequestsBy(ByLabel("b"))
+	two.PodsBy(ByOwner())
+	two.Node(NodeName, NodeTaints)
+	two.NodeLabels("acme.io/")
+	two.NodeLabel("Zone")
+	two.NodeLabel("zone")
+	a, b := newLayout(&one, ViewFacts), newLayout(&two, ViewFacts)
+	if !proto.Equal(a.message, b.message) || a.table != b.table {
+		t.Errorf("%v is not %v", a.message, b.message)
+	}
+	want := &v1alpha1.NodeReads{
+		Parts:  []v1alpha1.NodePart{v1alpha1.NodePart_NODE_PART_TAINTS, v1alpha1.NodePart_NODE_PART_NAME},
+		Labels: &v1alpha1.MapReads{Keys: []string{"Zone", "zone"}, Prefixes: []string{"acme.io/"}},
+		PodCounts: []*v1alpha1.PodCountReads{
+			{By: v1alpha1.PodCountBy_POD_COUNT_BY_OWNER},
+			{By: v1alpha1.PodCountBy_POD_COUNT_BY_LABEL, Label: "a"},
+			{By: v1alpha1.PodCountBy_POD_COUNT_BY_LABEL, Label: "b", Requests: true},
+		},
+	}
+	if !proto.Equal(a.rows, want) {
+		t.Errorf("%v; want %v", a.rows, want)
+	}
+}
+
+// The id of a declaration is the same in every build: a change of these numbers makes replicas of two versions answer each
+// other's calls with FAILED_PRECONDITION.
+func TestTheIDOfADeclarationIsFixed(t *testing.T) {
+	var nothing, some, more Reads
+	some.NodeLabel("zone")
+	some.Pod(PodRequests)
+	more.NodeLabel("zone")
+	more.Pod(PodRequests)
+	more.PodsByTopology(ByLabel("app"), "zone")
+	ids := []uint32{newLayout(&nothing, ViewName).message.GetId(), newLayout(&some, ViewFacts).message.GetId(), newLayout(&more, ViewFacts).message.GetId()}
+	if want := []uint32{0x811c9dc5, 0x7b3295d, 0xe0c5494e}; !slices.Equal(ids, want) {
+		t.Errorf("%#x; want %#x", ids, want)
+	}
+}
+
+func TestKeysReadByPositionAndByText(t *testing.T) {
+	var reads Reads
+	zone, arch := reads.NodeLabel("zone"), reads.NodeLabel("arch")
+	rack := reads.NodeLabel("acme.io/rack")
+	prefix := reads.NodeLabels("acme.io/")
+	layout := newLayout(&reads, ViewFacts)
+	n := Node{access: layout.node, row: &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{
+		LabelValues: []string{"", "z1"}, AbsentLabels: []uint32{0}, Labels: map[string]string{"acme.io/rack": "r1"},
+	}}}
+	for key, want := range map[NodeKey]string{zone: "z1 true", arch: " false", rack: "r1 true"} {
+		value, has := n.Get(key)
+		byText, hasByText := n.Label(key.key.text)
+		if got := fmt.Sprint(value, " ", has); got != want || byText != value || has != hasByText {
+			t.Errorf("%s is %s", key.key.text, got)
+		}
+	}
+	for key, value := range n.Entries(prefix) {
+		if key != "acme.io/rack" || value != "r1" {
+			t.Errorf("%s=%s", key, value)
+		}
+	}
+	// A key of another declaration is found by its text.
+	var other Reads
+	other.NodeLabel("first")
+	if value, _ := n.Get(other.NodeLabel("zone")); value != "z1" {
+		t.Errorf("zone is %q", value)
+	}
+	n.row.Facts.LabelValues[0], n.row.Facts.AbsentLabels = "", nil
+	if value, has := n.Get(arch); value != "" || !has {
+		t.Error("an empty value is not an absent one")
+	}
+}
+
+func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
+	var reads Reads
+	reads.NodeLabels("acme.io/")
+	l := newLayout(&reads, ViewFacts)
+	n := Node{access: l.node, row: &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{}}}
+	p := newPod(context.Background(), &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}}, l.pod)
+	var others Reads
+	count, zones := others.PodsBy(ByOwner()), others.PodsByTopology(ByLabel("app"), "zone")
+	undeclaredNode := Node{row: n.row}
+	for text, read := range map[string]func(){
+		`label "zone" of the node is read and not declared; declare it with Reads.NodeLabel`:               func() { n.Label("zone") },
+		`annotation "a" of the node is read and not declared; declare it with Reads.NodeAnnotation`:        func() { n.Annotation("a") },
+		`labels of the node that begin with "" is read and not declared; declare it with Reads.NodeLabels`: func() { n.Labels() },
+		`NodeTaints is read and not declared; declare it with Reads.Node(policy.NodeTaints)`:               func() { n.Taints() },
+		`NodeName is read and not declared`:                                                        func() { n.Name() },
+		`label "app" of the pod is read and not declared; declare it with Reads.PodLabel`:          func() { p.Label("app") },
+		`PodRequests is read and not declared; declare it with Reads.Pod(policy.PodRequests)`:      func() { p.Requests() },
+		`a count of pods is read and not declared; declare it with Reads.PodsBy(policy.ByOwner())`: func() { n.PodsLike(count, p) },
+		`declare it with Reads.PodsBy(policy.ByOwner()), and set the verb's Reads`:                 func() { undeclaredNode.PodsLike(count, p) },
+		`Reads.PodsByTopology(policy.ByLabel("app"), "zone")`:                                      func() { p.PodsLike(zones) },
+	} {
+		func() {
+			defer func() {
+				if panicked, is := recover().(Undeclared); !is || !strings.Contains(panicked.Error(), text) {
+					t.Errorf("%v lacks %q", panicked, text)
+				}
+			}()
+			read()
+		}()
+	}
+}

@@ -1,0 +1,28 @@
+// Package policy is the SDK for policy backends of the extender gateway in Go.
+//
+// A policy decides on which nodes a pod may run, how good the others are for it, which pods may be evicted, or binds the
+// pod. It is a [Policy]: what it is called, and one function for each verb that it serves, beside the declaration of what
+// that function reads. [Main] makes a program of it:
+//
+//	func NoArm() policy.Policy {
+//		var reads policy.Reads
+//		arch := reads.NodeLabel("kubernetes.io/arch")
+//		return policy.Policy{
+//			Name:    "no-arm",
+//			Version: "1.0.0",
+//			Filter: &policy.Filter{Pure: true, Reads: &reads, Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
+//				if value, _ := node.Get(arch); value == "arm64" {
+//					return policy.Reject("arm64 nodes are not in use yet")
+//				}
+//				return policy.Accept()
+//			}},
+//		}
+//	}
+//
+//	func main() { policy.Main(NoArm()) }
+//
+// The SDK does the rest of the contract (proto/SPEC.md): the handshake, the checks of requests, the node table, health,
+// reflection, TLS, limits, status codes and shutdown. Package policytest tries a policy without a server, package otlp
+// sends spans of traced calls to a collector, and module extender-gateway.io/policy/k8s reads raw objects as
+// corev1.Node and corev1.Pod.
+package policy

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// server is a backend on a real socket.
+type server struct {
+	t       *testing.T
+	address string
+	bound   *bound
+	stop    func()
+	*grpc.ClientConn
+	v1alpha1.PolicyServiceClient
+}
+
+func start(t *testing.T, source Source) *server {
+	t.Helper()
+	return startWith(t, source, Options{})
+}
+
+func startWith(t *testing.T, source Source, options Options) *server {
+	t.Helper()
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	bound, err := listen(source, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- bound.serve(ctx) }()
+	s := &server{t: t, bound: bound, address: bound.listener.Addr().String()}
+	var stopped bool
+	s.stop = func() {
+		cancel()
+		if stopped {
+			return
+		}
+		stopped = true
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(s.stop)
+	if options.TLS.Cert == "" {
+		s.connect()
+	}
+	return s
+}
+
+func (s *server) connect() {
+	s.t.Helper()
+	connection, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = connection.Close() })
+	s.ClientConn, s.PolicyServiceClient = connection, v1alpha1.NewPolicyServiceClient(connection)
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func expect(t *testing.T, err error, code codes.Code, text string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(status.Convert(err).Message(), text) {
+		t.Errorf("the call ended with %v; expected %v and %q", err, code, text)
+	}
+}
+
+func call() *v1alpha1.Call {
+	return &v1alpha1.Call{Id: "c-1", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "g", Backend: "b"}
+}
+
+// reading is a call for the declaration of a verb.
+func (s *server) reading(verb v1alpha1.Verb) *v1alpha1.Call {
+	s.t.Helper()
+	info, err := s.GetInfo(within(s.t), &v1alpha1.GetInfoRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	asked := call()
+	for _, declared := range info.GetVerbs() {
+		if declared.GetVerb() == verb {
+			asked.Reads = declared.GetReads().GetId()
+		}
+	}
+	return asked
+}
+
+func podMessage() *v1alpha1.Pod {
+	return &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Namespace: "shop"}}
+}
+
+// labeled is a row with facts, for a verb without Reads.
+func labeled(name string, labels map[string]string) *v1alpha1.NodeRow {
+	return &v1alpha1.NodeRow{Name: name, Facts: &v1alpha1.NodeFacts{Labels: labels}}
+}
+
+func inline(rows ...*v1alpha1.NodeRow) *v1alpha1.Nodes {
+	return &v1alpha1.Nodes{Count: uint32(len(rows)), Form: &v1alpha1.Nodes_Rows{Rows: &v1alpha1.NodeRows{Rows: rows}}}
+}
+
+// noArm without a declaration of what it reads.
+func noArm() Policy {
+	return Policy{Name: "no-arm", Version: "1", Filter: &Filter{Pure: true, Node: func(_ Pod, node Node) Verdict {
+		if arch, _ := node.Label("arch"); arch == "arm64" {
+			return Reject("arm64 nodes are not in use yet")
+		}
+		return Accept()
+	}}}
+}

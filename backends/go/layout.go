@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// layout is a declaration without mistakes as both sides of a call use it: the contract's message, and where each value
+// is.
+type layout struct {
+	pod  *fields
+	node *fields
+	// message is that of the handshake.
+	message *v1alpha1.Reads
+	// rows is the canonical form of the declaration of nodes, as a table's view has it. Nothing is not the same there as
+	// no declaration.
+	rows *v1alpha1.NodeReads
+	// table is the text by which tables of these rows are recognized.
+	table string
+}
+
+// fields are what is sent of one kind of object. A nil *fields is everything, labels and annotations in maps.
+type fields struct {
+	object      string
+	parts       parts
+	labels      places
+	annotations places
+	// pods, of nodes alone, ascend.
+	pods []sentCount
+	// topologies, of the pod to be placed alone, ascend.
+	topologies []sentTopology
+}
+
+// places are where the values of one map are.
+type places struct {
+	// declared are the declared keys in the order of declarations.
+	declared []declaredKey
+	// keys are those of the values, ascending by bytes.
+	keys []string
+	// prefixes ascend; none begins with another one.
+	prefixes []string
+}
+
+type declaredKey struct {
+	text  string
+	place int
+}
+
+// A key's value is at a position among the values, in the map because a prefix covers it, or not sent.
+const (
+	inMap   = -1
+	notSent = -2
+)
+
+// sentCount is a list of counts as it is sent.
+type sentCount struct {
+	by       PodsBy
+	requests bool
+}
+
+type sentTopology struct {
+	topology topology
+	requests bool
+	// label is where the topology label of nodes is read.
+	label key
+}
+
+func newLayout(r *Reads, view View) *layout {
+	l := &layout{pod: newFields("pod", &r.pod), node: newFields("node", &r.node)}
+	pod := &v1alpha1.PodReads{
+		Parts:       numbersOf[v1alpha1.PodPart](l.pod.parts),
+		Labels:      l.pod.labels.message(),
+		Annotations: l.pod.annotations.message(),
+	}
+	for _, sent := range l.pod.topologies {
+		pod.TopologyCounts = append(pod.TopologyCounts, &v1alpha1.TopologyCountReads{
+			By: sent.topology.by.by, Label: sent.topology.by.label, TopologyKey: sent.topology.key, Requests: sent.requests,
+		})
+	}
+	l.rows = &v1alpha1.NodeReads{
+		Parts:       numbersOf[v1alpha1.NodePart](l.node.parts),
+		Labels:      l.node.labels.message(),
+		Annotations: l.node.annotations.message(),
+	}
+	for _, sent := range l.node.pods {
+		l.rows.PodCounts = append(l.rows.PodCounts, &v1alpha1.PodCountReads{
+			By: sent.by.by, Label: sent.by.label, Requests: sent.requests,
+		})
+	}
+	l.table = tableOf(l.rows)
+	l.message = &v1alpha1.Reads{}
+	if proto.Size(pod) > 0 {
+		l.message.Pod = pod
+	}
+	// A view of names has them, and nothing else can be declared with it.
+	if view != ViewName && proto.Size(l.rows) > 0 {
+		l.message.Node = l.rows
+	}
+	l.message.Id = hashOf(encoded(l.message))
+	return l
+}
+
+// tableOf is the text by which tables whose rows have these contents are recognized; nil is everything.
+func tableOf(rows *v1alpha1.NodeReads) string {
+	if rows == nil {
+		return "everything"
+	}
+	return "reads " + string(encoded(rows))
+}
+
+// encoded are the bytes of a declaration: fields by ascending number, and no maps. A test pins them, because the id of a
+// declaration must be the same in every build.
+func encoded(m proto.Message) []byte {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		// Only text that is not UTF-8 cannot be encoded; the declaration is checked for it, and the gateway sends none.
+		return nil
+	}
+	return bytes
+}
+
+// hashOf is FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same declaration agree.
+// Never 0, which stands for no declaration.
+func hashOf(bytes []byte) uint32 {
+	hash := fnv.New32a()
+	_, _ = hash.Write(bytes)
+	return max(hash.Sum32(), 1)
+}
+
+func newFields(object string, d *declared) *fields {
+	f := &fields{object: object, parts: d.parts, labels: d.labels.places(), annotations: d.annotations.places()}
+	for _, by := range slices.SortedFunc(maps.Keys(d.pods), PodsBy.compare) {
+		f.pods = append(f.pods, sentCount{by: by, requests: d.pods[by]})
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(d.topologies), topology.compare) {
+		f.topologies = append(f.topologies, sentTopology{
+			topology: t, requests: d.topologies[t], label: key{kind: labels, text: t.key, order: -1},
+		})
+	}
+	return f
+}
+
+func (f *fields) places(kind mapKind) *places {
+	if kind == annotations {
+		return &f.annotations
+	}
+	return &f.labels
+}
+
+func (m *declaredMap) places() places {
+	var p places
+	for _, prefix := range slices.Sorted(maps.Keys(m.prefixes)) {
+		if !p.covers(prefix) {
+			p.prefixes = append(p.prefixes, prefix)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.keys)) {
+		if !p.covers(key) {
+			p.keys = append(p.keys, key)
+		}
+	}
+	p.declared = make([]declaredKey, len(m.keys))
+	for text, order := range m.keys {
+		p.declared[order] = declaredKey{text: text, place: p.find(text)}
+	}
+	return p
+}
+
+// of is the place of a key.
+func (p *places) of(k key) int {
+	if k.order >= 0 && k.order < len(p.declared) && p.declared[k.order].text == k.text {
+		return p.declared[k.order].place
+	}
+	return p.find(k.text)
+}
+
+// find is the place of a key that is given as a text.
+func (p *places) find(text string) int {
+	if position, found := slices.BinarySearch(p.keys, text); found {
+		return position
+	}
+	if p.covers(text) {
+		return inMap
+	}
+	return notSent
+}
+
+// covers says whether all keys with this beginning are sent with their values. None of the prefixes begins with another
+// one, so it can only be the last one that is not after the text.
+func (p *places) covers(text string) bool {
+	after, found := slices.BinarySearch(p.prefixes, text)
+	return found || after > 0 && strings.HasPrefix(text, p.prefixes[after-1])
+}
+
+func (p *places) message() *v1alpha1.MapReads {
+	if len(p.keys)+len(p.prefixes) == 0 {
+		return nil
+	}
+	return &v1alpha1.MapReads{Keys: p.keys, Prefixes: p.prefixes}
+}
+
+// valueCounts is how many values come with each object, and how many lists of counts with each node.
+type valueCounts struct{ labels, annotations, pods int }
+
+func (f *fields) counts() valueCounts {
+	return valueCounts{labels: len(f.labels.keys), annotations: len(f.annotations.keys), pods: len(f.pods)}
+}
+
+// countsOf are those of a table's rows.
+func countsOf(rows *v1alpha1.NodeReads) valueCounts {
+	return valueCounts{
+		labels:      len(rows.GetLabels().GetKeys()),
+		annotations: len(rows.GetAnnotations().GetKeys()),
+		pods:        len(rows.GetPodCounts()),
+	}
+}

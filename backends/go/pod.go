@@ -1,0 +1,253 @@
+package policy
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// The contract's own types, where a policy reads a part as a whole. Their getters may be called on nil: the allocatable
+// CPU of a node that reports nothing is node.Allocatable().GetMilliCpu(), which is 0. Amounts are integers of 64 bits in
+// the contract's units: thousandths of a CPU, bytes, whole values. They are shared between calls and must not be changed.
+type (
+	// Resources are amounts of resources.
+	Resources = v1alpha1.Resources
+	// NonZero is CPU and memory with defaults for containers that request nothing.
+	NonZero = v1alpha1.NonZero
+	// Taint is a taint of a node.
+	Taint = v1alpha1.Taint
+	// Toleration is a toleration of a pod.
+	Toleration = v1alpha1.Toleration
+	// OwnerReference is the object that created a pod.
+	OwnerReference = v1alpha1.OwnerReference
+	// NodeAffinity are the nodes that a pod requires and prefers.
+	NodeAffinity = v1alpha1.NodeAffinity
+	// Volume is a volume of a pod.
+	Volume = v1alpha1.Volume
+	// NodeUsage are the sums of the requests of the pods on a node.
+	NodeUsage = v1alpha1.NodeUsage
+)
+
+// Pod is the pod to be placed, or one that would be evicted. In a verb with Reads, methods that read anything else than
+// what is declared panic with [Undeclared].
+type Pod struct{ view *podView }
+
+type podView struct {
+	ctx    context.Context
+	pod    *v1alpha1.Pod
+	facts  *v1alpha1.PodFacts
+	access *fields
+}
+
+func newPod(ctx context.Context, pod *v1alpha1.Pod, access *fields) Pod {
+	return Pod{&podView{ctx: ctx, pod: pod, facts: pod.GetFacts(), access: access}}
+}
+
+// Context is that of the call: it has the deadline, it ends when the caller gives up, and it carries the call's trace.
+func (p Pod) Context() context.Context { return p.view.ctx }
+
+// Get is the value of a declared label or annotation, and whether the pod has it.
+func (p Pod) Get(key PodKey) (string, bool) {
+	return p.value(key.key.kind, key.key.text, p.view.access.key(key.key))
+}
+
+// Entries are the labels or annotations with a declared prefix, in no order.
+func (p Pod) Entries(prefix PodPrefix) iter.Seq2[string, string] {
+	p.view.access.entries(prefix.prefix.kind, prefix.prefix.text)
+	return withPrefix(p.entries(prefix.prefix.kind), prefix.prefix.text)
+}
+
+// Name is metadata.name; empty if the pod has none yet, and for pure verbs, which do not get it.
+func (p Pod) Name() string {
+	p.view.access.podPart(PodIdentity)
+	return p.view.pod.GetIdentity().GetName()
+}
+
+// UID is metadata.uid; empty under the same conditions as Name.
+func (p Pod) UID() string {
+	p.view.access.podPart(PodIdentity)
+	return p.view.pod.GetIdentity().GetUid()
+}
+
+// Namespace is metadata.namespace.
+func (p Pod) Namespace() string {
+	p.view.access.podPart(PodNamespace)
+	return p.view.facts.GetNamespace()
+}
+
+// Label is the value of a label, and whether the pod has it.
+func (p Pod) Label(key string) (string, bool) {
+	return p.value(labels, key, p.view.access.text(labels, key))
+}
+
+// Labels are all labels, in no order. A declaration has the prefix "" for them.
+func (p Pod) Labels() iter.Seq2[string, string] {
+	p.view.access.entries(labels, "")
+	return withPrefix(p.entries(labels), "")
+}
+
+// Annotation is the value of an annotation, and whether the pod has it. Without Reads, only if [Policy.Annotations] asks
+// for its prefix.
+func (p Pod) Annotation(key string) (string, bool) {
+	return p.value(annotations, key, p.view.access.text(annotations, key))
+}
+
+// Owner is the owner that is the controller, such as a ReplicaSet; nil for a pod without one.
+func (p Pod) Owner() *OwnerReference {
+	p.view.access.podPart(PodOwner)
+	return p.view.facts.GetOwner()
+}
+
+// Priority is spec.priority; 0 if not set, as in kube-scheduler.
+func (p Pod) Priority() int32 {
+	p.view.access.podPart(PodPriority)
+	return p.view.facts.GetPriority()
+}
+
+// PriorityClass is spec.priorityClassName; empty if not set.
+func (p Pod) PriorityClass() string {
+	p.view.access.podPart(PodPriorityClass)
+	return p.view.facts.GetPriorityClassName()
+}
+
+// Requests is what the pod needs from a node, as kube-scheduler counts it. Nil, whose getters return 0, if the pod
+// requests nothing.
+func (p Pod) Requests() *Resources {
+	p.view.access.podPart(PodRequests)
+	return p.view.facts.GetRequests()
+}
+
+// NonzeroRequests is CPU and memory as kube-scheduler's scores count them: a container that requests none counts with 100
+// thousandths of a CPU, and 200 MiB.
+func (p Pod) NonzeroRequests() *NonZero {
+	p.view.access.podPart(PodNonzeroRequests)
+	return p.view.facts.GetNonzeroRequests()
+}
+
+// Tolerations is spec.tolerations, in order.
+func (p Pod) Tolerations() []*Toleration {
+	p.view.access.podPart(PodTolerations)
+	return p.view.facts.GetTolerations()
+}
+
+// Tolerates says whether one of the pod's tolerations tolerates the taint. Mirrors ToleratesTaint of k8s.io/api/core/v1;
+// operators other than "Exists" and "Equal" tolerate nothing.
+func (p Pod) Tolerates(taint *Taint) bool {
+	return slices.ContainsFunc(p.Tolerations(), func(toleration *Toleration) bool { return tolerates(toleration, taint) })
+}
+
+func tolerates(toleration *Toleration, taint *Taint) bool {
+	if effect := toleration.GetEffect(); effect != "" && effect != taint.GetEffect() {
+		return false
+	}
+	if key := toleration.GetKey(); key != "" && key != taint.GetKey() {
+		return false
+	}
+	switch toleration.GetOperator() {
+	case "", "Equal":
+		return toleration.GetValue() == taint.GetValue()
+	case "Exists":
+		return true
+	default:
+		return false
+	}
+}
+
+// NodeSelector is spec.nodeSelector.
+func (p Pod) NodeSelector() map[string]string {
+	p.view.access.podPart(PodNodeSelector)
+	return p.view.facts.GetNodeSelector()
+}
+
+// NodeAffinity is spec.affinity.nodeAffinity, as written in the pod; nil if the pod has none.
+func (p Pod) NodeAffinity() *NodeAffinity {
+	p.view.access.podPart(PodNodeAffinity)
+	return p.view.facts.GetNodeAffinity()
+}
+
+// Volumes is spec.volumes, in order, without the service account's volume.
+func (p Pod) Volumes() []*Volume {
+	p.view.access.podPart(PodVolumes)
+	return p.view.facts.GetVolumes()
+}
+
+// Claims are the names of the claims that the pod's volumes use, also those derived from the pod's name, which pure verbs
+// do not get. A declaration has [PodVolumes] and [PodIdentity] for them; a pure verb with a declaration reads Volumes.
+func (p Pod) Claims() []string {
+	p.view.access.podPart(PodVolumes)
+	p.view.access.podPart(PodIdentity)
+	var claims []string
+	for _, volume := range p.view.facts.GetVolumes() {
+		if claim := volume.GetClaim(); claim != "" {
+			claims = append(claims, claim)
+		}
+	}
+	return append(claims, p.view.pod.GetIdentity().GetClaims()...)
+}
+
+// SchedulerName is spec.schedulerName; empty if not set.
+func (p Pod) SchedulerName() string {
+	p.view.access.podPart(PodSchedulerName)
+	return p.view.facts.GetSchedulerName()
+}
+
+// PodsLike are the pods in the cluster that are like this one: with the same owner, namespace, value of the label or
+// priority class, added up by topology, as the key declares. False if the pod lacks that: a pod without a controller has
+// no siblings. Only of the pod to be placed.
+//
+// Pods count from when they are bound until they have ended or are deleted; the pod of a call is none of them, and neither
+// are pods on nodes without the label. For many nodes it is cheaper to call this once, in a function that gets all nodes.
+func (p Pod) PodsLike(key TopologyKey) (Domains, bool) {
+	position, sent := p.view.access.addUp(key.topology)
+	attribute, has := sent.topology.by.of(p)
+	// A victim has no counts, and verbs with victims declare none.
+	if !has || position >= len(p.view.pod.GetTopologyCounts()) {
+		return Domains{}, false
+	}
+	return newDomains(sent, attribute, p.view.pod.GetTopologyCounts()[position]), true
+}
+
+// RawJSON is the object's JSON, unchanged; empty unless [Policy.RawPod] asks for it. It must not be changed.
+func (p Pod) RawJSON() []byte { return p.view.pod.GetRawJson() }
+
+func (p Pod) entries(kind mapKind) map[string]string {
+	if kind == annotations {
+		return p.view.facts.GetAnnotations()
+	}
+	return p.view.facts.GetLabels()
+}
+
+func (p Pod) value(kind mapKind, key string, place int) (string, bool) {
+	if place == inMap {
+		value, has := p.entries(kind)[key]
+		return value, has
+	}
+	if kind == annotations {
+		return valueAt(p.view.facts.GetAnnotationValues(), p.view.facts.GetAbsentAnnotations(), place)
+	}
+	return valueAt(p.view.facts.GetLabelValues(), p.view.facts.GetAbsentLabels(), place)
+}
+
+// valueAt is the value at a position, unless it stands for a key that the object lacks. A value that is not empty counts,
+// even if its position is listed.
+func valueAt(values []string, absent []uint32, position int) (string, bool) {
+	value := values[position]
+	if value != "" {
+		return value, true
+	}
+	_, lacks := slices.BinarySearch(absent, uint32(position))
+	return "", !lacks
+}
+
+func withPrefix(entries map[string]string, prefix string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for key, value := range entries {
+			if strings.HasPrefix(key, prefix) && !yield(key, value) {
+				return
+			}
+		}
+	}
+}

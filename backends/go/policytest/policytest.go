@@ -1,0 +1,246 @@
+// Package policytest tries a policy on a pod and some nodes without a server, through the same code that answers calls.
+//
+//	func TestArmIsRefused(t *testing.T) {
+//		old := policytest.NewNode("old").Label("kubernetes.io/arch", "amd64")
+//		new := policytest.NewNode("new").Label("kubernetes.io/arch", "arm64")
+//		rejected, err := policytest.Filter(NoArm(), policytest.NewPod("shop"), old, new)
+//		want := []policytest.Rejected{{Node: "new", Reason: "arm64 nodes are not in use yet"}}
+//		if err != nil || !slices.Equal(rejected, want) {
+//			t.Errorf("rejected %v, %v; want %v", rejected, err, want)
+//		}
+//	}
+//
+// A verb with Reads gets what the gateway would send for its declaration, so a test fails if the policy reads anything
+// else. [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes,
+// the declaration is complete. Without Reads, package policytest cannot know what the gateway leaves out.
+package policytest
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"google.golang.org/grpc/status"
+
+	"extender-gateway.io/policy"
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// Rejected is a node on which the pod may not run.
+type Rejected struct {
+	Node              string
+	Reason            string
+	Rule              string
+	PreemptionMayHelp bool
+}
+
+// Kept is a node that stays a candidate, with the UIDs of the pods that are evicted there.
+type Kept struct {
+	Node    string
+	Victims []string
+}
+
+// Info is the answer to the handshake.
+func Info(source policy.Source) (*v1alpha1.GetInfoResponse, error) {
+	service, err := policy.NewService(source)
+	if err != nil {
+		return nil, err
+	}
+	return service.GetInfo(context.Background(), &v1alpha1.GetInfoRequest{})
+}
+
+// WithArgs is the policy that [policy.Configured] builds from these args, as JSON. The error has the text that the gateway
+// would log.
+func WithArgs(backend *policy.Backend, json string) (*policy.Backend, error) {
+	return backend.WithArgs([]byte(json))
+}
+
+// Everything is the policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read
+// all of them. Counts of pods exist only by declaration, so a verb that has them declares everything else, too.
+func Everything(declared policy.Policy) policy.Policy {
+	if filter := declared.Filter; filter != nil {
+		copied := *filter
+		copied.Reads, copied.Usage = everything(filter.Reads, filter.Usage, !filter.Pure)
+		declared.Filter = &copied
+	}
+	if score := declared.Score; score != nil {
+		copied := *score
+		copied.Reads, copied.Usage = everything(score.Reads, score.Usage, !score.Pure)
+		declared.Score = &copied
+	}
+	if preempt := declared.Preempt; preempt != nil {
+		copied := *preempt
+		copied.Reads, copied.Usage = everything(preempt.Reads, preempt.Usage, true)
+		declared.Preempt = &copied
+	}
+	if bind := declared.Bind; bind != nil {
+		copied := *bind
+		copied.Reads = nil
+		declared.Bind = &copied
+	}
+	declared.Annotations = []string{""}
+	return declared
+}
+
+func everything(reads *policy.Reads, usage, identity bool) (*policy.Reads, bool) {
+	if reads == nil || !reads.CountsPods() {
+		return nil, usage
+	}
+	return reads.Everything(identity), true
+}
+
+// Filter are the rejected nodes in the order given. The error is the one that the gateway would get: the verb is not
+// declared, the policy is not ready, it panicked.
+func Filter(source policy.Source, pod *Pod, nodes ...*Node) ([]Rejected, error) {
+	asked, err := ask(source, v1alpha1.Verb_VERB_FILTER, pod, nodes)
+	if err != nil {
+		return nil, err
+	}
+	response, err := asked.service.Filter(context.Background(), &v1alpha1.FilterRequest{
+		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
+	})
+	if err != nil {
+		return nil, withoutCode(err)
+	}
+	var rejected []Rejected
+	for position, node := range nodes {
+		for _, rejection := range response.GetRejections() {
+			if slices.Contains(rejection.GetPositions(), uint32(position)) {
+				rejected = append(rejected, Rejected{
+					Node: node.row.GetName(), Reason: rejection.GetReason(), Rule: rejection.GetRule(),
+					PreemptionMayHelp: rejection.GetPreemptionMayHelp(),
+				})
+			}
+		}
+	}
+	return rejected, nil
+}
+
+// Score are the raw scores, one a node, in the order given. Errors are as of [Filter].
+func Score(source policy.Source, pod *Pod, nodes ...*Node) ([]int32, error) {
+	asked, err := ask(source, v1alpha1.Verb_VERB_SCORE, pod, nodes)
+	if err != nil {
+		return nil, err
+	}
+	response, err := asked.service.Score(context.Background(), &v1alpha1.ScoreRequest{
+		Call: asked.call, Pod: asked.pod, Nodes: asked.nodes,
+	})
+	return response.GetScores().GetValues(), withoutCode(err)
+}
+
+// Preempt are the candidates that stay, in the order given. Errors are as of [Filter].
+func Preempt(source policy.Source, pod *Pod, candidates ...*Candidate) ([]Kept, error) {
+	nodes := make([]*Node, len(candidates))
+	for position, candidate := range candidates {
+		nodes[position] = candidate.node
+	}
+	asked, err := ask(source, v1alpha1.Verb_VERB_PREEMPT, pod, nodes)
+	if err != nil {
+		return nil, err
+	}
+	request := &v1alpha1.PreemptRequest{Call: asked.call, Pod: asked.pod, Nodes: asked.nodes}
+	for _, candidate := range candidates {
+		request.Candidates = append(request.Candidates, asked.candidate(candidate))
+	}
+	response, err := asked.service.Preempt(context.Background(), request)
+	if err != nil {
+		return nil, withoutCode(err)
+	}
+	var all []Kept
+	for position, candidate := range candidates {
+		for _, kept := range response.GetKept() {
+			if kept.GetPosition() == uint32(position) {
+				all = append(all, candidate.kept(kept.GetVictims()))
+			}
+		}
+	}
+	return all, nil
+}
+
+// Bind is the result of binding the pod to the node of this name. Errors are as of [Filter], or the policy failed to bind.
+func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (policy.BindResult, error) {
+	asked, err := ask(source, v1alpha1.Verb_VERB_BIND, pod, nil)
+	if err != nil {
+		return policy.BindResult{}, err
+	}
+	response, err := asked.service.Bind(ctx, &v1alpha1.BindRequest{
+		Call: asked.call, Pod: asked.pod, Node: node, Namespace: pod.pod.GetFacts().GetNamespace(),
+		Name: pod.pod.GetIdentity().GetName(), Uid: pod.pod.GetIdentity().GetUid(),
+	})
+	switch {
+	case err != nil:
+		return policy.BindResult{}, withoutCode(err)
+	case response.GetOutcome() == v1alpha1.BindOutcome_BIND_OUTCOME_BOUND:
+		return policy.Bound(), nil
+	default:
+		return policy.Declined(response.GetMessage()), nil
+	}
+}
+
+// asked are the fields of a request that all verbs have, for a decision.
+type asked struct {
+	service *policy.Service
+	info    *v1alpha1.GetInfoResponse
+	verb    *v1alpha1.VerbInfo
+	call    *v1alpha1.Call
+	pod     *v1alpha1.Pod
+	nodes   *v1alpha1.Nodes
+}
+
+// ask does what the gateway does for the declaration of the verb. One that is not declared is asked for all the same.
+func ask(source policy.Source, verb v1alpha1.Verb, pod *Pod, nodes []*Node) (*asked, error) {
+	service, err := policy.NewService(source)
+	if err != nil {
+		return nil, err
+	}
+	info, err := service.GetInfo(context.Background(), &v1alpha1.GetInfoRequest{})
+	if err != nil {
+		return nil, withoutCode(err)
+	}
+	declared := &v1alpha1.VerbInfo{Verb: verb, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS}
+	for _, listed := range info.GetVerbs() {
+		if listed.GetVerb() == verb {
+			declared = listed
+		}
+	}
+	asked := &asked{service: service, info: info, verb: declared}
+	asked.call = &v1alpha1.Call{
+		Id: "test", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: declared.GetReads().GetId(),
+	}
+	asked.pod = sentPod(pod.pod, info, declared, nodes)
+	rows := &v1alpha1.NodeRows{}
+	for _, node := range nodes {
+		rows.Rows = append(rows.Rows, sentRow(node, info, declared))
+	}
+	asked.nodes = &v1alpha1.Nodes{Count: uint32(len(nodes)), Form: &v1alpha1.Nodes_Rows{Rows: rows}}
+	return asked, nil
+}
+
+func (a *asked) candidate(candidate *Candidate) *v1alpha1.Candidate {
+	sent := &v1alpha1.Candidate{PdbViolations: candidate.violating}
+	for _, victim := range candidate.victims {
+		var pod *v1alpha1.Pod
+		if victim.pod != nil {
+			pod = sentPod(victim.pod.pod, a.info, a.verb, nil)
+			pod.TopologyCounts = nil
+		}
+		sent.Victims = append(sent.Victims, &v1alpha1.Victim{Uid: victim.uid, Pod: pod})
+	}
+	return sent
+}
+
+func (c *Candidate) kept(positions []uint32) Kept {
+	kept := Kept{Node: c.node.row.GetName()}
+	for _, position := range positions {
+		kept.Victims = append(kept.Victims, c.victims[position].uid)
+	}
+	return kept
+}
+
+// withoutCode is the text that the gateway logs.
+func withoutCode(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(status.Convert(err).Message())
+}

@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// asked are the fields that the requests of all verbs about nodes have.
+type asked struct {
+	verb  verb
+	call  *v1alpha1.Call
+	pod   *v1alpha1.Pod
+	nodes *v1alpha1.Nodes
+}
+
+// question is a request that can be answered, unless miss is set.
+type question struct {
+	ctx      context.Context
+	prepared *prepared
+	terms    *terms
+	pod      Pod
+	nodes    Nodes
+	count    uint32
+	miss     v1alpha1.Miss
+}
+
+// chosen is the policy for a call, which its trace names, and what it declares about the verb.
+func (s *Service) chosen(ctx context.Context, call *v1alpha1.Call, verb verb) (*prepared, *terms, error) {
+	if call == nil {
+		return nil, nil, missing("call")
+	}
+	span := spanOf(ctx)
+	span.Set("extender.call.id", call.GetId())
+	span.Set("extender.backend.name", call.GetBackend())
+	prepared, err := s.from.policyReading(call.GetArgs(), call.GetReads(), verb)
+	if err != nil {
+		return nil, nil, err
+	}
+	info := prepared.declaration.response
+	span.Set("extender.policy.name", info.GetName())
+	span.Set("extender.policy.revision", info.GetRevision())
+	terms := prepared.declaration.verbs[verb]
+	if terms == nil {
+		return nil, nil, refused(codes.Unimplemented, "this policy does not serve %v; its GetInfo does not list it", verb)
+	}
+	return prepared, terms, checkPurpose(call.GetPurpose(), terms.sideEffects || verb == verbBind)
+}
+
+// checkPurpose takes an unknown purpose of a later version for no decision either.
+func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
+	if purpose == v1alpha1.Purpose_PURPOSE_UNSPECIFIED {
+		return malformed("call.purpose is missing")
+	}
+	if sideEffects && purpose != v1alpha1.Purpose_PURPOSE_DECIDE {
+		return refused(codes.FailedPrecondition, "this policy has side effects and only answers PURPOSE_DECIDE")
+	}
+	return nil
+}
+
+// read reads and validates a request. Whether it is valid does not depend on which tables exist here.
+func (s *Service) read(ctx context.Context, asked asked) (*question, error) {
+	prepared, terms, err := s.chosen(ctx, asked.call, asked.verb)
+	if err != nil {
+		return nil, err
+	}
+	if asked.nodes == nil {
+		return nil, missing("nodes")
+	}
+	q := &question{ctx: ctx, prepared: prepared, terms: terms, count: asked.nodes.GetCount()}
+	rows, err := s.hold(asked.nodes, q)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.checkPod(asked.pod); err != nil {
+		return nil, err
+	}
+	q.pod = newPod(ctx, asked.pod, terms.pod())
+	q.nodes = Nodes{rows: rows, access: terms.node()}
+	span := spanOf(ctx)
+	if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+		span.Set("extender.miss", q.miss.String())
+	} else {
+		span.Set("extender.nodes.evaluated", int64(q.count))
+	}
+	return q, nil
+}
+
+func (q *question) checkPod(pod *v1alpha1.Pod) error {
+	if pod == nil {
+		return missing("pod")
+	}
+	if wrong := checkTopologies(pod.GetTopologyCounts(), q.terms.pod()); wrong != "" {
+		return malformed("pod.topology_counts%s", wrong)
+	}
+	if pod.GetFacts() == nil {
+		return missing("pod.facts")
+	}
+	if wrong := checkPod(pod.GetFacts(), q.terms.pod()); wrong != "" {
+		return malformed("pod.facts.%s", wrong)
+	}
+	return nil
+}
+
+// hold are the rows of a request: those in it, and those of a table that it names. It sets the miss if they cannot be read
+// here.
+func (s *Service) hold(nodes *v1alpha1.Nodes, q *question) ([]*v1alpha1.NodeRow, error) {
+	switch form := nodes.GetForm().(type) {
+	case *v1alpha1.Nodes_Rows:
+		rows := form.Rows.GetRows()
+		if err := checkCount(nodes.GetCount(), len(rows)); err != nil {
+			return nil, err
+		}
+		return rows, q.checkRows("rows", rows)
+	case *v1alpha1.Nodes_Table:
+		named := form.Table
+		if err := checkCount(nodes.GetCount(), len(named.GetIds())); err != nil {
+			return nil, err
+		}
+		if err := checkZeros(named); err != nil {
+			return nil, err
+		}
+		if err := q.checkRows("table", named.GetRows()); err != nil {
+			return nil, err
+		}
+		return s.named(named, q)
+	default:
+		q.miss = v1alpha1.Miss_MISS_FORM_UNKNOWN
+		return nil, nil
+	}
+}
+
+// named are the rows of a table, which may hold more than the verb needs, but not less.
+func (s *Service) named(form *v1alpha1.NodeRef, q *question) ([]*v1alpha1.NodeRow, error) {
+	found := s.tables.find(form.GetTable())
+	// The values of a table with another declaration could stand for other keys.
+	if found == nil || found.reads != q.terms.table() {
+		q.miss = v1alpha1.Miss_MISS_TABLE_UNKNOWN
+		return nil, nil
+	}
+	if !found.view.covers(q.terms.view) {
+		return nil, malformed("nodes.table is a table of %v, and this policy declares %v", found.view, q.terms.view)
+	}
+	if q.terms.usage && !found.usage {
+		return nil, malformed("nodes.table is a table without usage, and this policy declares usage")
+	}
+	rows, miss := found.read(form)
+	q.miss = miss
+	return rows, nil
+}
+
+func checkCount(count uint32, rows int) error {
+	if count == 0 || int64(count) != int64(rows) {
+		return malformed("nodes.count is %d and there are %d rows; both count the nodes of the request, at least 1", count, rows)
+	}
+	return nil
+}
+
+func checkZeros(form *v1alpha1.NodeRef) error {
+	zeros := 0
+	for _, id := range form.GetIds() {
+		if id == 0 {
+			zeros++
+		}
+	}
+	if rows := len(form.GetRows()); zeros != rows {
+		return malformed("nodes.table.ids has %d zeros and there are %d rows; each zero stands for a row", zeros, rows)
+	}
+	return nil
+}
+
+func (q *question) checkRows(form string, rows []*v1alpha1.NodeRow) error {
+	parts, counts := q.terms.row(), valueCounts{}
+	if node := q.terms.node(); node != nil {
+		counts = node.counts()
+	}
+	for position, row := range rows {
+		wrong := checkPresence(row, parts, "the node view that this policy declares has it")
+		// Without a declaration, values and counts that come all the same are not read.
+		if wrong == "" && q.terms.layout != nil {
+			wrong = checkRow(row, counts)
+		}
+		if wrong != "" {
+			return malformed("nodes.%s.rows[%d]%s", form, position, wrong)
+		}
+	}
+	return nil
+}

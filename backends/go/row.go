@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"fmt"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// rowParts are the parts that a row must have.
+type rowParts struct{ name, facts bool }
+
+// partsOf are those of a view with this declaration; nil is everything that the view has.
+func partsOf(view View, reads *v1alpha1.NodeReads) rowParts {
+	if !view.hasFacts() || reads == nil {
+		return rowParts{name: true, facts: view.hasFacts()}
+	}
+	parts := rowParts{
+		facts: len(reads.GetParts())+len(reads.GetPodCounts()) > 0 || reads.GetLabels() != nil || reads.GetAnnotations() != nil,
+	}
+	for _, part := range reads.GetParts() {
+		parts.name = parts.name || part == v1alpha1.NodePart_NODE_PART_NAME
+	}
+	return parts
+}
+
+// checkPresence says which part of a row is missing, as the rest of a sentence that begins with the row's path; empty if
+// none. A node without facts would look like a node without labels.
+func checkPresence(row *v1alpha1.NodeRow, parts rowParts, expected string) string {
+	if parts.name && row.GetName() == "" {
+		return ".name is missing; " + expected
+	}
+	if parts.facts && row.GetFacts() == nil {
+		return ".facts is missing; " + expected
+	}
+	return ""
+}
+
+// checkRow does the same with its values and counts: a value that is missing would shift all others.
+func checkRow(row *v1alpha1.NodeRow, counts valueCounts) string {
+	facts := row.GetFacts()
+	if facts != nil {
+		if wrong := checkValues("label", len(facts.GetLabelValues()), facts.GetAbsentLabels(), counts.labels); wrong != "" {
+			return ".facts." + wrong
+		}
+		wrong := checkValues("annotation", len(facts.GetAnnotationValues()), facts.GetAbsentAnnotations(), counts.annotations)
+		if wrong != "" {
+			return ".facts." + wrong
+		}
+	}
+	if given := len(row.GetPodCounts()); given != counts.pods {
+		return fmt.Sprintf(".pod_counts has %d entries, and %d are declared", given, counts.pods)
+	}
+	for position, list := range row.GetPodCounts() {
+		if !ascends(list.GetCounts()) {
+			return fmt.Sprintf(".pod_counts[%d].counts is not in ascending order of namespace and value, each once", position)
+		}
+	}
+	return ""
+}
+
+func ascends(counts []*v1alpha1.PodCount) bool {
+	for position := 1; position < len(counts); position++ {
+		before, count := counts[position-1], counts[position]
+		if compareCount(before.GetNamespace(), before.GetValue(), count.GetNamespace(), count.GetValue()) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkPod does the same with a pod; one without facts has no values.
+func checkPod(facts *v1alpha1.PodFacts, access *fields) string {
+	if facts == nil || access == nil {
+		return ""
+	}
+	counts := access.counts()
+	if wrong := checkValues("label", len(facts.GetLabelValues()), facts.GetAbsentLabels(), counts.labels); wrong != "" {
+		return wrong
+	}
+	return checkValues("annotation", len(facts.GetAnnotationValues()), facts.GetAbsentAnnotations(), counts.annotations)
+}
+
+func checkValues(kind string, given int, absent []uint32, keys int) string {
+	if given != keys {
+		return fmt.Sprintf("%s_values has %d values, and %d keys are declared", kind, given, keys)
+	}
+	least := 0
+	for _, position := range absent {
+		if int(position) < least || int(position) >= keys {
+			return fmt.Sprintf("absent_%ss is not a list of ascending positions below %d", kind, keys)
+		}
+		least = int(position) + 1
+	}
+	return ""
+}
+
+// checkTopologies checks the counts of the pod to be placed: how many lists there are, and whether a domain can be looked
+// up in them.
+func checkTopologies(counts []*v1alpha1.TopologyCounts, access *fields) string {
+	if access == nil {
+		return ""
+	}
+	if len(counts) != len(access.topologies) {
+		return fmt.Sprintf(" has %d entries, and %d are declared", len(counts), len(access.topologies))
+	}
+	for position, list := range counts {
+		domains := list.GetDomains()
+		for next := 1; next < len(domains); next++ {
+			if domains[next-1].GetValue() >= domains[next].GetValue() {
+				return fmt.Sprintf("[%d].domains is not in ascending order of value, each once", position)
+			}
+		}
+		// Values ascend: if one is not empty, the last one is not.
+		if last := len(domains) - 1; last >= 0 && domains[last].GetValue() != "" && access.topologies[position].topology.key == "" {
+			return fmt.Sprintf("[%d].domains has a value, and no topology key is declared for it", position)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,298 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+const (
+	// keepaliveTime is after how much silence a peer is asked whether it is there, and keepaliveTimeout how long it has to
+	// answer: a table belongs to its stream, so a stream whose gateway is gone must end.
+	keepaliveTime    = 60 * time.Second
+	keepaliveTimeout = 20 * time.Second
+	// keepaliveOften is how often clients may ask.
+	keepaliveOften = 5 * time.Second
+	// handshakeTimeout is how long a new connection has to begin.
+	handshakeTimeout = 10 * time.Second
+	// windowBytes is how much a client may send before it waits: a request with 500 nodes.
+	windowBytes = 4 << 20
+
+	defaultDrain = 10 * time.Second
+	flushTimeout = 5 * time.Second
+)
+
+// Options are where and how a backend is served. The zero value listens on a free port of 127.0.0.1.
+type Options struct {
+	// Address is where to listen, such as "0.0.0.0:9000"; port 0 takes a free one. Default: 127.0.0.1:0.
+	Address string
+	// TLS are the files of a server with TLS.
+	TLS TLSFiles
+	// Drain is how long calls in progress may take after the first signal. Default: 10 s.
+	Drain time.Duration
+	// Tracer records spans of traced calls; see package otlp. Nil: there are none.
+	Tracer Tracer
+	// Logger is where problems are logged. Default: slog.Default(), which writes to stderr.
+	Logger *slog.Logger
+	// Stdout is where the line `listening on HOST:PORT` goes. Default: os.Stdout.
+	Stdout io.Writer
+}
+
+// Option changes the options of [Main].
+type Option func(*Options)
+
+// WithTracer records spans of traced calls: policy.Main(NoArm(), policy.WithTracer(otlp.Traces())).
+func WithTracer(tracer Tracer) Option { return func(o *Options) { o.Tracer = tracer } }
+
+// WithLogger replaces slog.Default.
+func WithLogger(logger *slog.Logger) Option { return func(o *Options) { o.Logger = logger } }
+
+func (o Options) withDefaults() Options {
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	if o.Drain == 0 {
+		o.Drain = defaultDrain
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	return o
+}
+
+// ServerOptions are those that a gRPC server needs for [Service.Register]; [Serve] uses them.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.InitialWindowSize(windowBytes),
+		grpc.InitialConnWindowSize(windowBytes),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveOften, PermitWithoutStream: true}),
+	}
+}
+
+// Serve serves until SIGTERM or SIGINT, or until ctx ends: it listens, prints one line `listening on HOST:PORT` on stdout,
+// answers, and then drains. Health reports NOT_SERVING, no new calls are accepted, calls in progress finish within
+// Options.Drain, and queued spans are sent within 5 s. A second signal ends the process at once.
+//
+// The error says why it cannot start, or that the server ended by itself.
+func Serve(ctx context.Context, source Source, options Options) error {
+	bound, err := listen(source, options)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	if _, err := fmt.Fprintf(bound.options.Stdout, "listening on %s\n", bound.listener.Addr()); err != nil {
+		_ = bound.listener.Close()
+		return fmt.Errorf("cannot start: cannot print the address: %w", err)
+	}
+	first, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		case <-ended:
+			return
+		}
+		cancel()
+		select {
+		case <-signals:
+			os.Exit(0)
+		case <-ended:
+		}
+	}()
+	return bound.serve(first)
+}
+
+// bound is a backend that listens but does not answer yet.
+type bound struct {
+	options  Options
+	listener net.Listener
+	service  *Service
+	tls      *rotating
+}
+
+func listen(source Source, options Options) (*bound, error) {
+	b := &bound{options: options.withDefaults()}
+	service, err := NewService(source)
+	if err != nil {
+		return nil, err
+	}
+	b.service = service
+	service.tracer, service.log.logger = b.options.Tracer, b.options.Logger
+	if b.options.Tracer != nil {
+		name, version := "", ""
+		if service.from.named != nil {
+			name, version = service.from.named()
+		}
+		b.options.Tracer.Named(name, version)
+	}
+	if mistake := b.options.TLS.mistake(); mistake != "" {
+		return nil, errors.New(mistake)
+	}
+	if b.options.TLS.Cert != "" {
+		if b.tls, err = newRotating(b.options.TLS, b.options.Logger); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", b.options.Address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; set another --address, or stop the process that uses it",
+			b.options.Address, reasonOfListen(err))
+	}
+	b.listener = &limited{Listener: listener, most: mostConnections(), logger: b.options.Logger}
+	return b, nil
+}
+
+// reasonOfListen is the system's answer without the address, which the text has already.
+func reasonOfListen(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err
+	}
+	return err
+}
+
+// serve answers until ctx ends, then drains.
+func (b *bound) serve(ctx context.Context) error {
+	watched := &watched{}
+	options := append(ServerOptions(), grpc.StreamInterceptor(watched.intercept))
+	if b.tls != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(b.tls.config())))
+	}
+	server := grpc.NewServer(options...)
+	b.service.Register(server)
+	status := health.NewServer()
+	status.SetServingStatus(v1alpha1.PolicyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, status)
+	reflection.Register(server)
+
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(b.listener) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		status.Shutdown()
+		b.service.tables.stop()
+		watched.end()
+		b.drain(server)
+	}
+	if b.options.Tracer != nil {
+		flush, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if lost := b.options.Tracer.Shutdown(flush); lost != nil {
+			b.options.Logger.Warn("the last spans were not sent", "error", lost)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the server ended: %w", err)
+	}
+	return nil
+}
+
+func (b *bound) drain(server *grpc.Server) {
+	drained := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(b.options.Drain):
+		server.Stop()
+	}
+}
+
+// watched are the streams that would delay draining until its limit, because they have no end of their own: health and
+// reflection. Streams that fill tables end by themselves.
+type watched struct {
+	mu      sync.Mutex
+	ended   bool
+	cancels map[*context.CancelFunc]struct{}
+}
+
+// afterNews is how long watchers of health have to get NOT_SERVING before their stream ends.
+const afterNews = 50 * time.Millisecond
+
+func (w *watched) intercept(served any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if info.FullMethod == v1alpha1.NodeTableService_SyncNodes_FullMethodName {
+		return handler(served, stream)
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	w.mu.Lock()
+	if w.ended {
+		cancel()
+	}
+	if w.cancels == nil {
+		w.cancels = map[*context.CancelFunc]struct{}{}
+	}
+	w.cancels[&cancel] = struct{}{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.cancels, &cancel)
+		w.mu.Unlock()
+	}()
+	done := make(chan error, 1)
+	go func() { done <- handler(served, &endable{ServerStream: stream, ctx: ctx}) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		// A handler that waits for a message of its client does not look at the context; its stream ends with this return.
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(afterNews):
+			return ctx.Err()
+		}
+	}
+}
+
+func (w *watched) end() {
+	time.Sleep(afterNews)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	for cancel := range w.cancels {
+		(*cancel)()
+	}
+}
+
+// endable is a stream whose context ends before that of its client.
+type endable struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *endable) Context() context.Context { return s.ctx }

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer and
+// NodeTableServiceServer of package v1alpha1. [Main] and [Serve] make one; a program with a gRPC server of its own makes it
+// with [NewService] and registers it with [Service.Register].
+type Service struct {
+	v1alpha1.UnimplementedPolicyServiceServer
+	v1alpha1.UnimplementedNodeTableServiceServer
+
+	from   *Backend
+	tables *tables
+	tracer Tracer
+	log    *panicLog
+}
+
+// NewService checks the declaration of the policy, if it is known before args come.
+func NewService(source Source) (*Service, error) {
+	from, err := source.backend()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{from: from, tables: newTables(maxTables, maxTableBytes), log: &panicLog{logger: slog.Default()}}, nil
+}
+
+// Register adds both services to a server that was made with [ServerOptions].
+func (s *Service) Register(server grpc.ServiceRegistrar) {
+	description := v1alpha1.PolicyService_ServiceDesc
+	description.Methods = []grpc.MethodDesc{
+		unary("GetInfo", (*Service).GetInfo),
+		unary("Filter", (*Service).Filter),
+		unary("Score", (*Service).Score),
+		unary("Preempt", (*Service).Preempt),
+		unary("Bind", (*Service).Bind),
+	}
+	server.RegisterService(&description, s)
+	v1alpha1.RegisterNodeTableServiceServer(server, s)
+}
+
+// unary is a method whose message is decoded here and not by gRPC.
+func unary[Q any, PQ interface {
+	*Q
+	proto.Message
+}, A proto.Message](method string, answer func(*Service, context.Context, PQ) (A, error)) grpc.MethodDesc {
+	name := v1alpha1.PolicyService_ServiceDesc.ServiceName + "/" + method
+	handle := func(served any, ctx context.Context, receive func(any) error) (any, error) {
+		service, message := served.(*Service), &frame{}
+		if err := receive(message); err != nil {
+			return nil, err
+		}
+		var span Span = untraced{}
+		if method != "GetInfo" {
+			// The handshake is not a part of a decision.
+			ctx, span = follow(ctx, service.tracer, name)
+		}
+		ctx = context.WithValue(ctx, spanKey{}, span)
+		request := PQ(new(Q))
+		var response A
+		err := guarded(service.log, func() (err error) {
+			if err = message.decode(request); err == nil {
+				response, err = answer(service, ctx, request)
+			}
+			return err
+		})
+		err = statusOfCall(err)
+		span.End(status.Code(err), status.Convert(err).Message())
+		if err != nil {
+			return nil, err
+		}
+		return response, nil
+	}
+	return grpc.MethodDesc{MethodName: method, Handler: func(
+		served any, ctx context.Context, receive func(any) error, intercept grpc.UnaryServerInterceptor,
+	) (any, error) {
+		if intercept == nil {
+			return handle(served, ctx, receive)
+		}
+		info := &grpc.UnaryServerInfo{Server: served, FullMethod: "/" + name}
+		return intercept(ctx, nil, info, func(ctx context.Context, _ any) (any, error) { return handle(served, ctx, receive) })
+	}}
+}
+
+// statusOfCall leaves a status as it is.
+func statusOfCall(err error) error {
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	return statusOf(err)
+}
+
+type spanKey struct{}
+
+// spanOf is the span of the call.
+func spanOf(ctx context.Context) Span {
+	if span, is := ctx.Value(spanKey{}).(Span); is {
+		return span
+	}
+	return untraced{}
+}
+
+// panicLog writes the stack of a panic once for each text: one that happens in every call would flood the log.
+type panicLog struct {
+	logger *slog.Logger
+	mu     sync.Mutex
+	seen   map[string]struct{}
+}
+
+// mostPanics bounds the texts that are remembered.
+const mostPanics = 64
+
+func (l *panicLog) report(text string, stack []byte) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, is := l.seen[text]; is || len(l.seen) >= mostPanics {
+		return
+	}
+	if l.seen == nil {
+		l.seen = map[string]struct{}{}
+	}
+	l.seen[text] = struct{}{}
+	l.logger.Error("the policy panicked; the call fails with INTERNAL, and later ones with this text are not logged",
+		"panic", text, "stack", string(stack))
+}
+
+// guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
+func guarded(log *panicLog, work func() error) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			text := cut(fmt.Sprint(panicked), maxStatusMessageBytes)
+			log.report(text, debug.Stack())
+			err = refused(codes.Internal, "the policy failed: %s", text)
+		}
+	}()
+	return work()
+}

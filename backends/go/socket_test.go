@@ -1,0 +1,624 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+func TestTheHandshakeSaysWhatIsDeclared(t *testing.T) {
+	s := start(t, noArm())
+	info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{GatewayVersion: "1", Backend: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1alpha1.GetInfoResponse{
+		Name: "no-arm", Version: "1", Revision: "1", ApiVersion: "extender.policy.v1alpha1", MaxRequestBytes: 64 << 20,
+		Services: []string{"extender.policy.v1alpha1.NodeTableService"},
+		Verbs: []*v1alpha1.VerbInfo{{
+			Verb: v1alpha1.Verb_VERB_FILTER, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS, Scope: v1alpha1.Scope_SCOPE_NODE, Pure: true,
+		}},
+	}
+	if !proto.Equal(info, want) {
+		t.Errorf("the handshake is %v; want %v", info, want)
+	}
+}
+
+func TestAFilterListsTheRejectedNodes(t *testing.T) {
+	s := start(t, noArm())
+	arm, amd := map[string]string{"arch": "arm64"}, map[string]string{"arch": "amd64"}
+	response, err := s.Filter(within(t), &v1alpha1.FilterRequest{
+		Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", arm), labeled("b", amd), labeled("c", arm)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1alpha1.FilterResponse{
+		Result:     &v1alpha1.Result{Evaluated: 3, Revision: "1"},
+		Rejections: []*v1alpha1.Rejection{{Reason: "arm64 nodes are not in use yet", Positions: []uint32{0, 2}}},
+	}
+	if !proto.Equal(response, want) {
+		t.Errorf("the answer is %v; want %v", response, want)
+	}
+}
+
+// A request that is not whole, field by field, with the beginning of the sentence.
+func TestAMalformedRequestIsNamed(t *testing.T) {
+	var reads Reads
+	reads.NodeLabel("zone")
+	reads.PodLabel("app")
+	reads.PodsBy(ByOwner())
+	reads.PodsByTopology(ByNamespace(), "")
+	p := noArm()
+	p.Filter.Reads, p.Filter.Node = &reads, func(Pod, Node) Verdict { return Accept() }
+	s := start(t, p)
+	good := func() *v1alpha1.FilterRequest {
+		row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{LabelValues: []string{"z"}}, PodCounts: []*v1alpha1.PodCounts{{}}}
+		pod := &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{LabelValues: []string{"a"}}, TopologyCounts: []*v1alpha1.TopologyCounts{{}}}
+		return &v1alpha1.FilterRequest{Call: s.reading(v1alpha1.Verb_VERB_FILTER), Pod: pod, Nodes: inline(row)}
+	}
+	if _, err := s.Filter(within(t), good()); err != nil {
+		t.Fatal(err)
+	}
+	row := func(r *v1alpha1.FilterRequest) *v1alpha1.NodeRow { return r.GetNodes().GetRows().GetRows()[0] }
+	table := func(r *v1alpha1.FilterRequest, ref *v1alpha1.NodeRef) {
+		r.Nodes.Form = &v1alpha1.Nodes_Table{Table: ref}
+	}
+	for _, wrong := range []struct {
+		text   string
+		change func(*v1alpha1.FilterRequest)
+	}{
+		{"call is missing; every request has it", func(r *v1alpha1.FilterRequest) { r.Call = nil }},
+		{"call.purpose is missing", func(r *v1alpha1.FilterRequest) { r.Call.Purpose = 0 }},
+		{"pod is missing", func(r *v1alpha1.FilterRequest) { r.Pod = nil }},
+		{"pod.facts is missing", func(r *v1alpha1.FilterRequest) { r.Pod.Facts = nil }},
+		{"nodes is missing", func(r *v1alpha1.FilterRequest) { r.Nodes = nil }},
+		{"nodes.count is 2 and there are 1 rows", func(r *v1alpha1.FilterRequest) { r.Nodes.Count = 2 }},
+		{"nodes.count is 0 and there are 0 rows", func(r *v1alpha1.FilterRequest) { r.Nodes = inline() }},
+		{"nodes.rows.rows[0].facts is missing", func(r *v1alpha1.FilterRequest) {
+			row(r).Facts, row(r).Name = nil, "n"
+		}},
+		{"nodes.rows.rows has an empty entry", func(r *v1alpha1.FilterRequest) { *row(r) = v1alpha1.NodeRow{} }},
+		{"nodes.rows.rows[0].facts.label_values has 2 values, and 1 keys are declared", func(r *v1alpha1.FilterRequest) {
+			row(r).Facts.LabelValues = []string{"z", "y"}
+		}},
+		{"nodes.rows.rows[0].facts.annotation_values has 1 values, and 0 keys", func(r *v1alpha1.FilterRequest) {
+			row(r).Facts.AnnotationValues = []string{"z"}
+		}},
+		{"nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 1", func(r *v1alpha1.FilterRequest) {
+			row(r).Facts.AbsentLabels = []uint32{1}
+		}},
+		{"nodes.rows.rows[0].pod_counts has 0 entries, and 1 are declared", func(r *v1alpha1.FilterRequest) {
+			row(r).PodCounts = nil
+		}},
+		{"nodes.rows.rows[0].pod_counts[0].counts is not in ascending order", func(r *v1alpha1.FilterRequest) {
+			row(r).PodCounts[0].Counts = []*v1alpha1.PodCount{{Value: "b"}, {Value: "a"}}
+		}},
+		{"pod.facts.label_values has 0 values, and 1 keys are declared", func(r *v1alpha1.FilterRequest) {
+			r.Pod.Facts.LabelValues = nil
+		}},
+		{"pod.topology_counts has 0 entries, and 1 are declared", func(r *v1alpha1.FilterRequest) { r.Pod.TopologyCounts = nil }},
+		{"pod.topology_counts[0].domains is not in ascending order of value", func(r *v1alpha1.FilterRequest) {
+			r.Pod.TopologyCounts[0].Domains = []*v1alpha1.DomainCount{{}, {}}
+		}},
+		{"pod.topology_counts[0].domains has a value, and no topology key", func(r *v1alpha1.FilterRequest) {
+			r.Pod.TopologyCounts[0].Domains = []*v1alpha1.DomainCount{{Value: "z"}}
+		}},
+		{"nodes.table.ids has 1 zeros and there are 0 rows", func(r *v1alpha1.FilterRequest) {
+			table(r, &v1alpha1.NodeRef{Table: 7, AtLeast: 1, Ids: []uint32{0}})
+		}},
+		{"nodes.count is 1 and there are 2 rows", func(r *v1alpha1.FilterRequest) {
+			table(r, &v1alpha1.NodeRef{Table: 7, AtLeast: 1, Ids: []uint32{1, 2}})
+		}},
+	} {
+		request := good()
+		wrong.change(request)
+		_, err := s.Filter(within(t), request)
+		expect(t, err, codes.InvalidArgument, wrong.text)
+	}
+}
+
+func TestBytesThatAreNoMessageAreAnInvalidArgument(t *testing.T) {
+	s := start(t, noArm())
+	for _, bytes := range [][]byte{{0x0a, 0x05, 1}, {0x0b, 1}, {0xff}} {
+		err := s.Invoke(within(t), v1alpha1.PolicyService_Filter_FullMethodName, bytes, &v1alpha1.FilterResponse{},
+			grpc.ForceCodec(raw{}))
+		expect(t, err, codes.InvalidArgument, "the message cannot be decoded")
+	}
+}
+
+// raw sends bytes as they are.
+type raw struct{}
+
+func (raw) Name() string                        { return "proto" }
+func (raw) Marshal(message any) ([]byte, error) { return message.([]byte), nil }
+func (raw) Unmarshal(bytes []byte, into any) error {
+	return proto.Unmarshal(bytes, into.(proto.Message))
+}
+
+func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
+	s := start(t, noArm())
+	// Each empty taint takes two bytes, and a struct.
+	row := &v1alpha1.NodeRow{Name: "a", Facts: &v1alpha1.NodeFacts{Taints: make([]*v1alpha1.Taint, 1<<20)}}
+	for position := range row.Facts.Taints {
+		row.Facts.Taints[position] = &v1alpha1.Taint{}
+	}
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)})
+	expect(t, err, codes.ResourceExhausted, "would take too much memory")
+}
+
+func TestLargeMessagesAreAccepted(t *testing.T) {
+	s := start(t, noArm())
+	row := labeled("a", map[string]string{"text": strings.Repeat("x", 32<<20)})
+	if _, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnUnknownFormIsAMiss(t *testing.T) {
+	s := start(t, noArm())
+	response, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: &v1alpha1.Nodes{Count: 1}})
+	if err != nil || response.GetResult().GetMiss() != v1alpha1.Miss_MISS_FORM_UNKNOWN || response.GetResult().GetEvaluated() != 0 {
+		t.Errorf("%v, %v", response, err)
+	}
+}
+
+func TestAVerbThatIsNotDeclaredIsUnimplemented(t *testing.T) {
+	s := start(t, noArm())
+	_, err := s.Score(within(t), &v1alpha1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	expect(t, err, codes.Unimplemented, "this policy does not serve Score; its GetInfo does not list it")
+	_, err = s.Preempt(within(t), &v1alpha1.PreemptRequest{Call: call()})
+	expect(t, err, codes.Unimplemented, "Preempt")
+	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call()})
+	expect(t, err, codes.Unimplemented, "Bind")
+}
+
+func TestSideEffectsAreForDecisionsOnly(t *testing.T) {
+	p := noArm()
+	p.Filter.Pure, p.Filter.SideEffects = false, true
+	s := start(t, p)
+	for _, purpose := range []v1alpha1.Purpose{2, 3, 4, 5, 77} {
+		asked := call()
+		asked.Purpose = purpose
+		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		expect(t, err, codes.FailedPrecondition, "only answers PURPOSE_DECIDE")
+	}
+}
+
+func TestAPanicFailsItsCallAndIsLoggedOnce(t *testing.T) {
+	var log syncBuffer
+	p := noArm()
+	p.Filter.Node = func(pod Pod, node Node) Verdict {
+		if name := node.Name(); name == "bad" {
+			panic("no bad nodes: " + strings.Repeat("ä", 2000))
+		}
+		return Accept()
+	}
+	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ask := func(name string) error {
+		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled(name, nil))})
+		return err
+	}
+	for range 3 {
+		err := ask("bad")
+		expect(t, err, codes.Internal, "the policy failed: no bad nodes")
+		if length := len(status.Convert(err).Message()); length > 1024 || length < 1000 {
+			t.Errorf("the message has %d bytes", length)
+		}
+	}
+	if err := ask("good"); err != nil {
+		t.Error(err)
+	}
+	if count := strings.Count(log.String(), "the policy panicked"); count != 1 || !strings.Contains(log.String(), "socket_test.go") {
+		t.Errorf("logged %d times:\n%s", count, log.String())
+	}
+}
+
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(text)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func TestAReadThatIsNotDeclaredIsNamed(t *testing.T) {
+	var reads Reads
+	reads.NodeLabels("acme.io/")
+	p := noArm()
+	p.Filter.Reads = &reads
+	s := start(t, p)
+	row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{}}
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: s.reading(v1alpha1.Verb_VERB_FILTER), Pod: podMessage(), Nodes: inline(row)})
+	expect(t, err, codes.Internal, `label "arch" of the node is read and not declared; declare it with Reads.NodeLabel`)
+}
+
+func TestWrongAnswersOfAPolicyAreInternal(t *testing.T) {
+	p := Policy{
+		Name: "wrong", Version: "1",
+		Filter: &Filter{Nodes: func(context.Context, Pod, Nodes) []Verdict { return make([]Verdict, 3) }},
+		Score:  &Score{Node: func(Pod, Node) int64 { return math.MaxInt32 + 1 }},
+		Preempt: &Preempt{View: ViewName, Node: func(_ Pod, candidate Candidate) Eviction {
+			return EvictOnly(0, candidate.VictimCount())
+		}},
+		Bind: &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) { return BindResult{}, nil }},
+	}
+	s := start(t, p)
+	nodes := inline(labeled("a", nil))
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	expect(t, err, codes.Internal, "Filter.Nodes returned 3 answers for 1 nodes; expected one per node")
+	_, err = s.Score(within(t), &v1alpha1.ScoreRequest{Call: call(), Pod: podMessage(), Nodes: nodes})
+	expect(t, err, codes.Internal, "score returned 2147483648 for position 0; expected -2147483648 to 2147483647")
+	candidates := []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Uid: "v"}}}}
+	_, err = s.Preempt(within(t), &v1alpha1.PreemptRequest{Call: call(), Pod: podMessage(), Nodes: nodes, Candidates: candidates})
+	expect(t, err, codes.Internal, "preempt returned victims [0 1] for position 0, which has 1")
+	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "n", Name: "p", Uid: "u", Node: "a"})
+	expect(t, err, codes.Internal, "bind returned no result")
+}
+
+func TestScoresComeWithTheVerdictsIfBothVerbsAllow(t *testing.T) {
+	both := func(change func(*Policy)) Policy {
+		p := noArm()
+		p.Score = &Score{Pure: true, Node: func(_ Pod, node Node) int64 { return int64(len(node.Name())) }}
+		change(&p)
+		return p
+	}
+	var reads Reads
+	reads.Node(NodeName)
+	for name, want := range map[string]struct {
+		policy Policy
+		scores []int32
+	}{
+		"both per node":   {both(func(*Policy) {}), []int32{1, 2}},
+		"whole set":       {both(func(p *Policy) { p.Score.Pure, p.Score.Scope = false, WholeSet }), nil},
+		"side effects":    {both(func(p *Policy) { p.Score.Pure, p.Score.SideEffects = false, true }), nil},
+		"other reads":     {both(func(p *Policy) { p.Score.Reads = &reads }), nil},
+		"a score panics":  {both(func(p *Policy) { p.Score.Node = func(Pod, Node) int64 { panic("no") } }), nil},
+		"no scores":       {both(func(p *Policy) { p.Score = nil }), nil},
+		"not ready later": {both(func(p *Policy) {}), []int32{1, 2}},
+	} {
+		s := start(t, want.policy)
+		response, err := s.Filter(within(t), &v1alpha1.FilterRequest{
+			Call: call(), Pod: podMessage(), WantScores: true,
+			Nodes: inline(labeled("a", map[string]string{"arch": "arm64"}), labeled("bb", nil)),
+		})
+		if err != nil || !slices.Equal(response.GetScores().GetValues(), want.scores) || len(response.GetRejections()) != 1 {
+			t.Errorf("%s: %v, %v", name, response, err)
+		}
+	}
+}
+
+func TestVictimsAreNamedByPosition(t *testing.T) {
+	p := Policy{Name: "p", Version: "1", Preempt: &Preempt{View: ViewName, Node: func(pod Pod, candidate Candidate) Eviction {
+		return EvictWhere(candidate, func(victim Victim) bool {
+			evicted, known := victim.Pod()
+			return known && evicted.Priority() < pod.Priority()
+		})
+	}}}
+	s := start(t, p)
+	victim := func(uid string, priority int32) *v1alpha1.Victim {
+		return &v1alpha1.Victim{Uid: uid, Pod: &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Priority: priority}}}
+	}
+	pod := podMessage()
+	pod.Facts.Priority = 5
+	request := &v1alpha1.PreemptRequest{
+		Call: call(), Pod: pod, Nodes: inline(&v1alpha1.NodeRow{Name: "a"}, &v1alpha1.NodeRow{Name: "b"}, &v1alpha1.NodeRow{Name: "c"}),
+		Candidates: []*v1alpha1.Candidate{
+			{Victims: []*v1alpha1.Victim{victim("1", 9), victim("2", 1), victim("3", 2)}},
+			{Victims: []*v1alpha1.Victim{victim("4", 9), {Uid: "5"}}},
+			{Victims: []*v1alpha1.Victim{victim("6", 1)}},
+		},
+	}
+	response, err := s.Preempt(within(t), request)
+	want := []*v1alpha1.KeptCandidate{{Position: 0, Victims: []uint32{1, 2}}, {Position: 2, Victims: []uint32{0}}}
+	if err != nil || !slices.EqualFunc(response.GetKept(), want, func(one, two *v1alpha1.KeptCandidate) bool { return proto.Equal(one, two) }) {
+		t.Errorf("%v, %v", response, err)
+	}
+	request.Candidates = request.Candidates[:2]
+	_, err = s.Preempt(within(t), request)
+	expect(t, err, codes.InvalidArgument, "nodes.count is 3 and there are 2 candidates; each node has one")
+	request.Candidates = append(request.Candidates, &v1alpha1.Candidate{PdbViolations: 1})
+	_, err = s.Preempt(within(t), request)
+	expect(t, err, codes.InvalidArgument, "candidates[2] has no victims; each has at least one")
+	request.Candidates[2] = &v1alpha1.Candidate{Victims: []*v1alpha1.Victim{{}}}
+	_, err = s.Preempt(within(t), request)
+	expect(t, err, codes.InvalidArgument, "victims has an empty entry")
+}
+
+func TestABindIsThePolicysWord(t *testing.T) {
+	p := Policy{Name: "p", Version: "1", Bind: &Bind{Pod: func(ctx context.Context, request BindRequest) (BindResult, error) {
+		switch request.Name() {
+		case "bound":
+			return Bound(), nil
+		case "declined":
+			return Declined(strings.Repeat("ä", 600)), nil
+		case "late":
+			<-ctx.Done()
+			return BindResult{}, ctx.Err()
+		case "panics":
+			panic("as asked")
+		default:
+			return BindResult{}, errors.New("the apiserver is away")
+		}
+	}}}
+	s := start(t, p)
+	request := func(name string) *v1alpha1.BindRequest {
+		return &v1alpha1.BindRequest{Call: call(), Namespace: "shop", Name: name, Uid: "u", Node: "a"}
+	}
+	response, err := s.Bind(within(t), request("bound"))
+	if err != nil || response.GetOutcome() != v1alpha1.BindOutcome_BIND_OUTCOME_BOUND {
+		t.Errorf("%v, %v", response, err)
+	}
+	response, err = s.Bind(within(t), request("declined"))
+	if err != nil || response.GetOutcome() != v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED || len(response.GetMessage()) != 1024 {
+		t.Errorf("%v, %v", response, err)
+	}
+	_, err = s.Bind(within(t), request("failed"))
+	expect(t, err, codes.Unavailable, "the apiserver is away")
+	_, err = s.Bind(within(t), request("panics"))
+	expect(t, err, codes.Internal, "the policy failed: as asked")
+	short, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+	defer cancel()
+	_, err = s.Bind(short, request("late"))
+	expect(t, err, codes.DeadlineExceeded, "")
+	for text, change := range map[string]func(*v1alpha1.BindRequest){
+		"namespace is missing":    func(r *v1alpha1.BindRequest) { r.Namespace = "" },
+		"name is missing":         func(r *v1alpha1.BindRequest) { r.Name = "" },
+		"uid is missing":          func(r *v1alpha1.BindRequest) { r.Uid = "" },
+		"node is missing":         func(r *v1alpha1.BindRequest) { r.Node = "" },
+		"call is missing":         func(r *v1alpha1.BindRequest) { r.Call = nil },
+		"pod.facts is missing":    func(r *v1alpha1.BindRequest) { r.Pod = &v1alpha1.Pod{} },
+		"call.purpose is missing": func(r *v1alpha1.BindRequest) { r.Call.Purpose = 0 },
+	} {
+		wrong := request("panics")
+		change(wrong)
+		_, err := s.Bind(within(t), wrong)
+		expect(t, err, codes.InvalidArgument, text)
+	}
+	simulated := request("panics")
+	simulated.Call.Purpose = v1alpha1.Purpose_PURPOSE_SIMULATE
+	_, err = s.Bind(within(t), simulated)
+	expect(t, err, codes.FailedPrecondition, "only answers PURPOSE_DECIDE")
+}
+
+func TestAPolicyThatIsNotReadyIsUnavailable(t *testing.T) {
+	p := noArm()
+	p.Ready = func() error { return errors.New("the price list is a day old") }
+	s := start(t, p)
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	expect(t, err, codes.Unavailable, "the price list is a day old")
+	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPolicyWithoutArgsRefusesThem(t *testing.T) {
+	s := start(t, noArm())
+	for args, text := range map[string]string{"": "", "{}": "", " { } ": "", `{"a":1}`: "this policy takes no args", "[]": "not a JSON object"} {
+		_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{Args: []byte(args)})
+		asked := call()
+		asked.Args = []byte(args)
+		_, inCall := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		for _, err := range []error{err, inCall} {
+			if text == "" && err != nil {
+				t.Errorf("%q: %v", args, err)
+			} else if text != "" {
+				expect(t, err, codes.InvalidArgument, text)
+			}
+		}
+	}
+}
+
+func TestArgsBuildThePolicyOnce(t *testing.T) {
+	type drain struct {
+		Label string `json:"label"`
+		Hours int    `json:"hours,omitzero"`
+	}
+	var mu sync.Mutex
+	built := map[string]int{}
+	backend := Configured(drain{Hours: 8}, func(args drain) (Policy, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		built[fmt.Sprintf("%s %d", args.Label, args.Hours)]++
+		if args.Hours > 24 {
+			return Policy{}, fmt.Errorf("args.hours is %d; expected at most 24", args.Hours)
+		}
+		p := noArm()
+		p.Name = args.Label
+		return p, nil
+	})
+	s := start(t, backend)
+	name := func(args string) (string, error) {
+		info, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{Args: []byte(args)})
+		return info.GetName(), err
+	}
+	for range 3 {
+		for _, label := range []string{"rack", "zone"} {
+			if got, err := name(fmt.Sprintf(`{"label":%q}`, label)); got != label || err != nil {
+				t.Errorf("%s is %s, %v", label, got, err)
+			}
+		}
+	}
+	if built["rack 8"] != 1 || built["zone 8"] != 1 {
+		t.Errorf("built %v", built)
+	}
+	for args, text := range map[string]string{
+		"":                                     "args: missing field `label`",
+		"{}":                                   "args: missing field `label`",
+		`{"lable":"rack"}`:                     "args.lable: unknown field `lable`, expected `label` or `hours`",
+		`{"Label":"rack"}`:                     "args.Label: unknown field `Label`",
+		`{"label":7}`:                          "args.label: invalid type: integer `7`, expected a string",
+		`{"label":"a","hours":30}`:             "args.hours is 30; expected at most 24",
+		`{"label":"a","label":"b"}`:            "args.label: the field is given twice",
+		`{"label":"a"} {}`:                     "trailing characters",
+		`{"label":`:                            "the JSON ends too early",
+		"{" + strings.Repeat(" ", 1<<20) + "}": "args has 1048578 bytes; at most 1048576 are allowed",
+	} {
+		_, err := name(args)
+		expect(t, err, codes.InvalidArgument, text)
+	}
+}
+
+func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
+	version := func(label string) Policy {
+		var reads Reads
+		key := reads.NodeLabel(label)
+		return Policy{Name: "p", Version: "1", Revision: label, Filter: &Filter{Reads: &reads, Node: func(_ Pod, node Node) Verdict {
+			value, _ := node.Get(key)
+			return Reject(label + "=" + value)
+		}}}
+	}
+	backend, replacer, err := Replaceable(version("v0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, backend)
+	calls := []*v1alpha1.Call{s.reading(v1alpha1.Verb_VERB_FILTER)}
+	for number := 1; number <= 17; number++ {
+		if err := replacer.Replace(version(fmt.Sprintf("v%d", number))); err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, s.reading(v1alpha1.Verb_VERB_FILTER))
+	}
+	row := &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{LabelValues: []string{"x"}}}
+	for number, asked := range calls {
+		response, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(row)})
+		if number == 0 {
+			expect(t, err, codes.FailedPrecondition, "repeat the handshake")
+			continue
+		}
+		want := fmt.Sprintf("v%d", number)
+		if err != nil || response.GetRejections()[0].GetReason() != want+"=x" || response.GetResult().GetRevision() != want {
+			t.Errorf("version %d: %v, %v", number, response, err)
+		}
+	}
+	if err := replacer.Replace(Policy{Name: "wrong"}); err == nil {
+		t.Error("a policy with mistakes replaced the one before")
+	}
+}
+
+func TestHealthAndReflection(t *testing.T) {
+	s := start(t, noArm())
+	healthClient := healthpb.NewHealthClient(s.ClientConn)
+	for _, service := range []string{"", "extender.policy.v1alpha1.PolicyService"} {
+		response, err := healthClient.Check(within(t), &healthpb.HealthCheckRequest{Service: service})
+		if err != nil || response.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("%q: %v, %v", service, response, err)
+		}
+	}
+	stream, err := reflectionpb.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &reflectionpb.ServerReflectionRequest_ListServices{}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := stream.Recv()
+	if err != nil || !strings.Contains(listed.String(), "extender.policy.v1alpha1.PolicyService") ||
+		!strings.Contains(listed.String(), "NodeTableService") {
+		t.Errorf("%v, %v", listed, err)
+	}
+	old, err := reflectionalpha.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	//lint:ignore SA1019 older clients still use this version
+	symbol := &reflectionalpha.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "extender.policy.v1alpha1.FilterRequest"}
+	//lint:ignore SA1019 as above
+	if err := old.Send(&reflectionalpha.ServerReflectionRequest{MessageRequest: symbol}); err != nil {
+		t.Fatal(err)
+	}
+	//lint:ignore SA1019 as above
+	if found, err := old.Recv(); err != nil || found.GetFileDescriptorResponse() == nil {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestCallsInProgressFinishWhenTheServerStops(t *testing.T) {
+	began, mayEnd := make(chan struct{}), make(chan struct{})
+	p := noArm()
+	p.Filter.Node = func(Pod, Node) Verdict {
+		close(began)
+		<-mayEnd
+		return Accept()
+	}
+	s := start(t, p)
+	watching, err := healthpb.NewHealthClient(s.ClientConn).Watch(within(t), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := watching.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", first, err)
+	}
+	filling := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	filling.upsert(1, labeled("a", nil))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+		answered <- err
+	}()
+	<-began
+	stopped := make(chan struct{})
+	go func() {
+		s.stop()
+		close(stopped)
+	}()
+	if news, err := watching.Recv(); err != nil || news.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("%v, %v", news, err)
+	}
+	if _, err := watching.Recv(); err == nil {
+		t.Error("the watcher's stream goes on")
+	}
+	if _, err := filling.stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the table's stream ended with %v", err)
+	}
+	select {
+	case <-stopped:
+		t.Error("it stopped before the call ended")
+	case err := <-answered:
+		t.Errorf("the call ended early: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(mayEnd)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-stopped
+}
+
+func TestAnUnparsableTraceparentIsIgnored(t *testing.T) {
+	s := start(t, noArm())
+	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "nonsense", "traceparent", "twice")
+	if _, err := s.Filter(ctx, &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,161 @@
+package io.extendergateway.examples;
+
+import io.extendergateway.policy.ArgDefault;
+import io.extendergateway.policy.Backend;
+import io.extendergateway.policy.Bind;
+import io.extendergateway.policy.BindAsk;
+import io.extendergateway.policy.BindFailedException;
+import io.extendergateway.policy.Candidate;
+import io.extendergateway.policy.Eviction;
+import io.extendergateway.policy.Info;
+import io.extendergateway.policy.Node;
+import io.extendergateway.policy.NodeKey;
+import io.extendergateway.policy.NodePart;
+import io.extendergateway.policy.Normalization;
+import io.extendergateway.policy.Pod;
+import io.extendergateway.policy.PodKey;
+import io.extendergateway.policy.PodPart;
+import io.extendergateway.policy.PodsBy;
+import io.extendergateway.policy.PodsKey;
+import io.extendergateway.policy.PodsLike;
+import io.extendergateway.policy.Policy;
+import io.extendergateway.policy.PolicyServer;
+import io.extendergateway.policy.Reads;
+import io.extendergateway.policy.Scale;
+import io.extendergateway.policy.Verb;
+import io.extendergateway.policy.Verdict;
+import io.extendergateway.policy.View;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Taint;
+import java.util.Optional;
+
+/**
+ * Uses most of what the SDK has. The SDKs of all languages have this policy, with the same answers:
+ * it is for comparing them, and for learning, and decides nothing useful.
+ */
+public final class Reference implements Policy {
+  private static final int LEAST_SCORE = -1000;
+  private static final int LARGEST_SCORE = 1_000_000;
+  private static final long MOST_CPU = 2_000_000_000;
+
+  private static final Verdict CLOSED = Verdict.reject("zone is closed").byRule("zone");
+  private static final Verdict TAINTED = Verdict.reject("taint is not tolerated").byRule("taints");
+  private static final Verdict FULL =
+      Verdict.reject("not enough CPU").byRule("cpu").preemptionMayHelp();
+  private static final Verdict CROWDED =
+      Verdict.reject("too many pods of one owner").byRule("owner");
+
+  private final Args args;
+  private final Reads reads =
+      new Reads()
+          .node(NodePart.TAINTS, NodePart.ALLOCATABLE, NodePart.NAME)
+          .pod(PodPart.REQUESTS, PodPart.TOLERATIONS);
+  private final NodeKey zone = reads.nodeLabel("zone");
+  private final PodKey app = reads.podLabel("app");
+  private final PodsKey siblings = reads.podsBy(PodsBy.owner());
+
+  /**
+   * The operator's args.
+   *
+   * @param zone the closed zone
+   * @param most how many pods of one owner may be on a node
+   */
+  public record Args(String zone, @ArgDefault("3") int most) {
+    /**
+     * Checks the number.
+     *
+     * @param zone the closed zone
+     * @param most how many pods of one owner may be on a node
+     */
+    public Args {
+      if (most < 1 || most > 1000) {
+        throw new IllegalArgumentException("most is %d; expected 1 to 1000".formatted(most));
+      }
+    }
+  }
+
+  /**
+   * With these args.
+   *
+   * @param args the args
+   */
+  public Reference(Args args) {
+    this.args = args;
+  }
+
+  @Override
+  public Info info() {
+    Verb perNode = Verb.perNode().pure().reads(reads);
+    Scale scale = Scale.between(LEAST_SCORE, LARGEST_SCORE).normalize(Normalization.MIN_MAX);
+    Reads priority = new Reads().pod(PodPart.PRIORITY);
+    return Info.of("reference", "1")
+        .revision("reference-1")
+        .filters(perNode)
+        .scores(perNode, scale)
+        .preempts(Verb.perNode().view(View.NAME).reads(priority))
+        .binds(new Reads());
+  }
+
+  @Override
+  public Verdict filter(Pod pod, Node node) {
+    if (node.get(zone).filter(args.zone()::equals).isPresent()) {
+      return CLOSED;
+    }
+    for (Taint taint : node.taints()) {
+      if (repels(taint) && !pod.tolerates(taint)) {
+        return TAINTED;
+      }
+    }
+    if (pod.requests().getMilliCpu() > milliCpu(node)) {
+      return FULL;
+    }
+    Optional<PodsLike> like = node.podsLike(siblings, pod);
+    return like.isPresent() && like.get().atMost() >= args.most() ? CROWDED : Verdict.accept();
+  }
+
+  private static boolean repels(Taint taint) {
+    return taint.getEffect().equals("NoSchedule") || taint.getEffect().equals("NoExecute");
+  }
+
+  private static long milliCpu(Node node) {
+    return node.allocatable().map(Resources::getMilliCpu).orElse(0L);
+  }
+
+  @Override
+  public int score(Pod pod, Node node) {
+    long score = Math.max(0, Math.min(MOST_CPU, milliCpu(node))) / 100;
+    score -= 50L * node.taints().size();
+    Optional<String> wanted = pod.get(app);
+    if (wanted.isPresent() && wanted.equals(node.get(zone))) {
+      score += 10;
+    }
+    return (int) Math.max(LEAST_SCORE, Math.min(LARGEST_SCORE, score));
+  }
+
+  @Override
+  public Eviction preempt(Pod pod, Candidate candidate) {
+    return Eviction.of(
+        candidate,
+        victim -> victim.pod().filter(known -> known.priority() < pod.priority()).isPresent());
+  }
+
+  @Override
+  public Bind bind(BindAsk ask) throws BindFailedException {
+    if (ask.namespace().equals("system")) {
+      return Bind.declined("namespace system is bound elsewhere");
+    }
+    if (ask.node().equals("broken")) {
+      throw new BindFailedException("node broken refuses pods");
+    }
+    return Bind.bound();
+  }
+
+  /**
+   * Serves the policy.
+   *
+   * @param arguments the command line
+   */
+  public static void main(String[] arguments) {
+    PolicyServer.run(arguments, Backend.configured(Args.class, Reference::new));
+  }
+}

@@ -1,0 +1,21 @@
+package io.extendergateway.examples;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.extendergateway.policy.testing.*;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class NoArmTest {
+  @Test
+  void armIsRejected() {
+    var nodes = List.of(node("amd64"), node("arm64"));
+    var rejected = Testing.filter(new NoArm(), new TestPod("shop"), nodes);
+    assertEquals(
+        List.of(new Testing.Rejected("arm64", "arm64 nodes are not in use yet")), rejected);
+  }
+
+  private static TestNode node(String arch) {
+    return new TestNode(arch).label("kubernetes.io/arch", arch);
+  }
+}

@@ -1,0 +1,306 @@
+package io.extendergateway.policy;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1alpha1.Call;
+import io.grpc.Status;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.function.Function;
+import java.util.function.Predicate;
+
+/**
+ * The source of the policy that answers a call: a fixed one, one that is {@linkplain #replaceable
+ * replaced} while running, or one {@linkplain #configured built} from the operator's args.
+ */
+public abstract class Backend {
+  private Backend() {}
+
+  /**
+   * A policy with its checked declaration, which belong together: a call never mixes two policies.
+   */
+  record Prepared(Policy policy, Declaration declaration) {
+    static Prepared of(Policy policy) {
+      return new Prepared(policy, new Declaration(policy.info()));
+    }
+
+    boolean reads(Declaration.Kind verb, int id) {
+      Integer declared = declaration.readsId(verb);
+      return declared != null && declared == id;
+    }
+  }
+
+  /**
+   * One policy that takes no args.
+   *
+   * @param policy the policy
+   * @return the backend
+   * @throws DeclarationException with all mistakes of its {@link Info}
+   */
+  public static Backend of(Policy policy) {
+    return new Fixed(Prepared.of(policy), false);
+  }
+
+  /**
+   * A policy built from the operator's args, so that one process serves several configured
+   * policies. The function is called once for each distinct args, not once a call (the last 16
+   * results are kept); without args it sees an empty object.
+   *
+   * <pre>{@code
+   * record Drain(String label, @ArgDefault("1") int weight) {}
+   *
+   * Backend.configured(Drain.class, DrainPolicy::new)
+   * }</pre>
+   *
+   * @param type the class of the args, a record; see {@link Args#as}
+   * @param build makes the policy; an {@link ArgsException} rejects the args
+   * @param <A> the type of the args
+   * @return the backend
+   */
+  public static <A> Backend configured(Class<A> type, Function<? super A, ? extends Policy> build) {
+    return configured(args -> build.apply(args.as(type)));
+  }
+
+  /**
+   * The same for args that are read by hand.
+   *
+   * @param build makes the policy; an {@link ArgsException} rejects the args
+   * @return the backend
+   */
+  public static Backend configured(Function<Args, ? extends Policy> build) {
+    return new Configured(build);
+  }
+
+  /**
+   * A policy that takes no args and is replaced while running, such as one made from a rule file.
+   *
+   * @param policy the first version
+   * @return the backend, which also replaces the policy
+   * @throws DeclarationException with all mistakes of its {@link Info}
+   */
+  public static Replaceable replaceable(Policy policy) {
+    return new Replaceable(Prepared.of(policy));
+  }
+
+  /** A policy that is sent everything, whatever it declares to read. */
+  static Backend readingEverything(Policy policy) {
+    Declaration declaration = new Declaration(policy.info().readingEverything());
+    return new Fixed(new Prepared(policy, declaration), false);
+  }
+
+  /** The policy that this backend has for these args, for any args. */
+  Backend withArgs(ByteString args) {
+    return new Fixed(policyFor(args), true);
+  }
+
+  /** The policy for a call with these args. */
+  abstract Prepared policyFor(ByteString args);
+
+  /** An earlier version of the policy with this property. */
+  Optional<Prepared> earlier(Predicate<Prepared> fits) {
+    return Optional.empty();
+  }
+
+  /** The policy's name, if it is known before args come. */
+  Optional<String> name() {
+    return Optional.empty();
+  }
+
+  /**
+   * The policy for this call: the one for its args or, if that one no longer declares what pod and
+   * nodes were encoded with, an earlier one that does. Whether the verb is declared is left to the
+   * caller.
+   */
+  final Prepared policyReading(Call call, Declaration.Kind verb) {
+    Prepared latest = policyFor(call.getArgs());
+    Integer declared = latest.declaration.readsId(verb);
+    if (declared == null || declared == call.getReads()) {
+      return latest;
+    }
+    return earlier(version -> version.reads(verb, call.getReads()))
+        .orElseThrow(
+            () ->
+                CallException.of(
+                    Status.Code.FAILED_PRECONDITION,
+                    "call.reads is %s, and this policy now declares reads with the id %s; repeat the handshake"
+                        .formatted(
+                            Integer.toUnsignedString(call.getReads()),
+                            Integer.toUnsignedString(declared))));
+  }
+
+  private static final class Fixed extends Backend {
+    private final Prepared prepared;
+    private final boolean takesAnyArgs;
+
+    Fixed(Prepared prepared, boolean takesAnyArgs) {
+      this.prepared = prepared;
+      this.takesAnyArgs = takesAnyArgs;
+    }
+
+    @Override
+    Prepared policyFor(ByteString args) {
+      if (!takesAnyArgs && !args.isEmpty()) {
+        Args.of(args).refuseAny();
+      }
+      return prepared;
+    }
+
+    @Override
+    Optional<String> name() {
+      return Optional.of(prepared.declaration.response.getName());
+    }
+  }
+
+  /**
+   * A policy that is replaced while running. Calls under way finish with the old one. If the new
+   * policy declares other {@link Reads}, the old one still answers the calls that were made for it,
+   * until the gateway has repeated the handshake; so do the 16 latest of several old ones.
+   */
+  public static final class Replaceable extends Backend {
+    /** Gateways repeat the handshake within a second, so there is rarely more than one in use. */
+    private static final int MAX_EARLIER = 16;
+
+    /** The latest one first. No two of them declare the same. */
+    private volatile List<Prepared> versions;
+
+    private Replaceable(Prepared first) {
+      versions = List.of(first);
+    }
+
+    /**
+     * From now on this policy answers.
+     *
+     * @param policy the new version
+     * @throws DeclarationException with all mistakes of its {@link Info}; the old one stays
+     */
+    public void replace(Policy policy) {
+      Prepared latest = Prepared.of(policy);
+      synchronized (this) {
+        List<Prepared> all = new ArrayList<>();
+        all.add(latest);
+        for (Prepared version : versions) {
+          // An earlier version that declares the same is never needed again.
+          boolean needed = !version.declaration.readsAs(latest.declaration);
+          if (needed && all.size() <= MAX_EARLIER) {
+            all.add(version);
+          }
+        }
+        versions = List.copyOf(all);
+      }
+    }
+
+    @Override
+    Prepared policyFor(ByteString args) {
+      if (!args.isEmpty()) {
+        Args.of(args).refuseAny();
+      }
+      return versions.get(0);
+    }
+
+    @Override
+    Optional<Prepared> earlier(Predicate<Prepared> fits) {
+      return versions.stream().filter(fits).findFirst();
+    }
+
+    @Override
+    Optional<String> name() {
+      return Optional.of(versions.get(0).declaration.response.getName());
+    }
+  }
+
+  private static final class Configured extends Backend {
+    private static final int MAX_POLICIES = 16;
+
+    /**
+     * The most bytes of args that are kept. A policy built from them can be tens of times as large.
+     */
+    private static final int MAX_ARGS_BYTES = 2 << 20;
+
+    private final Function<Args, ? extends Policy> build;
+
+    /**
+     * The most recently used first; guarded by itself. A linear search: there are few, and mostly
+     * one.
+     */
+    private final List<Recent> recent = new ArrayList<>();
+
+    private static final class Recent {
+      final ByteString args;
+      final Prepared prepared;
+
+      /**
+       * Args that are used once, as by a client that is not the gateway, must not displace those of
+       * every call.
+       */
+      boolean repeated;
+
+      Recent(ByteString args, Prepared prepared) {
+        this.args = args;
+        this.prepared = prepared;
+      }
+    }
+
+    Configured(Function<Args, ? extends Policy> build) {
+      this.build = Objects.requireNonNull(build, "build");
+    }
+
+    @Override
+    Prepared policyFor(ByteString args) {
+      Prepared known = find(args);
+      if (known != null) {
+        return known;
+      }
+      Prepared prepared = Prepared.of(build.apply(Args.of(args)));
+      remember(args, prepared);
+      return prepared;
+    }
+
+    private Prepared find(ByteString args) {
+      synchronized (recent) {
+        for (int at = 0; at < recent.size(); at++) {
+          Recent entry = recent.get(at);
+          if (entry.args.equals(args)) {
+            entry.repeated = true;
+            if (at > 0) {
+              recent.add(0, recent.remove(at));
+            }
+            return entry.prepared;
+          }
+        }
+        return null;
+      }
+    }
+
+    /** The bytes are copied: a slice of the request would keep all of it in memory. */
+    private void remember(ByteString args, Prepared prepared) {
+      Recent added = new Recent(ByteString.copyFrom(args.toByteArray()), prepared);
+      synchronized (recent) {
+        while (!recent.isEmpty()
+            && (recent.size() >= MAX_POLICIES || bytes() + args.size() > MAX_ARGS_BYTES)) {
+          evict();
+        }
+        recent.add(0, added);
+      }
+    }
+
+    private void evict() {
+      for (int at = recent.size() - 1; at >= 0; at--) {
+        if (!recent.get(at).repeated) {
+          recent.remove(at);
+          return;
+        }
+      }
+      recent.remove(recent.size() - 1);
+    }
+
+    private int bytes() {
+      int bytes = 0;
+      for (Iterator<Recent> all = recent.iterator(); all.hasNext(); ) {
+        bytes += all.next().args.size();
+      }
+      return bytes;
+    }
+  }
+}

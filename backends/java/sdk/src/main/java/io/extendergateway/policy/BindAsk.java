@@ -1,0 +1,61 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import java.util.Optional;
+
+/** Which pod is to be bound to which node. */
+public final class BindAsk {
+  private final BindRequest request;
+  private final Pod pod;
+
+  BindAsk(BindRequest request, Pod pod) {
+    this.request = request;
+    this.pod = pod;
+  }
+
+  /**
+   * metadata.namespace of the pod.
+   *
+   * @return the namespace
+   */
+  public String namespace() {
+    return request.getNamespace();
+  }
+
+  /**
+   * metadata.name of the pod.
+   *
+   * @return the name
+   */
+  public String name() {
+    return request.getName();
+  }
+
+  /**
+   * metadata.uid of the pod. A pod of that name with another UID must not be bound: put the UID
+   * into the Binding's metadata, and the apiserver checks it.
+   *
+   * @return the UID
+   */
+  public String uid() {
+    return request.getUid();
+  }
+
+  /**
+   * Name of the node.
+   *
+   * @return the name
+   */
+  public String node() {
+    return request.getNode();
+  }
+
+  /**
+   * The pod, if the gateway knows it.
+   *
+   * @return the pod; empty if the gateway knows only its name
+   */
+  public Optional<Pod> pod() {
+    return Optional.ofNullable(pod);
+  }
+}

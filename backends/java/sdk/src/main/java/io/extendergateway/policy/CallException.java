@@ -1,0 +1,51 @@
+package io.extendergateway.policy;
+
+import com.google.errorprone.annotations.FormatMethod;
+import io.grpc.Status;
+
+/** Why a call is not answered: a status of the contract's error table. */
+final class CallException extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * The longest message of a status. Policies write some of the texts, and a status travels in the
+   * trailers: a client that limits their size, as the gateway does with 16 KiB, closes the
+   * connection with all its calls.
+   */
+  static final int MAX_MESSAGE_BYTES = 1 << 10;
+
+  private final Status.Code code;
+
+  private CallException(Status.Code code, String message) {
+    super(message, null, false, false);
+    this.code = code;
+  }
+
+  static CallException of(Status.Code code, String message) {
+    return new CallException(code, Utf8.cut(message, MAX_MESSAGE_BYTES));
+  }
+
+  /** The request is wrong. */
+  @FormatMethod
+  static CallException invalid(String format, Object... values) {
+    return of(Status.Code.INVALID_ARGUMENT, format.formatted(values));
+  }
+
+  static CallException missing(String field) {
+    return invalid("%s is missing; every request has it", field);
+  }
+
+  /** The policy is wrong. */
+  @FormatMethod
+  static CallException internal(String format, Object... values) {
+    return of(Status.Code.INTERNAL, format.formatted(values));
+  }
+
+  Status.Code code() {
+    return code;
+  }
+
+  Status status() {
+    return code.toStatus().withDescription(getMessage());
+  }
+}

@@ -1,0 +1,44 @@
+package io.extendergateway.policy;
+
+import java.util.List;
+
+/** The evictions that would make room for the pod on one node. */
+public final class Candidate {
+  private final Node node;
+  private final List<Victim> victims;
+  private final int pdbViolations;
+
+  Candidate(Node node, io.extendergateway.policy.v1alpha1.Candidate message, Access access) {
+    this.node = node;
+    victims = message.getVictimsList().stream().map(victim -> new Victim(victim, access)).toList();
+    pdbViolations = message.getPdbViolations();
+  }
+
+  /**
+   * The node.
+   *
+   * @return the node
+   */
+  public Node node() {
+    return node;
+  }
+
+  /**
+   * The pods that would be evicted, in kube-scheduler's order: the most important pod first. At
+   * least one.
+   *
+   * @return the pods
+   */
+  public List<Victim> victims() {
+    return victims;
+  }
+
+  /**
+   * How many of the evictions would violate a PodDisruptionBudget.
+   *
+   * @return the number
+   */
+  public long pdbViolations() {
+    return Integer.toUnsignedLong(pdbViolations);
+  }
+}

@@ -1,0 +1,294 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.NodeReads;
+import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1alpha1.Scope;
+import io.extendergateway.policy.v1alpha1.VerbInfo;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Objects;
+import java.util.stream.Stream;
+
+/** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
+final class Declaration {
+  /** The package of the contract that this SDK implements. */
+  static final String API_VERSION = "extender.policy.v1alpha1";
+
+  private static final int MAX_NAME = 63;
+  private static final int MAX_VERSION = 64;
+
+  final GetInfoResponse response;
+  private final Terms filter;
+  private final Terms score;
+  private final Terms preempt;
+  private final Terms bind;
+
+  /** The verbs of the service. */
+  enum Kind {
+    FILTER("Filter", io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER),
+    SCORE("Score", io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE),
+    PREEMPT("Preempt", io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT),
+    BIND("Bind", io.extendergateway.policy.v1alpha1.Verb.VERB_BIND);
+
+    /** The name of the method. */
+    final String method;
+
+    private final io.extendergateway.policy.v1alpha1.Verb message;
+
+    Kind(String method, io.extendergateway.policy.v1alpha1.Verb message) {
+      this.method = method;
+      this.message = message;
+    }
+
+    String lower() {
+      return method.toLowerCase(Locale.ROOT);
+    }
+  }
+
+  /** What a verb's declaration means for a call. */
+  static final class Terms {
+    final View view;
+    final boolean isWholeSet;
+    final boolean hasSideEffects;
+    final boolean isPure;
+    final boolean wantsUsage;
+
+    /** {@code null}: everything. */
+    final Layout reads;
+
+    final RowParts rowParts;
+
+    private Terms(Verb verb) {
+      // Rows without facts are names: no table, and no watch of nodes is needed for them.
+      boolean onlyNames =
+          verb.view == View.FACTS
+              && !verb.wantsUsage
+              && verb.reads != null
+              && !verb.reads.readsNodes();
+      view = onlyNames ? View.NAME : verb.view;
+      isWholeSet = verb.isWholeSet;
+      hasSideEffects = verb.hasSideEffects;
+      isPure = verb.isPure;
+      wantsUsage = verb.wantsUsage;
+      reads = verb.reads == null ? null : new Layout(verb.reads, view);
+      rowParts = RowParts.of(view, reads == null ? null : reads.rows);
+    }
+
+    Layout.Fields podFields() {
+      return reads == null ? null : reads.pod;
+    }
+
+    Layout.Fields nodeFields() {
+      return reads == null ? null : reads.node;
+    }
+
+    NodeReads rowReads() {
+      return reads == null ? null : reads.rows;
+    }
+
+    /** {@code Call.reads} of the requests that this declaration asks for. */
+    int readsId() {
+      return reads == null ? 0 : reads.message.getId();
+    }
+
+    /**
+     * Whether these scores may be given with the verdicts, before the other policies have filtered.
+     */
+    boolean mayComeWith(Terms filter) {
+      return !isWholeSet && !hasSideEffects && readsId() == filter.readsId();
+    }
+  }
+
+  /** The parts that a row must have. */
+  record RowParts(boolean name, boolean facts) {
+    /** In this view with this declaration; {@code null}: everything that the view has. */
+    static RowParts of(View view, NodeReads reads) {
+      boolean hasFacts = view.hasFacts();
+      if (!hasFacts || reads == null) {
+        return new RowParts(true, hasFacts);
+      }
+      boolean name = reads.getPartsValueList().contains(NodePart.NAME.number());
+      return new RowParts(name, !reads.equals(NodeReads.getDefaultInstance()));
+    }
+  }
+
+  /** Checks everything and reports all mistakes together. */
+  Declaration(Info info) {
+    List<String> mistakes = mistakes(info);
+    if (!mistakes.isEmpty()) {
+      throw new DeclarationException(mistakes);
+    }
+    filter = terms(info.filter);
+    score = terms(info.score);
+    preempt = terms(info.preempt);
+    bind = terms(info.bind);
+    response = response(info);
+  }
+
+  /** {@code null} if the verb is not declared. */
+  Terms terms(Kind verb) {
+    return switch (verb) {
+      case FILTER -> filter;
+      case SCORE -> score;
+      case PREEMPT -> preempt;
+      case BIND -> bind;
+    };
+  }
+
+  /** Whether requests for this declaration can be answered with the other one, too. */
+  boolean readsAs(Declaration other) {
+    return Stream.of(Kind.values())
+        .allMatch(verb -> Objects.equals(readsId(verb), other.readsId(verb)));
+  }
+
+  /** {@code null} if the verb is not declared. */
+  Integer readsId(Kind verb) {
+    Terms terms = terms(verb);
+    return terms == null ? null : terms.readsId();
+  }
+
+  private static Terms terms(Verb verb) {
+    return verb == null ? null : new Terms(verb);
+  }
+
+  private static List<String> mistakes(Info info) {
+    List<String> mistakes = new ArrayList<>();
+    textMistake(mistakes, "name", info.name, MAX_NAME);
+    textMistake(mistakes, "version", info.version, MAX_VERSION);
+    textMistake(
+        mistakes, "revision", info.revision == null ? info.version : info.revision, MAX_VERSION);
+    if (info.filter == null && info.score == null && info.preempt == null && info.bind == null) {
+      mistakes.add(
+          "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds");
+    }
+    if (info.preempt != null) {
+      if (info.preempt.isPure) {
+        mistakes.add(
+            "preempt cannot be pure, because its answers depend on the victims; remove Verb.pure");
+      }
+      usageMistake(mistakes, "preempt", info.preempt);
+      readsMistakes(mistakes, "preempt", info.preempt);
+    }
+    if (info.bind != null) {
+      readsMistakes(mistakes, "bind", info.bind);
+    }
+    if (info.filter != null) {
+      verbMistakes(mistakes, "filter", info.filter, info);
+    }
+    if (info.score != null) {
+      verbMistakes(mistakes, "score", info.score, info);
+      mistakes.addAll(info.scale.mistakes());
+    }
+    return mistakes;
+  }
+
+  private static void textMistake(List<String> mistakes, String what, String text, int most) {
+    int bytes = Utf8.length(text);
+    if (bytes == 0 || bytes > most) {
+      mistakes.add("%s has %d bytes; expected 1 to %d".formatted(what, bytes, most));
+    }
+  }
+
+  private static void verbMistakes(List<String> mistakes, String name, Verb verb, Info info) {
+    usageMistake(mistakes, name, verb);
+    if (verb.isPure) {
+      // Each of these makes an answer depend on more than the cache key.
+      excluded(mistakes, name, verb.isWholeSet, "Verb.wholeSet");
+      excluded(mistakes, name, verb.hasSideEffects, "Verb.sideEffects");
+      excluded(mistakes, name, verb.view == View.FACTS_AND_RAW, "View.FACTS_AND_RAW");
+      excluded(mistakes, name, info.wantsRawPod, "Info.rawPod");
+    }
+    readsMistakes(mistakes, name, verb);
+  }
+
+  private static void excluded(List<String> mistakes, String name, boolean found, String with) {
+    if (found) {
+      mistakes.add("%s is pure and has %s; remove one".formatted(name, with));
+    }
+  }
+
+  /** A view of names works even if the gateway knows no nodes, and so no pods on them. */
+  private static void usageMistake(List<String> mistakes, String name, Verb verb) {
+    if (verb.wantsUsage && verb.view == View.NAME) {
+      mistakes.add(name + " has Verb.usage and View.NAME; use View.FACTS");
+    }
+  }
+
+  private static void readsMistakes(List<String> mistakes, String name, Verb verb) {
+    Reads reads = verb.reads;
+    if (reads == null) {
+      return;
+    }
+    if (reads.readsNodes() && verb.view == View.NAME) {
+      mistakes.add(
+          name.equals("bind")
+              ? "bind reads nodes, but is sent only their names; declare what it reads of the pod"
+              : name + " reads nodes and has View.NAME; use View.FACTS");
+    }
+    if (reads.readsIdentity() && verb.isPure) {
+      mistakes.add(
+          name
+              + " is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's name and UID; remove one");
+    }
+    if (reads.countsTopologies() && (name.equals("preempt") || name.equals("bind"))) {
+      mistakes.add(
+          name
+              + " reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from"
+              + " its declaration");
+    }
+    for (String mistake : reads.mistakes()) {
+      mistakes.add("%s reads: %s".formatted(name, mistake));
+    }
+  }
+
+  private GetInfoResponse response(Info info) {
+    GetInfoResponse.Builder response =
+        GetInfoResponse.newBuilder()
+            .setName(info.name)
+            .setVersion(info.version)
+            .setRevision(info.revision == null ? info.version : info.revision)
+            .setApiVersion(API_VERSION)
+            .setPodRaw(info.wantsRawPod)
+            .addAllAnnotationPrefixes(info.annotations)
+            .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES);
+    // Tables are worth filling only if rows hold more than names.
+    boolean wantsFacts =
+        Stream.of(filter, score, preempt, bind)
+            .anyMatch(verb -> verb != null && verb.view.hasFacts());
+    if (wantsFacts && info.keepsTable) {
+      response.addServices(NodeTableServiceGrpc.SERVICE_NAME);
+    }
+    for (Kind kind : Kind.values()) {
+      if (terms(kind) != null) {
+        response.addVerbs(verbInfo(kind, info));
+      }
+    }
+    return response.build();
+  }
+
+  private VerbInfo verbInfo(Kind kind, Info info) {
+    Terms terms = terms(kind);
+    VerbInfo.Builder verb = VerbInfo.newBuilder().setVerb(kind.message);
+    if (terms.reads != null) {
+      verb.setReads(terms.reads.message);
+    }
+    if (kind == Kind.BIND) {
+      return verb.build();
+    }
+    verb.setNodeView(terms.view.message)
+        .setScope(terms.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
+        .setSideEffects(terms.hasSideEffects)
+        .setPure(terms.isPure)
+        .setUsage(terms.wantsUsage);
+    if (kind == Kind.SCORE) {
+      Scale scale = info.scale;
+      if (scale.bounds != null) {
+        verb.setScoreMin(scale.bounds.least()).setScoreMax(scale.bounds.largest());
+      }
+      verb.setNormalization(scale.normalization.message).setReversed(scale.isReversed);
+    }
+    return verb.build();
+  }
+}

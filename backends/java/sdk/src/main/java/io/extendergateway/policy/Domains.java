@@ -1,0 +1,90 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.Layout.SentTopology;
+import io.extendergateway.policy.v1alpha1.DomainCount;
+import io.extendergateway.policy.v1alpha1.TopologyCounts;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The pods in the cluster that are like the pod to be placed, added up by the value of a label of
+ * nodes: one domain for each value. Without a topology key, the cluster is one domain, with an
+ * empty value.
+ */
+public final class Domains {
+  private final SentTopology sent;
+  private final PodsBy.Attribute attribute;
+  private final TopologyCounts counts;
+
+  Domains(SentTopology sent, PodsBy.Attribute attribute, TopologyCounts counts) {
+    this.sent = sent;
+    this.attribute = attribute;
+    this.counts = counts;
+  }
+
+  /**
+   * The pods in the domain of this node, on all its nodes.
+   *
+   * @param node the node
+   * @return the pods; empty if the node lacks the label, and so is in no domain
+   */
+  public Optional<PodsLike> of(Node node) {
+    return sent.label() == null ? Optional.of(at("")) : node.get(sent.label()).map(this::at);
+  }
+
+  /**
+   * The domains with at least one such pod, by the value of the label, in ascending order. Not
+   * those of {@link #omittedPods}.
+   *
+   * @return the counts
+   */
+  public Map<String, PodCount> all() {
+    Map<String, PodCount> all = new LinkedHashMap<>();
+    for (DomainCount domain : counts.getDomainsList()) {
+      all.put(domain.getValue(), PodCount.inDomain(sent, attribute, domain));
+    }
+    return all;
+  }
+
+  /**
+   * How many pods are in domains that are left out. The gateway sends at most 4,096 domains, those
+   * with the most pods: usually 0.
+   *
+   * @return the number
+   */
+  public long omittedPods() {
+    return Integer.toUnsignedLong(counts.getOmittedPods());
+  }
+
+  private PodsLike at(String value) {
+    int low = 0;
+    int high = counts.getDomainsCount() - 1;
+    while (low <= high) {
+      int middle = (low + high) >>> 1;
+      DomainCount domain = counts.getDomains(middle);
+      int order = Utf8.compare(domain.getValue(), value);
+      if (order == 0) {
+        return PodsLike.counted(PodCount.inDomain(sent, attribute, domain));
+      } else if (order < 0) {
+        low = middle + 1;
+      } else {
+        high = middle - 1;
+      }
+    }
+    if (omittedPods() == 0) {
+      DomainCount none = DomainCount.getDefaultInstance();
+      return PodsLike.counted(PodCount.inDomain(sent, attribute, none));
+    }
+    return PodsLike.upTo(unlisted());
+  }
+
+  /** The gateway leaves out the domains with the fewest pods. */
+  private long unlisted() {
+    long least = omittedPods();
+    for (DomainCount domain : counts.getDomainsList()) {
+      least = Math.min(least, Integer.toUnsignedLong(domain.getPods()));
+    }
+    return least;
+  }
+}

@@ -1,0 +1,71 @@
+package io.extendergateway.policy;
+
+import io.grpc.Status;
+import java.util.Locale;
+import java.util.Set;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+
+/** Turns what the author's code throws into the status of the call. */
+final class Failures {
+  static final System.Logger LOG = System.getLogger("io.extendergateway.policy");
+
+  private static final int MAX_TEXT_BYTES = 200;
+  private static final int MAX_PLACES = 1000;
+
+  /**
+   * So many frames of a trace tell one place from another: the first ones may be those of this SDK.
+   */
+  private static final int FRAMES = 6;
+
+  /** The places whose trace has been logged: a bug that every call meets must not fill the disk. */
+  private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet();
+
+  private Failures() {}
+
+  static CallException of(Throwable thrown) {
+    Throwable cause = thrown;
+    while ((cause instanceof CompletionException || cause instanceof ExecutionException)
+        && cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    if (cause instanceof CallException known) {
+      return known;
+    }
+    if (cause instanceof ArgsException) {
+      return CallException.of(Status.Code.INVALID_ARGUMENT, text(cause));
+    }
+    if (cause instanceof NotReadyException || cause instanceof BindFailedException) {
+      return CallException.of(Status.Code.UNAVAILABLE, text(cause));
+    }
+    if (cause instanceof DeclarationException) {
+      return CallException.of(Status.Code.INTERNAL, text(cause));
+    }
+    log(cause);
+    String line = text(cause).lines().findFirst().orElse("");
+    return CallException.internal("the policy failed: %s", Utf8.cut(line, MAX_TEXT_BYTES));
+  }
+
+  private static String text(Throwable cause) {
+    String message = cause.getMessage();
+    return message == null || message.isBlank() ? cause.getClass().getSimpleName() : message;
+  }
+
+  /** The trace, once for each place. */
+  private static void log(Throwable cause) {
+    StackTraceElement[] trace = cause.getStackTrace();
+    StringBuilder frames = new StringBuilder(cause.getClass().getName());
+    for (int at = 0; at < trace.length && at < FRAMES; at++) {
+      frames.append(" at ").append(trace[at]);
+    }
+    String place = frames.toString();
+    if (LOGGED.size() < MAX_PLACES && LOGGED.add(place)) {
+      LOG.log(
+          System.Logger.Level.ERROR,
+          String.format(
+              Locale.ROOT, "the policy failed in a call: %s; the trace is logged once", cause),
+          cause);
+    }
+  }
+}

@@ -1,0 +1,218 @@
+package io.extendergateway.policy;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.extendergateway.policy.v1alpha1.MapReads;
+import io.extendergateway.policy.v1alpha1.NodeFacts;
+import io.extendergateway.policy.v1alpha1.NodeReads;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.PodCountReads;
+import io.extendergateway.policy.v1alpha1.PodCounts;
+import io.extendergateway.policy.v1alpha1.SyncNodesRequest;
+import io.extendergateway.policy.v1alpha1.TableEntry;
+import io.extendergateway.policy.v1alpha1.TableView;
+import io.grpc.Status;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Applies the messages of one stream to its table. Each row is checked here, once per change. */
+final class Filling {
+  /**
+   * The memory of a row besides its bytes: the objects of the decoded message, and its place in the
+   * table.
+   */
+  private static final int ROW_BYTES = 400;
+
+  /** The same for an entry of a map, and for a value, a taint, a count. */
+  private static final int ENTRY_BYTES = 110;
+
+  private static final int VALUE_BYTES = 60;
+
+  private final Tables tables;
+  private final SharedTexts shared = new SharedTexts();
+  private Tables.Table table;
+  private Declaration.RowParts parts;
+  private Layout.Counts counts;
+  private long version;
+  private boolean complete;
+
+  Filling(Tables tables) {
+    this.tables = tables;
+  }
+
+  /** Applies a message whole or not at all, and returns the table's new version. */
+  long apply(byte[] encoded) {
+    Sizes.check(encoded, Sizes.Shape.SYNC_NODES);
+    SyncNodesRequest message;
+    try {
+      message = SyncNodesRequest.parseFrom(encoded);
+    } catch (InvalidProtocolBufferException broken) {
+      throw Sizes.broken(broken);
+    }
+    return apply(message);
+  }
+
+  long apply(SyncNodesRequest message) {
+    if (table == null) {
+      begin(message);
+    }
+    check(message);
+    Map<Integer, Tables.Kept> upserts = new HashMap<>();
+    long taken = 0;
+    try {
+      for (int position = 0; position < message.getUpsertsCount(); position++) {
+        TableEntry entry = message.getUpserts(position);
+        Tables.Kept kept = kept(position, entry);
+        taken += kept.bytes();
+        Tables.Kept earlier = upserts.put(entry.getId(), kept);
+        if (earlier != null) {
+          tables.release(earlier.bytes());
+          taken -= earlier.bytes();
+        }
+      }
+    } catch (CallException mistake) {
+      tables.release(taken);
+      throw mistake;
+    }
+    version = message.getVersion();
+    complete |= message.getComplete();
+    tables.release(table.apply(new Tables.Change(version, upserts, message.getRemovedList())));
+    return version;
+  }
+
+  /** The stream has ended. */
+  void end() {
+    if (table != null) {
+      tables.close(table);
+    }
+  }
+
+  private void begin(SyncNodesRequest first) {
+    if (first.getTable() == 0) {
+      throw CallException.invalid(
+          "table is missing; it is a random number, the same in all messages of a stream");
+    }
+    Tables.Holds holds = holds(first);
+    Tables.Table opened = new Tables.Table(first.getTable(), holds);
+    tables.open(opened);
+    table = opened;
+    parts = holds.rowParts();
+    counts = holds.counts();
+  }
+
+  private static Tables.Holds holds(SyncNodesRequest first) {
+    TableView view = first.getView();
+    for (View known : View.values()) {
+      if (known.message == view.getNodeView()) {
+        if (!view.hasReads()) {
+          return new Tables.Holds(known, null);
+        }
+        checkSize(view.getReads());
+        return new Tables.Holds(known, view.getReads());
+      }
+    }
+    throw CallException.invalid(
+        "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or"
+            + " NODE_VIEW_FACTS_AND_RAW");
+  }
+
+  /** The table keeps its declaration, and no gateway sends more than it accepts from a backend. */
+  private static void checkSize(NodeReads reads) {
+    if (reads.getPartsCount() > Reads.MAX_PARTS) {
+      throw CallException.invalid(
+          "view.reads has %d parts; expected at most %d", reads.getPartsCount(), Reads.MAX_PARTS);
+    }
+    if (reads.getPodCountsCount() > Reads.MAX_COUNTS) {
+      throw CallException.invalid(
+          "view.reads has %d pod_counts; expected at most %d",
+          reads.getPodCountsCount(), Reads.MAX_COUNTS);
+    }
+    List<String> keys = new ArrayList<>();
+    for (MapReads map : List.of(reads.getLabels(), reads.getAnnotations())) {
+      keys.addAll(map.getKeysList());
+      keys.addAll(map.getPrefixesList());
+    }
+    List<String> all = new ArrayList<>(keys);
+    reads.getPodCountsList().stream().map(PodCountReads::getLabel).forEach(all::add);
+    for (String key : all) {
+      int bytes = Utf8.length(key);
+      if (bytes > Reads.MAX_KEY_BYTES) {
+        throw CallException.invalid(
+            "view.reads has a key or prefix of %d bytes; expected at most %d",
+            bytes, Reads.MAX_KEY_BYTES);
+      }
+    }
+    if (keys.size() > Reads.MAX_KEYS) {
+      throw CallException.invalid(
+          "view.reads has %d keys and prefixes; expected at most %d", keys.size(), Reads.MAX_KEYS);
+    }
+  }
+
+  private void check(SyncNodesRequest message) {
+    if (message.getTable() != table.name) {
+      throw CallException.invalid(
+          "table is %s and was %s; it is the same in all messages of a stream",
+          Long.toUnsignedString(message.getTable()), Long.toUnsignedString(table.name));
+    }
+    if (Long.compareUnsigned(message.getVersion(), version) <= 0) {
+      throw CallException.invalid(
+          "version is %s and was %s; it grows with each message",
+          Long.toUnsignedString(message.getVersion()), Long.toUnsignedString(version));
+    }
+    if (message.getComplete() && complete) {
+      throw CallException.invalid("complete is set twice; set it in one message of a stream");
+    }
+  }
+
+  private Tables.Kept kept(int position, TableEntry entry) {
+    if (entry.getId() == 0 || !entry.hasRow()) {
+      throw CallException.invalid(
+          "upserts[%d].%s is missing; every entry has an id of at least 1 and a row",
+          position, entry.getId() == 0 ? "id" : "row");
+    }
+    Row row = new Row(entry.getRow());
+    String missing = row.lacks(parts);
+    if (missing != null) {
+      throw CallException.invalid(
+          "upserts[%d].row.%s is missing; the table's view has it", position, missing);
+    }
+    int unordered = row.unordered();
+    if (unordered >= 0) {
+      throw CallException.invalid(
+          "upserts[%d].row is not a NodeRow: pod_counts[%d].counts is not in ascending order of namespace and"
+              + " value, each once",
+          position, unordered);
+    }
+    String mismatch = row.mismatch(counts);
+    if (mismatch != null) {
+      throw CallException.invalid("upserts[%d].row.%s", position, mismatch);
+    }
+    long bytes = memory(row.message);
+    if (!tables.take(bytes)) {
+      throw CallException.of(
+          Status.Code.RESOURCE_EXHAUSTED,
+          "the rows of all tables would need more than %d bytes; more are refused"
+              .formatted(tables.maxBytes));
+    }
+    return new Tables.Kept(new Row(shared.in(row.message)), bytes);
+  }
+
+  /** The memory of a decoded row; its JSON may be decoded once more, into a model. */
+  private static long memory(NodeRow row) {
+    NodeFacts facts = row.getFacts();
+    long entries =
+        0L
+            + facts.getLabelsCount()
+            + facts.getAnnotationsCount()
+            + facts.getConditionsCount()
+            + facts.getCapacity().getOthersCount()
+            + facts.getAllocatable().getOthersCount();
+    long values = 0L + facts.getLabelValuesCount() + facts.getAnnotationValuesCount();
+    values += 3L * facts.getTaintsCount();
+    for (PodCounts list : row.getPodCountsList()) {
+      values += 3L * list.getCountsCount();
+    }
+    return ROW_BYTES + row.getSerializedSize() + ENTRY_BYTES * entries + VALUE_BYTES * values;
+  }
+}

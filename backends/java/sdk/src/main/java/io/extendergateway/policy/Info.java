@@ -1,0 +1,212 @@
+package io.extendergateway.policy;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * What a policy is, and which data it needs. A verb that is not declared here is never called:
+ *
+ * <pre>{@code
+ * Info.of("no-arm", "1.0.0").filters(Verb.perNode().pure());
+ * Info.of("near", "1.0.0").scores(Verb.perNode(), Scale.between(0, 10));
+ * }</pre>
+ *
+ * <p>Immutable: each method returns a new value.
+ */
+public final class Info {
+  final String name;
+  final String version;
+  final String revision;
+  final Verb filter;
+  final Verb score;
+  final Scale scale;
+  final Verb preempt;
+  final Verb bind;
+  final List<String> annotations;
+  final boolean wantsRawPod;
+  final boolean keepsTable;
+
+  private Info(Builder from) {
+    name = from.name;
+    version = from.version;
+    revision = from.revision;
+    filter = from.filter;
+    score = from.score;
+    scale = from.scale;
+    preempt = from.preempt;
+    bind = from.bind;
+    annotations = List.copyOf(from.annotations);
+    wantsRawPod = from.wantsRawPod;
+    keepsTable = from.keepsTable;
+  }
+
+  /** The fields while they change. */
+  private static final class Builder {
+    private String name = "";
+    private String version = "";
+    private String revision;
+    private Verb filter;
+    private Verb score;
+    private Scale scale;
+    private Verb preempt;
+    private Verb bind;
+    private List<String> annotations = new ArrayList<>();
+    private boolean wantsRawPod;
+    private boolean keepsTable = true;
+  }
+
+  private Builder change() {
+    Builder builder = new Builder();
+    builder.name = name;
+    builder.version = version;
+    builder.revision = revision;
+    builder.filter = filter;
+    builder.score = score;
+    builder.scale = scale;
+    builder.preempt = preempt;
+    builder.bind = bind;
+    builder.annotations = new ArrayList<>(annotations);
+    builder.wantsRawPod = wantsRawPod;
+    builder.keepsTable = keepsTable;
+    return builder;
+  }
+
+  /**
+   * A policy that serves nothing yet.
+   *
+   * @param name what the policy calls itself, such as "label-rules": 1 to 63 bytes
+   * @param version the version of the program: 1 to 64 bytes
+   * @return the info
+   */
+  public static Info of(String name, String version) {
+    Builder builder = new Builder();
+    builder.name = Objects.requireNonNull(name, "name");
+    builder.version = Objects.requireNonNull(version, "version");
+    return new Info(builder);
+  }
+
+  /**
+   * Names everything that the answers depend on besides the request: code and rule files, not the
+   * operator's args. At most 64 bytes. Default: the version, which is right for a policy that reads
+   * nothing else.
+   *
+   * @param text the revision
+   * @return the info with it
+   */
+  public Info revision(String text) {
+    Builder builder = change();
+    builder.revision = Objects.requireNonNull(text, "revision");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy rejects nodes.
+   *
+   * @param verb how it is called
+   * @return the info with the verb
+   */
+  public Info filters(Verb verb) {
+    Builder builder = change();
+    builder.filter = Objects.requireNonNull(verb, "verb");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy scores nodes.
+   *
+   * @param verb how it is called
+   * @param on the scale of its scores
+   * @return the info with the verb
+   */
+  public Info scores(Verb verb, Scale on) {
+    Builder builder = change();
+    builder.score = Objects.requireNonNull(verb, "verb");
+    builder.scale = Objects.requireNonNull(on, "scale");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy decides which pods may be evicted to make room. Not a {@linkplain Verb#pure pure}
+   * verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches
+   * them; {@link View#NAME} is enough for a policy that looks at pods.
+   *
+   * @param verb how it is called
+   * @return the info with the verb
+   */
+  public Info preempts(Verb verb) {
+    Builder builder = change();
+    builder.preempt = Objects.requireNonNull(verb, "verb");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy binds pods, with {@link Policy#bind} or {@link Policy#bindAsync}.
+   *
+   * @return the info with the verb
+   */
+  public Info binds() {
+    Builder builder = change();
+    builder.bind = Verb.bind();
+    return new Info(builder);
+  }
+
+  /**
+   * The policy binds pods and reads this of them, besides namespace, name, UID and node, which
+   * {@link BindAsk} has in any case. Nothing is read of nodes.
+   *
+   * @param reads the declaration
+   * @return the info with the verb
+   */
+  public Info binds(Reads reads) {
+    Builder builder = change();
+    builder.bind = Verb.bind().reads(reads);
+    return new Info(builder);
+  }
+
+  /**
+   * Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
+   * called several times. Default: none are sent. For verbs without {@link Verb#reads}.
+   *
+   * @param prefixes beginnings of keys
+   * @return the info with them
+   */
+  public Info annotations(String... prefixes) {
+    Builder builder = change();
+    builder.annotations.addAll(List.of(prefixes));
+    return new Info(builder);
+  }
+
+  /**
+   * Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs.
+   *
+   * @return the info with it
+   */
+  public Info rawPod() {
+    Builder builder = change();
+    builder.wantsRawPod = true;
+    return new Info(builder);
+  }
+
+  /**
+   * Nodes come with each call in full. Without this, a policy that wants facts holds them and
+   * receives only changes.
+   *
+   * @return the info without the table
+   */
+  public Info withoutNodeTable() {
+    Builder builder = change();
+    builder.keepsTable = false;
+    return new Info(builder);
+  }
+
+  /** The same without declarations of what is read: everything is sent. */
+  Info readingEverything() {
+    Builder builder = change();
+    builder.filter = filter == null ? null : filter.readingEverything();
+    builder.score = score == null ? null : score.readingEverything();
+    builder.preempt = preempt == null ? null : preempt.readingEverything();
+    builder.bind = bind == null ? null : bind.readingEverything();
+    return new Info(builder);
+  }
+}

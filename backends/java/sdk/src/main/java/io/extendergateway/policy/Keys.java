@@ -1,0 +1,155 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.MapReads;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/** The keys and prefixes of one map as they are declared. */
+final class Keys {
+  /** Each with its place in the order of declarations; by bytes. */
+  private final TreeMap<String, Key> keys = new TreeMap<>(Utf8::compare);
+
+  private final TreeSet<String> prefixes = new TreeSet<>(Utf8::compare);
+
+  Keys copy() {
+    Keys copy = new Keys();
+    copy.keys.putAll(keys);
+    copy.prefixes.addAll(prefixes);
+    return copy;
+  }
+
+  Key key(Key.Which map, String text) {
+    return keys.computeIfAbsent(text, added -> new Key(map, added, keys.size()));
+  }
+
+  void prefix(String text) {
+    prefixes.add(text);
+  }
+
+  boolean isEmpty() {
+    return keys.isEmpty() && prefixes.isEmpty();
+  }
+
+  /** How many keys and prefixes are sent. */
+  int sent() {
+    Places places = places();
+    return places.keys.length + places.prefixes.length;
+  }
+
+  /** The method is that of {@link Reads} for one key. */
+  List<String> mistakes(String method) {
+    List<String> mistakes = new ArrayList<>();
+    for (String key : keys.keySet()) {
+      int bytes = Utf8.length(key);
+      if (bytes < 1 || bytes > Reads.MAX_KEY_BYTES) {
+        mistakes.add(wrong(method, key, 1));
+      }
+    }
+    for (String prefix : prefixes) {
+      if (Utf8.length(prefix) > Reads.MAX_KEY_BYTES) {
+        mistakes.add(wrong(method + "s", prefix, 0));
+      }
+    }
+    return mistakes;
+  }
+
+  private static String wrong(String method, String text, int least) {
+    return "Reads.%s(\"%s\") has %d bytes; expected %d to %d"
+        .formatted(method, Utf8.cut(text, 64), Utf8.length(text), least, Reads.MAX_KEY_BYTES);
+  }
+
+  /** Where a request has each of them. */
+  Places places() {
+    List<String> shortest = new ArrayList<>();
+    for (String prefix : prefixes) {
+      if (shortest.isEmpty() || !prefix.startsWith(shortest.get(shortest.size() - 1))) {
+        shortest.add(prefix);
+      }
+    }
+    return new Places(keys, shortest.toArray(String[]::new));
+  }
+
+  /**
+   * The same as they are sent: the contract wants keys in ascending order of their bytes, and none
+   * that a prefix covers.
+   */
+  static final class Places {
+    /** The key is in the map of entries. */
+    static final int ENTRY = -1;
+
+    /** The key is not declared. */
+    static final int UNDECLARED = -2;
+
+    /** The keys of the values. */
+    final String[] keys;
+
+    /** Ascending; none begins with another one. */
+    final String[] prefixes;
+
+    /** All declared keys, and where each is, in the order of declarations. */
+    private final String[] declared;
+
+    private final int[] declaredAt;
+    private final Map<String, Integer> positions = new HashMap<>();
+
+    private Places(Map<String, Key> all, String[] prefixes) {
+      this.prefixes = prefixes;
+      keys = all.keySet().stream().filter(key -> !covers(key)).toArray(String[]::new);
+      for (int position = 0; position < keys.length; position++) {
+        positions.put(keys[position], position);
+      }
+      declared = new String[all.size()];
+      declaredAt = new int[all.size()];
+      for (Key key : all.values()) {
+        declared[key.order()] = key.text();
+        declaredAt[key.order()] = find(key.text());
+      }
+    }
+
+    /** The position of the value, {@link #ENTRY} or {@link #UNDECLARED}. */
+    int of(Key key) {
+      int order = key.order();
+      // The key of another declaration is looked up by its text.
+      boolean same = order < declared.length && declared[order].equals(key.text());
+      return same ? declaredAt[order] : find(key.text());
+    }
+
+    /** The same for a key that is given as a text. */
+    int find(String key) {
+      Integer position = positions.get(key);
+      return position != null ? position : covers(key) ? ENTRY : UNDECLARED;
+    }
+
+    /** Whether all keys with this beginning are sent with their values. */
+    boolean covers(String text) {
+      // No prefix begins with another one, so it can only be the last one that is not after the
+      // text.
+      int low = 0;
+      int high = prefixes.length;
+      while (low < high) {
+        int middle = (low + high) >>> 1;
+        if (Utf8.compare(prefixes[middle], text) <= 0) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low > 0 && text.startsWith(prefixes[low - 1]);
+    }
+
+    /** {@code null} if nothing is declared. */
+    MapReads message() {
+      if (keys.length == 0 && prefixes.length == 0) {
+        return null;
+      }
+      return MapReads.newBuilder()
+          .addAllKeys(List.of(keys))
+          .addAllPrefixes(List.of(prefixes))
+          .build();
+    }
+  }
+}

@@ -1,0 +1,152 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.TopologyKey.Topology;
+import io.extendergateway.policy.v1alpha1.MapReads;
+import io.extendergateway.policy.v1alpha1.NodeReads;
+import io.extendergateway.policy.v1alpha1.PodReads;
+import io.extendergateway.policy.v1alpha1.TopologyCountReads;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A declaration as both sides of a call use it: the contract's message, and where each value is.
+ */
+final class Layout {
+  final Fields pod;
+  final Fields node;
+
+  /** As in the handshake. */
+  final io.extendergateway.policy.v1alpha1.Reads message;
+
+  /** As in the view of a table of nodes, where nothing is not the same as no declaration. */
+  final NodeReads rows;
+
+  /** One list of counts of a row as sent. */
+  record SentCount(PodsBy by, boolean requests, int position) {}
+
+  /** One list of counts of a pod as sent; the label is {@code null} for the whole cluster. */
+  record SentTopology(Topology topology, boolean requests, NodeKey label, int position) {}
+
+  /** What is sent of one kind of object. */
+  static final class Fields {
+    /** "pod" or "node". */
+    final String object;
+
+    final int parts;
+    final Keys.Places labels;
+    final Keys.Places annotations;
+
+    /** Of nodes alone. Ascending. */
+    final List<SentCount> pods = new ArrayList<>();
+
+    /** Of the pod to be placed alone. Ascending. */
+    final List<SentTopology> topologies = new ArrayList<>();
+
+    private Fields(String object, Reads.Declared declared) {
+      this.object = object;
+      parts = declared.parts;
+      labels = declared.labels.places();
+      annotations = declared.annotations.places();
+      for (Map.Entry<PodsBy, Boolean> count : declared.pods.entrySet()) {
+        pods.add(new SentCount(count.getKey(), count.getValue(), pods.size()));
+      }
+      for (Map.Entry<Topology, Reads.Added> added : declared.topologies.entrySet()) {
+        Reads.Added how = added.getValue();
+        topologies.add(
+            new SentTopology(added.getKey(), how.requests(), how.label(), topologies.size()));
+      }
+    }
+
+    boolean has(Part part) {
+      return (parts & Part.bit(part)) != 0;
+    }
+
+    Keys.Places places(Key.Which map) {
+      return map == Key.Which.LABELS ? labels : annotations;
+    }
+
+    Counts counts() {
+      return new Counts(labels.keys.length, annotations.keys.length, pods.size());
+    }
+  }
+
+  /** The number of values of an object, and of the lists of counts of the pods on it. */
+  record Counts(int labels, int annotations, int pods) {
+    /** Those of a table's rows. */
+    static Counts of(NodeReads reads) {
+      return new Counts(
+          reads.getLabels().getKeysCount(),
+          reads.getAnnotations().getKeysCount(),
+          reads.getPodCountsCount());
+    }
+  }
+
+  /** For a verb with this view of nodes. */
+  Layout(Reads reads, View view) {
+    pod = new Fields("pod", reads.pod);
+    node = new Fields("node", reads.node);
+    rows = nodeReads();
+    io.extendergateway.policy.v1alpha1.Reads.Builder all =
+        io.extendergateway.policy.v1alpha1.Reads.newBuilder();
+    PodReads pods = podReads();
+    if (!pods.equals(PodReads.getDefaultInstance())) {
+      all.setPod(pods);
+    }
+    // A view of names has them, and nothing else can be declared with it.
+    if (view != View.NAME && !rows.equals(NodeReads.getDefaultInstance())) {
+      all.setNode(rows);
+    }
+    message = all.setId(id(all.build().toByteArray())).build();
+  }
+
+  private PodReads podReads() {
+    PodReads.Builder message = PodReads.newBuilder().addAllPartsValue(Part.numbers(pod.parts));
+    MapReads labels = pod.labels.message();
+    MapReads annotations = pod.annotations.message();
+    if (labels != null) {
+      message.setLabels(labels);
+    }
+    if (annotations != null) {
+      message.setAnnotations(annotations);
+    }
+    for (SentTopology sent : pod.topologies) {
+      var by = sent.topology.by().message(sent.requests);
+      message.addTopologyCounts(
+          TopologyCountReads.newBuilder()
+              .setBy(by.getBy())
+              .setLabel(by.getLabel())
+              .setTopologyKey(sent.topology.key())
+              .setRequests(sent.requests));
+    }
+    return message.build();
+  }
+
+  private NodeReads nodeReads() {
+    NodeReads.Builder message = NodeReads.newBuilder().addAllPartsValue(Part.numbers(node.parts));
+    MapReads labels = node.labels.message();
+    MapReads annotations = node.annotations.message();
+    if (labels != null) {
+      message.setLabels(labels);
+    }
+    if (annotations != null) {
+      message.setAnnotations(annotations);
+    }
+    for (SentCount sent : node.pods) {
+      message.addPodCounts(sent.by.message(sent.requests));
+    }
+    return message.build();
+  }
+
+  /**
+   * FNV-1a of 32 bits: fixed for all time, so that replicas and later builds with the same
+   * declaration agree. Never 0, which stands for no declaration.
+   */
+  private static int id(byte[] message) {
+    int hash = 0x811c9dc5;
+    for (byte octet : message) {
+      hash = (hash ^ (octet & 0xff)) * 0x01000193;
+    }
+    return hash == 0 ? 1 : hash;
+  }
+}

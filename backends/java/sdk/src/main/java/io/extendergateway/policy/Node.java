@@ -1,0 +1,274 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.Layout.SentCount;
+import io.extendergateway.policy.v1alpha1.NodeFacts;
+import io.extendergateway.policy.v1alpha1.NodeUsage;
+import io.extendergateway.policy.v1alpha1.PodCounts;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Taint;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * One node. Which fields it has depends on the {@link View} that the policy requested: with {@link
+ * View#NAME} there are no labels, taints or amounts. Valid for the duration of the call.
+ *
+ * <p>In a verb with {@link Verb#reads}, all methods that read something else than what is declared
+ * throw {@link UndeclaredReadException}. Amounts are in the units of the contract: thousandths of a
+ * CPU, bytes, whole pods and devices.
+ */
+public final class Node {
+  private final Row row;
+  private final Access access;
+
+  Node(Row row, Access access) {
+    this.row = row;
+    this.access = access;
+  }
+
+  /**
+   * metadata.name.
+   *
+   * @return the name
+   */
+  public String name() {
+    access.part(NodePart.NAME);
+    return row.message.getName();
+  }
+
+  /**
+   * The value of a declared label or annotation.
+   *
+   * @param key what {@link Reads#nodeLabel} or {@link Reads#nodeAnnotation} returned
+   * @return the value; empty when the node does not have it
+   */
+  public Optional<String> get(NodeKey key) {
+    return value(key.key.map(), key.key.text(), access.key(key.key));
+  }
+
+  /**
+   * The labels or annotations with a declared prefix.
+   *
+   * @param prefix what {@link Reads#nodeLabels} or {@link Reads#nodeAnnotations} returned
+   * @return the entries
+   */
+  public Map<String, String> entries(NodePrefix prefix) {
+    access.entries(prefix.map, prefix.text);
+    return Values.entries(map(prefix.map), prefix.text);
+  }
+
+  /**
+   * The value of a label.
+   *
+   * @param key the key
+   * @return the value; empty when the node does not have it
+   */
+  public Optional<String> label(String key) {
+    return value(Key.Which.LABELS, key, access.text(Key.Which.LABELS, key));
+  }
+
+  /**
+   * All labels. A declaration has the prefix "" for them.
+   *
+   * @return the labels
+   */
+  public Map<String, String> labels() {
+    access.entries(Key.Which.LABELS, "");
+    return facts().getLabelsMap();
+  }
+
+  /**
+   * The value of an annotation. Without {@link Verb#reads}, only if {@link Info#annotations} asks
+   * for its prefix.
+   *
+   * @param key the key
+   * @return the value; empty when the node does not have it
+   */
+  public Optional<String> annotation(String key) {
+    return value(Key.Which.ANNOTATIONS, key, access.text(Key.Which.ANNOTATIONS, key));
+  }
+
+  /**
+   * All annotations that are sent. A declaration has the prefix "" for them.
+   *
+   * @return the annotations
+   */
+  public Map<String, String> annotations() {
+    access.entries(Key.Which.ANNOTATIONS, "");
+    return facts().getAnnotationsMap();
+  }
+
+  /**
+   * spec.taints, in order.
+   *
+   * @return the taints
+   */
+  public List<Taint> taints() {
+    access.part(NodePart.TAINTS);
+    return facts().getTaintsList();
+  }
+
+  /**
+   * spec.unschedulable.
+   *
+   * @return whether the node is cordoned
+   */
+  public boolean isUnschedulable() {
+    access.part(NodePart.UNSCHEDULABLE);
+    return facts().getUnschedulable();
+  }
+
+  /**
+   * The status of a condition: "True", "False" or "Unknown".
+   *
+   * @param type the condition, such as "Ready"
+   * @return the status; empty when it is not reported
+   */
+  public Optional<String> condition(String type) {
+    access.part(NodePart.CONDITIONS);
+    return Optional.ofNullable(facts().getConditionsOrDefault(type, null));
+  }
+
+  /**
+   * status.capacity.
+   *
+   * @return the amounts; empty while they are not reported
+   */
+  public Optional<Resources> capacity() {
+    access.part(NodePart.CAPACITY);
+    return facts().hasCapacity() ? Optional.of(facts().getCapacity()) : Optional.empty();
+  }
+
+  /**
+   * status.allocatable, the total that pods may request.
+   *
+   * @return the amounts; empty while they are not reported
+   */
+  public Optional<Resources> allocatable() {
+    access.part(NodePart.ALLOCATABLE);
+    return facts().hasAllocatable() ? Optional.of(facts().getAllocatable()) : Optional.empty();
+  }
+
+  /**
+   * What the pods on the node have requested. It lags behind what kube-scheduler assumes, usually
+   * by some milliseconds: no basis for an exclusive allocation.
+   *
+   * @return the usage; empty when it is not known, and unless the policy asked for it with {@link
+   *     Verb#usage}
+   */
+  public Optional<NodeUsage> usage() {
+    return row.message.hasUsage() ? Optional.of(row.message.getUsage()) : Optional.empty();
+  }
+
+  /**
+   * The pods on the node that are like this one: with the same owner, namespace, value of the label
+   * or priority class, as the key declares.
+   *
+   * <p>Pods count from when they are bound until they have ended or are gone, also while they are
+   * being deleted; the pod of a call is none of them. The count lags behind what kube-scheduler
+   * assumes by the time that a Binding needs, usually some milliseconds: the pod that it placed
+   * before may be missing.
+   *
+   * @param key what {@link Reads#podsBy} returned
+   * @param pod the pod
+   * @return the pods; empty if the pod lacks what is counted by: a pod without a controller has no
+   *     siblings
+   */
+  public Optional<PodsLike> podsLike(PodsKey key, Pod pod) {
+    SentCount sent = access.pods(key.by);
+    Optional<PodsBy.Attribute> attribute = key.by.of(pod);
+    if (attribute.isEmpty()) {
+      return Optional.empty();
+    }
+    PodCounts list = row.message.getPodCounts(sent.position());
+    var count = Row.find(list, attribute.get());
+    if (count != null) {
+      return Optional.of(PodsLike.counted(PodCount.onNode(sent, count)));
+    }
+    long omitted = Integer.toUnsignedLong(list.getOmittedPods());
+    return Optional.of(
+        omitted == 0
+            ? PodsLike.counted(PodCount.noneOnNode(sent, attribute.get()))
+            : PodsLike.upTo(omitted));
+  }
+
+  /**
+   * The pods on the node, counted as the key declares, by namespace and value. Not those of {@link
+   * #omittedPods}, and not those that lack what is counted by.
+   *
+   * @param key what {@link Reads#podsBy} returned
+   * @return the counts
+   */
+  public List<PodCount> podCounts(PodsKey key) {
+    SentCount sent = access.pods(key.by);
+    return row.message.getPodCounts(sent.position()).getCountsList().stream()
+        .map(count -> PodCount.onNode(sent, count))
+        .toList();
+  }
+
+  /**
+   * How many pods {@link #podCounts} leaves out. The gateway sends at most 512 counts of a node,
+   * those with the most pods, and none whose value is longer than 253 bytes: usually 0.
+   *
+   * @param key what {@link Reads#podsBy} returned
+   * @return the number
+   */
+  public long omittedPods(PodsKey key) {
+    SentCount sent = access.pods(key.by);
+    return Integer.toUnsignedLong(row.message.getPodCounts(sent.position()).getOmittedPods());
+  }
+
+  /**
+   * The object's JSON, unchanged.
+   *
+   * @return the JSON; empty unless the policy asked for {@link View#FACTS_AND_RAW}
+   */
+  public Optional<String> rawJson() {
+    return Values.given(row.message.getRawJson().toStringUtf8());
+  }
+
+  /**
+   * The object as a model that Jackson reads, such as {@code io.fabric8.kubernetes.api.model.Node}
+   * or {@code com.fasterxml.jackson.databind.JsonNode}. Decoded once for each row, so do not modify
+   * it.
+   *
+   * @param model the class of the model
+   * @param <T> its type
+   * @return the object; empty unless the policy asked for {@link View#FACTS_AND_RAW}
+   */
+  public <T> Optional<T> raw(Class<T> model) {
+    return row.message.getRawJson().isEmpty() ? Optional.empty() : Optional.of(row.model(model));
+  }
+
+  private NodeFacts facts() {
+    return row.facts();
+  }
+
+  private Map<String, String> map(Key.Which map) {
+    return map == Key.Which.LABELS ? facts().getLabelsMap() : facts().getAnnotationsMap();
+  }
+
+  private Optional<String> value(Key.Which map, String key, int place) {
+    if (place == Keys.Places.ENTRY) {
+      return Optional.ofNullable(map(map).get(key));
+    }
+    NodeFacts facts = facts();
+    if (!row.message.hasFacts()) {
+      return Optional.empty();
+    }
+    return map == Key.Which.LABELS
+        ? Values.at(
+            place, facts::getLabelValues, facts.getAbsentLabelsCount(), facts::getAbsentLabels)
+        : Values.at(
+            place,
+            facts::getAnnotationValues,
+            facts.getAbsentAnnotationsCount(),
+            facts::getAbsentAnnotations);
+  }
+
+  @Override
+  public String toString() {
+    return "Node(" + row.message.getName() + ")";
+  }
+}

@@ -1,0 +1,18 @@
+package io.extendergateway.policy;
+
+/**
+ * The policy cannot decide now: one sentence for operators. The call fails with UNAVAILABLE, and
+ * the policy is called again for the next pod.
+ */
+public class NotReadyException extends Exception {
+  private static final long serialVersionUID = 1L;
+
+  /**
+   * With this text.
+   *
+   * @param sentence what is missing
+   */
+  public NotReadyException(String sentence) {
+    super(sentence);
+  }
+}

@@ -1,0 +1,162 @@
+package io.extendergateway.policy;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executor;
+
+/**
+ * A policy: which nodes a pod may not run on, and how good the others are for it.
+ *
+ * <p>A small policy implements {@link #info} and one of {@link #filter}, {@link #score} and {@link
+ * #preempt}. Methods are called by several threads at once, one for each processor. All but {@link
+ * #bind} should not wait for anything: they would keep other calls waiting. They may throw: that
+ * call fails with INTERNAL, the next one is answered.
+ */
+public interface Policy {
+  /**
+   * What this policy is, and which data it needs. Called once, before the first call.
+   *
+   * @return the declaration
+   */
+  Info info();
+
+  /**
+   * May the pod run on this node? Called only if {@link #info} declares it with {@link
+   * Info#filters}.
+   *
+   * @param pod the pod to be placed
+   * @param node one of the nodes of the call
+   * @return the verdict
+   */
+  default Verdict filter(Pod pod, Node node) {
+    return Verdict.accept();
+  }
+
+  /**
+   * How good is this node for the pod? Called also for nodes that {@link #filter} rejects, if both
+   * are per node: scores then come in one round with the verdicts. Larger is better, unless the
+   * declared {@link Scale} is reversed. Called only if {@link #info} declares it with {@link
+   * Info#scores}.
+   *
+   * <p>A sum that may exceed an {@code int} is best computed as a {@code long} and returned by
+   * {@link Math#toIntExact}, which fails the call instead of wrapping around, or by clamping it.
+   *
+   * @param pod the pod to be placed
+   * @param node one of the nodes of the call
+   * @return the raw score
+   */
+  default int score(Pod pod, Node node) {
+    return 0;
+  }
+
+  /**
+   * May these pods be evicted to make room for the pod on this node? Called only if {@link #info}
+   * declares it with {@link Info#preempts}. kube-scheduler takes one of the nodes that all policies
+   * leave.
+   *
+   * @param pod the pod that needs room
+   * @param candidate a node and the pods that would be evicted there
+   * @return the answer
+   */
+  default Eviction preempt(Pod pod, Candidate candidate) {
+    return Eviction.all();
+  }
+
+  /**
+   * One verdict for each node, in their order. A policy overrides this if nodes depend on one
+   * another (then it declares {@link Verb#wholeSet}), or to compute something about the pod once
+   * for all nodes.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, at least one
+   * @return as many verdicts
+   */
+  default List<Verdict> filterAll(Pod pod, List<Node> nodes) {
+    List<Verdict> verdicts = new ArrayList<>(nodes.size());
+    for (Node node : nodes) {
+      verdicts.add(filter(pod, node));
+    }
+    return verdicts;
+  }
+
+  /**
+   * One score for each node, in their order; overridden for the same reasons as {@link #filterAll}.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, at least one
+   * @return as many raw scores
+   */
+  default int[] scoreAll(Pod pod, List<Node> nodes) {
+    int[] scores = new int[nodes.size()];
+    for (int position = 0; position < scores.length; position++) {
+      scores[position] = score(pod, nodes.get(position));
+    }
+    return scores;
+  }
+
+  /**
+   * One answer for each candidate, in their order; overridden for the same reasons as {@link
+   * #filterAll}. This verb is called in turn, whatever it declares.
+   *
+   * @param pod the pod that needs room
+   * @param candidates the candidates, at least one
+   * @return as many answers
+   */
+  default List<Eviction> preemptAll(Pod pod, List<Candidate> candidates) {
+    List<Eviction> evictions = new ArrayList<>(candidates.size());
+    for (Candidate candidate : candidates) {
+      evictions.add(preempt(pod, candidate));
+    }
+    return evictions;
+  }
+
+  /**
+   * Binds the pod to the node, or declines. Called only if {@link #info} declares it with {@link
+   * Info#binds()}, and only when kube-scheduler is binding. It may be called again for the same pod
+   * and node: an existing binding is {@link Bind#bound} again. May wait: it runs on a thread of its
+   * own, which is interrupted when the caller cancels or no time is left.
+   *
+   * @param ask which pod to bind to which node
+   * @return the outcome
+   * @throws BindFailedException if the pod could not be bound: the call fails with UNAVAILABLE and
+   *     this text
+   * @throws Exception any other failure: the call fails with INTERNAL
+   */
+  default Bind bind(BindAsk ask) throws Exception {
+    return Bind.declined("this policy does not bind");
+  }
+
+  /**
+   * The same for a policy whose client does not block; by default {@link #bind} on one of the
+   * threads for calls that wait. A {@link CompletableFuture} is cancelled when the caller cancels
+   * or no time is left.
+   *
+   * @param ask which pod to bind to which node
+   * @param waiting runs tasks that wait
+   * @return the future outcome
+   */
+  default CompletionStage<Bind> bindAsync(BindAsk ask, Executor waiting) {
+    return Waiting.run(
+        () -> {
+          try {
+            return bind(ask);
+          } catch (RuntimeException | Error failure) {
+            throw failure;
+          } catch (Exception failure) {
+            throw new CompletionException(failure);
+          }
+        },
+        waiting);
+  }
+
+  /**
+   * Can the policy decide now? Called before each call. A policy whose data is missing or stale
+   * (its price list is a day old) throws, and the failure policy that the operator chose decides.
+   *
+   * @throws NotReadyException if it cannot: the call fails with UNAVAILABLE and this text
+   */
+  default void ready() throws NotReadyException {}
+}

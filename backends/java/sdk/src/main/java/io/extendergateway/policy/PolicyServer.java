@@ -1,0 +1,390 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.grpc.InsecureServerCredentials;
+import io.grpc.Server;
+import io.grpc.ServerCredentials;
+import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
+import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
+import io.grpc.protobuf.services.HealthStatusManager;
+import io.grpc.protobuf.services.ProtoReflectionServiceV1;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.UnknownHostException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/**
+ * A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding the
+ * address to the end of the last call.
+ *
+ * <p>Three kinds of threads: the event loops of the HTTP/2 library only move bytes and answer
+ * pings, so that a slow policy does not look like a dead machine; one thread for each processor
+ * decodes requests and calls the policy, since its work needs a processor all the time and more
+ * threads would only take turns; binds, which wait, have up to 64 threads of their own, so that
+ * they never keep a filter waiting.
+ */
+public final class PolicyServer implements AutoCloseable {
+  /** The largest message in bytes, in both directions: 5,000 nodes with their JSON fit. */
+  static final int MAX_MESSAGE_BYTES = 64 << 20;
+
+  /** Exit status: a wrong command line. */
+  private static final int BAD_USAGE = 2;
+
+  /**
+   * A gateway whose machine is gone no longer responds: its connection is closed, and its tables
+   * are dropped.
+   */
+  private static final Duration KEEPALIVE = Duration.ofSeconds(60);
+
+  private static final Duration KEEPALIVE_TIMEOUT = Duration.ofSeconds(20);
+  private static final Duration FLUSH = Duration.ofSeconds(5);
+
+  /** Calls that the gateway cancels because they are decided without this backend: no attack. */
+  private static final int MAX_RESETS = 10_000;
+
+  private static final int MAX_CALLS_PER_CONNECTION = 1_000;
+  private static final int MAX_BINDS = 64;
+
+  /** After the last call, the connections have this long to close by themselves. */
+  private static final int QUIET_ROUNDS = 5;
+
+  /** Held, because the registry of loggers forgets those that nobody holds. */
+  private static final Logger GRPC_LOG = Logger.getLogger("io.grpc");
+
+  private static final String HELP =
+      """
+      Serves one policy to the extender gateway over gRPC.
+        --address HOST:PORT    where to listen; port 0 takes a free one [default: 127.0.0.1:0]
+        --tls-cert FILE        serve TLS with this certificate and its chain (PEM); needs --tls-key
+        --tls-key FILE         the certificate's private key (PEM)
+        --tls-client-ca FILE   clients must present a certificate of this authority (PEM)
+        --help                 prints this
+      Prints `listening on HOST:PORT` when it is ready. The TLS files are read again when they change. SIGTERM lets calls
+      in progress finish, a second one ends at once.
+      Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the standard
+      variables name one, such as OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317.""";
+
+  private final Server server;
+  private final Service service;
+  private final HealthStatusManager health;
+  private final Trace.Tracer tracer;
+  private final List<ExecutorService> executors;
+  private final Duration drain;
+  private final String address;
+  private final AtomicBoolean closed = new AtomicBoolean();
+
+  private PolicyServer(Backend backend, ServeOptions options) throws ServeException {
+    ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads("timers"));
+    timers.setRemoveOnCancelPolicy(true);
+    int processors = Math.max(2, Runtime.getRuntime().availableProcessors());
+    ThreadPoolExecutor calls =
+        new ThreadPoolExecutor(
+            processors,
+            processors,
+            0,
+            TimeUnit.SECONDS,
+            new LinkedBlockingQueue<>(),
+            threads("calls"));
+    ThreadPoolExecutor binds =
+        new ThreadPoolExecutor(
+            0, MAX_BINDS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), threads("binds"));
+    binds.setRejectedExecutionHandler(
+        (task, executor) -> {
+          throw CallException.of(
+              io.grpc.Status.Code.UNAVAILABLE,
+              "%d binds are in progress, the maximum".formatted(MAX_BINDS));
+        });
+    executors = List.of(timers, calls, binds);
+    drain = options.drain;
+    try {
+      tracer = tracer(backend, options);
+      Tables tables = new Tables();
+      service = new Service(backend, tables, tracer, timers, binds);
+      health = new HealthStatusManager();
+      health.setStatus(HealthStatusManager.SERVICE_NAME_ALL_SERVICES, ServingStatus.SERVING);
+      health.setStatus(PolicyServiceGrpc.SERVICE_NAME, ServingStatus.SERVING);
+      InetSocketAddress wanted = resolve(options.address);
+      ServerCredentials credentials =
+          options.tlsCert == null
+              ? InsecureServerCredentials.create()
+              : Tls.credentials(options, timers);
+      server = build(wanted, credentials, calls);
+      address = start(options.address);
+    } catch (ServeException | RuntimeException failure) {
+      executors.forEach(ExecutorService::shutdownNow);
+      throw failure;
+    }
+  }
+
+  private Server build(
+      InetSocketAddress wanted, ServerCredentials credentials, ExecutorService calls) {
+    return NettyServerBuilder.forAddress(wanted, credentials)
+        .executor(calls)
+        .maxInboundMessageSize(MAX_MESSAGE_BYTES)
+        .maxConcurrentCallsPerConnection(MAX_CALLS_PER_CONNECTION)
+        .maxRstFramesPerWindow(MAX_RESETS, 10)
+        .keepAliveTime(KEEPALIVE.toSeconds(), TimeUnit.SECONDS)
+        .keepAliveTimeout(KEEPALIVE_TIMEOUT.toSeconds(), TimeUnit.SECONDS)
+        .permitKeepAliveTime(1, TimeUnit.SECONDS)
+        .permitKeepAliveWithoutCalls(true)
+        .addService(service.policyService())
+        .addService(service.tableService())
+        .addService(health.getHealthService())
+        .addService(ProtoReflectionServiceV1.newInstance())
+        .addService(earlierReflection())
+        .build();
+  }
+
+  /** Several tools speak the earlier version only. */
+  @SuppressWarnings("deprecation")
+  private static io.grpc.BindableService earlierReflection() {
+    return io.grpc.protobuf.services.ProtoReflectionService.newInstance();
+  }
+
+  private String start(String wanted) throws ServeException {
+    try {
+      server.start();
+    } catch (IOException failure) {
+      Throwable cause = failure;
+      while (cause.getCause() != null) {
+        cause = cause.getCause();
+      }
+      throw new ServeException(
+          "cannot listen on %s: %s; set another --address, or stop the process that uses it"
+              .formatted(wanted, cause.getMessage()),
+          failure);
+    }
+    InetSocketAddress bound = (InetSocketAddress) server.getListenSockets().get(0);
+    String host = bound.getAddress().getHostAddress();
+    return (host.contains(":") ? "[" + host + "]" : host) + ":" + bound.getPort();
+  }
+
+  private static InetSocketAddress resolve(String address) throws ServeException {
+    try {
+      ServeOptions.HostPort parsed = ServeOptions.HostPort.parse(address);
+      return new InetSocketAddress(InetAddress.getByName(parsed.host()), parsed.port());
+    } catch (UnknownHostException wrong) {
+      throw new ServeException(
+          "cannot listen on %s: the host is not known; set another --address".formatted(address),
+          wrong);
+    } catch (UsageException wrong) {
+      throw new ServeException(wrong.getMessage(), wrong);
+    }
+  }
+
+  private static Trace.Tracer tracer(Backend backend, ServeOptions options) throws ServeException {
+    boolean ofProcess = options.variables == null;
+    Map<String, String> variables = ofProcess ? System.getenv() : options.variables;
+    String endpoint =
+        variables.getOrDefault(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            variables.getOrDefault("OTEL_EXPORTER_OTLP_ENDPOINT", ""));
+    boolean off =
+        "none".equals(variables.get("OTEL_TRACES_EXPORTER"))
+            || "true".equalsIgnoreCase(variables.getOrDefault("OTEL_SDK_DISABLED", ""));
+    if (endpoint.isBlank() || off) {
+      return Trace.Tracer.NONE;
+    }
+    try {
+      String service = backend.name().orElse("extender-policy");
+      return OtelTracer.create(variables, ofProcess, service);
+    } catch (NoClassDefFoundError absent) {
+      Failures.LOG.log(
+          System.Logger.Level.WARNING,
+          "OTEL_EXPORTER_OTLP_ENDPOINT is set and no spans are sent: add"
+              + " io.opentelemetry:opentelemetry-sdk-extension-autoconfigure and opentelemetry-exporter-otlp to the"
+              + " class path");
+      return Trace.Tracer.NONE;
+    } catch (RuntimeException wrong) {
+      throw new ServeException(
+          "spans cannot be sent: %s; correct the OTEL_* variables".formatted(wrong.getMessage()),
+          wrong);
+    }
+  }
+
+  private static ThreadFactory threads(String name) {
+    AtomicInteger number = new AtomicInteger();
+    return task -> {
+      Thread thread = new Thread(task, "extender-policy-" + name + "-" + number.incrementAndGet());
+      thread.setDaemon(true);
+      return thread;
+    };
+  }
+
+  /**
+   * Runs a policy as a program, and ends the process: accepts the options that {@code --help}
+   * lists. Exit statuses: 0 stopped by a signal, 1 failed to start, 2 wrong command line.
+   *
+   * @param arguments the command line
+   * @param policy the policy
+   */
+  public static void run(String[] arguments, Policy policy) {
+    try {
+      run(arguments, Backend.of(policy));
+    } catch (DeclarationException wrong) {
+      exit(1, wrong.getMessage());
+    }
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param arguments the command line
+   * @param backend the backend
+   */
+  public static void run(String[] arguments, Backend backend) {
+    List<String> others = new ArrayList<>(Arrays.asList(arguments));
+    try {
+      if (others.contains("--help") || others.contains("-h")) {
+        System.out.println(help());
+        System.exit(0);
+      }
+      ServeOptions options = ServeOptions.take(others);
+      if (!others.isEmpty()) {
+        throw new UsageException(
+            "unknown option %s; expected one of those below%n%n%s".formatted(others.get(0), HELP));
+      }
+      serve(backend, options);
+      // Threads of the policy must not keep the process.
+      System.exit(0);
+    } catch (UsageException wrong) {
+      exit(BAD_USAGE, wrong.getMessage());
+    } catch (ServeException failure) {
+      exit(1, failure.getMessage());
+    }
+  }
+
+  /**
+   * The text of {@code --help}, for a program with options of its own.
+   *
+   * @return several lines
+   */
+  public static String help() {
+    return HELP;
+  }
+
+  private static void exit(int status, String text) {
+    System.err.println(text);
+    System.exit(status);
+  }
+
+  /**
+   * Serves until a stop signal: binds, prints one line {@code listening on ADDRESS} on stdout, and
+   * answers. The first SIGTERM or SIGINT: health reports NOT_SERVING, no new calls are accepted,
+   * calls in progress are finished for at most {@link ServeOptions#drain}, queued spans are sent
+   * for at most 5 s, and this returns. A second signal ends the process at once.
+   *
+   * @param backend the backend
+   * @param options how it is served
+   * @throws ServeException if it cannot start
+   */
+  public static void serve(Backend backend, ServeOptions options) throws ServeException {
+    quiet();
+    WarmUp.run();
+    Signals signals = Signals.watch();
+    try (PolicyServer server = start(backend, options)) {
+      System.out.println("listening on " + server.address());
+      System.out.flush();
+      signals.await();
+    }
+  }
+
+  /**
+   * The libraries log the trace of every unexpected frame, as often as a peer sends one. A program
+   * with a configuration of its own decides itself.
+   */
+  private static void quiet() {
+    boolean configured =
+        System.getProperty("java.util.logging.config.file") != null
+            || System.getProperty("java.util.logging.config.class") != null;
+    if (!configured) {
+      GRPC_LOG.setLevel(Level.SEVERE);
+    }
+  }
+
+  /**
+   * The same for one policy.
+   *
+   * @param policy the policy
+   * @param options how it is served
+   * @throws ServeException if it cannot start
+   */
+  public static void serve(Policy policy, ServeOptions options) throws ServeException {
+    serve(Backend.of(policy), options);
+  }
+
+  /**
+   * Serves in the background, for tests and for programs with a life cycle of their own.
+   *
+   * @param backend the backend
+   * @param options how it is served
+   * @return the server; {@link #close} stops it
+   * @throws ServeException if it cannot start
+   */
+  public static PolicyServer start(Backend backend, ServeOptions options) throws ServeException {
+    return new PolicyServer(backend, options);
+  }
+
+  /**
+   * Where it listens, with the port that was taken.
+   *
+   * @return {@code HOST:PORT}
+   */
+  public String address() {
+    return address;
+  }
+
+  /**
+   * Accepts no new calls, and returns when those in progress have finished, or were cancelled after
+   * the drain time.
+   */
+  @Override
+  public void close() {
+    if (!closed.compareAndSet(false, true)) {
+      return;
+    }
+    health.enterTerminalState();
+    service.stop();
+    server.shutdown();
+    try {
+      finish();
+      server.shutdownNow().awaitTermination(1, TimeUnit.SECONDS);
+    } catch (InterruptedException interrupted) {
+      server.shutdownNow();
+      Thread.currentThread().interrupt();
+    }
+    tracer.end(FLUSH);
+    executors.forEach(ExecutorService::shutdownNow);
+  }
+
+  /**
+   * Streams of health and reflection may stay open for ever, so only calls of the policy are waited
+   * for.
+   */
+  private void finish() throws InterruptedException {
+    long end = System.nanoTime() + drain.toNanos();
+    int quiet = 0;
+    while (quiet < QUIET_ROUNDS && System.nanoTime() < end) {
+      if (server.awaitTermination(50, TimeUnit.MILLISECONDS)) {
+        return;
+      }
+      quiet = service.inProgress() == 0 ? quiet + 1 : 0;
+    }
+  }
+}

@@ -1,0 +1,391 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.TopologyKey.Topology;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+
+/**
+ * What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb
+ * reads, the more calls a cached answer serves and the fewer rows of the node table change.
+ * {@linkplain Verb#usage Usage} and JSON are sent if the verb asks for them.
+ *
+ * <pre>{@code
+ * final class Racks implements Policy {
+ *   private final Reads reads = new Reads().node(NodePart.TAINTS);
+ *   private final NodeKey rack = reads.nodeLabel("topology.acme.io/rack");
+ *
+ *   public Info info() {
+ *     return Info.of("racks", "1.0.0").filters(Verb.perNode().pure().reads(reads));
+ *   }
+ *
+ *   public Verdict filter(Pod pod, Node node) {
+ *     return node.get(rack).isEmpty() && node.taints().isEmpty()
+ *         ? Verdict.reject("node is in no rack")
+ *         : Verdict.accept();
+ *   }
+ * }
+ * }</pre>
+ *
+ * <p>A declared key can be read with what its declaration returned, which is fastest, or as a text:
+ * {@link Node#get} and {@link Node#label} give the same value.
+ *
+ * <p>Reading anything else throws {@link UndeclaredReadException}, which names it: there is no
+ * value that could be mistaken for that of a node without the label. A test with {@link
+ * io.extendergateway.policy.testing.Testing} fails with that text, and so does a call (INTERNAL).
+ */
+public final class Reads {
+  /**
+   * The most keys and prefixes of one declaration, those of pods and nodes together. A prefix takes
+   * the place of all keys that begin with it.
+   */
+  public static final int MAX_KEYS = 1000;
+
+  /** The longest key and prefix of the contract, in bytes: the longest key of an annotation. */
+  static final int MAX_KEY_BYTES = 317;
+
+  /** The most parts of one declaration in the contract, known or not. */
+  static final int MAX_PARTS = 64;
+
+  /**
+   * The most attributes by which pods are counted in one declaration, on nodes and in the cluster
+   * each.
+   */
+  static final int MAX_COUNTS = 8;
+
+  final Declared pod = new Declared();
+  final Declared node = new Declared();
+
+  /** Nothing yet: with this a verb knows how many nodes there are, and nothing else. */
+  public Reads() {}
+
+  /** What is read of one kind of object. */
+  static final class Declared {
+    int parts;
+    Keys labels = new Keys();
+    Keys annotations = new Keys();
+
+    /**
+     * Of nodes alone: how the pods on them are counted, and whether with the sums of their
+     * requests.
+     */
+    final TreeMap<PodsBy, Boolean> pods = new TreeMap<>();
+
+    /** Of the pod to be placed alone: how the pods in the cluster that are like it are counted. */
+    final TreeMap<Topology, Added> topologies = new TreeMap<>();
+
+    private void set(Declared other) {
+      parts = other.parts;
+      labels = other.labels.copy();
+      annotations = other.annotations.copy();
+      pods.putAll(other.pods);
+      topologies.putAll(other.topologies);
+    }
+
+    private Keys keys(Key.Which map) {
+      return map == Key.Which.LABELS ? labels : annotations;
+    }
+  }
+
+  /**
+   * A count by topology: whether with sums, and the label of nodes; {@code null} for the whole
+   * cluster.
+   */
+  record Added(boolean requests, NodeKey label) {}
+
+  Reads copy() {
+    Reads copy = new Reads();
+    copy.pod.set(pod);
+    copy.node.set(node);
+    return copy;
+  }
+
+  /**
+   * A label of nodes. Declared twice, it is the same key.
+   *
+   * @param key the key
+   * @return what to read with
+   */
+  public NodeKey nodeLabel(String key) {
+    return new NodeKey(node.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
+  }
+
+  /**
+   * The labels of nodes whose key begins with this; "" is all of them.
+   *
+   * @param prefix the beginning of keys
+   * @return what to read with
+   */
+  public NodePrefix nodeLabels(String prefix) {
+    node.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
+    return new NodePrefix(Key.Which.LABELS, prefix);
+  }
+
+  /**
+   * An annotation of nodes.
+   *
+   * @param key the key
+   * @return what to read with
+   */
+  public NodeKey nodeAnnotation(String key) {
+    return new NodeKey(
+        node.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
+  }
+
+  /**
+   * The annotations of nodes whose key begins with this; "" is all of them.
+   *
+   * @param prefix the beginning of keys
+   * @return what to read with
+   */
+  public NodePrefix nodeAnnotations(String prefix) {
+    node.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
+    return new NodePrefix(Key.Which.ANNOTATIONS, prefix);
+  }
+
+  /**
+   * Parts of nodes.
+   *
+   * @param parts the parts
+   * @return this declaration
+   */
+  public Reads node(NodePart... parts) {
+    node.parts |= Part.all(parts);
+    return this;
+  }
+
+  /**
+   * A label of the pod, and of victims.
+   *
+   * @param key the key
+   * @return what to read with
+   */
+  public PodKey podLabel(String key) {
+    return new PodKey(pod.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
+  }
+
+  /**
+   * The labels of the pod, and of victims, whose key begins with this; "" is all of them.
+   *
+   * @param prefix the beginning of keys
+   * @return what to read with
+   */
+  public PodPrefix podLabels(String prefix) {
+    pod.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
+    return new PodPrefix(Key.Which.LABELS, prefix);
+  }
+
+  /**
+   * An annotation of the pod, and of victims. In a {@linkplain Verb#pure pure} verb, one that the
+   * pods of a template share: otherwise no cached answer serves a second pod.
+   *
+   * @param key the key
+   * @return what to read with
+   */
+  public PodKey podAnnotation(String key) {
+    return new PodKey(
+        pod.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
+  }
+
+  /**
+   * The annotations of the pod, and of victims, whose key begins with this; "" is all of them.
+   *
+   * @param prefix the beginning of keys
+   * @return what to read with
+   */
+  public PodPrefix podAnnotations(String prefix) {
+    pod.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
+    return new PodPrefix(Key.Which.ANNOTATIONS, prefix);
+  }
+
+  /**
+   * Parts of the pod, and of victims.
+   *
+   * @param parts the parts
+   * @return this declaration
+   */
+  public Reads pod(PodPart... parts) {
+    pod.parts |= Part.all(parts);
+    return this;
+  }
+
+  /**
+   * The pods on each node, counted by this. Declares the attribute of the pod, too, with which
+   * {@link Node#podsLike} finds the pods that are like it. At most 8 different attributes. The verb
+   * needs {@link View#FACTS} and a gateway that watches pods. It may be {@linkplain Verb#pure
+   * pure}: the answer for a node is then cached until a pod is added to the node or removed from
+   * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually
+   * some milliseconds: two pods in a row can both see room for one. A gateway that binds asks again
+   * before each Binding.
+   *
+   * @param by the attribute
+   * @return what to read with
+   */
+  public PodsKey podsBy(PodsBy by) {
+    return counted(by, false);
+  }
+
+  /**
+   * The same with the sums of the pods' requests, for {@link PodCount#requested}. The requests of
+   * the pod to be placed are {@link PodPart#REQUESTS}, to be declared besides.
+   *
+   * @param by the attribute
+   * @return what to read with
+   */
+  public PodsKey podsAndRequestsBy(PodsBy by) {
+    return counted(by, true);
+  }
+
+  /**
+   * The pods in the cluster that are like the pod, added up by the value of a label of nodes, such
+   * as {@code topology.kubernetes.io/zone}; with an empty topology key, the pods on all nodes of
+   * the cluster. Declares the attribute of the pod and the label of nodes, too. At most 8 different
+   * pairs. For filter and score only; the gateway must watch pods, and know the nodes from more
+   * than the calls.
+   *
+   * <p>The counts are those of the whole cluster, also of nodes that are not part of the call, at
+   * the moment of the call. So the verb is {@linkplain Verb#perNode per node}, and may be
+   * {@linkplain Verb#pure pure}.
+   *
+   * @param by the attribute
+   * @param topologyKey the key of the label of nodes, or ""
+   * @return what to read with
+   */
+  public TopologyKey podsByTopology(PodsBy by, String topologyKey) {
+    return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), false);
+  }
+
+  /**
+   * The same with the sums of the pods' requests, for {@link PodCount#requested}.
+   *
+   * @param by the attribute
+   * @param topologyKey the key of the label of nodes, or ""
+   * @return what to read with
+   */
+  public TopologyKey podsAndRequestsByTopology(PodsBy by, String topologyKey) {
+    return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), true);
+  }
+
+  private PodsKey counted(PodsBy by, boolean requests) {
+    attribute(by);
+    node.pods.merge(by, requests, Boolean::logicalOr);
+    return new PodsKey(by);
+  }
+
+  private TopologyKey addedUp(Topology topology, boolean requests) {
+    attribute(topology.by());
+    // A wrong key is reported once, as a mistake of the count.
+    boolean isLabel = !topology.key().isEmpty() && topology.hasValidKey();
+    NodeKey label = isLabel ? nodeLabel(topology.key()) : null;
+    pod.topologies.merge(
+        topology,
+        new Added(requests, label),
+        (old, added) -> new Added(old.requests || added.requests, label));
+    return new TopologyKey(topology);
+  }
+
+  /** What pods are counted by, of the pod to be placed. */
+  private void attribute(PodsBy by) {
+    pod(by.part());
+    if (by.isLabel() && by.isValid()) {
+      podLabel(by.key());
+    }
+  }
+
+  /**
+   * Everything that can be declared, with the same counts of pods: without a declaration there are
+   * none. The identity of the pod is not included.
+   */
+  Reads everything() {
+    Reads all = new Reads().node(NodePart.values()).pod(PodPart.values());
+    all.pod.parts &= ~Part.bit(PodPart.IDENTITY);
+    for (Key.Which map : Key.Which.values()) {
+      all.node.keys(map).prefix("");
+      all.pod.keys(map).prefix("");
+    }
+    all.node.pods.putAll(node.pods);
+    all.pod.topologies.putAll(pod.topologies);
+    return all;
+  }
+
+  /** Whether pods are counted, on nodes or in the cluster. */
+  boolean countsPods() {
+    return !node.pods.isEmpty() || countsTopologies();
+  }
+
+  /** Whether pods in the cluster are counted. */
+  boolean countsTopologies() {
+    return !pod.topologies.isEmpty();
+  }
+
+  /** Whether the name, the UID or the claims of one pod are read. */
+  boolean readsIdentity() {
+    return (pod.parts & Part.bit(PodPart.IDENTITY)) != 0;
+  }
+
+  /** Whether more than the name is read of nodes. */
+  boolean readsNodes() {
+    boolean parts = (node.parts & ~Part.bit(NodePart.NAME)) != 0;
+    return parts || !node.labels.isEmpty() || !node.annotations.isEmpty() || !node.pods.isEmpty();
+  }
+
+  /** What the contract does not allow, one sentence each. */
+  List<String> mistakes() {
+    List<String> mistakes = new ArrayList<>();
+    Map<String, Keys> maps = new java.util.LinkedHashMap<>();
+    maps.put("nodeLabel", node.labels);
+    maps.put("nodeAnnotation", node.annotations);
+    maps.put("podLabel", pod.labels);
+    maps.put("podAnnotation", pod.annotations);
+    int sent = 0;
+    for (Map.Entry<String, Keys> map : maps.entrySet()) {
+      mistakes.addAll(map.getValue().mistakes(map.getKey()));
+      sent += map.getValue().sent();
+    }
+    if (sent > MAX_KEYS) {
+      mistakes.add(
+          "there are %d keys and prefixes; expected at most %d, use a prefix for several keys"
+              .formatted(sent, MAX_KEYS));
+    }
+    countMistakes(mistakes);
+    topologyMistakes(mistakes);
+    return mistakes;
+  }
+
+  private void countMistakes(List<String> mistakes) {
+    for (PodsBy by : node.pods.keySet()) {
+      if (!by.isValid()) {
+        mistakes.add(
+            "Reads.podsBy(%s) has a key of %d bytes; expected 1 to %d"
+                .formatted(by, Utf8.length(by.key()), MAX_KEY_BYTES));
+      }
+    }
+    if (node.pods.size() > MAX_COUNTS) {
+      mistakes.add(
+          "pods are counted by %d attributes; expected at most %d"
+              .formatted(node.pods.size(), MAX_COUNTS));
+    }
+  }
+
+  private void topologyMistakes(List<String> mistakes) {
+    for (Topology topology : pod.topologies.keySet()) {
+      if (!topology.by().isValid()) {
+        mistakes.add(wrong(topology, "key", topology.by().key(), 1));
+      } else if (!topology.hasValidKey()) {
+        mistakes.add(wrong(topology, "topology key", topology.key(), 0));
+      }
+    }
+    if (pod.topologies.size() > MAX_COUNTS) {
+      mistakes.add(
+          "pods are counted by %d topologies; expected at most %d"
+              .formatted(pod.topologies.size(), MAX_COUNTS));
+    }
+  }
+
+  private static String wrong(Topology topology, String what, String key, int least) {
+    return "Reads.podsByTopology(%s) has a %s of %d bytes; expected %d to %d"
+        .formatted(topology, what, Utf8.length(key), least, MAX_KEY_BYTES);
+  }
+}

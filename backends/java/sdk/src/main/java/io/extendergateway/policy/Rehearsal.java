@@ -1,0 +1,246 @@
+package io.extendergateway.policy;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.Declaration.Terms;
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.BindResponse;
+import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.Candidate;
+import io.extendergateway.policy.v1alpha1.FilterRequest;
+import io.extendergateway.policy.v1alpha1.FilterResponse;
+import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.NodeRows;
+import io.extendergateway.policy.v1alpha1.Nodes;
+import io.extendergateway.policy.v1alpha1.PreemptRequest;
+import io.extendergateway.policy.v1alpha1.PreemptResponse;
+import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1alpha1.ScoreRequest;
+import io.extendergateway.policy.v1alpha1.ScoreResponse;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+
+/**
+ * Answers calls without a server, through the code that answers calls: what {@link
+ * io.extendergateway.policy.testing.Testing} is made of. Pods and nodes are given in full, and sent
+ * as the gateway would send them for the declaration of the verb.
+ */
+public final class Rehearsal {
+  private final Backend backend;
+  private final Answer answer;
+
+  private Rehearsal(Backend backend) {
+    this.backend = backend;
+    answer = new Answer(backend, new Tables());
+  }
+
+  /** A policy gave no answer: the message is what the gateway would log. */
+  public static final class NoAnswerException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    private NoAnswerException(Throwable cause) {
+      super(Failures.of(cause).getMessage(), cause);
+    }
+  }
+
+  /**
+   * A node and the pods on it.
+   *
+   * @param row its name, all its facts, and its JSON
+   * @param pods the pods
+   */
+  public record InCluster(NodeRow row, List<Running> pods) {}
+
+  /**
+   * Equal pods on a node.
+   *
+   * @param pod one of them
+   * @param pods how many
+   * @param terminating how many of them are being deleted
+   */
+  public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
+
+  /**
+   * For this backend.
+   *
+   * @param backend the backend
+   * @return the rehearsal
+   */
+  public static Rehearsal of(Backend backend) {
+    return new Rehearsal(backend);
+  }
+
+  /**
+   * The policy without its declarations of what it reads.
+   *
+   * @param policy the policy
+   * @return the backend
+   */
+  public static Backend readingEverything(Policy policy) {
+    return Backend.readingEverything(policy);
+  }
+
+  /**
+   * The policy that the backend has for these args, for all calls.
+   *
+   * @param backend the backend
+   * @param args the operator's args, JSON
+   * @return the backend for any args
+   */
+  public static Backend withArgs(Backend backend, String args) {
+    return answered(() -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
+  }
+
+  /**
+   * The answer to the handshake.
+   *
+   * @return the response
+   */
+  public GetInfoResponse info() {
+    return answered(() -> answer.info(GetInfoRequest.getDefaultInstance()));
+  }
+
+  /**
+   * The answer to Filter.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, which are the cluster
+   * @return the response
+   */
+  public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.FILTER);
+          FilterRequest request =
+              FilterRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, nodes))
+                  .setNodes(sent(terms, nodes))
+                  .build();
+          return answer.filter(request, Trace.NONE);
+        });
+  }
+
+  /**
+   * The answer to Score.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, which are the cluster
+   * @return the response
+   */
+  public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.SCORE);
+          ScoreRequest request =
+              ScoreRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, nodes))
+                  .setNodes(sent(terms, nodes))
+                  .build();
+          return answer.score(request, Trace.NONE);
+        });
+  }
+
+  /**
+   * The answer to Preempt.
+   *
+   * @param pod the pod that needs room
+   * @param nodes the nodes
+   * @param candidates one for each node
+   * @return the response
+   */
+  public PreemptResponse preempt(
+      io.extendergateway.policy.v1alpha1.Pod pod,
+      List<InCluster> nodes,
+      List<Candidate> candidates) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.PREEMPT);
+          PreemptRequest.Builder request =
+              PreemptRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, nodes))
+                  .setNodes(sent(terms, nodes));
+          candidates.forEach(candidate -> request.addCandidates(sent(terms, candidate)));
+          return answer.preempt(request.build(), Trace.NONE);
+        });
+  }
+
+  /**
+   * The answer to Bind, which is waited for.
+   *
+   * @param request the request without its call, with the pod in full
+   * @return the response
+   */
+  public BindResponse bind(BindRequest request) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.BIND);
+          BindRequest.Builder sent = request.toBuilder().setCall(call(terms));
+          if (request.hasPod()) {
+            sent.setPod(sent(terms, request.getPod(), List.of()));
+          }
+          return answer
+              .bind(sent.build(), Trace.NONE, task -> new Thread(task, "bind").start())
+              .toCompletableFuture()
+              .get();
+        });
+  }
+
+  /** A verb that is not declared is not answered, whatever it is sent. */
+  private Optional<Terms> terms(Kind verb) {
+    return Optional.ofNullable(backend.policyFor(ByteString.EMPTY).declaration().terms(verb));
+  }
+
+  private static Call call(Optional<Terms> terms) {
+    return Call.newBuilder()
+        .setId("rehearsal")
+        .setPurpose(Purpose.PURPOSE_DECIDE)
+        .setGateway("rehearsal")
+        .setBackend("rehearsal")
+        .setReads(terms.map(Terms::readsId).orElse(0))
+        .build();
+  }
+
+  private static io.extendergateway.policy.v1alpha1.Pod sent(
+      Optional<Terms> terms, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return terms
+        .filter(declared -> declared.reads != null)
+        .map(declared -> Sent.pod(declared.reads.pod, pod, nodes))
+        .orElse(pod);
+  }
+
+  private static Nodes sent(Optional<Terms> terms, List<InCluster> nodes) {
+    NodeRows.Builder rows = NodeRows.newBuilder();
+    for (InCluster node : nodes) {
+      rows.addRows(terms.map(declared -> Sent.row(declared, node)).orElse(node.row));
+    }
+    return Nodes.newBuilder().setCount(nodes.size()).setRows(rows).build();
+  }
+
+  private static Candidate sent(Optional<Terms> terms, Candidate candidate) {
+    Candidate.Builder sent = candidate.toBuilder();
+    for (var victim : sent.getVictimsBuilderList()) {
+      if (victim.hasPod()) {
+        victim.setPod(sent(terms, victim.getPod(), List.of()).toBuilder().clearTopologyCounts());
+      }
+    }
+    return sent.build();
+  }
+
+  private static <T> T answered(Callable<T> call) {
+    try {
+      return call.call();
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new NoAnswerException(interrupted);
+    } catch (Exception | StackOverflowError | AssertionError failure) {
+      throw new NoAnswerException(failure);
+    }
+  }
+}

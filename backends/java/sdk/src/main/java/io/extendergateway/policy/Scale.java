@@ -1,0 +1,77 @@
+package io.extendergateway.policy;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** What the policy's scores mean. Immutable: each method returns a new scale. */
+public final class Scale {
+  /** {@code null}: unbounded. */
+  final Bounds bounds;
+
+  final Normalization normalization;
+  final boolean isReversed;
+
+  record Bounds(int least, int largest) {}
+
+  private Scale(Bounds bounds, Normalization normalization, boolean isReversed) {
+    this.bounds = bounds;
+    this.normalization = normalization;
+    this.isReversed = isReversed;
+  }
+
+  /**
+   * Scores from the least to the largest, both included. The gateway clamps scores outside this
+   * range, and counts them.
+   *
+   * @param least the smallest score
+   * @param largest the largest score
+   * @return the scale
+   */
+  public static Scale between(int least, int largest) {
+    return new Scale(new Bounds(least, largest), Normalization.NONE, false);
+  }
+
+  /**
+   * Any scores.
+   *
+   * @return the scale
+   */
+  public static Scale unbounded() {
+    return new Scale(null, Normalization.NONE, false);
+  }
+
+  /**
+   * How raw scores become 0 to 10. Default: {@link Normalization#NONE}.
+   *
+   * @param how the normalization
+   * @return the scale with it
+   */
+  public Scale normalize(Normalization how) {
+    return new Scale(bounds, how, isReversed);
+  }
+
+  /**
+   * The least raw score is the best. Only with a normalization.
+   *
+   * @return the reversed scale
+   */
+  public Scale reversed() {
+    return new Scale(bounds, normalization, true);
+  }
+
+  List<String> mistakes() {
+    List<String> mistakes = new ArrayList<>();
+    if (bounds != null && bounds.least > bounds.largest) {
+      mistakes.add(
+          "the scale %d..=%d is empty; expected min..=max".formatted(bounds.least, bounds.largest));
+    }
+    if (normalization == Normalization.RANGE
+        && (bounds == null || bounds.least == bounds.largest)) {
+      mistakes.add("Normalization.RANGE needs Scale.between with two different bounds");
+    }
+    if (isReversed && normalization == Normalization.NONE) {
+      mistakes.add("a reversed scale requires a normalization, such as Normalization.MIN_MAX");
+    }
+    return mistakes;
+  }
+}

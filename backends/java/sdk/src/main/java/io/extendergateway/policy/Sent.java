@@ -1,0 +1,296 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.Layout.Fields;
+import io.extendergateway.policy.Layout.SentCount;
+import io.extendergateway.policy.Layout.SentTopology;
+import io.extendergateway.policy.PodsBy.Attribute;
+import io.extendergateway.policy.Rehearsal.InCluster;
+import io.extendergateway.policy.Rehearsal.Running;
+import io.extendergateway.policy.v1alpha1.DomainCount;
+import io.extendergateway.policy.v1alpha1.NodeFacts;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.PodCount;
+import io.extendergateway.policy.v1alpha1.PodCounts;
+import io.extendergateway.policy.v1alpha1.PodFacts;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.TopologyCounts;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+
+/** What the gateway sends of objects to a verb, for tests of policies. */
+final class Sent {
+  /**
+   * The most counts of one attribute that the gateway sends of a node, and the longest value in
+   * bytes.
+   */
+  private static final int MAX_COUNTS = 512;
+
+  private static final int MAX_VALUE_BYTES = 253;
+
+  /** The most domains that the gateway sends. */
+  private static final int MAX_DOMAINS = 4096;
+
+  private Sent() {}
+
+  /** A map as values of declared keys, and entries with declared prefixes. */
+  private static final class Split {
+    final List<String> values = new ArrayList<>();
+    final List<Integer> absent = new ArrayList<>();
+    final Map<String, String> entries = new TreeMap<>(Utf8::compare);
+
+    Split(Map<String, String> map, Keys.Places places) {
+      for (String key : places.keys) {
+        String value = map.get(key);
+        if (value == null) {
+          absent.add(values.size());
+        }
+        values.add(value == null ? "" : value);
+      }
+      map.forEach(
+          (key, value) -> {
+            if (places.covers(key)) {
+              entries.put(key, value);
+            }
+          });
+    }
+  }
+
+  /** The pod, with the declared parts alone, to be placed on one of these nodes. */
+  static io.extendergateway.policy.v1alpha1.Pod pod(
+      Fields fields, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> cluster) {
+    io.extendergateway.policy.v1alpha1.Pod.Builder sent = pod.toBuilder().clearTopologyCounts();
+    if (!fields.has(PodPart.IDENTITY)) {
+      sent.clearIdentity();
+    }
+    sent.setFacts(facts(fields, pod.getFacts()));
+    for (SentTopology topology : fields.topologies) {
+      sent.addTopologyCounts(topology(topology, pod, cluster));
+    }
+    return sent.build();
+  }
+
+  private static PodFacts facts(Fields fields, PodFacts facts) {
+    Split labels = new Split(facts.getLabelsMap(), fields.labels);
+    Split annotations = new Split(facts.getAnnotationsMap(), fields.annotations);
+    PodFacts.Builder sent = facts.toBuilder();
+    Map<PodPart, Runnable> parts = new HashMap<>();
+    parts.put(PodPart.NAMESPACE, sent::clearNamespace);
+    parts.put(PodPart.OWNER, sent::clearOwner);
+    parts.put(PodPart.PRIORITY, sent::clearPriority);
+    parts.put(PodPart.PRIORITY_CLASS, sent::clearPriorityClassName);
+    parts.put(PodPart.REQUESTS, sent::clearRequests);
+    parts.put(PodPart.NONZERO_REQUESTS, sent::clearNonzeroRequests);
+    parts.put(PodPart.TOLERATIONS, sent::clearTolerations);
+    parts.put(PodPart.NODE_SELECTOR, sent::clearNodeSelector);
+    parts.put(PodPart.NODE_AFFINITY, sent::clearNodeAffinity);
+    parts.put(PodPart.VOLUMES, sent::clearVolumes);
+    parts.put(PodPart.SCHEDULER_NAME, sent::clearSchedulerName);
+    parts.forEach(
+        (part, clear) -> {
+          if (!fields.has(part)) {
+            clear.run();
+          }
+        });
+    return sent.clearLabels()
+        .putAllLabels(labels.entries)
+        .addAllLabelValues(labels.values)
+        .addAllAbsentLabels(labels.absent)
+        .clearAnnotations()
+        .putAllAnnotations(annotations.entries)
+        .addAllAnnotationValues(annotations.values)
+        .addAllAbsentAnnotations(annotations.absent)
+        .build();
+  }
+
+  /** The node, as this verb gets it. */
+  static NodeRow row(Declaration.Terms terms, InCluster node) {
+    NodeRow.Builder sent = node.row().toBuilder();
+    if (!terms.view.hasFacts()) {
+      sent.clearFacts();
+    }
+    if (terms.view != View.FACTS_AND_RAW) {
+      sent.clearRawJson();
+    }
+    if (terms.reads == null) {
+      return sent.build();
+    }
+    if (!terms.wantsUsage) {
+      sent.clearUsage();
+    }
+    if (!terms.rowParts.name()) {
+      sent.clearName();
+    }
+    Fields fields = terms.reads.node;
+    for (SentCount count : fields.pods) {
+      sent.addPodCounts(counts(count, node));
+    }
+    if (sent.hasFacts()) {
+      sent.setFacts(facts(fields, node.row().getFacts()));
+    }
+    return sent.build();
+  }
+
+  private static NodeFacts facts(Fields fields, NodeFacts facts) {
+    Split labels = new Split(facts.getLabelsMap(), fields.labels);
+    Split annotations = new Split(facts.getAnnotationsMap(), fields.annotations);
+    NodeFacts.Builder sent = facts.toBuilder();
+    Map<NodePart, Runnable> parts = new HashMap<>();
+    parts.put(NodePart.TAINTS, sent::clearTaints);
+    parts.put(NodePart.UNSCHEDULABLE, sent::clearUnschedulable);
+    parts.put(NodePart.CONDITIONS, sent::clearConditions);
+    parts.put(NodePart.CAPACITY, sent::clearCapacity);
+    parts.put(NodePart.ALLOCATABLE, sent::clearAllocatable);
+    parts.forEach(
+        (part, clear) -> {
+          if (!fields.has(part)) {
+            clear.run();
+          }
+        });
+    return sent.clearLabels()
+        .putAllLabels(labels.entries)
+        .addAllLabelValues(labels.values)
+        .addAllAbsentLabels(labels.absent)
+        .clearAnnotations()
+        .putAllAnnotations(annotations.entries)
+        .addAllAnnotationValues(annotations.values)
+        .addAllAbsentAnnotations(annotations.absent)
+        .build();
+  }
+
+  private static Optional<Attribute> attribute(
+      PodsBy by, io.extendergateway.policy.v1alpha1.Pod pod) {
+    return by.of(new Pod(pod, Access.EVERYTHING));
+  }
+
+  /** The counts of the pods on a node by one attribute, as the gateway counts them. */
+  private static PodCounts counts(SentCount sent, InCluster node) {
+    NodeFacts facts = node.row().getFacts();
+    Predicate<String> reported =
+        name ->
+            facts.getAllocatable().containsOthers(name) || facts.getCapacity().containsOthers(name);
+    Map<Attribute, PodCount.Builder> counts = new TreeMap<>();
+    for (Running equal : node.pods()) {
+      Optional<Attribute> attribute = attribute(sent.by(), equal.pod());
+      if (equal.pods() <= 0 || attribute.isEmpty()) {
+        continue;
+      }
+      PodCount.Builder count =
+          counts.computeIfAbsent(
+              attribute.get(),
+              added ->
+                  PodCount.newBuilder().setNamespace(added.namespace()).setValue(added.value()));
+      count.setPods(count.getPods() + equal.pods());
+      count.setTerminating(count.getTerminating() + equal.terminating());
+      if (sent.requests()) {
+        count.setRequested(sum(count.getRequested(), equal, reported));
+      }
+    }
+    return limited(counts.values());
+  }
+
+  /** Without long values, and of too many those with the most pods, in the order of before. */
+  private static PodCounts limited(Iterable<PodCount.Builder> all) {
+    List<PodCount.Builder> fitting = new ArrayList<>();
+    int omitted = 0;
+    for (PodCount.Builder count : all) {
+      if (Utf8.length(count.getValue()) <= MAX_VALUE_BYTES) {
+        fitting.add(count);
+      } else {
+        omitted += count.getPods();
+      }
+    }
+    if (fitting.size() > MAX_COUNTS) {
+      fitting.sort(Comparator.comparingInt(PodCount.Builder::getPods).reversed());
+      List<PodCount.Builder> least = fitting.subList(MAX_COUNTS, fitting.size());
+      omitted += least.stream().mapToInt(PodCount.Builder::getPods).sum();
+      least.clear();
+      fitting.sort(
+          Comparator.comparing(PodCount.Builder::getNamespace, Utf8::compare)
+              .thenComparing(PodCount.Builder::getValue, Utf8::compare));
+    }
+    PodCounts.Builder counts = PodCounts.newBuilder().setOmittedPods(omitted);
+    fitting.forEach(counts::addCounts);
+    return counts.build();
+  }
+
+  /** The counts of the pods in the cluster that are like this one, as the gateway counts them. */
+  private static TopologyCounts topology(
+      SentTopology sent, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> cluster) {
+    PodsBy by = sent.topology().by();
+    Optional<Attribute> wanted = attribute(by, pod);
+    if (wanted.isEmpty()) {
+      return TopologyCounts.getDefaultInstance();
+    }
+    Predicate<String> requested = pod.getFacts().getRequests().getOthersMap()::containsKey;
+    Map<String, DomainCount.Builder> domains = new TreeMap<>(Utf8::compare);
+    for (InCluster node : cluster) {
+      String key = sent.topology().key();
+      String value = key.isEmpty() ? "" : node.row().getFacts().getLabelsOrDefault(key, null);
+      for (Running equal : value == null ? List.<Running>of() : node.pods()) {
+        if (equal.pods() > 0 && attribute(by, equal.pod()).equals(wanted)) {
+          DomainCount.Builder count =
+              domains.computeIfAbsent(value, added -> DomainCount.newBuilder().setValue(added));
+          count.setPods(count.getPods() + equal.pods());
+          count.setTerminating(count.getTerminating() + equal.terminating());
+          if (sent.requests()) {
+            count.setRequested(sum(count.getRequested(), equal, requested));
+          }
+        }
+      }
+    }
+    return limited(new LinkedHashMap<>(domains));
+  }
+
+  private static TopologyCounts limited(Map<String, DomainCount.Builder> domains) {
+    List<DomainCount.Builder> most = new ArrayList<>(domains.values());
+    int omitted = 0;
+    if (most.size() > MAX_DOMAINS) {
+      most.sort(Comparator.comparingInt(DomainCount.Builder::getPods).reversed());
+      for (DomainCount.Builder least : most.subList(MAX_DOMAINS, most.size())) {
+        omitted += least.getPods();
+        domains.remove(least.getValue());
+      }
+    }
+    TopologyCounts.Builder counts = TopologyCounts.newBuilder().setOmittedPods(omitted);
+    domains.values().forEach(counts::addDomains);
+    return counts.build();
+  }
+
+  /** Adds the pods' requests, of extended resources those with these names. */
+  private static Resources sum(Resources sum, Running equal, Predicate<String> extended) {
+    Resources requests = equal.pod().getFacts().getRequests();
+    Resources.Builder added =
+        sum.toBuilder()
+            .setMilliCpu(plus(sum.getMilliCpu(), requests.getMilliCpu(), equal.pods()))
+            .setMemory(plus(sum.getMemory(), requests.getMemory(), equal.pods()))
+            .setEphemeralStorage(
+                plus(sum.getEphemeralStorage(), requests.getEphemeralStorage(), equal.pods()));
+    requests
+        .getOthersMap()
+        .forEach(
+            (name, amount) -> {
+              if (extended.test(name)) {
+                added.putOthers(name, plus(sum.getOthersOrDefault(name, 0), amount, equal.pods()));
+              }
+            });
+    return added.build();
+  }
+
+  /** Amounts beyond the type's range are its largest value. */
+  private static long plus(long sum, long amount, int pods) {
+    java.math.BigInteger exact =
+        java.math.BigInteger.valueOf(amount)
+            .multiply(java.math.BigInteger.valueOf(pods))
+            .add(java.math.BigInteger.valueOf(sum));
+    return exact.bitLength() < 64
+        ? exact.longValue()
+        : exact.signum() < 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
+  }
+}

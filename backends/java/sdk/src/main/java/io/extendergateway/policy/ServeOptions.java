@@ -1,0 +1,196 @@
+package io.extendergateway.policy;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/** How a backend is served. Immutable: each method returns new options. */
+public final class ServeOptions {
+  private static final String DEFAULT_ADDRESS = "127.0.0.1:0";
+  private static final List<String> NAMES =
+      List.of("--address", "--tls-cert", "--tls-key", "--tls-client-ca");
+
+  /** {@code HOST:PORT}. */
+  final String address;
+
+  /** All {@code null}: no TLS; the last one alone: clients need no certificate. */
+  final Path tlsCert;
+
+  final Path tlsKey;
+  final Path tlsClientCa;
+  final Duration drain;
+
+  /** {@code null}: those of the process. */
+  final Map<String, String> variables;
+
+  private ServeOptions(
+      String address,
+      Path tlsCert,
+      Path tlsKey,
+      Path tlsClientCa,
+      Duration drain,
+      Map<String, String> variables) {
+    this.address = address;
+    this.tlsCert = tlsCert;
+    this.tlsKey = tlsKey;
+    this.tlsClientCa = tlsClientCa;
+    this.drain = drain;
+    this.variables = variables;
+  }
+
+  /**
+   * The defaults: a free port of 127.0.0.1 without TLS, 10 seconds for calls in progress after the
+   * first signal, and spans as the {@code OTEL_*} variables of the process say.
+   *
+   * @return the options
+   */
+  public static ServeOptions defaults() {
+    return new ServeOptions(DEFAULT_ADDRESS, null, null, null, Duration.ofSeconds(10), null);
+  }
+
+  /**
+   * Where to listen.
+   *
+   * @param hostAndPort {@code HOST:PORT}, with brackets around an IPv6 address; port 0 takes a free
+   *     one
+   * @return the options with it
+   */
+  public ServeOptions address(String hostAndPort) {
+    return new ServeOptions(hostAndPort, tlsCert, tlsKey, tlsClientCa, drain, variables);
+  }
+
+  /**
+   * Serves TLS. The files are read again when they change.
+   *
+   * @param certificate the certificate and its chain, PEM
+   * @param key the private key, PEM
+   * @return the options with them
+   */
+  public ServeOptions tls(Path certificate, Path key) {
+    Objects.requireNonNull(certificate, "certificate");
+    Objects.requireNonNull(key, "key");
+    return new ServeOptions(address, certificate, key, tlsClientCa, drain, variables);
+  }
+
+  /**
+   * Clients must present a certificate of this authority. Only with {@link #tls}.
+   *
+   * @param authority the certificates of the authority, PEM
+   * @return the options with it
+   */
+  public ServeOptions tlsClientCa(Path authority) {
+    return new ServeOptions(address, tlsCert, tlsKey, authority, drain, variables);
+  }
+
+  /**
+   * How long calls in progress may take after the first signal, before they are cancelled.
+   *
+   * @param most the time
+   * @return the options with it
+   */
+  public ServeOptions drain(Duration most) {
+    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, most, variables);
+  }
+
+  /**
+   * Spans are sent as if these were the {@code OTEL_*} variables of this process, and no others. An
+   * empty map turns them off.
+   *
+   * @param names the variables
+   * @return the options with them
+   */
+  public ServeOptions telemetry(Map<String, String> names) {
+    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, drain, Map.copyOf(names));
+  }
+
+  /**
+   * Takes the options of every backend out of a command line, for a program with options of its
+   * own: {@code --address HOST:PORT}, {@code --tls-cert FILE}, {@code --tls-key FILE} and {@code
+   * --tls-client-ca FILE}, each also as {@code --name=value}.
+   *
+   * @param arguments the command line; only what is not taken stays in it
+   * @return the options
+   * @throws UsageException if a value is missing or wrong
+   */
+  public static ServeOptions take(List<String> arguments) throws UsageException {
+    Map<String, String> given = new HashMap<>();
+    List<String> others = new ArrayList<>();
+    for (Iterator<String> all = arguments.iterator(); all.hasNext(); ) {
+      String argument = all.next();
+      int equals = argument.indexOf('=');
+      String name = equals < 0 ? argument : argument.substring(0, equals);
+      if (!NAMES.contains(name)) {
+        others.add(argument);
+        continue;
+      }
+      String value = equals >= 0 ? argument.substring(equals + 1) : all.hasNext() ? all.next() : "";
+      if (value.isEmpty() || (equals < 0 && value.startsWith("--"))) {
+        throw new UsageException("%s has no value; expected %s".formatted(name, expected(name)));
+      }
+      if (given.put(name, value) != null) {
+        throw new UsageException("%s is given twice; give it once".formatted(name));
+      }
+    }
+    ServeOptions options = of(given);
+    arguments.clear();
+    arguments.addAll(others);
+    return options;
+  }
+
+  private static String expected(String name) {
+    return name.equals("--address") ? "HOST:PORT such as 0.0.0.0:9000" : "the path of a PEM file";
+  }
+
+  private static ServeOptions of(Map<String, String> given) throws UsageException {
+    ServeOptions options = defaults();
+    String address = given.get("--address");
+    if (address != null) {
+      HostPort.parse(address);
+      options = options.address(address);
+    }
+    String cert = given.get("--tls-cert");
+    String key = given.get("--tls-key");
+    String authority = given.get("--tls-client-ca");
+    if ((cert == null) != (key == null)) {
+      throw new UsageException(
+          "%s is given without %s; TLS needs both a certificate and its key"
+              .formatted(
+                  cert == null ? "--tls-key" : "--tls-cert",
+                  cert == null ? "--tls-cert" : "--tls-key"));
+    }
+    if (authority != null && cert == null) {
+      throw new UsageException(
+          "--tls-client-ca is given without --tls-cert and --tls-key; client certificates need TLS");
+    }
+    if (cert != null) {
+      options = options.tls(Path.of(cert), Path.of(key));
+    }
+    return authority == null ? options : options.tlsClientCa(Path.of(authority));
+  }
+
+  /** An address that is not resolved yet. */
+  record HostPort(String host, int port) {
+    static HostPort parse(String text) throws UsageException {
+      int colon = text.lastIndexOf(':');
+      String host = colon < 0 ? "" : text.substring(0, colon);
+      if (host.startsWith("[") && host.endsWith("]")) {
+        host = host.substring(1, host.length() - 1);
+      } else if (host.contains(":")) {
+        host = "";
+      }
+      String port = text.substring(colon + 1);
+      boolean digits =
+          !port.isEmpty() && port.length() <= 5 && port.chars().allMatch(c -> c >= '0' && c <= '9');
+      if (host.isEmpty() || !digits || Integer.parseInt(port) > 65535) {
+        throw new UsageException(
+            "invalid --address \"%s\"; expected HOST:PORT such as 0.0.0.0:9000".formatted(text));
+      }
+      return new HostPort(host, Integer.parseInt(port));
+    }
+  }
+}

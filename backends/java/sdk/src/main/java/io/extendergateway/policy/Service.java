@@ -1,0 +1,399 @@
+package io.extendergateway.policy;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Message;
+import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.FilterRequest;
+import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
+import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.extendergateway.policy.v1alpha1.PreemptRequest;
+import io.extendergateway.policy.v1alpha1.ScoreRequest;
+import io.extendergateway.policy.v1alpha1.SyncNodesResponse;
+import io.grpc.KnownLength;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerServiceDefinition;
+import io.grpc.ServiceDescriptor;
+import io.grpc.Status;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * The contract's services over {@link Answer}: transport only. Handled without the generated
+ * service bases, which decode a request before its size is checked.
+ */
+final class Service {
+  /**
+   * Longer than the deadline that a gateway gives any call except a bind, whose message is small.
+   */
+  private static final long ARRIVAL_SECONDS = 10;
+
+  private final Answer answer;
+  private final Tables tables;
+  private final Trace.Tracer tracer;
+  private final ScheduledExecutorService timers;
+  private final Executor waiting;
+  private final AtomicInteger inProgress = new AtomicInteger();
+  private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
+  private volatile boolean stopping;
+
+  /** Timers end messages that do not arrive; {@code waiting} runs binds. */
+  Service(
+      Backend backend,
+      Tables tables,
+      Trace.Tracer tracer,
+      ScheduledExecutorService timers,
+      Executor waiting) {
+    answer = new Answer(backend, tables);
+    this.tables = tables;
+    this.tracer = tracer;
+    this.timers = timers;
+    this.waiting = waiting;
+  }
+
+  /** Answers an encoded request, at once or by a future. */
+  private interface Verb {
+    Object answer(byte[] request, Trace trace) throws Exception;
+  }
+
+  private interface Parser<Q> {
+    Q parse(byte[] message) throws InvalidProtocolBufferException;
+  }
+
+  ServerServiceDefinition policyService() {
+    Map<String, Verb> verbs =
+        Map.of(
+            "GetInfo",
+            (message, trace) ->
+                answer.info(decode(message, Sizes.Shape.GET_INFO, GetInfoRequest::parseFrom)),
+            "Filter",
+            (message, trace) -> {
+              answer.admit(Kind.FILTER, message);
+              return answer.filter(
+                  decode(message, Sizes.Shape.QUESTION, FilterRequest::parseFrom), trace);
+            },
+            "Score",
+            (message, trace) -> {
+              answer.admit(Kind.SCORE, message);
+              return answer.score(
+                  decode(message, Sizes.Shape.QUESTION, ScoreRequest::parseFrom), trace);
+            },
+            "Preempt",
+            (message, trace) -> {
+              answer.admit(Kind.PREEMPT, message);
+              return answer.preempt(
+                  decode(message, Sizes.Shape.PREEMPT, PreemptRequest::parseFrom), trace);
+            },
+            "Bind",
+            (message, trace) -> {
+              answer.admit(Kind.BIND, message);
+              return answer.bind(
+                  decode(message, Sizes.Shape.BIND, BindRequest::parseFrom), trace, waiting);
+            });
+    return define(
+        PolicyServiceGrpc.getServiceDescriptor(),
+        method -> {
+          Verb verb = verbs.get(method);
+          return (call, headers) -> new Unary(call, method, verb, headers);
+        });
+  }
+
+  ServerServiceDefinition tableService() {
+    return define(
+        NodeTableServiceGrpc.getServiceDescriptor(),
+        method -> (call, headers) -> new Stream(call, new Filling(tables)));
+  }
+
+  /** How many calls of the policy are in progress. */
+  int inProgress() {
+    return inProgress.get();
+  }
+
+  /**
+   * Ends all streams, because open ones would delay the end. The tables stay for the calls that
+   * still arrive.
+   */
+  void stop() {
+    stopping = true;
+    tables.stop();
+    streams.forEach(Stream::stop);
+  }
+
+  private static <Q> Q decode(byte[] message, Sizes.Shape shape, Parser<Q> parser) {
+    Sizes.check(message, shape);
+    try {
+      return parser.parse(message);
+    } catch (InvalidProtocolBufferException broken) {
+      throw Sizes.broken(broken);
+    }
+  }
+
+  /** What handles the calls of a method. */
+  private interface Handlers {
+    ServerCallHandler<byte[], Message> of(String method);
+  }
+
+  private static ServerServiceDefinition define(ServiceDescriptor service, Handlers handlers) {
+    ServiceDescriptor.Builder descriptor =
+        ServiceDescriptor.newBuilder(service.getName())
+            .setSchemaDescriptor(service.getSchemaDescriptor());
+    Map<String, MethodDescriptor<byte[], Message>> methods = new HashMap<>();
+    for (MethodDescriptor<?, ?> method : service.getMethods()) {
+      MethodDescriptor<byte[], Message> encoded =
+          method.toBuilder(new Bytes(), new Messages()).build();
+      methods.put(method.getBareMethodName(), encoded);
+      descriptor.addMethod(encoded);
+    }
+    ServerServiceDefinition.Builder definition =
+        ServerServiceDefinition.builder(descriptor.build());
+    methods.forEach((name, method) -> definition.addMethod(method, handlers.of(name)));
+    return definition.build();
+  }
+
+  /** A request as it comes. */
+  private static final class Bytes implements MethodDescriptor.Marshaller<byte[]> {
+    @Override
+    public InputStream stream(byte[] value) {
+      return new ByteArrayInputStream(value);
+    }
+
+    @Override
+    public byte[] parse(InputStream stream) {
+      try {
+        return stream instanceof KnownLength
+            ? stream.readNBytes(stream.available())
+            : stream.readAllBytes();
+      } catch (IOException broken) {
+        throw new UncheckedIOException(broken);
+      }
+    }
+  }
+
+  /** A response; the server decodes none. */
+  private static final class Messages implements MethodDescriptor.Marshaller<Message> {
+    @Override
+    public InputStream stream(Message value) {
+      return io.grpc.protobuf.ProtoUtils.marshaller(value).stream(value);
+    }
+
+    @Override
+    public Message parse(InputStream stream) {
+      throw new UnsupportedOperationException();
+    }
+  }
+
+  /** A call with one message and one answer. */
+  private final class Unary extends ServerCall.Listener<byte[]> {
+    private final ServerCall<byte[], Message> call;
+    private final Verb verb;
+    private final Trace trace;
+    private final Future<?> arrival;
+    private byte[] message;
+
+    /** The future answer of a bind. */
+    private volatile Future<?> working;
+
+    /** Guarded by this; a {@link ServerCall} is not safe for several threads. */
+    private boolean closed;
+
+    Unary(ServerCall<byte[], Message> call, String method, Verb verb, Metadata headers) {
+      this.call = call;
+      this.verb = verb;
+      trace = method.equals("GetInfo") ? Trace.NONE : tracer.begin(method, headers);
+      inProgress.incrementAndGet();
+      arrival = timers.schedule(this::late, ARRIVAL_SECONDS, TimeUnit.SECONDS);
+      call.request(2);
+    }
+
+    private void late() {
+      fail(
+          CallException.of(
+              Status.Code.DEADLINE_EXCEEDED,
+              "the message did not arrive within %ds".formatted(ARRIVAL_SECONDS)));
+    }
+
+    @Override
+    public void onMessage(byte[] received) {
+      if (message != null) {
+        fail(CallException.invalid("the call has more than one message"));
+      }
+      message = received;
+    }
+
+    @Override
+    public void onHalfClose() {
+      arrival.cancel(false);
+      if (message == null) {
+        fail(CallException.invalid("the call has no message"));
+        return;
+      }
+      byte[] request = message;
+      // Not to be kept while a bind waits.
+      message = new byte[0];
+      // A caller that has gone needs no answer.
+      if (call.isCancelled()) {
+        return;
+      }
+      Trace.Scope scope = trace.enter();
+      try {
+        Object answered = verb.answer(request, trace);
+        if (answered instanceof CompletionStage<?> later) {
+          wait(later);
+        } else {
+          reply((Message) answered);
+        }
+      } catch (Exception | StackOverflowError | LinkageError | AssertionError failure) {
+        fail(Failures.of(failure));
+      } finally {
+        scope.close();
+      }
+    }
+
+    private void wait(CompletionStage<?> later) {
+      working = later.toCompletableFuture();
+      if (call.isCancelled()) {
+        working.cancel(true);
+      }
+      later.whenComplete(
+          (answered, failure) -> {
+            if (failure == null) {
+              reply((Message) answered);
+            } else if (!call.isCancelled()) {
+              fail(Failures.of(failure));
+            }
+          });
+    }
+
+    private synchronized void reply(Message answered) {
+      if (!closed && !call.isCancelled()) {
+        closed = true;
+        call.sendHeaders(new Metadata());
+        call.sendMessage(answered);
+        end(Status.OK);
+      }
+    }
+
+    private synchronized void fail(CallException failure) {
+      if (!closed && !call.isCancelled()) {
+        closed = true;
+        end(failure.status());
+      }
+    }
+
+    private void end(Status status) {
+      call.close(status, new Metadata());
+      trace.end(status);
+    }
+
+    @Override
+    public void onComplete() {
+      arrival.cancel(false);
+      inProgress.decrementAndGet();
+    }
+
+    @Override
+    public void onCancel() {
+      arrival.cancel(false);
+      inProgress.decrementAndGet();
+      Future<?> bind = working;
+      if (bind != null) {
+        bind.cancel(true);
+      }
+      synchronized (this) {
+        if (!closed) {
+          closed = true;
+          trace.end(Status.CANCELLED);
+        }
+      }
+    }
+  }
+
+  /**
+   * One message in, one acknowledgement out, until the stream ends. The table is dropped with it.
+   */
+  private final class Stream extends ServerCall.Listener<byte[]> {
+    private final ServerCall<byte[], Message> call;
+    private final Filling filling;
+
+    /** Guarded by this. */
+    private boolean closed;
+
+    Stream(ServerCall<byte[], Message> call, Filling filling) {
+      this.call = call;
+      this.filling = filling;
+      call.sendHeaders(new Metadata());
+      streams.add(this);
+      if (stopping) {
+        stop();
+      } else {
+        call.request(1);
+      }
+    }
+
+    @Override
+    public synchronized void onMessage(byte[] message) {
+      if (closed) {
+        return;
+      }
+      try {
+        long applied = filling.apply(message);
+        call.sendMessage(SyncNodesResponse.newBuilder().setApplied(applied).build());
+        call.request(1);
+      } catch (CallException mistake) {
+        close(mistake.status());
+      } catch (RuntimeException | StackOverflowError failure) {
+        close(Failures.of(failure).status());
+      }
+    }
+
+    @Override
+    public void onHalfClose() {
+      close(Status.OK);
+    }
+
+    @Override
+    public void onCancel() {
+      end();
+    }
+
+    @Override
+    public void onComplete() {
+      end();
+    }
+
+    void stop() {
+      close(Status.UNAVAILABLE.withDescription("this backend is shutting down"));
+    }
+
+    private synchronized void close(Status status) {
+      boolean open = !closed && !call.isCancelled();
+      // First, so that a peer that knows the end finds no table.
+      end();
+      if (open) {
+        call.close(status, new Metadata());
+      }
+    }
+
+    private synchronized void end() {
+      closed = true;
+      streams.remove(this);
+      filling.end();
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package io.extendergateway.policy;
+
+import io.grpc.Metadata;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.concurrent.Executor;
+
+/** The span of one call, if the gateway traces it. */
+interface Trace {
+  /** A call that is not traced. */
+  Trace NONE = new Trace() {};
+
+  default void attribute(String key, String value) {}
+
+  default void attribute(String key, long value) {}
+
+  /** Makes this the current span of the thread until the scope is closed. */
+  default Scope enter() {
+    return () -> {};
+  }
+
+  /** The same for tasks of another executor. */
+  default Executor around(Executor executor) {
+    return executor;
+  }
+
+  /** The call is over. */
+  default void end(Status status) {}
+
+  /** The time in which a span is current. */
+  interface Scope extends AutoCloseable {
+    @Override
+    void close();
+  }
+
+  /** Makes spans. */
+  interface Tracer {
+    /** Records nothing. */
+    Tracer NONE = new Tracer() {};
+
+    default Trace begin(String method, Metadata headers) {
+      return Trace.NONE;
+    }
+
+    /** Sends the queued spans, for at most this long. */
+    default void end(Duration most) {}
+  }
+}

@@ -1,0 +1,138 @@
+package io.extendergateway.policy;
+
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1alpha1.DomainCount;
+import io.extendergateway.policy.v1alpha1.Pod;
+import io.extendergateway.policy.v1alpha1.PodFacts;
+import io.extendergateway.policy.v1alpha1.TopologyCounts;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.IntFunction;
+import java.util.function.IntUnaryOperator;
+import java.util.stream.Collectors;
+
+/**
+ * The values of declared keys come without their keys, so their number must be right: one that is
+ * missing would shift all others. Counts by topology are looked up, so they must be in order.
+ */
+final class Values {
+  /** Objects have fields of any version of Kubernetes. */
+  private static final ObjectMapper OBJECTS =
+      JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES).build();
+
+  private Values() {}
+
+  /** What is wrong with the values of "label"s or "annotation"s; {@code null}: nothing. */
+  static String mismatch(String kind, int given, List<Integer> absent, int keys) {
+    if (given != keys) {
+      return "%s_values has %d values, and %d keys are declared".formatted(kind, given, keys);
+    }
+    int least = 0;
+    for (int at = 0; at < absent.size(); at++) {
+      int position = absent.get(at);
+      // Beyond an int is negative, and so below the least.
+      if (position < least || position >= keys) {
+        return "absent_%ss is not a list of ascending positions below %d".formatted(kind, keys);
+      }
+      least = position + 1;
+    }
+    return null;
+  }
+
+  /**
+   * What is wrong with the values of a pod; {@code null}: nothing. A pod without facts has none.
+   */
+  static String mismatch(Pod pod, Layout.Fields fields) {
+    if (fields == null || !pod.hasFacts()) {
+      return null;
+    }
+    PodFacts facts = pod.getFacts();
+    Layout.Counts counts = fields.counts();
+    String mismatch =
+        mismatch(
+            "label", facts.getLabelValuesCount(), facts.getAbsentLabelsList(), counts.labels());
+    if (mismatch != null) {
+      return mismatch;
+    }
+    return mismatch(
+        "annotation",
+        facts.getAnnotationValuesCount(),
+        facts.getAbsentAnnotationsList(),
+        counts.annotations());
+  }
+
+  /** What is wrong with the counts by topology of the pod to be placed; {@code null}: nothing. */
+  static String topologyMismatch(Pod pod, Layout.Fields fields) {
+    if (fields == null) {
+      return null;
+    }
+    int given = pod.getTopologyCountsCount();
+    int declared = fields.topologies.size();
+    if (given != declared) {
+      return " has %d entries, and %d are declared".formatted(given, declared);
+    }
+    for (int position = 0; position < given; position++) {
+      TopologyCounts counts = pod.getTopologyCounts(position);
+      List<DomainCount> domains = counts.getDomainsList();
+      for (int at = 1; at < domains.size(); at++) {
+        if (Utf8.compare(domains.get(at - 1).getValue(), domains.get(at).getValue()) >= 0) {
+          return "[%d].domains is not in ascending order of value, each once".formatted(position);
+        }
+      }
+      // Values ascend: if one is not empty, the last one is not.
+      boolean valued = !domains.isEmpty() && !domains.get(domains.size() - 1).getValue().isEmpty();
+      if (valued && fields.topologies.get(position).label() == null) {
+        return "[%d].domains has a value, and no topology key is declared for it"
+            .formatted(position);
+      }
+    }
+    return null;
+  }
+
+  /** The value at this position, if the object has it. */
+  static Optional<String> at(
+      int position, IntFunction<String> values, int absent, IntUnaryOperator absentAt) {
+    String value = values.apply(position);
+    if (value.isEmpty()) {
+      for (int at = 0; at < absent; at++) {
+        if (absentAt.applyAsInt(at) == position) {
+          return Optional.empty();
+        }
+      }
+    }
+    return Optional.of(value);
+  }
+
+  /** The entries with this beginning. */
+  static Map<String, String> entries(Map<String, String> all, String prefix) {
+    if (prefix.isEmpty()) {
+      return all;
+    }
+    return all.entrySet().stream()
+        .filter(entry -> entry.getKey().startsWith(prefix))
+        .collect(
+            Collectors.toMap(
+                Map.Entry::getKey, Map.Entry::getValue, (a, b) -> a, java.util.LinkedHashMap::new));
+  }
+
+  /** An unset field is an empty text in the contract. */
+  static Optional<String> given(String text) {
+    return text.isEmpty() ? Optional.empty() : Optional.of(text);
+  }
+
+  static <T> T model(ByteString json, Class<T> type, String object) {
+    try {
+      return OBJECTS.readValue(json.newInput(), type);
+    } catch (IOException wrong) {
+      throw new IllegalStateException(
+          "the JSON of the %s cannot be read as %s: %s"
+              .formatted(object, type.getName(), wrong.getMessage()),
+          wrong);
+    }
+  }
+}

@@ -1,0 +1,121 @@
+package io.extendergateway.policy;
+
+import java.util.Objects;
+
+/**
+ * A policy's verdict on one node: may the pod run there? Immutable. A verdict that does not depend
+ * on the call is best a constant.
+ */
+public final class Verdict {
+  private static final Verdict ACCEPT = new Verdict(null, "", false);
+
+  /** {@code null}: accepted. */
+  private final String reason;
+
+  private final String rule;
+  private final boolean preemptionMayHelp;
+
+  private Verdict(String reason, String rule, boolean preemptionMayHelp) {
+    this.reason = reason;
+    this.rule = rule;
+    this.preemptionMayHelp = preemptionMayHelp;
+  }
+
+  /**
+   * The pod may run there, as far as this policy is concerned.
+   *
+   * @return the verdict
+   */
+  public static Verdict accept() {
+    return ACCEPT;
+  }
+
+  /**
+   * The pod may not run there.
+   *
+   * <p>The reason is for people: it appears in the pod's PodScheduled condition. It must depend on
+   * the verdict alone. A text that differs from one attempt to the next (a time, a free amount)
+   * makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
+   *
+   * @param reason a constant text
+   * @return the verdict
+   */
+  public static Verdict reject(String reason) {
+    return new Verdict(Objects.requireNonNull(reason, "reason"), "", false);
+  }
+
+  /**
+   * Names the rule of the policy that rejects, as its author or operator calls it: {@code explain}
+   * and the gateway's decision log show it, the pod's condition does not. At most 63 bytes are
+   * sent. An accepted node stays accepted.
+   *
+   * @param name the rule
+   * @return the verdict with it
+   */
+  public Verdict byRule(String name) {
+    return reason == null
+        ? this
+        : new Verdict(reason, Objects.requireNonNull(name, "name"), preemptionMayHelp);
+  }
+
+  /**
+   * Declares that evicting pods from this node could change the verdict. It only counts if the
+   * operator allows it. Wrong for every property of the node, such as its labels. An accepted node
+   * stays accepted.
+   *
+   * @return the verdict with it
+   */
+  public Verdict preemptionMayHelp() {
+    return reason == null ? this : new Verdict(reason, rule, true);
+  }
+
+  /**
+   * Whether the pod may run there.
+   *
+   * @return false for a rejection
+   */
+  public boolean isAccepted() {
+    return reason == null;
+  }
+
+  /**
+   * The reason of a rejection.
+   *
+   * @return the text; empty for an accepted node
+   */
+  public String reason() {
+    return reason == null ? "" : reason;
+  }
+
+  String rule() {
+    return rule;
+  }
+
+  boolean mayPreemptionHelp() {
+    return preemptionMayHelp;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Verdict that
+        && Objects.equals(reason, that.reason)
+        && rule.equals(that.rule)
+        && preemptionMayHelp == that.preemptionMayHelp;
+  }
+
+  @Override
+  public int hashCode() {
+    return 31 * Objects.hashCode(reason) + rule.hashCode() + (preemptionMayHelp ? 1 : 0);
+  }
+
+  @Override
+  public String toString() {
+    if (reason == null) {
+      return "accept";
+    }
+    return "reject("
+        + reason
+        + (rule.isEmpty() ? "" : ", rule " + rule)
+        + (preemptionMayHelp ? ", preemption may help)" : ")");
+  }
+}

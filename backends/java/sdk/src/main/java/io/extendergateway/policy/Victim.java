@@ -1,0 +1,34 @@
+package io.extendergateway.policy;
+
+import java.util.Optional;
+
+/** A pod that would be evicted. */
+public final class Victim {
+  private final io.extendergateway.policy.v1alpha1.Victim message;
+  private final Access access;
+
+  Victim(io.extendergateway.policy.v1alpha1.Victim message, Access access) {
+    this.message = message;
+    this.access = access;
+  }
+
+  /**
+   * metadata.uid.
+   *
+   * @return the UID
+   */
+  public String uid() {
+    return message.getUid();
+  }
+
+  /**
+   * The pod.
+   *
+   * @return the pod; empty if only its UID is known: kube-scheduler sends no more with {@code
+   *     nodeCacheCapable: true}, and the gateway watches no pods, or has not seen this one yet
+   */
+  public Optional<Pod> pod() {
+    boolean known = message.hasPod() && message.getPod().hasFacts();
+    return known ? Optional.of(new Pod(message.getPod(), access)) : Optional.empty();
+  }
+}

@@ -1,0 +1,128 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.FilterRequest;
+import io.extendergateway.policy.v1alpha1.NodeRef;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.NodeRows;
+import io.extendergateway.policy.v1alpha1.Nodes;
+import io.extendergateway.policy.v1alpha1.PodCounts;
+import io.extendergateway.policy.v1alpha1.PodFacts;
+import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1alpha1.SyncNodesRequest;
+import io.extendergateway.policy.v1alpha1.TableEntry;
+import io.extendergateway.policy.v1alpha1.TableView;
+import io.extendergateway.policy.v1alpha1.Taint;
+
+/**
+ * Answers some calls before a program says that it is ready: the first ones load some hundred
+ * classes and run interpreted, and would be late for a gateway that waits 200 ms. The policy of the
+ * program is not called.
+ */
+final class WarmUp {
+  private static final int ROUNDS = 10;
+  private static final int NODES = 50;
+  private static final long TABLE = 1;
+
+  private WarmUp() {}
+
+  /** Reads what most policies read. */
+  private static final class Typical implements Policy {
+    private final Reads reads =
+        new Reads()
+            .node(NodePart.NAME, NodePart.TAINTS, NodePart.ALLOCATABLE)
+            .pod(PodPart.REQUESTS, PodPart.TOLERATIONS);
+    private final NodeKey label = reads.nodeLabel("a");
+    private final PodsKey namespace = reads.podsBy(PodsBy.namespace());
+
+    @Override
+    public Info info() {
+      Verb perNode = Verb.perNode().reads(reads);
+      return Info.of("warm-up", "1").filters(perNode).scores(perNode, Scale.unbounded());
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      boolean tolerated = node.taints().stream().allMatch(pod::tolerates);
+      boolean few = node.podsLike(namespace, pod).map(PodsLike::atMost).orElse(0L) < 1;
+      return tolerated && few && node.get(label).isEmpty()
+          ? Verdict.accept()
+          : Verdict.reject("warm-up");
+    }
+
+    @Override
+    public int score(Pod pod, Node node) {
+      return node.name().length() + node.allocatable().map(amounts -> 1).orElse(0);
+    }
+  }
+
+  static void run() {
+    Typical policy = new Typical();
+    Backend backend = Backend.of(policy);
+    Layout layout = new Layout(policy.reads, View.FACTS);
+    Tables tables = new Tables();
+    Filling filling = new Filling(tables);
+    Answer answer = new Answer(backend, tables);
+    byte[] inline = request(layout, false).toByteArray();
+    byte[] named = request(layout, true).toByteArray();
+    try {
+      filling.apply(rows(layout).toByteArray());
+      for (int round = 0; round < ROUNDS; round++) {
+        for (byte[] message : new byte[][] {inline, named}) {
+          answer.admit(Declaration.Kind.FILTER, message);
+          Sizes.check(message, Sizes.Shape.QUESTION);
+          byte[] unused = answer.filter(FilterRequest.parseFrom(message), Trace.NONE).toByteArray();
+        }
+      }
+    } catch (Exception failure) {
+      Failures.LOG.log(System.Logger.Level.DEBUG, "the warm-up failed", failure);
+    } finally {
+      filling.end();
+    }
+  }
+
+  private static FilterRequest request(Layout layout, boolean byTable) {
+    NodeRows.Builder rows = NodeRows.newBuilder();
+    NodeRef.Builder ref = NodeRef.newBuilder().setTable(TABLE).setAtLeast(1);
+    for (int number = 1; number <= NODES; number++) {
+      rows.addRows(row(number));
+      ref.addIds(number);
+    }
+    Nodes.Builder nodes = Nodes.newBuilder().setCount(NODES);
+    return FilterRequest.newBuilder()
+        .setCall(
+            Call.newBuilder().setPurpose(Purpose.PURPOSE_DECIDE).setReads(layout.message.getId()))
+        .setPod(
+            io.extendergateway.policy.v1alpha1.Pod.newBuilder()
+                .setFacts(PodFacts.newBuilder().setNamespace("warm-up")))
+        .setNodes(byTable ? nodes.setTable(ref) : nodes.setRows(rows))
+        .setWantScores(true)
+        .build();
+  }
+
+  private static SyncNodesRequest rows(Layout layout) {
+    SyncNodesRequest.Builder message =
+        SyncNodesRequest.newBuilder()
+            .setTable(TABLE)
+            .setVersion(1)
+            .setView(TableView.newBuilder().setNodeView(View.FACTS.message).setReads(layout.rows));
+    for (int number = 1; number <= NODES; number++) {
+      message.addUpserts(TableEntry.newBuilder().setId(number).setRow(row(number)));
+    }
+    return message.build();
+  }
+
+  private static NodeRow row(int number) {
+    NodeRow.Builder row = NodeRow.newBuilder().setName("node-" + number);
+    row.getFactsBuilder()
+        .addLabelValues("")
+        .addAbsentLabels(0)
+        .addTaints(Taint.newBuilder().setKey("a").setEffect("NoSchedule"))
+        .getAllocatableBuilder()
+        .setMilliCpu(number)
+        .putOthers("example.com/gpu", 1);
+    PodCounts.Builder counts = PodCounts.newBuilder();
+    counts.addCountsBuilder().setValue("warm-up").setPods(number);
+    return row.addPodCounts(counts).build();
+  }
+}

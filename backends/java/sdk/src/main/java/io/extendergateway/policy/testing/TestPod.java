@@ -1,0 +1,238 @@
+package io.extendergateway.policy.testing;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1alpha1.NodeAffinity;
+import io.extendergateway.policy.v1alpha1.NonZero;
+import io.extendergateway.policy.v1alpha1.OwnerReference;
+import io.extendergateway.policy.v1alpha1.Pod;
+import io.extendergateway.policy.v1alpha1.PodFacts;
+import io.extendergateway.policy.v1alpha1.PodIdentity;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Toleration;
+import io.extendergateway.policy.v1alpha1.Volume;
+import java.nio.charset.StandardCharsets;
+
+/** A pod to test a policy with. Each method changes it and returns it. */
+public final class TestPod {
+  private final Pod.Builder pod = Pod.newBuilder();
+
+  /**
+   * A pod without labels.
+   *
+   * @param namespace metadata.namespace
+   */
+  public TestPod(String namespace) {
+    facts().setNamespace(namespace);
+  }
+
+  /**
+   * A pod with these facts.
+   *
+   * @param facts the facts
+   * @return the pod
+   */
+  public static TestPod of(PodFacts facts) {
+    TestPod pod = new TestPod(facts.getNamespace());
+    pod.pod.setFacts(facts);
+    return pod;
+  }
+
+  /**
+   * With a name and a UID. The gateway sends them to no pure verb.
+   *
+   * @param name metadata.name
+   * @param uid metadata.uid
+   * @return this pod
+   */
+  public TestPod identity(String name, String uid) {
+    pod.setIdentity(PodIdentity.newBuilder().setName(name).setUid(uid));
+    return this;
+  }
+
+  /**
+   * With a label.
+   *
+   * @param key the key
+   * @param value the value
+   * @return this pod
+   */
+  public TestPod label(String key, String value) {
+    facts().putLabels(key, value);
+    return this;
+  }
+
+  /**
+   * With an annotation. The gateway sends only those that are declared.
+   *
+   * @param key the key
+   * @param value the value
+   * @return this pod
+   */
+  public TestPod annotation(String key, String value) {
+    facts().putAnnotations(key, value);
+    return this;
+  }
+
+  /**
+   * With a toleration.
+   *
+   * @param key the key; "" for every key
+   * @param operator "Equal", "Exists" or ""
+   * @param value the value
+   * @param effect the effect; "" for every effect
+   * @return this pod
+   */
+  public TestPod toleration(String key, String operator, String value, String effect) {
+    facts()
+        .addTolerations(
+            Toleration.newBuilder()
+                .setKey(key)
+                .setOperator(operator)
+                .setValue(value)
+                .setEffect(effect));
+    return this;
+  }
+
+  /**
+   * With a controller of this UID.
+   *
+   * @param uid the controller's metadata.uid
+   * @return this pod
+   */
+  public TestPod owner(String uid) {
+    facts()
+        .setOwner(
+            OwnerReference.newBuilder()
+                .setApiVersion("apps/v1")
+                .setKind("ReplicaSet")
+                .setName("owner")
+                .setUid(uid));
+    return this;
+  }
+
+  /**
+   * With a priority.
+   *
+   * @param priority spec.priority
+   * @return this pod
+   */
+  public TestPod priority(int priority) {
+    facts().setPriority(priority);
+    return this;
+  }
+
+  /**
+   * With a priority class.
+   *
+   * @param name spec.priorityClassName
+   * @return this pod
+   */
+  public TestPod priorityClass(String name) {
+    facts().setPriorityClassName(name);
+    return this;
+  }
+
+  /**
+   * With these requests.
+   *
+   * @param milliCpu thousandths of a CPU
+   * @param memory bytes
+   * @return this pod
+   */
+  public TestPod requests(long milliCpu, long memory) {
+    return requests(
+        Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).setPods(1).build());
+  }
+
+  /**
+   * With these requests.
+   *
+   * @param requests the amounts
+   * @return this pod
+   */
+  public TestPod requests(Resources requests) {
+    facts().setRequests(requests);
+    return this;
+  }
+
+  /**
+   * With these requests, as kube-scheduler's scores count them.
+   *
+   * @param requests the amounts
+   * @return this pod
+   */
+  public TestPod nonzeroRequests(NonZero requests) {
+    facts().setNonzeroRequests(requests);
+    return this;
+  }
+
+  /**
+   * With an entry of spec.nodeSelector.
+   *
+   * @param key the key
+   * @param value the value
+   * @return this pod
+   */
+  public TestPod nodeSelector(String key, String value) {
+    facts().putNodeSelector(key, value);
+    return this;
+  }
+
+  /**
+   * With an affinity to nodes.
+   *
+   * @param affinity the affinity
+   * @return this pod
+   */
+  public TestPod nodeAffinity(NodeAffinity affinity) {
+    facts().setNodeAffinity(affinity);
+    return this;
+  }
+
+  /**
+   * With a volume.
+   *
+   * @param name the volume's name
+   * @param claim the name of its claim; "" for none
+   * @return this pod
+   */
+  public TestPod volume(String name, String claim) {
+    facts().addVolumes(Volume.newBuilder().setName(name).setClaim(claim));
+    return this;
+  }
+
+  /**
+   * With a scheduler.
+   *
+   * @param name spec.schedulerName
+   * @return this pod
+   */
+  public TestPod schedulerName(String name) {
+    facts().setSchedulerName(name);
+    return this;
+  }
+
+  /**
+   * With this JSON.
+   *
+   * @param json the object
+   * @return this pod
+   */
+  public TestPod rawJson(String json) {
+    pod.setRawJson(ByteString.copyFrom(json, StandardCharsets.UTF_8));
+    return this;
+  }
+
+  /**
+   * All of it, as the contract's message.
+   *
+   * @return the message
+   */
+  public Pod message() {
+    return pod.build();
+  }
+
+  private PodFacts.Builder facts() {
+    return pod.getFactsBuilder();
+  }
+}

@@ -1,0 +1,235 @@
+package io.extendergateway.policy.testing;
+
+import io.extendergateway.policy.Backend;
+import io.extendergateway.policy.Bind;
+import io.extendergateway.policy.Policy;
+import io.extendergateway.policy.Rehearsal;
+import io.extendergateway.policy.Rehearsal.InCluster;
+import io.extendergateway.policy.v1alpha1.BindOutcome;
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.BindResponse;
+import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.KeptCandidate;
+import io.extendergateway.policy.v1alpha1.Rejection;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Tries a policy on a pod and some nodes without a server, through the same code that answers
+ * calls.
+ *
+ * <pre>{@code
+ * List<TestNode> nodes =
+ *     List.of(
+ *         new TestNode("old").label("kubernetes.io/arch", "amd64"),
+ *         new TestNode("new").label("kubernetes.io/arch", "arm64"));
+ * assertEquals(
+ *     List.of(new Rejected("new", "arm64 nodes are not in use yet")),
+ *     Testing.filter(new NoArm(), new TestPod("shop"), nodes));
+ * }</pre>
+ *
+ * <p>A verb with {@link io.extendergateway.policy.Verb#reads} gets what the gateway would send for
+ * its declaration, so a test fails if the policy reads anything else. {@link #everything} is the
+ * same policy with nothing left out: if both give the same answers about random pods and nodes, the
+ * declaration is complete.
+ *
+ * <p>All methods throw {@link io.extendergateway.policy.Rehearsal.NoAnswerException} with the text
+ * that the gateway would log if the policy gives no answer: the verb is not declared, the policy is
+ * not ready, it failed.
+ */
+public final class Testing {
+  private Testing() {}
+
+  /**
+   * A rejected node.
+   *
+   * @param node its name
+   * @param reason the reason
+   */
+  public record Rejected(String node, String reason) {}
+
+  /**
+   * A node that remains a candidate.
+   *
+   * @param node its name
+   * @param evicted the UIDs of the pods that are evicted there
+   */
+  public record Kept(String node, List<String> evicted) {}
+
+  /**
+   * The policy's answer to the handshake.
+   *
+   * @param policy the policy
+   * @return the response
+   */
+  public static GetInfoResponse info(Policy policy) {
+    return info(Backend.of(policy));
+  }
+
+  /**
+   * The backend's answer to the handshake.
+   *
+   * @param backend the backend
+   * @return the response
+   */
+  public static GetInfoResponse info(Backend backend) {
+    return Rehearsal.of(backend).info();
+  }
+
+  /**
+   * The policy that {@link Backend#configured} builds from these args.
+   *
+   * @param backend the backend
+   * @param args JSON
+   * @return the backend for any args
+   */
+  public static Backend withArgs(Backend backend, String args) {
+    return Rehearsal.withArgs(backend, args);
+  }
+
+  /**
+   * The policy without its declarations of what it reads: it is sent pods and nodes as they are,
+   * and may read all of them.
+   *
+   * @param policy the policy
+   * @return the backend
+   */
+  public static Backend everything(Policy policy) {
+    return Rehearsal.readingEverything(policy);
+  }
+
+  /**
+   * The rejected nodes in the order given, each with its reason.
+   *
+   * @param policy the policy
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the nodes
+   */
+  public static List<Rejected> filter(Policy policy, TestPod pod, List<TestNode> nodes) {
+    return filter(Backend.of(policy), pod, nodes);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the nodes
+   */
+  public static List<Rejected> filter(Backend backend, TestPod pod, List<TestNode> nodes) {
+    String[] reasons = new String[nodes.size()];
+    for (Rejection rejection :
+        Rehearsal.of(backend).filter(pod.message(), inCluster(nodes)).getRejectionsList()) {
+      rejection.getPositionsList().forEach(position -> reasons[position] = rejection.getReason());
+    }
+    List<Rejected> rejected = new ArrayList<>();
+    for (int position = 0; position < reasons.length; position++) {
+      if (reasons[position] != null) {
+        rejected.add(new Rejected(nodes.get(position).name(), reasons[position]));
+      }
+    }
+    return rejected;
+  }
+
+  /**
+   * The raw scores, one a node, in the order given.
+   *
+   * @param policy the policy
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the scores
+   */
+  public static List<Integer> score(Policy policy, TestPod pod, List<TestNode> nodes) {
+    return score(Backend.of(policy), pod, nodes);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the scores
+   */
+  public static List<Integer> score(Backend backend, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(backend).score(pod.message(), inCluster(nodes)).getScores().getValuesList();
+  }
+
+  /**
+   * The candidates that stay, in the order given.
+   *
+   * @param policy the policy
+   * @param pod the pod that needs room
+   * @param candidates the candidates
+   * @return the nodes
+   */
+  public static List<Kept> preempt(Policy policy, TestPod pod, List<TestCandidate> candidates) {
+    return preempt(Backend.of(policy), pod, candidates);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod that needs room
+   * @param candidates the candidates
+   * @return the nodes
+   */
+  public static List<Kept> preempt(Backend backend, TestPod pod, List<TestCandidate> candidates) {
+    List<InCluster> nodes =
+        candidates.stream().map(candidate -> candidate.node().inCluster()).toList();
+    var messages = candidates.stream().map(TestCandidate::message).toList();
+    List<Kept> stay = new ArrayList<>();
+    for (KeptCandidate kept :
+        Rehearsal.of(backend).preempt(pod.message(), nodes, messages).getKeptList()) {
+      TestCandidate candidate = candidates.get(kept.getPosition());
+      stay.add(new Kept(candidate.node().name(), candidate.uids(kept.getVictimsList())));
+    }
+    return stay;
+  }
+
+  /**
+   * The result of binding the pod to this node. A pod without identity is named {@code pod} and has
+   * UID {@code uid}.
+   *
+   * @param policy the policy
+   * @param pod the pod
+   * @param node the node's name
+   * @return the outcome
+   */
+  public static Bind bind(Policy policy, TestPod pod, String node) {
+    return bind(Backend.of(policy), pod, node);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod
+   * @param node the node's name
+   * @return the outcome
+   */
+  public static Bind bind(Backend backend, TestPod pod, String node) {
+    var message = pod.message();
+    boolean named = message.hasIdentity();
+    BindResponse response =
+        Rehearsal.of(backend)
+            .bind(
+                BindRequest.newBuilder()
+                    .setNamespace(message.getFacts().getNamespace())
+                    .setName(named ? message.getIdentity().getName() : "pod")
+                    .setUid(named ? message.getIdentity().getUid() : "uid")
+                    .setNode(node)
+                    .setPod(message)
+                    .build());
+    return response.getOutcome() == BindOutcome.BIND_OUTCOME_BOUND
+        ? Bind.bound()
+        : Bind.declined(response.getMessage());
+  }
+
+  private static List<InCluster> inCluster(List<TestNode> nodes) {
+    return nodes.stream().map(TestNode::inCluster).toList();
+  }
+}

@@ -1,0 +1,408 @@
+package io.extendergateway.policy;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1alpha1.BindOutcome;
+import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.Candidate;
+import io.extendergateway.policy.v1alpha1.FilterRequest;
+import io.extendergateway.policy.v1alpha1.FilterResponse;
+import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.Miss;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.Nodes;
+import io.extendergateway.policy.v1alpha1.PreemptRequest;
+import io.extendergateway.policy.v1alpha1.Purpose;
+import io.extendergateway.policy.v1alpha1.ScoreRequest;
+import io.extendergateway.policy.v1alpha1.Victim;
+import io.grpc.Status;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Calls over a socket: answers, and the status of every kind of failure. */
+class ServiceTest {
+  /** Does what the node's name says. */
+  private static class Obedient implements Policy {
+    volatile String notReady;
+
+    @Override
+    public Info info() {
+      return Info.of("obedient", "1")
+          .revision("r1")
+          .filters(Verb.perNode())
+          .scores(Verb.perNode(), Scale.unbounded())
+          .preempts(Verb.perNode().view(View.NAME))
+          .binds();
+    }
+
+    @Override
+    public void ready() throws NotReadyException {
+      if (notReady != null) {
+        throw new NotReadyException(notReady);
+      }
+    }
+
+    @Override
+    public Verdict filter(Pod pod, Node node) {
+      return switch (node.name()) {
+        case "bad" -> Verdict.reject("bad node").byRule("names");
+        case "full" -> Verdict.reject("full node").preemptionMayHelp();
+        case "bug" -> throw new IllegalStateException("a bug\nwith two lines");
+        case "deep" -> deep();
+        default -> Verdict.accept();
+      };
+    }
+
+    @SuppressWarnings("InfiniteRecursion")
+    private static Verdict deep() {
+      return deep();
+    }
+
+    @Override
+    public List<Verdict> filterAll(Pod pod, List<Node> nodes) {
+      List<Verdict> verdicts = Policy.super.filterAll(pod, nodes);
+      return nodes.get(0).name().equals("few") ? verdicts.subList(1, verdicts.size()) : verdicts;
+    }
+
+    @Override
+    public int score(Pod pod, Node node) {
+      return node.name().equals("large") ? Math.toIntExact(1L << 40) : node.name().length();
+    }
+
+    @Override
+    public Eviction preempt(Pod pod, io.extendergateway.policy.Candidate candidate) {
+      return switch (candidate.node().name()) {
+        case "spare" -> Eviction.spare();
+        case "second" -> Eviction.only(1);
+        case "beyond" -> Eviction.only(7);
+        default -> Eviction.all();
+      };
+    }
+
+    @Override
+    public Bind bind(BindAsk ask) throws Exception {
+      return switch (ask.name()) {
+        case "declined" -> Bind.declined("ä".repeat(600));
+        case "failed" -> throw new BindFailedException("the apiserver is away");
+        case "bug" -> throw new java.io.IOException("a broken pipe");
+        default -> Bind.bound();
+      };
+    }
+  }
+
+  private final Obedient policy = new Obedient();
+  private Served served;
+
+  @BeforeEach
+  void serve() throws ServeException {
+    served = Served.of(policy);
+  }
+
+  @AfterEach
+  void stop() {
+    served.close();
+  }
+
+  private void refused(FilterRequest.Builder request, Status.Code code, String text) {
+    Status status = Served.failure(() -> served.filter(request));
+    assertEquals(code, status.getCode(), status.toString());
+    assertTrue(status.getDescription().contains(text), status.toString());
+  }
+
+  @Test
+  void rejectionsAreGroupedByReasonRuleAndPreemption() {
+    FilterResponse response = served.filter(Served.about("a", "bad", "full", "bad", "b"));
+    assertEquals(5, response.getResult().getEvaluated());
+    assertEquals("r1", response.getResult().getRevision());
+    assertEquals(2, response.getRejectionsCount());
+    assertEquals("bad node", response.getRejections(0).getReason());
+    assertEquals("names", response.getRejections(0).getRule());
+    assertEquals(List.of(1, 3), response.getRejections(0).getPositionsList());
+    assertEquals(List.of(2), response.getRejections(1).getPositionsList());
+    assertTrue(response.getRejections(1).getPreemptionMayHelp());
+    assertFalse(response.hasScores());
+  }
+
+  @Test
+  void scoresComeWithTheVerdicts() {
+    FilterResponse response = served.filter(Served.about("a", "bad").setWantScores(true));
+    assertEquals(List.of(1, 3), response.getScores().getValuesList());
+    // The gateway asks for them separately if they fail.
+    response = served.filter(Served.about("large").setWantScores(true));
+    assertFalse(response.hasScores());
+  }
+
+  @Test
+  void aScoreThatIsTooLargeFailsTheCall() {
+    ScoreRequest request =
+        ScoreRequest.newBuilder()
+            .setCall(Served.call())
+            .setPod(Served.pod())
+            .setNodes(Served.inline(Served.row("large")))
+            .build();
+    Status status = Served.failure(() -> served.client.score(request));
+    assertEquals(Status.Code.INTERNAL, status.getCode());
+    assertEquals("the policy failed: integer overflow", status.getDescription());
+  }
+
+  @Test
+  void aFailureOfThePolicyEndsOneCall() {
+    refused(Served.about("bug"), Status.Code.INTERNAL, "the policy failed: a bug");
+    refused(Served.about("deep"), Status.Code.INTERNAL, "the policy failed: StackOverflowError");
+    refused(
+        Served.about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
+    assertEquals(1, served.filter(Served.about("a")).getResult().getEvaluated());
+  }
+
+  @Test
+  void aPolicyThatIsNotReadySaysWhy() {
+    policy.notReady = "ä".repeat(2000);
+    Status status = Served.failure(() -> served.filter(Served.about("a")));
+    assertEquals(Status.Code.UNAVAILABLE, status.getCode());
+    assertEquals(1024, Utf8.length(status.getDescription()));
+  }
+
+  @Test
+  void requestsThatAreNotWholeAreRefusedWithTheField() {
+    Status.Code invalid = Status.Code.INVALID_ARGUMENT;
+    refused(Served.about("a").clearCall(), invalid, "call is missing");
+    refused(Served.about("a").clearPod(), invalid, "pod is missing");
+    refused(Served.about("a").clearNodes(), invalid, "nodes is missing");
+    refused(
+        Served.about("a").setCall(Served.call().clearPurpose()),
+        invalid,
+        "call.purpose is missing");
+    refused(
+        Served.about("a").setPod(Served.pod().toBuilder().clearFacts()),
+        invalid,
+        "pod.facts is missing");
+    refused(
+        Served.about("a").setNodes(Served.inline(Served.row("a")).toBuilder().setCount(2)),
+        invalid,
+        "nodes.count is 2 and there are 1 rows");
+    refused(Served.about(), invalid, "nodes.count is 0 and there are 0 rows");
+    refused(
+        Served.about()
+            .setNodes(Served.inline(Served.row("a"), NodeRow.newBuilder().setName("b").build())),
+        invalid,
+        "nodes.rows.rows[1].facts is missing");
+    refused(
+        Served.about().setNodes(Served.inline(NodeRow.getDefaultInstance())),
+        invalid,
+        "nodes.rows.rows has an empty entry");
+    refused(
+        Served.about("a").setCall(Served.call().setReads(7)),
+        Status.Code.FAILED_PRECONDITION,
+        "call.reads is 7, and this policy now declares reads with the id 0");
+    refused(
+        Served.about("a").setCall(Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"))),
+        invalid,
+        "this policy takes no args");
+  }
+
+  @Test
+  void anUnknownFormIsAMiss() {
+    FilterResponse response =
+        served.filter(Served.about().setNodes(Nodes.newBuilder().setCount(3)));
+    assertEquals(Miss.MISS_FORM_UNKNOWN, response.getResult().getMiss());
+    assertEquals(0, response.getResult().getEvaluated());
+  }
+
+  @Test
+  void candidatesStayWithTheirVictims() {
+    PreemptRequest.Builder request = preempt("all", "spare", "second");
+    var kept = served.client.preempt(request.build()).getKeptList();
+    assertEquals(2, kept.size());
+    assertEquals(0, kept.get(0).getPosition());
+    assertEquals(List.of(0, 1), kept.get(0).getVictimsList());
+    assertEquals(2, kept.get(1).getPosition());
+    assertEquals(List.of(1), kept.get(1).getVictimsList());
+    Status status = Served.failure(() -> served.client.preempt(preempt("beyond").build()));
+    assertEquals(Status.Code.INTERNAL, status.getCode());
+    assertTrue(status.getDescription().contains("[7] for position 0, which has 2"));
+    request.clearCandidates();
+    status = Served.failure(() -> served.client.preempt(request.build()));
+    assertTrue(status.getDescription().contains("there are 0 candidates"), status.toString());
+  }
+
+  private static PreemptRequest.Builder preempt(String... nodes) {
+    FilterRequest.Builder about = Served.about(nodes);
+    PreemptRequest.Builder request =
+        PreemptRequest.newBuilder()
+            .setCall(about.getCall())
+            .setPod(about.getPod())
+            .setNodes(about.getNodes());
+    for (int at = 0; at < nodes.length; at++) {
+      request.addCandidates(
+          Candidate.newBuilder()
+              .addVictims(Victim.newBuilder().setUid("u1"))
+              .addVictims(Victim.newBuilder().setUid("u2").setPod(Served.pod())));
+    }
+    return request;
+  }
+
+  private static BindRequest bind(String pod) {
+    return BindRequest.newBuilder()
+        .setCall(Served.call())
+        .setNamespace("shop")
+        .setName(pod)
+        .setUid("u")
+        .setNode("n")
+        .build();
+  }
+
+  @Test
+  void thePolicysWordAboutABindIsTheAnswer() {
+    assertEquals(BindOutcome.BIND_OUTCOME_BOUND, served.client.bind(bind("web")).getOutcome());
+    var declined = served.client.bind(bind("declined"));
+    assertEquals(BindOutcome.BIND_OUTCOME_DECLINED, declined.getOutcome());
+    assertEquals(1024, Utf8.length(declined.getMessage()));
+    Status failed = Served.failure(() -> served.client.bind(bind("failed")));
+    assertEquals(Status.Code.UNAVAILABLE, failed.getCode());
+    assertEquals("the apiserver is away", failed.getDescription());
+    Status bug = Served.failure(() -> served.client.bind(bind("bug")));
+    assertEquals(Status.Code.INTERNAL, bug.getCode());
+    assertEquals("the policy failed: a broken pipe", bug.getDescription());
+    BindRequest shadow =
+        bind("web").toBuilder().setCall(Served.call().setPurpose(Purpose.PURPOSE_SHADOW)).build();
+    Status refused = Served.failure(() -> served.client.bind(shadow));
+    assertEquals(Status.Code.FAILED_PRECONDITION, refused.getCode());
+    Status missing =
+        Served.failure(() -> served.client.bind(bind("web").toBuilder().clearUid().build()));
+    assertEquals("uid is missing; every request has it", missing.getDescription());
+  }
+
+  @Test
+  void aVerbThatIsNotDeclaredIsUnimplemented() throws ServeException {
+    Policy filters =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("filters", "1").filters(Verb.perNode().sideEffects());
+          }
+        };
+    try (Served only = Served.of(filters)) {
+      Status status = Served.failure(() -> only.client.bind(bind("web")));
+      assertEquals(Status.Code.UNIMPLEMENTED, status.getCode());
+      assertEquals(
+          "this policy does not serve Bind; its GetInfo does not list it", status.getDescription());
+      status =
+          Served.failure(
+              () -> only.filter(Served.about("a").setCall(Served.call().setPurposeValue(77))));
+      assertEquals(Status.Code.FAILED_PRECONDITION, status.getCode());
+    }
+  }
+
+  @Test
+  void aCancelledBindIsInterrupted() throws Exception {
+    CountDownLatch begun = new CountDownLatch(1);
+    CompletableFuture<String> ended = new CompletableFuture<>();
+    Policy slow =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("slow", "1").binds();
+          }
+
+          @Override
+          public Bind bind(BindAsk ask) throws InterruptedException {
+            begun.countDown();
+            try {
+              Thread.sleep(60_000);
+            } catch (InterruptedException interrupted) {
+              ended.complete("interrupted");
+              throw interrupted;
+            }
+            return Bind.bound();
+          }
+        };
+    try (Served only = Served.of(slow)) {
+      Status status =
+          Served.failure(
+              () -> only.client.withDeadlineAfter(300, TimeUnit.MILLISECONDS).bind(bind("web")));
+      assertEquals(Status.Code.DEADLINE_EXCEEDED, status.getCode());
+      assertTrue(begun.await(20, TimeUnit.SECONDS));
+      assertEquals("interrupted", ended.get(20, TimeUnit.SECONDS));
+    }
+  }
+
+  @Test
+  void bindsThatWaitKeepNoThreadFromOtherCalls() throws Exception {
+    CompletableFuture<Bind> outcome = new CompletableFuture<>();
+    Policy async =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("async", "1").binds().filters(Verb.perNode());
+          }
+
+          @Override
+          public CompletableFuture<Bind> bindAsync(BindAsk ask, Executor waiting) {
+            return outcome;
+          }
+        };
+    try (Served only = Served.of(async)) {
+      var stub = io.extendergateway.policy.v1alpha1.PolicyServiceGrpc.newFutureStub(only.channel);
+      var binds =
+          java.util.stream.Stream.generate(() -> stub.bind(bind("web"))).limit(100).toList();
+      assertEquals(1, only.filter(Served.about("a")).getResult().getEvaluated());
+      outcome.complete(Bind.declined("later"));
+      for (var bind : binds) {
+        assertEquals("later", bind.get(20, TimeUnit.SECONDS).getMessage());
+      }
+    }
+  }
+
+  @Test
+  void aFutureThatThePolicyCancelsIsAFailure() throws ServeException {
+    CompletableFuture<Bind> cancelled = new CompletableFuture<>();
+    cancelled.cancel(true);
+    Policy async =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("async", "1").binds();
+          }
+
+          @Override
+          public CompletableFuture<Bind> bindAsync(BindAsk ask, Executor waiting) {
+            return cancelled;
+          }
+        };
+    try (Served only = Served.of(async)) {
+      Status status =
+          Served.failure(
+              () -> only.client.withDeadlineAfter(20, TimeUnit.SECONDS).bind(bind("web")));
+      assertEquals(Status.Code.INTERNAL, status.getCode());
+    }
+  }
+
+  @Test
+  void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
+    FilterRequest.Builder request = Served.about("a");
+    var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();
+    for (int at = 0; at < 500_000; at++) {
+      facts.addTolerations(io.extendergateway.policy.v1alpha1.Toleration.getDefaultInstance());
+    }
+    request.setPod(Served.pod().toBuilder().setFacts(facts));
+    refused(request, Status.Code.RESOURCE_EXHAUSTED, "would take more than");
+  }
+
+  @Test
+  void theHandshakeListsTheVerbs() {
+    var info = served.client.getInfo(GetInfoRequest.getDefaultInstance());
+    assertEquals(4, info.getVerbsCount());
+    assertEquals(64 << 20, info.getMaxRequestBytes());
+    assertEquals(
+        List.of("extender.policy.v1alpha1.NodeTableService"), List.copyOf(info.getServicesList()));
+  }
+}

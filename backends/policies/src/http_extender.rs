@@ -1,0 +1,210 @@
+//! Asks an existing HTTP scheduler extender: what kube-scheduler would send to it goes there, and its reply is read
+//! as kube-scheduler reads it (`pkg/scheduler/extender.go`). Where kube-scheduler would use a reply that contradicts
+//! the call, such as a node that was not sent, the call fails instead.
+//!
+//! [`args`] are the extender's entry in kube-scheduler's configuration, [`request`] the bodies, [`client`] sends
+//! them, [`reply`] reads what comes back.
+
+mod args;
+mod client;
+mod duration;
+mod json;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::collections::HashMap;
+
+use extender_policy_sdk::{
+    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, NodePart, Nodes,
+    NotReady, Pod, Policy, Reads, Scale, Verb, Verdict, View,
+};
+
+use self::{
+    args::Entry,
+    client::Client,
+    reply::{BindReply, FilterReply, PreemptReply, PrioritizeReply},
+};
+
+/// The reason of a node that the extender left out of its reply without a text. kube-scheduler shows none.
+const LEFT_OUT: &str = "the extender did not keep the node";
+
+/// One extender.
+#[derive(Debug)]
+pub struct HttpExtender {
+    /// What the policy calls itself.
+    name: String,
+    entry: Entry,
+    client: Client,
+}
+
+impl HttpExtender {
+    /// The extender that args describe: its entry in kube-scheduler's configuration.
+    ///
+    /// # Errors
+    /// All mistakes of the entry, with what is expected.
+    pub fn new(name: &str, args: &Args) -> Result<Self, ArgsError> {
+        let entry = Entry::parse(args)?;
+        let client = Client::new(&entry).map_err(ArgsError::new)?;
+        Ok(Self { name: name.to_owned(), entry, client })
+    }
+
+    /// What is sent of each node for filter and prioritize.
+    fn view(&self) -> View {
+        if self.entry.node_cache_capable { View::Name } else { View::FactsAndRaw }
+    }
+
+    async fn ask(&self, verb: Option<&str>, body: Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
+        // The SDK calls no verb that is not declared.
+        let verb = verb.ok_or("the verb is not configured")?;
+        self.client.post(verb, body?).await
+    }
+
+    async fn filtered(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<Verdict>, String> {
+        let body = request::decide(pod, nodes, self.entry.node_cache_capable);
+        let reply = self.ask(self.entry.filter_verb.as_deref(), body).await?;
+        let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+        verdicts(FilterReply::read(&reply)?, &names, self.entry.node_cache_capable)
+    }
+
+    async fn scored(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<i32>, String> {
+        let body = request::decide(pod, nodes, self.entry.node_cache_capable);
+        let reply = self.ask(self.entry.prioritize_verb.as_deref(), body).await?;
+        let PrioritizeReply(scores) = PrioritizeReply::read(&reply)?;
+        let mut sums: HashMap<&str, i64> = HashMap::new();
+        for (host, score) in &scores {
+            let sum = sums.entry(host).or_default();
+            *sum = sum.wrapping_add(*score);
+        }
+        let score = |name: &str| sums.get(name).copied().unwrap_or_default();
+        Ok(nodes.iter().map(|node| narrowed(score(node.name()))).collect())
+    }
+
+    async fn preempted(&self, pod: Pod<'_>, candidates: &[Candidate<'_>]) -> Result<Vec<Eviction>, String> {
+        let body = request::preempt(pod, candidates, self.entry.node_cache_capable);
+        let reply = self.ask(self.entry.preempt_verb.as_deref(), body).await?;
+        let PreemptReply(mut kept) = PreemptReply::read(&reply)?;
+        let evictions = candidates.iter().map(|candidate| match kept.remove(candidate.node().name()) {
+            None => Ok(Eviction::Spare),
+            Some(uids) => evicted(candidate, &uids),
+        });
+        let evictions: Vec<_> = evictions.collect::<Result<_, String>>()?;
+        match kept.into_keys().next() {
+            None => Ok(evictions),
+            Some(node) => Err(format!("the extender kept node {node:?}, which is not in the call")),
+        }
+    }
+
+    async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, String> {
+        let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
+        match BindReply::read(&reply)?.0 {
+            error if error.is_empty() => Ok(Bind::Bound),
+            error => Err(error),
+        }
+    }
+}
+
+impl Policy for HttpExtender {
+    fn info(&self) -> Info {
+        let Entry { filter_verb, prioritize_verb, preempt_verb, bind_verb, .. } = &self.entry;
+        let mut names = Reads::new();
+        names.node(NodePart::Name);
+        let verb = |view: View| Verb::whole_set().waits().view(view).reads(&names);
+        let mut info = Info::new(&self.name, env!("CARGO_PKG_VERSION")).raw_pod();
+        if filter_verb.is_some() {
+            info = info.filters(verb(self.view()));
+        }
+        if prioritize_verb.is_some() {
+            info = info.scores(verb(self.view()), Scale::unbounded());
+        }
+        if preempt_verb.is_some() {
+            info = info.preempts(verb(View::Name));
+        }
+        if bind_verb.is_some() {
+            info = info.binds_reading(&Reads::new());
+        }
+        info
+    }
+
+    fn filter_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+        Box::pin(async move { self.filtered(pod, nodes).await.map_err(NotReady) })
+    }
+
+    fn score_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<i32>, NotReady>> {
+        Box::pin(async move { self.scored(pod, nodes).await.map_err(NotReady) })
+    }
+
+    fn preempt_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        candidates: &'a [Candidate<'a>],
+    ) -> BoxFuture<'a, Result<Vec<Eviction>, NotReady>> {
+        Box::pin(async move { self.preempted(pod, candidates).await.map_err(NotReady) })
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        Box::pin(async move { self.bound(ask).await.map_err(BindFailed) })
+    }
+}
+
+/// One verdict for each name. As `HTTPExtender.Filter` and `findNodesThatPassExtenders` of kube-scheduler: what the
+/// reply keeps is feasible, whatever else it says about the node; of the others, those in
+/// `FailedAndUnresolvableNodes` and those without a text stay rejected if pods are evicted.
+fn verdicts(reply: FilterReply, names: &[&str], node_cache_capable: bool) -> Result<Vec<Verdict>, String> {
+    let FilterReply { nodes, node_names, failed, unresolvable, error } = reply;
+    if !error.is_empty() {
+        return Err(error);
+    }
+    let kept = node_names.filter(|_| node_cache_capable).or(nodes).unwrap_or_default();
+    let mut verdicts: HashMap<&str, Verdict> =
+        names.iter().map(|name| (*name, rejected(name, &failed, &unresolvable))).collect();
+    for name in &kept {
+        let Some(verdict) = verdicts.get_mut(name.as_str()) else {
+            return Err(format!("the extender kept node {name:?}, which is not in the call"));
+        };
+        *verdict = Verdict::Accept;
+    }
+    Ok(names.iter().map(|name| verdicts[name].clone()).collect())
+}
+
+fn rejected(name: &str, failed: &HashMap<String, String>, unresolvable: &HashMap<String, String>) -> Verdict {
+    match (unresolvable.get(name), failed.get(name)) {
+        (Some(reason), _) => Verdict::reject(reason.clone()),
+        (None, Some(reason)) => Verdict::reject(reason.clone()).preemption_may_help(),
+        (None, None) => Verdict::reject(LEFT_OUT),
+    }
+}
+
+/// Scores of extenders are 0 to 10. kube-scheduler takes others as they are, and calculates with 64 bits.
+fn narrowed(score: i64) -> i32 {
+    let score = score.clamp(i32::MIN.into(), i32::MAX.into());
+    i32::try_from(score).expect("it was clamped")
+}
+
+/// The victims that the reply names, by their positions. None of them is what the failure policy says: in
+/// kube-scheduler an error, or no such node for an ignorable extender.
+fn evicted(candidate: &Candidate<'_>, uids: &[String]) -> Result<Eviction, String> {
+    let node = candidate.node();
+    let node = node.name();
+    let offered: HashMap<&str, u32> = candidate.victims().map(|victim| victim.uid()).zip(0..).collect();
+    let position = |uid: &String| {
+        let position = offered.get(uid.as_str()).copied();
+        position.ok_or_else(|| {
+            format!("the extender named victim {uid:?} on node {node:?}, which is not in the call")
+        })
+    };
+    let mut positions: Vec<u32> = uids.iter().map(position).collect::<Result<_, _>>()?;
+    positions.sort_unstable();
+    positions.dedup();
+    Ok(Eviction::Only(positions))
+}

@@ -1,0 +1,139 @@
+//! Sends requests to one extender, over connections that are kept. HTTP/1.1, and HTTP/2 where the server of an
+//! `https` URL offers it. Each extender has connections of its own, as in kube-scheduler. The texts of failures have
+//! nothing that changes between attempts.
+
+use std::{error::Error, io, time::Duration};
+
+use extender_policy_sdk::trace;
+use http::{
+    Request, StatusCode, Uri,
+    header::{CONTENT_TYPE, USER_AGENT},
+};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client as Connections, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::time::timeout;
+
+use super::{
+    args::{Entry, Tls, Verification},
+    tls,
+};
+
+/// A reply may have this many bytes, or twice those of the request: with `nodeCacheCapable: false` it has the nodes of
+/// the call.
+const LARGEST_REPLY: usize = 64 << 20;
+
+/// How long an unused connection is kept: as long as kube-scheduler keeps it, so that a server's idle timeout that
+/// suits one suits the other.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// The most unused connections: a burst of binds may need hundreds.
+const MOST_IDLE: usize = 16;
+
+const AGENT: &str = concat!("extender-policies/", env!("CARGO_PKG_VERSION"));
+
+/// The body of a request.
+type Body = Full<io::Cursor<Vec<u8>>>;
+
+/// The client of one extender.
+#[derive(Debug)]
+pub(super) struct Client {
+    connections: Connections<HttpsConnector<HttpConnector>, Body>,
+    url_prefix: String,
+    timeout: Duration,
+}
+
+impl Client {
+    /// Reads the TLS files; connects later.
+    ///
+    /// # Errors
+    /// A TLS file cannot be used.
+    pub(super) fn new(entry: &Entry) -> Result<Self, String> {
+        let Entry { url_prefix, is_https, timeout, tls, .. } = entry;
+        if *is_https && matches!(tls.verification, Verification::None) {
+            tracing::warn!(
+                "the certificate of the extender at {url_prefix} is not verified, as in kube-scheduler; set tlsConfig.caFile"
+            );
+        }
+        let connections = Connections::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .build(connector(tls, *is_https)?);
+        Ok(Self { connections, url_prefix: url_prefix.clone(), timeout: *timeout })
+    }
+
+    /// Posts a body to a verb and returns the body of the reply.
+    ///
+    /// # Errors
+    /// A sentence for operators: the extender cannot be reached, is late, or replies with another status than 200.
+    pub(super) async fn post(&self, verb: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let url = format!("{}/{verb}", self.url_prefix);
+        let late = |_| format!("no reply within {:?} (httpTimeout)", self.timeout);
+        let reply = timeout(self.timeout, self.exchange(&url, body)).await.map_err(late);
+        reply.and_then(|reply| reply).map_err(|why| format!("POST {url}: {why}"))
+    }
+
+    async fn exchange(&self, url: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let most = LARGEST_REPLY.max(2 * body.len());
+        let uri: Uri = url.parse().map_err(|error| format!("not a URL: {error}"))?;
+        let mut request =
+            Request::post(uri).header(CONTENT_TYPE, "application/json").header(USER_AGENT, AGENT);
+        if let Some(traceparent) = trace::traceparent() {
+            request = request.header("traceparent", traceparent);
+        }
+        let request = request.body(Full::new(io::Cursor::new(body))).map_err(|error| error.to_string())?;
+        let response = self.connections.request(request).await.map_err(|error| cause(&error))?;
+        match response.status() {
+            StatusCode::OK => {}
+            status => return Err(format!("status {}; expected 200", status.as_u16())),
+        }
+        let body = Limited::new(response.into_body(), most).collect().await;
+        let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => "the reply is larger than 64 MiB and than twice the request".to_owned(),
+            None => cause(&*error),
+        });
+        Ok(body?.to_bytes().into())
+    }
+}
+
+fn connector(tls: &Tls, is_https: bool) -> Result<HttpsConnector<HttpConnector>, String> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let config = if is_https { tls::client(tls)? } else { unused() };
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+    if let Some(name) = tls.server_name.as_ref().filter(|_| is_https) {
+        let name = ServerName::try_from(name.clone())
+            .map_err(|_| format!("args.tlsConfig.serverName: {name:?} is not a DNS name or an IP address"))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_all_versions().wrap_connector(tcp))
+}
+
+/// For URLs that are `http`: kube-scheduler reads no TLS setting then.
+fn unused() -> ClientConfig {
+    ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider has cipher suites for TLS 1.2 and 1.3")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+/// The innermost cause: "Connection refused" instead of "client error (Connect)". The number of a system's error is
+/// left out.
+fn cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match innermost.downcast_ref::<io::Error>() {
+        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+        _ => innermost.to_string(),
+    }
+}

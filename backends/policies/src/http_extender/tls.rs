@@ -1,0 +1,186 @@
+//! TLS with an extender, as kube-scheduler does it. The client certificate is read again for each new connection, the
+//! CAs are not.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use extender_config::read_regular_file;
+use hyper_rustls::ConfigBuilderExt as _;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        ResolvesClientCert,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    sign::CertifiedKey,
+};
+
+use super::args::{Pem, Secret, Tls, Verification};
+
+/// The largest file, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The configuration of a client. Reads the files; blocks meanwhile.
+pub(super) fn client(tls: &Tls) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has cipher suites for TLS 1.2 and 1.3");
+    let builder = match &tls.verification {
+        Verification::System => builder.with_native_roots().map_err(|error| {
+            format!(
+                "args.urlPrefix is https, and the system's CAs cannot be read: {error}; set tlsConfig.caFile"
+            )
+        })?,
+        Verification::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
+        Verification::None => {
+            let verifier = Arc::new(NotVerified(Arc::clone(&provider)));
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        }
+    };
+    Ok(match &tls.identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let identity = Identity::read(chain.clone(), key.clone(), provider)?;
+            builder.with_client_cert_resolver(Arc::new(identity))
+        }
+    })
+}
+
+fn authorities(pem: &Pem) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    for certificate in pem.certificates()? {
+        store.add(certificate).map_err(|error| pem.invalid(&format!("is not a CA certificate: {error}")))?;
+    }
+    Ok(store)
+}
+
+impl Pem {
+    fn content(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Inline(_, Secret(content)) => Ok(content.clone()),
+            Self::File(_, path) => read_regular_file(path, LARGEST)
+                .map_err(|error| self.invalid(&format!("cannot be read: {error}"))),
+        }
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let content = self.content()?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
+        match certificates {
+            Ok(some) if !some.is_empty() => Ok(some),
+            Ok(_) => Err(self.invalid("has no certificate")),
+            Err(error) => Err(self.invalid(&format!("is not PEM: {error}"))),
+        }
+    }
+
+    fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
+        let content = self.content()?;
+        PrivateKeyDer::from_pem_slice(&content)
+            .map_err(|error| self.invalid(&format!("has no usable key: {error}")))
+    }
+
+    fn invalid(&self, problem: &str) -> String {
+        match self {
+            Self::Inline(field, _) => {
+                format!("args.tlsConfig.{field}: {problem}; expected PEM, encoded with base64")
+            }
+            Self::File(field, path) => {
+                let path = path.display();
+                format!(
+                    "args.tlsConfig.{field}: {path} {problem}; expected a PEM file where http-extender runs"
+                )
+            }
+        }
+    }
+}
+
+/// The client certificate.
+#[derive(Debug)]
+struct Identity {
+    chain: Pem,
+    key: Pem,
+    provider: Arc<CryptoProvider>,
+    /// What was read last without an error.
+    latest: Mutex<Arc<CertifiedKey>>,
+}
+
+impl Identity {
+    fn read(chain: Pem, key: Pem, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let latest = Mutex::new(Arc::new(certified(&chain, &key, &provider)?));
+        Ok(Self { chain, key, provider, latest })
+    }
+}
+
+fn certified(chain: &Pem, key: &Pem, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+    CertifiedKey::from_der(chain.certificates()?, key.key()?, provider)
+        .map_err(|error| key.invalid(&format!("does not match the certificate: {error}")))
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        // Nothing that can panic runs under the lock.
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match certified(&self.chain, &self.key, &self.provider) {
+            Ok(now) => *latest = Arc::new(now),
+            Err(error) => {
+                tracing::warn!(
+                    "the client certificate for an extender cannot be read again, the previous one is used: {error}"
+                );
+            }
+        }
+        Some(Arc::clone(&latest))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// Accepts every certificate, as kube-scheduler does without a CA.
+struct NotVerified(Arc<CryptoProvider>);
+
+impl fmt::Debug for NotVerified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NotVerified")
+    }
+}
+
+impl ServerCertVerifier for NotVerified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,71 @@
+"""The answers that the reference policy has in every language."""
+
+import pytest
+from reference import build
+
+from extender_policy import Bind, configured, testing
+from extender_policy.testing import NoAnswer, TestCandidate, TestNode, TestPod
+
+REFERENCE = testing.with_args(configured(build), '{"zone": "z1"}')
+
+
+def test_the_first_rule_that_holds_rejects() -> None:
+    pod = TestPod("shop").owner("web").requests(milli_cpu=500)
+    large = {"milli_cpu": 1000}
+    nodes = [
+        TestNode("closed").label("zone", "z1").taint("k"),
+        TestNode("tainted").taint("k").allocatable(milli_cpu=1),
+        TestNode("full").running(pod, 3),
+        TestNode("crowded").allocatable(**large).running(pod, 3),
+        TestNode("free").allocatable(**large).running(pod, 2).taint("k", "", "PreferNoSchedule"),
+    ]
+    found = [(node, *rejected) for node, rejected in testing.rejections(REFERENCE, pod, nodes)]
+    assert found == [
+        ("closed", "zone is closed", "zone", False),
+        ("tainted", "taint is not tolerated", "taints", False),
+        ("full", "not enough CPU", "cpu", True),
+        ("crowded", "too many pods of one owner", "owner", False),
+    ]
+
+
+def test_scores_are_clamped() -> None:
+    pod = TestPod("shop").label("app", "z2")
+    nodes = [
+        TestNode("a").allocatable(milli_cpu=1999).label("zone", "z2").taint("k"),
+        TestNode("b").allocatable(milli_cpu=1 << 62),
+        TestNode("c").allocatable(milli_cpu=-500),
+    ]
+    tainted = TestNode("d")
+    for _ in range(30):
+        tainted = tainted.taint("k")
+    assert testing.score(REFERENCE, pod, [*nodes, tainted]) == [19 - 50 + 10, 1_000_000, 0, -1000]
+
+
+def test_only_lower_priorities_are_evicted() -> None:
+    pod = TestPod("shop").priority(5)
+    candidates = [
+        TestCandidate(TestNode("a")).victim("u1", TestPod("x").priority(3)).victim("u2", TestPod("x").priority(5)),
+        TestCandidate(TestNode("b")).victim("u3"),
+    ]
+    assert testing.preempt(REFERENCE, pod, candidates) == [("a", ["u1"])]
+
+
+def test_system_pods_are_bound_elsewhere() -> None:
+    assert testing.bind(REFERENCE, TestPod("system"), "a") == Bind.declined("namespace system is bound elsewhere")
+    assert testing.bind(REFERENCE, TestPod("shop"), "a") == Bind.BOUND
+    with pytest.raises(NoAnswer, match="node broken refuses pods"):
+        testing.bind(REFERENCE, TestPod("shop"), "broken")
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("{}", "args: missing field `zone`, expected a text"),
+        ('{"zone": "a", "most": 0}', "args.most: invalid value: 0, expected a number from 1 to 1000"),
+        ('{"zone": "a", "more": 1}', "args.more: unknown field `more`, expected `most` or `zone`"),
+    ],
+)
+def test_wrong_args_are_named(args: str, expected: str) -> None:
+    with pytest.raises(NoAnswer) as raised:
+        testing.with_args(configured(build), args)
+    assert str(raised.value) == expected

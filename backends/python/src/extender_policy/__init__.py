@@ -1,0 +1,130 @@
+"""Write policies for the extender gateway in Python.
+
+    class NoArm(Policy):
+        def info(self) -> Info:
+            reads = Reads()
+            reads.node_label("kubernetes.io/arch")
+            return Info("no-arm", "1.0.0").filters(Verb.per_node().pure().reads(reads))
+
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            if node.label("kubernetes.io/arch") == "arm64":
+                return Verdict.reject("arm64 nodes are not in use yet")
+            return Verdict.accept()
+
+    run(NoArm())
+
+`extender_policy.testing` tries a policy without a server, and `extender_policy.trace` adds to the trace of a call.
+"""
+
+from . import trace
+from ._backend import Backend, Configured, Replaceable, configured
+from ._run import argument_parser, exit_with, options_from, run, run_async, serve, serve_async
+from ._tls import Tls
+from .args import Args, Between, Sized
+from .async_server import AsyncServer
+from .candidate import BindAsk, Candidate, Victim
+from .counts import PodCount, PodsLike
+from .errors import ArgsError, BindFailed, DeclarationError, NotReady, ServeError, UndeclaredRead
+from .info import Info, Normalization, Scale, Verb, View
+from .node import Node, Nodes
+from .options import Address, Options
+from .pod import Domains, Pod
+from .policy import Policy
+from .reads import (
+    NodeKey,
+    NodePart,
+    NodePrefix,
+    PodKey,
+    PodPart,
+    PodPrefix,
+    PodsBy,
+    PodsKey,
+    Reads,
+    TopologyKey,
+)
+from .resources import (
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeUsage,
+    NonZero,
+    OwnerReference,
+    PreferredSchedulingTerm,
+    Resources,
+    Taint,
+    Toleration,
+    Volume,
+)
+from .server import Server
+from .verdict import Bind, Eviction, Verdict
+from .version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "Address",
+    "Args",
+    "ArgsError",
+    "AsyncServer",
+    "Backend",
+    "Between",
+    "Bind",
+    "BindAsk",
+    "BindFailed",
+    "Candidate",
+    "Configured",
+    "DeclarationError",
+    "Domains",
+    "Eviction",
+    "Info",
+    "Node",
+    "NodeAffinity",
+    "NodeKey",
+    "NodePart",
+    "NodePrefix",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "NodeUsage",
+    "Nodes",
+    "NonZero",
+    "Normalization",
+    "NotReady",
+    "Options",
+    "OwnerReference",
+    "Pod",
+    "PodCount",
+    "PodKey",
+    "PodPart",
+    "PodPrefix",
+    "PodsBy",
+    "PodsKey",
+    "PodsLike",
+    "Policy",
+    "PreferredSchedulingTerm",
+    "Reads",
+    "Replaceable",
+    "Resources",
+    "Scale",
+    "ServeError",
+    "Server",
+    "Sized",
+    "Taint",
+    "Tls",
+    "Toleration",
+    "TopologyKey",
+    "UndeclaredRead",
+    "Verb",
+    "Verdict",
+    "Victim",
+    "View",
+    "Volume",
+    "argument_parser",
+    "configured",
+    "exit_with",
+    "options_from",
+    "run",
+    "run_async",
+    "serve",
+    "serve_async",
+    "trace",
+]

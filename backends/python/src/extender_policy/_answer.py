@@ -1,0 +1,356 @@
+"""From an encoded request to an encoded answer, without sockets: fulfills what the contract requires of a backend.
+
+The functions are coroutines, so that the methods of a policy may be, too. A policy without coroutine functions never
+waits: `finished` runs such a coroutine to its end without an event loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import operator
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from grpc import StatusCode
+
+from . import trace
+from ._api.sdk import wire_pb2
+from ._api.v1alpha1 import info_pb2, policy_pb2
+from ._backend import Backend, Prepared
+from ._declaration import INT32, Terms
+from ._errors import CallError, cut, failed, invalid, missing
+from ._question import Missed, Question, check_pod, check_purpose, decoded_pod, required, undecodable
+from ._tables import Tables
+from .candidate import BindAsk, Candidate
+from .errors import BindFailed, NotReady, UndeclaredRead
+from .pod import Pod
+from .verdict import Bind, Eviction, Verdict
+
+LOG = logging.getLogger("extender_policy")
+
+MAX_REASON_BYTES = 900
+"""The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node."""
+MAX_RULE_BYTES = 63
+"""The longest name of a rule in the contract."""
+MAX_BIND_MESSAGE_BYTES = 1024
+"""The longest message of a bind in the contract."""
+MAX_FAILURE_BYTES = 512
+"""The longest text of an exception in a status; the log has all of it."""
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+
+def finished(answer: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        answer.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    answer.close()
+    raise failed("the policy failed: it waits, which the server with threads cannot do; use run_async or serve_async")
+
+
+def info(backend: Backend, encoded: bytes) -> info_pb2.GetInfoResponse:
+    """The answer to the handshake."""
+    request = _decoded(info_pb2.GetInfoRequest, encoded)
+    return _policy(lambda: backend._policy_for(request.args)).declaration.response
+
+
+async def filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.FilterResponse:
+    """On which of the nodes the pod may not run; with scores if they are wanted and may be given."""
+    request = _decoded(wire_pb2.Question, encoded)
+    prepared, terms = _prepared(backend, request, "Filter")
+    try:
+        question = Question(request, terms, tables)
+    except Missed as missed:
+        return policy_pb2.FilterResponse(result=_missed(prepared, missed))
+    _check_ready(prepared)
+    verdicts = await _verdicts(prepared, question)
+    rejections = _rejections(verdicts)
+    trace.note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
+    scores = await _early_scores(prepared, terms, question) if request.want_scores else None
+    return policy_pb2.FilterResponse(result=_done(prepared, question), rejections=rejections, scores=scores)
+
+
+async def score_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.ScoreResponse:
+    """How good each of the nodes is."""
+    request = _decoded(wire_pb2.Question, encoded)
+    prepared, terms = _prepared(backend, request, "Score")
+    try:
+        question = Question(request, terms, tables)
+    except Missed as missed:
+        return policy_pb2.ScoreResponse(result=_missed(prepared, missed))
+    _check_ready(prepared)
+    scores = await _scores(prepared, question)
+    return policy_pb2.ScoreResponse(result=_done(prepared, question), scores=scores)
+
+
+async def preempt_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.PreemptResponse:
+    """Which pods may be evicted on which of the nodes."""
+    request = _decoded(wire_pb2.Preemption, encoded)
+    prepared, terms = _prepared(backend, request, "Preempt")
+    try:
+        question = Question(request, terms, tables)
+    except Missed as missed:
+        return policy_pb2.PreemptResponse(result=_missed(prepared, missed))
+    candidates = _candidates(request, question, terms)
+    _check_ready(prepared)
+    evictions = await _answers(prepared, "preempt", question, (question.pod, candidates))
+    return policy_pb2.PreemptResponse(result=_done(prepared, question), kept=_kept(candidates, evictions))
+
+
+async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
+    """Binds the pod, or declines."""
+    request = _decoded(wire_pb2.Binding, encoded)
+    prepared, terms = _prepared(backend, request, "Bind")
+    check_purpose(request.call.purpose, has_side_effects=True)
+    pod = None
+    if request.pod:
+        message = decoded_pod(b"".join(request.pod))
+        check_pod("pod", message, terms)
+        if not message.HasField("facts"):
+            raise missing("pod.facts")
+        pod = Pod(message, terms.pods)
+    for field in ("namespace", "name", "uid", "node"):
+        if not getattr(request, field):
+            raise missing(field)
+    _check_ready(prepared)
+    answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
+    if not isinstance(answer, Bind):
+        raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND or Bind.declined(...)")
+    if answer.why is None:
+        return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_BOUND)
+    why = cut(str(answer.why), MAX_BIND_MESSAGE_BYTES)
+    return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_DECLINED, message=why)
+
+
+def _decoded(kind: type[M], encoded: bytes) -> M:
+    try:
+        return kind.FromString(encoded)
+    except DecodeError as error:
+        raise undecodable(error) from error
+
+
+def _prepared(
+    backend: Backend, request: wire_pb2.Question | wire_pb2.Preemption | wire_pb2.Binding, verb: str
+) -> tuple[Prepared, Terms]:
+    """The policy for a call, which its trace names."""
+    required(request, "call")
+    call = request.call
+    trace.note("extender.call.id", call.id)
+    trace.note("extender.backend.name", call.backend)
+    prepared, terms = _policy(lambda: backend._policy_reading(call, verb))
+    trace.note("extender.policy.name", prepared.declaration.name)
+    trace.note("extender.policy.revision", prepared.declaration.revision)
+    return prepared, terms
+
+
+def _policy(find: Callable[[], T]) -> T:
+    """The policy's own code runs where it is built from args."""
+    try:
+        return find()
+    except CallError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failure(error) from error
+
+
+def _check_ready(prepared: Prepared) -> None:
+    try:
+        prepared.policy.ready()
+    except NotReady as error:
+        raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise _failure(error) from error
+
+
+async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
+    """What the policy answers.
+
+    An exception fails only this call: one pod that triggers a bug must not stop a cluster.
+    """
+    try:
+        answer = getattr(prepared.policy, method)(*arguments)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        elif isinstance(answer, list) and answer and inspect.isawaitable(answer[0]):
+            answer = [await one for one in answer]
+    except (NotReady, BindFailed) as error:
+        raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise _failure(error) from error
+    return answer
+
+
+async def _answers(prepared: Prepared, verb: str, question: Question, arguments: tuple[object, ...]) -> Sequence[Any]:
+    """One answer for each node.
+
+    A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them.
+    """
+    method = f"{verb}_all"
+    answers = await _called(prepared, method, *arguments)
+    try:
+        answers = answers if isinstance(answers, list | tuple) else list(answers)
+    except TypeError:
+        raise failed(f"{method} returned {_short(answers)}; expected a list with one answer per node") from None
+    except (Exception, SystemExit) as error:
+        # A generator runs only now.
+        raise _failure(error) from error
+    given, asked = len(answers), question.count
+    if given != asked:
+        raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
+    return answers
+
+
+async def _verdicts(prepared: Prepared, question: Question) -> Sequence[Verdict]:
+    verdicts = await _answers(prepared, "filter", question, (question.pod, question.nodes))
+    for position, verdict in enumerate(verdicts):
+        if type(verdict) is not Verdict:
+            raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
+    return verdicts
+
+
+def _rejections(verdicts: Sequence[Verdict]) -> list[policy_pb2.Rejection]:
+    """The rejected nodes, by reason, kind and rule, in the order of their first occurrence."""
+    groups: dict[tuple[str, str, bool], list[int]] = {}
+    for position, verdict in enumerate(verdicts):
+        reason = verdict.reason
+        if reason is not None:
+            key = reason, verdict.rule, verdict.preemption_may_help
+            positions = groups.get(key)
+            if positions is None:
+                groups[key] = [position]
+            else:
+                positions.append(position)
+    return [
+        policy_pb2.Rejection(
+            reason=cut(reason, MAX_REASON_BYTES),
+            rule=cut(rule, MAX_RULE_BYTES),
+            preemption_may_help=preemption,
+            positions=positions,
+        )
+        for (reason, rule, preemption), positions in groups.items()
+    ]
+
+
+async def _early_scores(prepared: Prepared, terms: Terms, question: Question) -> policy_pb2.Scores | None:
+    """Scores with the verdicts.
+
+    If they cannot be given, the gateway requests them in a separate call: these nodes include rejected ones, for which
+    the policy may not expect to be called.
+    """
+    score = prepared.declaration.terms.get("Score")
+    if score is None or not score.may_come_with(terms):
+        return None
+    try:
+        return await _scores(prepared, question)
+    except CallError:
+        return None
+
+
+async def _scores(prepared: Prepared, question: Question) -> policy_pb2.Scores:
+    values = await _answers(prepared, "score", question, (question.pod, question.nodes))
+    return policy_pb2.Scores(values=_whole_numbers(values))
+
+
+def _whole_numbers(scores: Sequence[Any]) -> list[int]:
+    """As numbers of 32 bits."""
+    try:
+        values = list(map(operator.index, scores))
+    except TypeError:
+        values = None
+    if values is not None and min(values) >= INT32.start and max(values) < INT32.stop:
+        return values
+    for position, score in enumerate(scores):
+        if not (hasattr(score, "__index__") and operator.index(score) in INT32):
+            raise failed(
+                f"score returned {_short(score)} for position {position}; expected a whole number of 32 bits, "
+                f"from {INT32.start} to {INT32.stop - 1}"
+            )
+    raise AssertionError("one of the scores is wrong")
+
+
+def _candidates(request: wire_pb2.Preemption, question: Question, terms: Terms) -> tuple[Candidate, ...]:
+    """The candidates, one for each node, as a policy may read them."""
+    given = len(request.candidates)
+    if given != question.count:
+        raise invalid(f"nodes.count is {question.count} and there are {given} candidates; each node has one")
+    if b"" in request.candidates:
+        raise invalid("candidates has an empty entry; each entry has content")
+    messages = []
+    for at, encoded in enumerate(request.candidates):
+        try:
+            message = policy_pb2.Candidate.FromString(encoded)
+        except DecodeError as error:
+            raise invalid(f"candidates[{at}] is not a Candidate: {error}") from error
+        if not message.victims:
+            raise invalid(f"candidates[{at}] has no victims; each has at least one")
+        for position, victim in enumerate(message.victims):
+            path = f"candidates[{at}].victims[{position}]"
+            if not victim.uid:
+                raise invalid(f"{path}.uid is missing; every victim has it")
+            check_pod(f"{path}.pod", victim.pod, terms)
+        messages.append(message)
+    return tuple(Candidate(node, message, terms.pods) for node, message in zip(question.nodes, messages, strict=True))
+
+
+def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[policy_pb2.KeptCandidate]:
+    """The candidates that stay. A policy that names a victim that does not exist has made a mistake."""
+    kept = []
+    for position, (candidate, eviction) in enumerate(zip(candidates, evictions, strict=True)):
+        if type(eviction) is not Eviction:
+            raise failed(f"preempt returned {_short(eviction)} for position {position}; expected an Eviction")
+        there = len(candidate.victims)
+        if eviction.positions is None:
+            victims = list(range(there))
+        elif eviction.positions:
+            victims = sorted(eviction.positions)
+            if len(set(victims)) < len(victims) or not 0 <= victims[0] <= victims[-1] < there:
+                raise failed(
+                    f"preempt returned victims {victims} for position {position}, which has {there}; expected each at "
+                    "most once, at least one victim, or Eviction.SPARE"
+                )
+        else:
+            continue
+        kept.append(policy_pb2.KeptCandidate(position=position, victims=victims))
+    return kept
+
+
+def _done(prepared: Prepared, question: Question) -> policy_pb2.Result:
+    trace.note("extender.nodes.evaluated", question.count)
+    return policy_pb2.Result(evaluated=question.count, revision=prepared.declaration.revision)
+
+
+def _missed(prepared: Prepared, missed: Missed) -> policy_pb2.Result:
+    trace.note("extender.miss", policy_pb2.Miss.Name(missed.miss))
+    return policy_pb2.Result(evaluated=0, miss=missed.miss, revision=prepared.declaration.revision)
+
+
+_logged: set[str] = set()
+"""The failures whose stack trace was logged."""
+
+
+def _failure(error: BaseException) -> CallError:
+    """The policy's code raised. The log has the stack trace once, and a line for each further call."""
+    text = str(error) if isinstance(error, UndeclaredRead) else f"{type(error).__name__}: {error}"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f"{last[0].filename}:{last[0].lineno}" if last else ""
+    if f"{place} {type(error)}" in _logged:
+        LOG.error("the policy failed again at %s: %s", place, cut(text, MAX_FAILURE_BYTES))
+    else:
+        if len(_logged) < 1000:
+            _logged.add(f"{place} {type(error)}")
+        LOG.error("the policy failed; the call is answered with INTERNAL", exc_info=error)
+    return failed(f"the policy failed: {cut(text, MAX_FAILURE_BYTES)}")
+
+
+def _short(value: object) -> str:
+    try:
+        return cut(repr(value), 100)
+    except Exception:
+        return f"a {type(value).__name__}"

@@ -1,0 +1,1 @@
+"""Generated code. Do not edit: `make generate` writes it."""

@@ -1,0 +1,166 @@
+"""`main` for a policy, and serving for one with options of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import queue
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from ._backend import Backend
+from ._tls import Tls
+from .async_server import AsyncServer
+from .errors import DeclarationError, ServeError
+from .options import Address, Options
+from .policy import Policy
+from .server import Server
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+BAD_USAGE = 2
+
+EPILOG = """\
+Prints `listening on HOST:PORT` when it is ready; the log goes to standard error. SIGTERM finishes calls in progress, a
+second one ends at once. Changed TLS files are read again for new connections.
+
+Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the standard
+variables name one: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317, OTEL_EXPORTER_OTLP_PROTOCOL,
+OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE (each also as
+OTEL_EXPORTER_OTLP_TRACES_...), OTEL_TRACES_EXPORTER=none, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME,
+OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED."""
+
+
+def run(backend: Backend | Policy, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a policy as a program: accepts `--address`, the TLS options and `--help`, then does what `serve` does.
+
+    Exits with 0 when it was stopped by a signal, 1 when it cannot start, and 2 after wrong usage.
+    """
+    _run(arguments, lambda options: serve(backend, options))
+
+
+def run_async(backend: Backend | Policy, arguments: Sequence[str] | None = None) -> NoReturn:
+    """The same with the server with an event loop, for policies with coroutine functions."""
+    _run(arguments, lambda options: asyncio.run(serve_async(backend, options)))
+
+
+def serve(backend: Backend | Policy, options: Options | None = None) -> None:
+    """Serves a policy until SIGTERM or SIGINT, with a pool of threads. To be called from the main thread.
+
+    Raises `DeclarationError` and `ServeError` if it cannot start.
+    """
+    # The queue can be filled in a signal handler wherever the main thread is; an Event could wait for itself.
+    stopped: queue.SimpleQueue[None] = queue.SimpleQueue()
+    with _Signals(lambda: stopped.put(None)):
+        server = Server(backend, options)
+        server.start()
+        announce(server.address)
+        stopped.get()
+        server.stop()
+
+
+async def serve_async(backend: Backend | Policy, options: Options | None = None) -> None:
+    """Serves a policy until SIGTERM or SIGINT, in the running event loop. To be called from the main thread.
+
+    Raises `DeclarationError` and `ServeError` if it cannot start.
+    """
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with _Signals(lambda: loop.call_soon_threadsafe(stopped.set)):
+        server = AsyncServer(backend, options)
+        await server.start()
+        announce(server.address)
+        await stopped.wait()
+        await server.stop()
+
+
+def announce(address: Address) -> None:
+    """The one line on standard output."""
+    print(f"listening on {address}", flush=True)
+
+
+class _Signals:
+    """Calls a function at the first signal, and ends the process at the second one."""
+
+    def __init__(self, stop: Callable[[], object]) -> None:
+        self._stop = stop
+        self._earlier: dict[signal.Signals, Any] = {}
+        self._is_stopping = False
+
+    def __enter__(self) -> None:
+        for number in SIGNALS:
+            self._earlier[number] = signal.signal(number, self._caught)
+
+    def __exit__(self, kind: object, error: object, stack: object) -> None:
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        if self._is_stopping:
+            # Threads of calls in progress would be waited for.
+            os._exit(0)
+        self._is_stopping = True
+        self._stop()
+
+
+def argument_parser(
+    description: str = "Serves one policy to the extender gateway over gRPC.",
+) -> argparse.ArgumentParser:
+    """The options of every policy, for programs that add their own; `options_from` reads them."""
+    usage = argparse.ArgumentParser(
+        description=description, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    usage.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        type=_address,
+        default=Options().address,
+        help="where to listen; port 0 takes a free one [default: 127.0.0.1:0]",
+    )
+    usage.add_argument("--tls-cert", metavar="FILE", help="the server's certificate chain, in PEM")
+    usage.add_argument("--tls-key", metavar="FILE", help="its private key, in PEM")
+    usage.add_argument("--tls-client-ca", metavar="FILE", help="clients must present a certificate of this CA, in PEM")
+    return usage
+
+
+def options_from(usage: argparse.ArgumentParser, given: argparse.Namespace) -> Options:
+    """The options that were given. Exits with 2 if they do not fit together."""
+    for name, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert"), ("tls_client_ca", "tls_cert")):
+        if getattr(given, name) is not None and getattr(given, other) is None:
+            option, missing = (f"--{text.replace('_', '-')}" for text in (name, other))
+            usage.error(f"{option} is given without {missing}; expected --tls-cert FILE and --tls-key FILE together")
+    tls = None if given.tls_cert is None else Tls(given.tls_cert, given.tls_key, given.tls_client_ca)
+    return Options(address=given.address, tls=tls)
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}; expected HOST:PORT such as 0.0.0.0:9000") from None
+
+
+def log_to_stderr() -> None:
+    """The log of a program that does not set up one of its own."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _run(arguments: Sequence[str] | None, serve_with: Callable[[Options], object]) -> NoReturn:
+    usage = argument_parser()
+    given = options_from(usage, usage.parse_args(arguments))
+    exit_with(lambda: serve_with(given))
+
+
+def exit_with(serving: Callable[[], object]) -> NoReturn:
+    """Serves, and exits with the status of a program: 0, or 1 with the reason on standard error if it cannot start."""
+    log_to_stderr()
+    try:
+        serving()
+    except (DeclarationError, ServeError) as error:
+        sys.exit(f"{error}")
+    sys.exit(0)

@@ -1,0 +1,184 @@
+"""What the gateway sends to a verb for its declaration, for tests of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ._api.v1alpha1 import node_pb2, pod_pb2, resources_pb2
+from ._declaration import Terms
+from ._layout import EVERYTHING_OF_PODS, Access, Places, SentCount
+from .info import View
+from .pod import Pod
+from .reads import NodePart, PodPart
+
+MAX_COUNTS = 512
+"""The most counts of one attribute that the gateway sends of a node."""
+MAX_VALUE_BYTES = 253
+"""The longest value of a count that the gateway sends."""
+MAX_DOMAINS = 4096
+"""The most domains that the gateway sends."""
+
+_POD_FIELDS = {
+    PodPart.NAMESPACE: "namespace",
+    PodPart.OWNER: "owner",
+    PodPart.PRIORITY: "priority",
+    PodPart.PRIORITY_CLASS: "priority_class_name",
+    PodPart.REQUESTS: "requests",
+    PodPart.NONZERO_REQUESTS: "nonzero_requests",
+    PodPart.TOLERATIONS: "tolerations",
+    PodPart.NODE_SELECTOR: "node_selector",
+    PodPart.NODE_AFFINITY: "node_affinity",
+    PodPart.VOLUMES: "volumes",
+    PodPart.SCHEDULER_NAME: "scheduler_name",
+}
+
+_NODE_FIELDS = {
+    NodePart.TAINTS: "taints",
+    NodePart.UNSCHEDULABLE: "unschedulable",
+    NodePart.CONDITIONS: "conditions",
+    NodePart.CAPACITY: "capacity",
+    NodePart.ALLOCATABLE: "allocatable",
+}
+
+
+class Running(NamedTuple):
+    """Equal pods on a node."""
+
+    pod: pod_pb2.Pod
+    pods: int
+    terminating: int
+
+
+class ClusterNode(NamedTuple):
+    """A node of the cluster, and the pods on it."""
+
+    row: node_pb2.NodeRow
+    running: Sequence[Running]
+
+
+def sent_pod(pod: pod_pb2.Pod, terms: Terms) -> pod_pb2.Pod:
+    """The pod, with the declared parts alone, and without counts by topology."""
+    if terms.layout is None:
+        return pod
+    sent = pod_pb2.Pod()
+    sent.CopyFrom(pod)
+    if not _reads(terms.pods, PodPart.IDENTITY):
+        sent.ClearField("identity")
+    _narrow(sent.facts, _POD_FIELDS, terms.pods)
+    return sent
+
+
+def placed_pod(pod: pod_pb2.Pod, terms: Terms, cluster: Sequence[ClusterNode]) -> pod_pb2.Pod:
+    """The pod to be placed on one of these nodes."""
+    sent = sent_pod(pod, terms)
+    if terms.layout is not None:
+        sent.topology_counts.extend(_domains(by, pod, cluster) for by in terms.pods.topologies.values())
+    return sent
+
+
+def sent_row(node: ClusterNode, terms: Terms) -> node_pb2.NodeRow:
+    """The row of a node."""
+    sent = node_pb2.NodeRow()
+    sent.CopyFrom(node.row)
+    if terms.layout is None:
+        return sent
+    if not terms.wants_usage:
+        sent.ClearField("usage")
+    if not terms.rows.name:
+        sent.ClearField("name")
+    sent.pod_counts.extend(_counts(by, node) for by in terms.nodes.pods.values())
+    if terms.view is View.NAME:
+        sent.ClearField("facts")
+    else:
+        sent.facts.SetInParent()
+        _narrow(sent.facts, _NODE_FIELDS, terms.nodes)
+    return sent
+
+
+def _reads(access: Access, part: PodPart | NodePart) -> bool:
+    return bool(access.parts >> part & 1)
+
+
+def _narrow(facts: Any, fields: Mapping[Any, str], access: Access) -> None:
+    """Leaves what is declared."""
+    for part, field in fields.items():
+        if not _reads(access, part):
+            facts.ClearField(field)
+    _split(facts.labels, facts.label_values, facts.absent_labels, access.labels)
+    _split(facts.annotations, facts.annotation_values, facts.absent_annotations, access.annotations)
+
+
+def _split(entries: Any, values: Any, absent: Any, places: Places) -> None:
+    """A map as values of declared keys, and entries with declared prefixes."""
+    given = dict(entries)
+    entries.clear()
+    values.extend(given.get(key, "") for key in places)
+    absent.extend(position for key, position in places.items() if key not in given)
+    entries.update({key: value for key, value in given.items() if key.startswith(places.prefixes)})
+
+
+def _attribute(by: SentCount, pod: pod_pb2.Pod) -> tuple[str, str] | None:
+    return Pod(pod, EVERYTHING_OF_PODS)._attribute(by.by)
+
+
+def _counts(by: SentCount, node: ClusterNode) -> node_pb2.PodCounts:
+    """The counts of the pods on a node; sums contain the extended resources that the node reports."""
+    facts = node.row.facts
+    reported = {*facts.allocatable.others, *facts.capacity.others}
+    counts: dict[tuple[str, str], node_pb2.PodCount] = {}
+    for equal in node.running:
+        attribute = _attribute(by, equal.pod)
+        if attribute is not None and equal.pods > 0:
+            namespace, value = attribute
+            count = counts.setdefault(attribute, node_pb2.PodCount(namespace=namespace, value=value))
+            _add(count, equal, by, reported)
+    short = {key: count for key, count in counts.items() if len(count.value.encode()) <= MAX_VALUE_BYTES}
+    kept = _most(short, MAX_COUNTS)
+    return node_pb2.PodCounts(counts=kept, omitted_pods=_omitted(counts.values(), kept))
+
+
+def _domains(by: SentCount, pod: pod_pb2.Pod, cluster: Sequence[ClusterNode]) -> pod_pb2.TopologyCounts:
+    """The pods that are like this one; sums contain the extended resources that it requests."""
+    wanted = _attribute(by, pod)
+    requested = set(pod.facts.requests.others)
+    domains: dict[str, pod_pb2.DomainCount] = {}
+    for node in cluster if wanted is not None else ():
+        value = node.row.facts.labels.get(by.topology) if by.topology else ""
+        if value is None:
+            continue
+        for equal in node.running:
+            if equal.pods > 0 and _attribute(by, equal.pod) == wanted:
+                domain = domains.setdefault(value, pod_pb2.DomainCount(value=value))
+                _add(domain, equal, by, requested)
+    kept = _most(domains, MAX_DOMAINS)
+    return pod_pb2.TopologyCounts(domains=kept, omitted_pods=_omitted(domains.values(), kept))
+
+
+def _add(count: Any, equal: Running, by: SentCount, extended: Collection[str]) -> None:
+    count.pods += equal.pods
+    count.terminating += equal.terminating
+    if by.requests and equal.pod.facts.HasField("requests"):
+        _add_requests(count.requested, equal.pod.facts.requests, equal.pods, extended)
+
+
+def _add_requests(
+    total: resources_pb2.Resources, requests: resources_pb2.Resources, pods: int, extended: Collection[str]
+) -> None:
+    total.SetInParent()
+    for field in ("milli_cpu", "memory", "ephemeral_storage"):
+        setattr(total, field, getattr(total, field) + getattr(requests, field) * pods)
+    for name, amount in requests.others.items():
+        if name in extended:
+            total.others[name] += amount * pods
+
+
+def _most(counts: Mapping[Any, Any], most: int) -> list[Any]:
+    """Of too many those with the most pods, in ascending order."""
+    by_pods = sorted(sorted(counts), key=lambda key: -int(counts[key].pods))
+    return [counts[key] for key in sorted(by_pods[:most])]
+
+
+def _omitted(counts: Iterable[Any], kept: Sequence[Any]) -> int:
+    total: int = sum(count.pods for count in counts) - sum(count.pods for count in kept)
+    return total

@@ -1,0 +1,82 @@
+"""What both servers share: the methods, the options of the transport, and the names of the services."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from . import _answer
+from ._backend import Backend
+from ._declaration import API_VERSION, MAX_MESSAGE_BYTES, NODE_TABLE_SERVICE, POLICY_SERVICE
+from ._errors import CallError
+from ._tables import Tables
+from ._telemetry import Tracer
+
+HEALTH_SERVICE = "grpc.health.v1.Health"
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+REFLECTION_V1ALPHA = "grpc.reflection.v1alpha.ServerReflection"
+
+SERVICES = (POLICY_SERVICE, NODE_TABLE_SERVICE, HEALTH_SERVICE, REFLECTION_V1, REFLECTION_V1ALPHA)
+"""What reflection lists."""
+
+HEALTH_OF = ("", POLICY_SERVICE)
+"""The services that have a health."""
+
+METHODS = ("GetInfo", "Filter", "Score", "Preempt", "Bind")
+
+SHUTTING_DOWN = "this backend is shutting down"
+
+__all__ = ["API_VERSION", "NODE_TABLE_SERVICE", "POLICY_SERVICE", "Service", "channel_options"]
+
+
+def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
+    """Limits, and keepalive in both directions."""
+    return [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        # A second process at the same address is a mistake, unless it is wanted.
+        ("grpc.so_reuseport", int(reuse_port)),
+        # A peer that is gone ends its tables after 80 s.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # A gateway that asks whether this server is alive gets an answer, however often it asks.
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ]
+
+
+class Service:
+    """The methods of PolicyService over encoded messages."""
+
+    def __init__(self, backend: Backend, tracer: Tracer) -> None:
+        self.backend = backend
+        self.tables = Tables()
+        self.tracer = tracer
+
+    def answer(self, method: str, encoded: bytes) -> Coroutine[Any, Any, bytes]:
+        """The encoded answer. Raises `CallError`."""
+        return self._encoded(method, self._answer(method, encoded))
+
+    async def _answer(self, method: str, encoded: bytes) -> Message:
+        if method == "Filter":
+            return await _answer.filter_nodes(self.backend, self.tables, encoded)
+        if method == "Score":
+            return await _answer.score_nodes(self.backend, self.tables, encoded)
+        if method == "Preempt":
+            return await _answer.preempt_nodes(self.backend, self.tables, encoded)
+        if method == "Bind":
+            return await _answer.bind_pod(self.backend, encoded)
+        return _answer.info(self.backend, encoded)
+
+    async def _encoded(self, method: str, answer: Coroutine[Any, Any, Message]) -> bytes:
+        try:
+            return (await answer).SerializeToString()
+        except CallError:
+            raise
+        except Exception as error:
+            _answer.LOG.exception("%s failed", method)
+            raise CallError(StatusCode.INTERNAL, f"{method} failed: {type(error).__name__}") from error

@@ -1,0 +1,290 @@
+"""The tables of nodes that gateways keep here, so that calls name nodes by numbers.
+
+A table belongs to its stream and is dropped with it; calls in progress keep the rows that they hold. It is found only
+by its random name, so several gateways, and several views of one gateway, never share one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+
+from ._api.sdk import wire_pb2
+from ._api.v1alpha1 import info_pb2
+from ._declaration import RowParts
+from ._errors import CallError, invalid
+from ._row import Content, Row, RowError, decoded
+from .info import View
+from .reads import MAX_COUNTS, MAX_KEY_BYTES, MAX_PARTS, Reads, size
+
+MAX_TABLES = 64
+"""More tables than this are rejected: enough for 16 gateways with four views each."""
+
+MAX_BYTES = 1 << 30
+"""Rows of more bytes than this, in all tables together, are rejected: 15,000 nodes with their JSON are about 0.2 GB."""
+
+MAX_SHARED_BYTES = 512
+"""Larger contents are nearly always different, so an equal one is not looked for."""
+
+ROW_OVERHEAD_BYTES = 256
+"""The memory of a row besides its name and its content: its place in the table, and the objects of Python."""
+
+CONTENT_OVERHEAD_BYTES = 768
+"""The memory of a content besides its bytes."""
+
+DECODED = 8
+"""A content is there encoded, and decoded once it is read: each byte of facts then takes this many, measured."""
+
+DECODED_JSON = 3
+"""The same for each byte of JSON, which is not decoded further."""
+
+ROWS_AT_ONCE = 64
+"""After this many rows other calls run: checking thousands of rows in one go would delay them."""
+
+
+class Holds:
+    """What the rows of a table contain."""
+
+    def __init__(self, first: wire_pb2.SyncNodes) -> None:
+        """From the first message of a stream."""
+        view = first.view
+        if int(view.node_view) not in set(map(int, View)):
+            raise invalid(
+                "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or "
+                "NODE_VIEW_FACTS_AND_RAW"
+            )
+        self.view = View(view.node_view)
+        self.usage = view.usage
+        reads = view.reads if view.HasField("reads") else None
+        if reads is not None:
+            _check_size(reads)
+        self.rows_key = None if reads is None else reads.SerializeToString(deterministic=True)
+        """The declaration as bytes, to be compared with those of verbs; `None`: everything that the view has."""
+        self.parts = RowParts(self.view, reads)
+
+
+def _check_size(reads: info_pb2.NodeReads) -> None:
+    """The table keeps its declaration, and no gateway sends more than it accepts from a backend."""
+    if len(reads.parts) > MAX_PARTS:
+        raise invalid(f"view.reads has {len(reads.parts)} parts; expected at most {MAX_PARTS}")
+    if len(reads.pod_counts) > MAX_COUNTS:
+        raise invalid(f"view.reads has {len(reads.pod_counts)} pod_counts; expected at most {MAX_COUNTS}")
+    keys = [*reads.labels.keys, *reads.labels.prefixes, *reads.annotations.keys, *reads.annotations.prefixes]
+    longest = max(map(size, [*keys, *(count.label for count in reads.pod_counts)]), default=0)
+    if longest > MAX_KEY_BYTES:
+        raise invalid(f"view.reads has a key or prefix of {longest} bytes; expected at most {MAX_KEY_BYTES}")
+    if len(keys) > Reads.MAX_KEYS:
+        raise invalid(f"view.reads has {len(keys)} keys and prefixes; expected at most {Reads.MAX_KEYS}")
+
+
+class Rows:
+    """All rows of one version. A call holds one: later changes are visible to later calls only."""
+
+    __slots__ = ("by_id", "version")
+
+    def __init__(self, version: int, by_id: dict[int, Row]) -> None:
+        self.version = version
+        self.by_id = by_id
+
+
+class Table:
+    """A table that changes while calls read it."""
+
+    def __init__(self, holds: Holds) -> None:
+        self.holds = holds
+        self.current = Rows(0, {})
+        """Replaced as a whole, so that a call sees all of a message or none of it."""
+
+
+class Tables:
+    """The tables of one server."""
+
+    def __init__(self, max_tables: int = MAX_TABLES, max_bytes: int = MAX_BYTES) -> None:
+        self._by_name: dict[int, Table] = {}
+        self._lock = threading.Lock()
+        self._max_tables = max_tables
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._is_stopped = False
+
+    def find(self, name: int) -> Table | None:
+        """The table of this name, if its stream is open."""
+        return self._by_name.get(name)
+
+    def stop(self) -> None:
+        """From now on tables stay when their streams end, for the calls that still arrive."""
+        self._is_stopped = True
+
+    def open(self, name: int, holds: Holds) -> Table:
+        """A new table without rows, for a stream."""
+        with self._lock:
+            if name in self._by_name:
+                raise invalid(f"table {name} already has a stream; table numbers must be random")
+            if len(self._by_name) >= self._max_tables:
+                raise _exhausted(f"this backend already holds {self._max_tables} tables, the maximum")
+            table = self._by_name[name] = Table(holds)
+            return table
+
+    def close(self, name: int) -> None:
+        """The stream of this table has ended."""
+        with self._lock:
+            if not self._is_stopped:
+                self._by_name.pop(name, None)
+
+    def take(self, size: int) -> None:
+        """Reserves this many bytes; a negative number returns them."""
+        with self._lock:
+            if size > 0 and self._bytes + size > self._max_bytes:
+                raise _exhausted(
+                    f"the rows of all tables would need more than {self._max_bytes} bytes; more are refused"
+                )
+            self._bytes += size
+
+    @property
+    def size(self) -> int:
+        """The bytes that all rows take, as they are counted."""
+        return self._bytes
+
+
+def _exhausted(text: str) -> CallError:
+    return CallError(StatusCode.RESOURCE_EXHAUSTED, text)
+
+
+class _Stored:
+    """A content with the number of rows that have it."""
+
+    __slots__ = ("content", "key", "rows", "size")
+
+    def __init__(self, key: bytes, json_size: int) -> None:
+        self.content = Content(encoded=key)
+        self.key = key
+        self.size = DECODED * (len(key) - json_size) + DECODED_JSON * json_size + CONTENT_OVERHEAD_BYTES
+        self.rows = 0
+
+
+class _Kept:
+    """A row with what it shares, and the bytes that it takes besides."""
+
+    __slots__ = ("row", "size", "stored")
+
+    def __init__(self, name: str, stored: _Stored) -> None:
+        self.row = Row(name, stored.content)
+        self.stored = stored
+        self.size = ROW_OVERHEAD_BYTES + len(name)
+
+
+class Filling:
+    """Applies the messages of a stream to its table, each whole or not at all.
+
+    Used by one thread at a time. To be closed when the stream ends, however it ends.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._table: Table | None = None
+        self._name = 0
+        self.version = 0
+        """The version of the table."""
+        self._is_complete = False
+        self._shared: dict[bytes, _Stored] = {}
+        """The contents that rows may share."""
+        self._kept: dict[int, _Kept] = {}
+        self._taken = 0
+
+    def apply(self, encoded: bytes) -> Iterator[None]:
+        """Applies a message in steps, between which other calls may run. It is visible after the last one."""
+        message = self._checked(encoded)
+        table = self._opened(message)
+        upserts: dict[int, _Kept] = {}
+        for position, entry in enumerate(message.upserts):
+            node, kept = self._read(position, entry, table.holds.parts)
+            # Of two upserts with one id the later counts.
+            self._release(upserts.get(node))
+            upserts[node] = kept
+            if position % ROWS_AT_ONCE == ROWS_AT_ONCE - 1:
+                yield
+        for node, kept in upserts.items():
+            self._release(self._kept.get(node))
+            self._kept[node] = kept
+        for node in message.removed:
+            self._release(self._kept.pop(node, None))
+        self.version = message.version
+        self._is_complete |= message.complete
+        table.current = Rows(message.version, {node: kept.row for node, kept in self._kept.items()})
+
+    def close(self) -> None:
+        """Drops the table with its rows."""
+        if self._table is not None:
+            self._tables.close(self._name)
+            self._take(-self._taken)
+            self._table = None
+
+    def _checked(self, encoded: bytes) -> wire_pb2.SyncNodes:
+        try:
+            message = wire_pb2.SyncNodes.FromString(encoded)
+        except DecodeError as error:
+            raise invalid(f"the message cannot be decoded: {error}") from error
+        if message.table == 0:
+            raise invalid("table is missing; it is a random number, the same in all messages of a stream")
+        if self._table is not None and message.table != self._name:
+            raise invalid(f"table is {message.table} and was {self._name}; it is the same in all messages of a stream")
+        if message.version <= self.version:
+            raise invalid(f"version is {message.version} and was {self.version}; it grows with each message")
+        if message.complete and self._is_complete:
+            raise invalid("complete is set twice; set it in one message of a stream")
+        if b"" in message.upserts:
+            raise invalid("upserts has an empty entry; each entry has content")
+        return message
+
+    def _opened(self, message: wire_pb2.SyncNodes) -> Table:
+        if self._table is None:
+            self._table = self._tables.open(message.table, Holds(message))
+            self._name = message.table
+        return self._table
+
+    def _read(self, position: int, encoded: bytes, parts: RowParts) -> tuple[int, _Kept]:
+        try:
+            entry = wire_pb2.TableEntry.FromString(encoded)
+        except DecodeError as error:
+            raise invalid(f"upserts[{position}] is not a TableEntry: {error}") from error
+        for field, is_there in (("id", entry.id > 0), ("row", len(entry.row) > 0)):
+            if not is_there:
+                raise invalid(f"upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")
+        try:
+            row = decoded(b"".join(entry.row), parts)
+        except RowError as error:
+            remedy = "; the table's view has it" if str(error).endswith("is missing") else ""
+            raise invalid(f"upserts[{position}].row{error}{remedy}") from error
+        name = row.name
+        row.ClearField("name")
+        kept = _Kept(name, self._share(row.SerializeToString(deterministic=True), len(row.raw_json)))
+        self._take(kept.size)
+        return entry.id, kept
+
+    def _share(self, key: bytes, json_size: int) -> _Stored:
+        """The content in its own memory, shared with equal ones."""
+        stored = self._shared.get(key)
+        if stored is None:
+            stored = _Stored(key, json_size)
+            self._take(stored.size)
+            if len(key) <= MAX_SHARED_BYTES:
+                self._shared[key] = stored
+        stored.rows += 1
+        return stored
+
+    def _release(self, kept: _Kept | None) -> None:
+        if kept is None:
+            return
+        size, stored = kept.size, kept.stored
+        stored.rows -= 1
+        if not stored.rows:
+            size += stored.size
+            self._shared.pop(stored.key, None)
+        self._take(-size)
+
+    def _take(self, size: int) -> None:
+        self._tables.take(size)
+        self._taken += size

@@ -1,0 +1,147 @@
+"""The server with an event loop: methods of policies may be coroutine functions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+from grpc import StatusCode
+
+from ._api.v1alpha1 import table_pb2
+from ._backend import Backend, backend_of
+from ._errors import CallError, invalid
+from ._service import (
+    HEALTH_OF,
+    METHODS,
+    NODE_TABLE_SERVICE,
+    POLICY_SERVICE,
+    REFLECTION_V1,
+    REFLECTION_V1ALPHA,
+    SERVICES,
+    SHUTTING_DOWN,
+    Service,
+    channel_options,
+)
+from ._tables import Filling
+from ._telemetry import Tracer
+from ._untyped import (
+    SERVING,
+    AsyncHealthServicer,
+    AsyncReflectionServicer,
+    ReflectionRequest,
+    ReflectionResponse,
+    add_health,
+)
+from .options import Address, Options
+from .policy import Policy
+
+
+class AsyncServer:
+    """A backend on a socket, as `Server`, in the running event loop."""
+
+    def __init__(self, backend: Backend | Policy, options: Options | None = None) -> None:
+        """Binds the address. Raises `DeclarationError` and `ServeError`."""
+        self._options = options or Options()
+        backend = backend_of(backend)
+        credentials = self._options.credentials()
+        self._service = Service(backend, Tracer.start(backend))
+        self._stopping = asyncio.Event()
+        self._server = grpc.aio.server(options=channel_options(reuse_port=self._options.reuse_port))
+        self._health = AsyncHealthServicer()
+        self._add_services()
+        self.address: Address = self._options.bind(self._server, credentials)
+        """Where it listens."""
+
+    async def start(self) -> None:
+        """Begins to answer."""
+        await self._server.start()
+        for name in HEALTH_OF:
+            await self._health.set(name, SERVING)
+
+    async def stop(self) -> None:
+        """Ends: no new calls, those in progress finish within `Options.drain`, and the last spans are sent."""
+        await self._health.enter_graceful_shutdown()
+        self._service.tables.stop()
+        # Open streams would delay draining.
+        self._stopping.set()
+        await self._server.stop(self._options.drain)
+        await asyncio.to_thread(self._service.tracer.end)
+
+    def _add_services(self) -> None:
+        # A unary handler of grpcio never ends a call without a message.
+        methods = {name: grpc.stream_unary_rpc_method_handler(self._method(name)) for name in METHODS}
+        sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
+        add = grpc.method_handlers_generic_handler
+        self._server.add_generic_rpc_handlers((add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync)))
+        add_health(self._health, self._server)
+        # Both versions of reflection have the same messages.
+        reflect = grpc.stream_stream_rpc_method_handler(
+            AsyncReflectionServicer(SERVICES).ServerReflectionInfo,
+            ReflectionRequest.FromString,
+            ReflectionResponse.SerializeToString,
+        )
+        info = {"ServerReflectionInfo": reflect}
+        self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
+
+    def _method(self, name: str) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
+        service = self._service
+
+        async def answered(messages: AsyncIterator[bytes], context: Any) -> bytes:
+            encoded = await anext(messages, None)
+            if encoded is None:
+                await _end(context, invalid("the call has no message; every call has one"))
+            followed = service.tracer.follow(name, context.invocation_metadata() or ())
+            if followed is None:
+                try:
+                    return await service.answer(name, encoded)
+                except CallError as error:
+                    await _end(context, error)
+            with followed:
+                try:
+                    answer = await service.answer(name, encoded)
+                except CallError as error:
+                    followed.ended(error.code, error.message)
+                    await _end(context, error)
+                except asyncio.CancelledError:
+                    followed.ended(StatusCode.CANCELLED)
+                    raise
+                followed.ended(StatusCode.OK)
+                return answer
+
+        return answered
+
+    async def _sync_nodes(self, messages: AsyncIterator[bytes], context: Any) -> None:
+        filling = Filling(self._service.tables)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await self._fill(filling, messages, context, stopping)
+        except CallError as error:
+            await _end(context, error)
+        finally:
+            stopping.cancel()
+            filling.close()
+
+    async def _fill(
+        self, filling: Filling, messages: AsyncIterator[bytes], context: Any, stopping: asyncio.Future[Any]
+    ) -> None:
+        while True:
+            reading = asyncio.ensure_future(anext(messages, None))
+            try:
+                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    raise CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN)
+                message = reading.result()
+            finally:
+                reading.cancel()
+            if message is None:
+                return
+            for _ in filling.apply(message):
+                await asyncio.sleep(0)
+            await context.write(table_pb2.SyncNodesResponse(applied=filling.version).SerializeToString())
+
+
+async def _end(context: Any, error: CallError) -> NoReturn:
+    await context.abort(error.code, error.message)
+    raise AssertionError("abort raises")

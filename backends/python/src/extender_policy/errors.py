@@ -1,0 +1,44 @@
+"""What policies raise, and what callers of the SDK get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class ArgsError(ValueError):
+    """Why arguments are rejected. The text reaches the operator: it names the mistake and what is expected."""
+
+
+class NotReady(Exception):
+    """Why the policy cannot decide now: one sentence for operators.
+
+    The call fails with UNAVAILABLE, and the policy is called again for the next pod.
+    """
+
+
+class BindFailed(Exception):
+    """Why a pod could not be bound: one sentence for operators.
+
+    The gateway finds out whether the pod was bound nevertheless, and otherwise applies the failure policy that the
+    operator chose.
+    """
+
+
+class DeclarationError(ValueError):
+    """All mistakes of an `Info`, one sentence each."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__(f"invalid policy info: {'; '.join(self.mistakes)}")
+
+
+class UndeclaredRead(LookupError):
+    """The policy reads something that its verb does not declare.
+
+    There is no value that could be mistaken for that of an object without the label: a policy that goes on with one
+    might bind a pod or make a reservation. A test fails with this text, and so does a call (INTERNAL).
+    """
+
+
+class ServeError(Exception):
+    """Why a policy cannot be served: the text names what is wrong and how to mend it."""

@@ -1,0 +1,224 @@
+"""What a policy declares about itself, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from ._api.v1alpha1 import info_pb2
+from .reads import PodPart, Reads
+
+
+class View(IntEnum):
+    """A policy's view of each node. Each view adds to the one before."""
+
+    NAME = info_pb2.NODE_VIEW_NAME
+    """The name alone: works where the gateway knows no nodes."""
+    FACTS = info_pb2.NODE_VIEW_FACTS
+    """Name, labels, taints, conditions, capacity, allocatable and the annotations asked for."""
+    FACTS_AND_RAW = info_pb2.NODE_VIEW_FACTS_AND_RAW
+    """All that and the object's JSON: several kilobytes per node."""
+
+
+class Normalization(IntEnum):
+    """How raw scores are normalized to 0 to 10, over the nodes of one prioritize call.
+
+    The operator may override it.
+    """
+
+    NONE = info_pb2.NORMALIZATION_NONE
+    """Unchanged: the operator's weight multiplies the raw score."""
+    RANGE = info_pb2.NORMALIZATION_RANGE
+    """10 * (s - least of the scale) / (largest - least of the scale). Needs `Scale.between`."""
+    MAX = info_pb2.NORMALIZATION_MAX
+    """10 * s / the largest of the call; 0 when that is not positive."""
+    MIN_MAX = info_pb2.NORMALIZATION_MIN_MAX
+    """10 * (s - least of the call) / (largest - least of the call); 0 when they are equal."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the policy's scores mean."""
+
+    bounds: tuple[int, int] | None = None
+    normalization: Normalization = Normalization.NONE
+    is_reversed: bool = False
+
+    @staticmethod
+    def between(least: int, largest: int) -> Scale:
+        """Scores from the least to the largest, both included.
+
+        The gateway clamps scores outside this range, and counts them.
+        """
+        return Scale(bounds=(least, largest))
+
+    @staticmethod
+    def unbounded() -> Scale:
+        """Any scores of 32 bits."""
+        return Scale()
+
+    def normalize(self, normalization: Normalization) -> Scale:
+        """How raw scores become 0 to 10. Default: `Normalization.NONE`."""
+        return replace(self, normalization=normalization)
+
+    def reversed(self) -> Scale:
+        """The least raw score is the best. Only with a normalization."""
+        return replace(self, is_reversed=True)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a verb is called.
+
+    The default suits most policies: each node on its own, with the node's facts, and again for each call.
+    """
+
+    node_view: View = View.FACTS
+    is_per_node: bool = True
+    has_side_effects: bool = False
+    is_pure: bool = False
+    wants_usage: bool = False
+    declared_reads: Reads | None = None
+
+    @staticmethod
+    def per_node() -> Verb:
+        """The answer about a node depends on the pod and that node alone."""
+        return Verb()
+
+    @staticmethod
+    def whole_set() -> Verb:
+        """The answer depends on all nodes of the request ("at most three of them").
+
+        The policy is called after those before it, with the nodes that they left. Costs a separate round for each pod.
+        """
+        return Verb(is_per_node=False)
+
+    def view(self, view: View) -> Verb:
+        """What to send about each node. Default: `View.FACTS`."""
+        return replace(self, node_view=view)
+
+    def pure(self) -> Verb:
+        """The answer for a node is a function of args, the pod's facts and that node.
+
+        It may be cached, and the pod's name and UID are not sent. By far the fastest. Not with `whole_set`,
+        `side_effects` or raw JSON; not for a policy that uses the time, or anything outside that its revision does not
+        name.
+        """
+        return replace(self, is_pure=True)
+
+    def usage(self) -> Verb:
+        """Requests `Node.usage` too: what the pods on each node have requested.
+
+        Needs `View.FACTS`, and a gateway that watches pods. A pure verb may use it; the answer for a node is then
+        cached until a pod is added to the node or removed from it.
+        """
+        return replace(self, wants_usage=True)
+
+    def reads(self, reads: Reads) -> Verb:
+        """What the verb reads of pods and nodes: this is sent, and nothing else can be read.
+
+        Default: everything is sent but annotations, for which `Info.annotations` asks. Scores come in one round with
+        the verdicts only if both verbs read the same.
+        """
+        return replace(self, declared_reads=reads._copy())
+
+    def side_effects(self) -> Verb:
+        """A call changes something outside (a reservation, a quota).
+
+        The policy is called in turn, only with the nodes that really remain, and only when kube-scheduler is deciding.
+        Calls for any other purpose are rejected before they reach the policy.
+        """
+        return replace(self, has_side_effects=True)
+
+    def _reading_everything(self) -> Verb:
+        """Without a declaration of what is read.
+
+        Counts of pods exist only by declaration, so a verb that has them declares everything else, too.
+        """
+        reads = self.declared_reads
+        if reads is None or not reads._counts_pods():
+            return replace(self, declared_reads=None)
+        everything = reads._everything()
+        if not self.is_pure:
+            everything.pod(PodPart.IDENTITY)
+        return replace(self, declared_reads=everything, wants_usage=True)
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a policy is, and which data it needs. A verb that is not declared here is never called.
+
+        Info("no-arm", "1.0.0").filters(Verb.per_node().pure())
+        Info("near", "1.0.0").scores(Verb.per_node(), Scale.between(0, 10))
+
+    The name is what the policy calls itself, such as "label-rules"; the version is that of the program. Neither may be
+    empty; at most 63 and 64 bytes.
+    """
+
+    name: str
+    version: str
+    declared_revision: str | None = field(default=None, kw_only=True)
+    filter: Verb | None = field(default=None, kw_only=True)
+    score: Verb | None = field(default=None, kw_only=True)
+    scale: Scale = field(default=Scale(), kw_only=True)
+    preempt: Verb | None = field(default=None, kw_only=True)
+    bind: Verb | None = field(default=None, kw_only=True)
+    annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
+    wants_raw_pod: bool = field(default=False, kw_only=True)
+    keeps_node_table: bool = field(default=True, kw_only=True)
+
+    def revision(self, revision: str) -> Info:
+        """Names everything that the answers depend on besides the request.
+
+        That is code and rule files, not the operator's args. At most 64 bytes. Default: the version, which is right for
+        a policy that reads nothing else.
+        """
+        return replace(self, declared_revision=revision)
+
+    def filters(self, verb: Verb) -> Info:
+        """The policy rejects nodes."""
+        return replace(self, filter=verb)
+
+    def scores(self, verb: Verb, scale: Scale) -> Info:
+        """The policy scores nodes, on this scale."""
+        return replace(self, score=verb, scale=scale)
+
+    def preempts(self, verb: Verb) -> Info:
+        """The policy decides which pods may be evicted to make room.
+
+        Not a pure verb: its answer depends on the victims, too. Nodes come with facts only if the gateway watches them;
+        `View.NAME` is enough for a policy that looks at pods.
+        """
+        return replace(self, preempt=verb)
+
+    def binds(self, reads: Reads | None = None) -> Info:
+        """The policy binds pods, and reads this of them.
+
+        `BindAsk` has namespace, name, UID and node in any case. Nothing is read of nodes. Without `reads` the pod comes
+        as the gateway knows it.
+        """
+        verb = Verb.per_node().view(View.NAME)
+        return replace(self, bind=verb if reads is None else verb.reads(reads))
+
+    def annotations(self, *prefixes: str) -> Info:
+        """Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all.
+
+        Default: none are sent. For verbs without `Verb.reads`.
+        """
+        return replace(self, annotation_prefixes=self.annotation_prefixes + prefixes)
+
+    def raw_pod(self) -> Info:
+        """Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs."""
+        return replace(self, wants_raw_pod=True)
+
+    def without_node_table(self) -> Info:
+        """Nodes come with each call in full.
+
+        Without this, a policy that wants facts holds them, some kilobytes of memory for each, and receives changes.
+        """
+        return replace(self, keeps_node_table=False)
+
+    def _reading_everything(self) -> Info:
+        """The same without declarations of what is read: everything is sent."""
+        verbs = {name: getattr(self, name) for name in ("filter", "score", "preempt", "bind")}
+        return replace(self, **{name: verb and verb._reading_everything() for name, verb in verbs.items()})

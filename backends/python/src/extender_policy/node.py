@@ -1,0 +1,207 @@
+"""Nodes as a policy sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final, overload
+
+from ._kubernetes import model
+from ._layout import Access
+from ._row import Row
+from .counts import PodCount, PodsLike, like
+from .reads import NodeKey, NodePart, NodePrefix, PodsKey
+from .resources import NodeUsage, Resources, Taint
+
+if TYPE_CHECKING:
+    from .pod import Pod
+
+_NAME = 1 << NodePart.NAME
+_TAINTS = 1 << NodePart.TAINTS
+_UNSCHEDULABLE = 1 << NodePart.UNSCHEDULABLE
+_CONDITIONS = 1 << NodePart.CONDITIONS
+_CAPACITY = 1 << NodePart.CAPACITY
+_ALLOCATABLE = 1 << NodePart.ALLOCATABLE
+
+
+@final
+class Node:
+    """One node. Which data it has depends on the `View` that the policy requested.
+
+    With `View.NAME` there are no labels, taints or amounts. In a verb with `Verb.reads`, everything that is not
+    declared raises `UndeclaredRead`. Values are decoded at their first use, and kept with the node as long as it does
+    not change.
+    """
+
+    __slots__ = ("_access", "_content", "_row")
+
+    def __init__(self, row: Row, access: Access) -> None:
+        self._row = row
+        self._content = row.content
+        self._access = access
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        if not self._access.parts & _NAME:
+            self._access.undeclared_part(NodePart.NAME)
+        return self._row.name
+
+    def get(self, key: NodeKey) -> str | None:
+        """The value of a declared label or annotation; `None` when the node does not have it."""
+        text, is_annotation = key
+        return self.annotation(text) if is_annotation else self.label(text)
+
+    def entries(self, prefix: NodePrefix) -> Mapping[str, str]:
+        """The labels or annotations with a declared prefix, by key."""
+        text, is_annotation = prefix
+        places = self._access.annotations if is_annotation else self._access.labels
+        places.check_prefix(text)
+        entries = self._content.annotations if is_annotation else self._content.labels
+        return {key: value for key, value in entries.items() if key.startswith(text)} if text else entries
+
+    def label(self, key: str) -> str | None:
+        """The value of a label; `None` when the node does not have it."""
+        place = self._access.labels[key]
+        return self._content.label_values[place] if place >= 0 else self._content.labels.get(key)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """All labels, by key. A declaration has the prefix "" for them."""
+        self._access.labels.check_prefix("")
+        return self._content.labels
+
+    def annotation(self, key: str) -> str | None:
+        """The value of an annotation; `None` when the node does not have it.
+
+        Without `Verb.reads`, only if `Info.annotations` asks for its prefix.
+        """
+        place = self._access.annotations[key]
+        return self._content.annotation_values[place] if place >= 0 else self._content.annotations.get(key)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """All annotations that are sent, by key. A declaration has the prefix "" for them."""
+        self._access.annotations.check_prefix("")
+        return self._content.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """spec.taints, in order."""
+        if not self._access.parts & _TAINTS:
+            self._access.undeclared_part(NodePart.TAINTS)
+        return self._content.taints
+
+    @property
+    def unschedulable(self) -> bool:
+        """spec.unschedulable: whether the node is cordoned."""
+        if not self._access.parts & _UNSCHEDULABLE:
+            self._access.undeclared_part(NodePart.UNSCHEDULABLE)
+        return self._content.unschedulable
+
+    def condition(self, kind: str) -> str | None:
+        """The status of a condition: "True", "False" or "Unknown"; `None` when it is not reported."""
+        return self.conditions.get(kind)
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """status.conditions: the status of each type."""
+        if not self._access.parts & _CONDITIONS:
+            self._access.undeclared_part(NodePart.CONDITIONS)
+        return self._content.conditions
+
+    @property
+    def capacity(self) -> Resources | None:
+        """status.capacity; `None` while it is not reported."""
+        if not self._access.parts & _CAPACITY:
+            self._access.undeclared_part(NodePart.CAPACITY)
+        return self._content.capacity
+
+    @property
+    def allocatable(self) -> Resources | None:
+        """status.allocatable, the total that pods may request; `None` while it is not reported."""
+        if not self._access.parts & _ALLOCATABLE:
+            self._access.undeclared_part(NodePart.ALLOCATABLE)
+        return self._content.allocatable
+
+    @property
+    def usage(self) -> NodeUsage | None:
+        """What the pods on the node have requested; `None` when it is not known.
+
+        The policy asks for it with `Verb.usage`. It lags behind what kube-scheduler assumes, usually by some
+        milliseconds: no basis for an exclusive allocation.
+        """
+        return self._content.usage
+
+    def pods_like(self, key: PodsKey, pod: Pod) -> PodsLike | None:
+        """The pods on the node that are like this one.
+
+        They have the same owner, namespace, value of the label or priority class, as the key declares. `None` if the
+        pod lacks that: a pod without a controller has no siblings.
+
+        Pods count from when they are bound until they have ended or are gone, also while they are being deleted; the
+        pod of a call is none of them. The count lags behind what kube-scheduler assumes by the time that a Binding
+        needs, usually some milliseconds: the pod that it placed before may be missing.
+        """
+        by = self._access.count(key)
+        attribute = pod._attribute(key.by)
+        if attribute is None:
+            return None
+        counts = self._content.counts[by.position]
+        return like(by, counts.find(*attribute), attribute, counts.omitted_pods)
+
+    def pod_counts(self, key: PodsKey) -> Iterator[PodCount]:
+        """The pods on the node, counted as the key declares, by namespace and value.
+
+        Not those of `omitted_pods`, and not those that lack what is counted by.
+        """
+        by = self._access.count(key)
+        counts = self._content.counts[by.position]
+        return (PodCount(by, count, count.namespace, count.value) for count in counts)
+
+    def omitted_pods(self, key: PodsKey) -> int:
+        """How many pods `pod_counts` leaves out.
+
+        The gateway sends at most 512 counts of a node, those with the most pods, and none whose value is longer than
+        253 bytes: usually 0.
+        """
+        return self._content.counts[self._access.count(key).position].omitted_pods
+
+    @property
+    def raw_json(self) -> bytes | None:
+        """The object's JSON, unchanged; `None` unless the policy asked for `View.FACTS_AND_RAW`."""
+        return self._content.raw_json or None
+
+    def kubernetes(self) -> Any:
+        """The object as `V1Node` of the package kubernetes, decoded with each call.
+
+        `None` unless the policy asked for `View.FACTS_AND_RAW`. Needs the extra `kubernetes`.
+        """
+        return model(self.raw_json, "V1Node")
+
+    def __repr__(self) -> str:
+        return f"Node({self._row.name!r})"
+
+
+@final
+class Nodes(Sequence[Node]):
+    """The nodes of one call, in the order of the request; never none of them."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self, rows: Sequence[Row], access: Access) -> None:
+        self._nodes = [Node(row, access) for row in rows]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, position: int) -> Node: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Node]: ...
+
+    def __getitem__(self, position: int | slice) -> Node | Sequence[Node]:
+        return self._nodes[position]

@@ -1,0 +1,98 @@
+"""What a policy author implements."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from typing import cast
+
+from .candidate import BindAsk, Candidate
+from .info import Info
+from .node import Node, Nodes
+from .pod import Pod
+from .verdict import Bind, Eviction, Verdict
+
+
+class Policy(ABC):
+    """Which nodes a pod may not run on, and how good the others are for it.
+
+    A small policy implements `info` and one of `filter`, `score` and `preempt`. Methods may raise: that call fails, the
+    next one is answered.
+
+    With `run` and `serve`, methods are called from several threads at once. With `run_async` and `serve_async`, they
+    are called from the event loop's thread, each may be a coroutine function (`async def`), and one that is not must
+    not block: no other call is served meanwhile.
+    """
+
+    @abstractmethod
+    def info(self) -> Info:
+        """What this policy is, and which data it needs.
+
+        Called once, before the first call; it must not change during the lifetime of this object.
+        """
+
+    def filter(self, pod: Pod, node: Node) -> Verdict | Awaitable[Verdict]:
+        """Whether the pod may run on this node.
+
+        Called only if `info` declares it with `Info.filters`.
+        """
+        return Verdict.accept()
+
+    def score(self, pod: Pod, node: Node) -> int | Awaitable[int]:
+        """How good this node is for the pod.
+
+        Called also for nodes that `filter` rejects, if both are per node: scores then come in one round with the
+        verdicts. Larger is better, unless the declared `Scale` is reversed. Called only if `info` declares it with
+        `Info.scores`.
+        """
+        return 0
+
+    def preempt(self, pod: Pod, candidate: Candidate) -> Eviction | Awaitable[Eviction]:
+        """Which of these pods may be evicted to make room for the pod on this node.
+
+        Called only if `info` declares it with `Info.preempts`. kube-scheduler takes one of the nodes that all policies
+        leave.
+        """
+        return Eviction.ALL
+
+    def filter_all(self, pod: Pod, nodes: Nodes) -> Sequence[Verdict] | Awaitable[Sequence[Verdict]]:
+        """One verdict for each node, in their order.
+
+        A policy overrides this if nodes depend on one another (then it declares `Verb.whole_set`), or to compute
+        something about the pod once for all nodes.
+        """
+        # A coroutine function gives awaitables here, which the SDK awaits one after the other.
+        return cast("Sequence[Verdict]", [self.filter(pod, node) for node in nodes])
+
+    def score_all(self, pod: Pod, nodes: Nodes) -> Sequence[int] | Awaitable[Sequence[int]]:
+        """One score for each node, in their order; overridden for the same reasons as `filter_all`."""
+        return cast("Sequence[int]", [self.score(pod, node) for node in nodes])
+
+    def preempt_all(
+        self, pod: Pod, candidates: Sequence[Candidate]
+    ) -> Sequence[Eviction] | Awaitable[Sequence[Eviction]]:
+        """One answer for each candidate, in their order; overridden for the same reasons as `filter_all`.
+
+        This verb is called in turn, whatever it declares.
+        """
+        return cast("Sequence[Eviction]", [self.preempt(pod, candidate) for candidate in candidates])
+
+    def bind(self, ask: BindAsk) -> Bind | Awaitable[Bind]:
+        """Binds the pod to the node, or declines; raises `BindFailed` if binding failed.
+
+        The one method that may take long. Called only if `info` declares it with `Info.binds`, and only when
+        kube-scheduler is binding. It may be called again for the same pod and node: an existing binding is `Bind.BOUND`
+        again. A coroutine is canceled when the caller cancels or the deadline passes.
+        """
+        return Bind.declined("this policy does not bind")
+
+    def ready(self) -> None:  # noqa: B027 - most policies are always ready
+        """Raises `NotReady` if the policy cannot decide now. Called before each call.
+
+        A policy whose data is missing or stale (its price list is a day old) is not ready, and the failure policy that
+        the operator chose decides.
+        """
+
+
+METHODS = ("filter", "score", "preempt", "filter_all", "score_all", "preempt_all", "bind")
+"""Those that may be coroutine functions."""

@@ -1,0 +1,165 @@
+"""The values that pods and nodes have. They mirror the contract, and are immutable.
+
+Amounts are whole numbers in kube-scheduler's own units: thousandths of a CPU, bytes, whole values of other resources.
+Fractions were rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ._api.v1alpha1 import node_pb2, pod_pb2, resources_pb2
+
+NONE: Mapping[str, int] = MappingProxyType({})
+
+
+class Resources(NamedTuple):
+    """Amounts of resources; 0 where nothing is said."""
+
+    milli_cpu: int = 0
+    """Thousandths of a CPU."""
+    memory: int = 0
+    """Bytes."""
+    ephemeral_storage: int = 0
+    """Bytes."""
+    pods: int = 0
+    """How many pods."""
+    others: Mapping[str, int] = NONE
+    """All others by name, such as "example.com/gpu". One that is missing is not offered, or not requested."""
+
+
+class NonZero(NamedTuple):
+    """CPU and memory as kube-scheduler's scores count them.
+
+    A container without a request counts with 100 thousandths of a CPU or 200 MiB.
+    """
+
+    milli_cpu: int = 0
+    """Thousandths of a CPU."""
+    memory: int = 0
+    """Bytes."""
+
+
+class NodeUsage(NamedTuple):
+    """The sums of what the pods on a node request. `requested.pods` is their number."""
+
+    requested: Resources = Resources()
+    nonzero: NonZero = NonZero()
+
+
+class Taint(NamedTuple):
+    """A taint of a node."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+    """ "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
+
+
+class Toleration(NamedTuple):
+    """A taint that a pod tolerates."""
+
+    key: str = ""
+    """Empty: every key."""
+    operator: str = ""
+    """ "Equal", "Exists", or another operator of the cluster's version. Empty: "Equal"."""
+    value: str = ""
+    effect: str = ""
+    """Empty: every effect."""
+    toleration_seconds: int | None = None
+    """Seconds that a NoExecute taint is tolerated; `None`: forever."""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Mirrors `ToleratesTaint` of k8s.io/api/core/v1.
+
+        Other operators than "Exists" and "Equal" tolerate nothing.
+        """
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return self.operator in ("", "Equal") and self.value == taint.value
+
+
+class OwnerReference(NamedTuple):
+    """The object that created a pod."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class Volume(NamedTuple):
+    """A volume of a pod."""
+
+    name: str
+    claim: str = ""
+    """The PersistentVolumeClaim's name; empty if it is none, or if its name is derived from the pod's."""
+
+
+class NodeSelectorRequirement(NamedTuple):
+    """One condition on labels or fields of a node."""
+
+    key: str
+    operator: str
+    """ "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", or another of the cluster's version."""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(NamedTuple):
+    """Nodes that match all of these. Without any, no node matches."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class PreferredSchedulingTerm(NamedTuple):
+    """Nodes that the pod prefers."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(NamedTuple):
+    """The nodes that a pod requires and prefers."""
+
+    required: tuple[NodeSelectorTerm, ...] | None = None
+    """Nodes that match one of the terms; `None`: every node matches, empty: no node does."""
+    preferred: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+def resources(message: resources_pb2.Resources) -> Resources:
+    """From the contract's message."""
+    others = MappingProxyType(dict(message.others)) if message.others else NONE
+    return Resources(message.milli_cpu, message.memory, message.ephemeral_storage, message.pods, others)
+
+
+def nonzero(message: resources_pb2.NonZero) -> NonZero:
+    """From the contract's message."""
+    return NonZero(message.milli_cpu, message.memory)
+
+
+def usage(message: node_pb2.NodeUsage) -> NodeUsage:
+    """From the contract's message."""
+    return NodeUsage(resources(message.requested), nonzero(message.nonzero))
+
+
+def node_affinity(message: pod_pb2.NodeAffinity) -> NodeAffinity:
+    """From the contract's message."""
+    required = tuple(_term(term) for term in message.required.terms) if message.HasField("required") else None
+    preferred = tuple(PreferredSchedulingTerm(term.weight, _term(term.preference)) for term in message.preferred)
+    return NodeAffinity(required, preferred)
+
+
+def _term(message: pod_pb2.NodeSelectorTerm) -> NodeSelectorTerm:
+    expressions = tuple(_requirement(requirement) for requirement in message.match_expressions)
+    return NodeSelectorTerm(expressions, tuple(_requirement(requirement) for requirement in message.match_fields))
+
+
+def _requirement(message: pod_pb2.NodeSelectorRequirement) -> NodeSelectorRequirement:
+    return NodeSelectorRequirement(message.key, message.operator, tuple(message.values))

@@ -1,0 +1,179 @@
+"""The server with threads: each call is answered by one thread of a pool."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
+
+import grpc
+from grpc import StatusCode
+
+from ._answer import finished
+from ._api.v1alpha1 import table_pb2
+from ._backend import Backend, Prepared, backend_of
+from ._errors import CallError
+from ._service import (
+    HEALTH_OF,
+    METHODS,
+    NODE_TABLE_SERVICE,
+    POLICY_SERVICE,
+    REFLECTION_V1,
+    REFLECTION_V1ALPHA,
+    SERVICES,
+    SHUTTING_DOWN,
+    Service,
+    channel_options,
+)
+from ._tables import MAX_TABLES, Filling
+from ._telemetry import Tracer
+from ._untyped import SERVING, HealthServicer, ReflectionRequest, ReflectionResponse, ReflectionServicer, add_health
+from .errors import DeclarationError
+from .options import Address, Options
+from .policy import Policy
+
+MAX_REFLECTIONS = 8
+"""Each stream of reflection occupies a thread."""
+
+
+class Server:
+    """A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding to draining.
+
+    For programs with a `main` of their own; `serve` does the rest.
+    """
+
+    def __init__(self, backend: Backend | Policy, options: Options | None = None) -> None:
+        """Binds the address. Raises `DeclarationError` and `ServeError`."""
+        self._options = options or Options()
+        backend = backend_of(backend)
+        for prepared in backend._known():
+            check_threads(prepared)
+        credentials = self._options.credentials()
+        self._service = Service(backend, Tracer.start(backend))
+        self._streams: set[Any] = set()
+        self._lock = threading.Lock()
+        self._is_stopping = False
+        # Streams occupy threads for as long as they are open; threads are started when they are needed.
+        workers = self._options.threads + MAX_TABLES + MAX_REFLECTIONS
+        self._server = grpc.server(
+            ThreadPoolExecutor(workers, thread_name_prefix="call"),
+            options=channel_options(reuse_port=self._options.reuse_port),
+        )
+        self._health = HealthServicer(experimental_non_blocking=True)
+        self._add_services()
+        self.address: Address = self._options.bind(self._server, credentials)
+        """Where it listens."""
+
+    def start(self) -> None:
+        """Begins to answer."""
+        self._server.start()
+        for name in HEALTH_OF:
+            self._health.set(name, SERVING)
+
+    def stop(self) -> None:
+        """Ends: no new calls, those in progress finish within `Options.drain`, and the last spans are sent."""
+        self._health.enter_graceful_shutdown()
+        self._service.tables.stop()
+        with self._lock:
+            self._is_stopping = True
+            open_streams = list(self._streams)
+        # Open streams would delay draining.
+        for context in open_streams:
+            context.cancel()
+        self._server.stop(self._options.drain).wait()
+        self._service.tracer.end()
+
+    def _add_services(self) -> None:
+        methods = {name: grpc.unary_unary_rpc_method_handler(self._method(name)) for name in METHODS}
+        sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
+        add = grpc.method_handlers_generic_handler
+        self._server.add_generic_rpc_handlers((add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync)))
+        add_health(self._health, self._server)
+        # Both versions of reflection have the same messages.
+        reflect = grpc.stream_stream_rpc_method_handler(
+            _limited(MAX_REFLECTIONS, ReflectionServicer(SERVICES).ServerReflectionInfo),
+            ReflectionRequest.FromString,
+            ReflectionResponse.SerializeToString,
+        )
+        info = {"ServerReflectionInfo": reflect}
+        self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
+
+    def _method(self, name: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        service = self._service
+
+        def answered(encoded: bytes, context: grpc.ServicerContext) -> bytes:
+            if not context.is_active():
+                # The caller gave up while the call waited for a thread.
+                _end(context, CallError(StatusCode.CANCELLED, "the caller gave up"))
+            followed = service.tracer.follow(name, context.invocation_metadata() or ())
+            if followed is None:
+                try:
+                    return finished(service.answer(name, encoded))
+                except CallError as error:
+                    _end(context, error)
+            with followed:
+                try:
+                    answer = finished(service.answer(name, encoded))
+                except CallError as error:
+                    followed.ended(error.code, error.message)
+                    _end(context, error)
+                followed.ended(StatusCode.OK if context.is_active() else StatusCode.CANCELLED)
+                return answer
+
+        return answered
+
+    def _sync_nodes(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        with self._lock:
+            if self._is_stopping:
+                _end(context, CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN))
+            if len(self._streams) >= MAX_TABLES:
+                text = f"this backend already holds {MAX_TABLES} tables, the maximum"
+                _end(context, CallError(StatusCode.RESOURCE_EXHAUSTED, text))
+            self._streams.add(context)
+        filling = Filling(self._service.tables)
+        # A generator that waits for a message is not closed when the stream ends.
+        try:
+            yield from _filled(filling, messages, context)
+        finally:
+            filling.close()
+            with self._lock:
+                self._streams.discard(context)
+
+
+def _filled(filling: Filling, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    try:
+        for message in messages:
+            for _ in filling.apply(message):
+                pass
+            yield table_pb2.SyncNodesResponse(applied=filling.version).SerializeToString()
+    except CallError as error:
+        _end(context, error)
+
+
+def check_threads(prepared: Prepared) -> None:
+    """A thread cannot wait for a coroutine."""
+    if prepared.coroutines:
+        names = ", ".join(sorted(prepared.coroutines))
+        raise DeclarationError(
+            [f"{names}: coroutine functions, which the server with threads cannot await; use run_async or serve_async"]
+        )
+
+
+def _end(context: grpc.ServicerContext, error: CallError) -> NoReturn:
+    context.abort(error.code, error.message)
+    raise AssertionError("abort raises")
+
+
+def _limited(most: int, behavior: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    free = threading.BoundedSemaphore(most)
+
+    def limited(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        if not free.acquire(blocking=False):
+            _end(context, CallError(StatusCode.RESOURCE_EXHAUSTED, f"at most {most} streams of reflection are served"))
+        try:
+            yield from behavior(messages, context)
+        finally:
+            free.release()
+
+    return limited

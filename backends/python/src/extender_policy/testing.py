@@ -1,0 +1,435 @@
+"""Tries a policy on a pod and some nodes without a server, through the same code that answers calls.
+
+    nodes = [
+        TestNode("old").label("kubernetes.io/arch", "amd64"),
+        TestNode("new").label("kubernetes.io/arch", "arm64"),
+    ]
+    assert testing.filter(NoArm(), TestPod("shop"), nodes) == [("new", "arm64 nodes are not in use yet")]
+
+A verb with `Verb.reads` gets what the gateway would send for its declaration, so a test fails if the policy reads
+anything else. `everything` is the same policy with nothing left out: if both give the same answers about random pods
+and nodes, the declaration is complete. Methods may be coroutine functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from . import _answer, _sent
+from ._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2, resources_pb2
+from ._backend import Backend, Prepared, WithArgs, backend_of
+from ._declaration import Terms
+from ._errors import CallError
+from ._tables import Tables
+from .policy import Policy
+from .resources import NodeAffinity, NodeUsage, NonZero, Resources, Toleration
+from .verdict import Bind
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """Why a policy gave no answer: the text that the gateway would log. The policy's own exception is its cause."""
+
+
+class TestNode:
+    """A node to test a policy with. Each method returns a changed copy."""
+
+    __test__ = False
+
+    def __init__(self, name: str) -> None:
+        """A node without labels."""
+        self.name = name
+        self._row = node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts())
+        self._running: tuple[_sent.Running, ...] = ()
+
+    def label(self, key: str, value: str) -> TestNode:
+        """With a label."""
+        changed = self._copy()
+        changed._row.facts.labels[key] = value
+        return changed
+
+    def annotation(self, key: str, value: str) -> TestNode:
+        """With an annotation. The gateway sends only those that are declared."""
+        changed = self._copy()
+        changed._row.facts.annotations[key] = value
+        return changed
+
+    def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> TestNode:
+        """With a taint, whose effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
+        changed = self._copy()
+        changed._row.facts.taints.add(key=key, value=value, effect=effect)
+        return changed
+
+    def unschedulable(self) -> TestNode:
+        """Cordoned."""
+        changed = self._copy()
+        changed._row.facts.unschedulable = True
+        return changed
+
+    def condition(self, kind: str, status: str) -> TestNode:
+        """With the status of a condition: "True", "False" or "Unknown"."""
+        changed = self._copy()
+        changed._row.facts.conditions[kind] = status
+        return changed
+
+    def capacity(self, **amounts: Any) -> TestNode:
+        """With this status.capacity; the amounts are those of `Resources`."""
+        changed = self._copy()
+        changed._row.facts.capacity.CopyFrom(_resources(Resources(**amounts)))
+        return changed
+
+    def allocatable(self, **amounts: Any) -> TestNode:
+        """With this status.allocatable; the amounts are those of `Resources`.
+
+        Sums of requests contain the extended resources that the node reports.
+        """
+        changed = self._copy()
+        changed._row.facts.allocatable.CopyFrom(_resources(Resources(**amounts)))
+        return changed
+
+    def usage(self, usage: NodeUsage) -> TestNode:
+        """With the requests of the pods on it; without, the usage is unknown."""
+        changed = self._copy()
+        changed._row.usage.requested.CopyFrom(_resources(usage.requested))
+        changed._row.usage.nonzero.CopyFrom(_nonzero(usage.nonzero))
+        return changed
+
+    def raw_json(self, json: bytes) -> TestNode:
+        """With the object's JSON."""
+        changed = self._copy()
+        changed._row.raw_json = json
+        return changed
+
+    def running(self, pod: TestPod, pods: int = 1) -> TestNode:
+        """With this many pods like this one on it, besides those that are there already.
+
+        A verb that counts pods gets the counts that the gateway would send for a cluster of the nodes of the call; the
+        usage stays as it is.
+        """
+        return self._with(_sent.Running(pod._pod, pods, 0))
+
+    def terminating(self, pod: TestPod, pods: int = 1) -> TestNode:
+        """The same with pods that are being deleted."""
+        return self._with(_sent.Running(pod._pod, pods, pods))
+
+    def _with(self, running: _sent.Running) -> TestNode:
+        changed = self._copy()
+        changed._running = (*self._running, running)
+        return changed
+
+    def _copy(self) -> TestNode:
+        changed = copy.copy(self)
+        changed._row = node_pb2.NodeRow()
+        changed._row.CopyFrom(self._row)
+        return changed
+
+    def _in_cluster(self) -> _sent.ClusterNode:
+        return _sent.ClusterNode(self._row, self._running)
+
+
+class TestPod:
+    """A pod to test a policy with. Each method returns a changed copy."""
+
+    __test__ = False
+
+    def __init__(self, namespace: str) -> None:
+        """A pod without labels, and without a name."""
+        self._pod = pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace))
+
+    def identity(self, name: str, uid: str, claims: Sequence[str] = ()) -> TestPod:
+        """With a name, a UID, and claims whose names are derived from its name."""
+        changed = self._copy()
+        changed._pod.identity.CopyFrom(pod_pb2.PodIdentity(name=name, uid=uid, claims=claims))
+        return changed
+
+    def label(self, key: str, value: str) -> TestPod:
+        """With a label."""
+        changed = self._copy()
+        changed._pod.facts.labels[key] = value
+        return changed
+
+    def annotation(self, key: str, value: str) -> TestPod:
+        """With an annotation. The gateway sends only those that are declared."""
+        changed = self._copy()
+        changed._pod.facts.annotations[key] = value
+        return changed
+
+    def toleration(self, toleration: Toleration | None = None, **fields: Any) -> TestPod:
+        """With a toleration, or with one of these fields."""
+        given = toleration or Toleration(**fields)
+        changed = self._copy()
+        changed._pod.facts.tolerations.add(**given._asdict())
+        return changed
+
+    def owner(self, uid: str) -> TestPod:
+        """With a controller of this UID."""
+        owner = pod_pb2.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="owner", uid=uid)
+        changed = self._copy()
+        changed._pod.facts.owner.CopyFrom(owner)
+        return changed
+
+    def priority(self, priority: int) -> TestPod:
+        """With a priority."""
+        changed = self._copy()
+        changed._pod.facts.priority = priority
+        return changed
+
+    def priority_class(self, name: str) -> TestPod:
+        """With a priority class of this name."""
+        changed = self._copy()
+        changed._pod.facts.priority_class_name = name
+        return changed
+
+    def requests(self, **amounts: Any) -> TestPod:
+        """With these requests; the amounts are those of `Resources`."""
+        changed = self._copy()
+        changed._pod.facts.requests.CopyFrom(_resources(Resources(**amounts)))
+        return changed
+
+    def nonzero_requests(self, milli_cpu: int, memory: int) -> TestPod:
+        """With these requests, with defaults for containers that request nothing."""
+        changed = self._copy()
+        changed._pod.facts.nonzero_requests.CopyFrom(_nonzero(NonZero(milli_cpu, memory)))
+        return changed
+
+    def node_selector(self, key: str, value: str) -> TestPod:
+        """With an entry of spec.nodeSelector."""
+        changed = self._copy()
+        changed._pod.facts.node_selector[key] = value
+        return changed
+
+    def node_affinity(self, affinity: NodeAffinity) -> TestPod:
+        """With an affinity to nodes."""
+        changed = self._copy()
+        changed._pod.facts.node_affinity.CopyFrom(_node_affinity(affinity))
+        return changed
+
+    def volume(self, name: str, claim: str = "") -> TestPod:
+        """With a volume."""
+        changed = self._copy()
+        changed._pod.facts.volumes.add(name=name, claim=claim)
+        return changed
+
+    def scheduler_name(self, name: str) -> TestPod:
+        """With this spec.schedulerName."""
+        changed = self._copy()
+        changed._pod.facts.scheduler_name = name
+        return changed
+
+    def raw_json(self, json: bytes) -> TestPod:
+        """With the object's JSON."""
+        changed = self._copy()
+        changed._pod.raw_json = json
+        return changed
+
+    def _copy(self) -> TestPod:
+        changed = copy.copy(self)
+        changed._pod = pod_pb2.Pod()
+        changed._pod.CopyFrom(self._pod)
+        return changed
+
+
+class TestCandidate:
+    """A node on which pods would be evicted. Each method returns a changed copy."""
+
+    __test__ = False
+
+    def __init__(self, node: TestNode) -> None:
+        """No pod would be evicted yet; a policy never gets such a call."""
+        self._node = node
+        self._victims: tuple[tuple[str, TestPod | None], ...] = ()
+        self._pdb_violations = 0
+
+    def victim(self, uid: str, pod: TestPod | None = None) -> TestCandidate:
+        """With a victim, after the others; without a pod, one of which only the UID is known."""
+        changed = copy.copy(self)
+        changed._victims = (*self._victims, (uid, pod))
+        return changed
+
+    def pdb_violations(self, count: int) -> TestCandidate:
+        """With this many evictions that violate a PodDisruptionBudget."""
+        changed = copy.copy(self)
+        changed._pdb_violations = count
+        return changed
+
+    def _sent(self, terms: Terms) -> policy_pb2.Candidate:
+        message = policy_pb2.Candidate(pdb_violations=self._pdb_violations)
+        for uid, pod in self._victims:
+            message.victims.add(uid=uid, pod=None if pod is None else _sent.sent_pod(pod._pod, terms))
+        return message
+
+
+def info(backend: Backend | Policy) -> info_pb2.GetInfoResponse:
+    """The policy's answer to the handshake."""
+    return _said(lambda: _answer.info(backend_of(backend), b""))
+
+
+def with_args(backend: Backend, args: str) -> Backend:
+    """The policy that `configured` builds from these args, as JSON.
+
+    Raises `NoAnswer` with the text that the gateway would log, when the policy does not accept the args.
+    """
+    return WithArgs(_said(lambda: _answer._policy(lambda: backend._policy_for(args.encode()))))
+
+
+def everything(policy: Policy) -> Backend:
+    """The policy without its declarations of what it reads.
+
+    It is sent pods and nodes as they are, and may read all of them.
+    """
+    return WithArgs(Prepared(policy, policy.info()._reading_everything()))
+
+
+def filter(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, str]]:  # noqa: A001
+    """The rejected nodes in the order given, each with its reason.
+
+    Raises `NoAnswer` as the gateway would get it: the verb is not declared, the policy is not ready, it failed.
+    """
+    return [(node, rejection.reason) for node, rejection in rejections(backend, pod, nodes)]
+
+
+class Rejected(NamedTuple):
+    """Why a node is rejected."""
+
+    reason: str
+    rule: str
+    preemption_may_help: bool
+
+
+def rejections(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[tuple[str, Rejected]]:
+    """The rejected nodes in the order given, each with all that is said of it."""
+    source = backend_of(backend)
+    call, sent, message = _question(source, "Filter", pod, nodes)
+    request = policy_pb2.FilterRequest(call=call, pod=sent, nodes=message)
+    response = _run(_answer.filter_nodes(source, Tables(), request.SerializeToString()))
+    found = {
+        position: Rejected(rejection.reason, rejection.rule, rejection.preemption_may_help)
+        for rejection in response.rejections
+        for position in rejection.positions
+    }
+    return [(node.name, found[position]) for position, node in enumerate(nodes) if position in found]
+
+
+def score(backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]) -> list[int]:
+    """The raw scores, one a node, in the order given."""
+    source = backend_of(backend)
+    call, sent, message = _question(source, "Score", pod, nodes)
+    request = policy_pb2.ScoreRequest(call=call, pod=sent, nodes=message)
+    return list(_run(_answer.score_nodes(source, Tables(), request.SerializeToString())).scores.values)
+
+
+def preempt(
+    backend: Backend | Policy, pod: TestPod, candidates: Sequence[TestCandidate]
+) -> list[tuple[str, list[str]]]:
+    """The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there."""
+    source = backend_of(backend)
+    call, sent, message = _question(source, "Preempt", pod, [candidate._node for candidate in candidates])
+    terms = _terms(source, "Preempt")
+    given = [candidate._sent(terms) for candidate in candidates] if terms is not None else []
+    request = policy_pb2.PreemptRequest(call=call, pod=sent, nodes=message, candidates=given)
+    response = _run(_answer.preempt_nodes(source, Tables(), request.SerializeToString()))
+    kept = []
+    for answer in response.kept:
+        candidate = candidates[answer.position]
+        kept.append((candidate._node.name, [candidate._victims[position][0] for position in answer.victims]))
+    return kept
+
+
+def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
+    """The result of binding the pod, which is named `pod` and has the UID `uid` unless it has others, to this node.
+
+    Raises `NoAnswer` also if the policy failed to bind.
+    """
+    source = backend_of(backend)
+    call, sent, _ = _question(source, "Bind", pod, [])
+    identity = pod._pod.identity
+    request = policy_pb2.BindRequest(
+        call=call,
+        namespace=pod._pod.facts.namespace,
+        name=identity.name or "pod",
+        uid=identity.uid or "uid",
+        node=node,
+        pod=sent,
+    )
+    response = _run(_answer.bind_pod(source, request.SerializeToString()))
+    is_bound = response.outcome == policy_pb2.BIND_OUTCOME_BOUND
+    return Bind.BOUND if is_bound else Bind.declined(response.message)
+
+
+def _question(
+    backend: Backend, verb: str, pod: TestPod, nodes: Sequence[TestNode]
+) -> tuple[policy_pb2.Call, pod_pb2.Pod, node_pb2.Nodes]:
+    """The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb."""
+    terms = _terms(backend, verb)
+    call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
+    cluster = [node._in_cluster() for node in nodes]
+    if terms is None:
+        # A verb that is not declared is not answered, whatever it is sent.
+        return call, pod._pod, node_pb2.Nodes()
+    call.reads = terms.reads_id
+    rows = node_pb2.NodeRows(rows=[_sent.sent_row(node, terms) for node in cluster])
+    return call, _sent.placed_pod(pod._pod, terms, cluster), node_pb2.Nodes(count=len(nodes), rows=rows)
+
+
+def _terms(backend: Backend, verb: str) -> Terms | None:
+    prepared: Prepared = _said(lambda: _answer._policy(lambda: backend._policy_for(b"")))
+    return prepared.declaration.terms.get(verb)
+
+
+def _run(answer: Coroutine[Any, Any, T]) -> T:
+    return _said(lambda: asyncio.run(answer))
+
+
+def _said(answer: Callable[[], T]) -> T:
+    try:
+        return answer()
+    except CallError as error:
+        raise NoAnswer(error.message) from (error.__cause__ or error)
+
+
+def _resources(amounts: Resources) -> resources_pb2.Resources:
+    return resources_pb2.Resources(**amounts._asdict() | {"others": dict(amounts.others)})
+
+
+def _nonzero(amounts: NonZero) -> resources_pb2.NonZero:
+    return resources_pb2.NonZero(milli_cpu=amounts.milli_cpu, memory=amounts.memory)
+
+
+def _node_affinity(affinity: NodeAffinity) -> pod_pb2.NodeAffinity:
+    message = pod_pb2.NodeAffinity()
+    if affinity.required is not None:
+        message.required.SetInParent()
+        message.required.terms.extend(map(_term, affinity.required))
+    for term in affinity.preferred:
+        message.preferred.add(weight=term.weight, preference=_term(term.preference))
+    return message
+
+
+def _term(term: Any) -> pod_pb2.NodeSelectorTerm:
+    message = pod_pb2.NodeSelectorTerm()
+    for requirement in term.match_expressions:
+        message.match_expressions.add(**requirement._asdict())
+    for requirement in term.match_fields:
+        message.match_fields.add(**requirement._asdict())
+    return message
+
+
+__all__ = [
+    "NoAnswer",
+    "Rejected",
+    "TestCandidate",
+    "TestNode",
+    "TestPod",
+    "bind",
+    "everything",
+    "filter",
+    "info",
+    "preempt",
+    "rejections",
+    "score",
+    "with_args",
+]

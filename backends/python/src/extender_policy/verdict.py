@@ -1,0 +1,162 @@
+"""What a policy answers about a node, a candidate and a bind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, final
+
+if TYPE_CHECKING:
+    from .candidate import Candidate, Victim
+
+
+@final
+class Verdict:
+    """May the pod run on the node? Made by `Verdict.accept` and `Verdict.reject`."""
+
+    __slots__ = ("preemption_may_help", "reason", "rule")
+
+    def __init__(self, reason: str | None, rule: str, preemption_may_help: bool) -> None:
+        self.reason = reason
+        """Why the node is rejected, for people; `None` if it is accepted."""
+        self.rule = rule
+        """The policy's rule that rejects; empty if it has no name."""
+        self.preemption_may_help = preemption_may_help
+        """Whether evicting pods from the node could change the verdict."""
+
+    @staticmethod
+    def accept() -> Verdict:
+        """Yes, as far as this policy is concerned."""
+        return ACCEPT
+
+    @staticmethod
+    def reject(reason: str, *, rule: str = "", preemption_may_help: bool = False) -> Verdict:
+        """No.
+
+        The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a free
+        amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
+
+        `rule` names the rule of the policy that rejects, as its author or operator calls it: `explain` and the
+        gateway's decision log show it, the pod's condition does not. At most 63 bytes are sent.
+
+        `preemption_may_help` declares that evicting pods from this node could change the verdict. It only counts if
+        the operator allows it.
+        """
+        return _rejected(reason, rule, preemption_may_help)
+
+    @property
+    def accepts(self) -> bool:
+        """Whether the node is accepted."""
+        return self.reason is None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Verdict) and _key(self) == _key(other)
+
+    def __hash__(self) -> int:
+        return hash(_key(self))
+
+    def __repr__(self) -> str:
+        if self.reason is None:
+            return "Verdict.accept()"
+        rule = f", rule={self.rule!r}" if self.rule else ""
+        preemption = ", preemption_may_help=True" if self.preemption_may_help else ""
+        return f"Verdict.reject({self.reason!r}{rule}{preemption})"
+
+
+def _key(verdict: Verdict) -> tuple[str | None, str, bool]:
+    return verdict.reason, verdict.rule, verdict.preemption_may_help
+
+
+# Reasons are constant texts, so nearly every rejection is one that was made before.
+@lru_cache(maxsize=1024)
+def _rejected(reason: str, rule: str, preemption_may_help: bool) -> Verdict:
+    if not isinstance(reason, str) or not isinstance(rule, str):
+        raise TypeError(f"Verdict.reject({reason!r}, rule={rule!r}): expected two texts")
+    return Verdict(reason, rule, bool(preemption_may_help))
+
+
+ACCEPT = Verdict(None, "", False)
+
+
+@final
+class Eviction:
+    """A policy's answer about one candidate: `Eviction.ALL`, `Eviction.SPARE` or `Eviction.only(...)`."""
+
+    __slots__ = ("positions",)
+
+    ALL: ClassVar[Eviction]
+    """Evict the victims as they are, if this node is taken."""
+    SPARE: ClassVar[Eviction]
+    """Evict no pod here: the node is no longer a candidate."""
+
+    def __init__(self, positions: tuple[int, ...] | None) -> None:
+        self.positions = positions
+        """The positions of the victims to evict; `None` for all of them, empty for none."""
+
+    @staticmethod
+    def only(positions: Iterable[int]) -> Eviction:
+        """Evict these, by their positions among the victims, each once and at least one.
+
+        Nothing checks afterwards whether the pod fits when the others stay.
+        """
+        chosen = tuple(positions)
+        if not chosen:
+            raise ValueError("Eviction.only() needs at least one position; use Eviction.SPARE to evict no pod")
+        return Eviction(chosen)
+
+    @staticmethod
+    def of(candidate: Candidate, evict: Callable[[Victim], bool]) -> Eviction:
+        """Evicts the victims for which `evict` returns true; `Eviction.SPARE` if there are none."""
+        positions = tuple(at for at, victim in enumerate(candidate.victims) if evict(victim))
+        if len(positions) == len(candidate.victims):
+            return Eviction.ALL
+        return Eviction(positions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Eviction) and self.positions == other.positions
+
+    def __hash__(self) -> int:
+        return hash(self.positions)
+
+    def __repr__(self) -> str:
+        if self.positions is None:
+            return "Eviction.ALL"
+        return f"Eviction.only({list(self.positions)})" if self.positions else "Eviction.SPARE"
+
+
+Eviction.ALL = Eviction(None)
+Eviction.SPARE = Eviction(())
+
+
+@final
+class Bind:
+    """How a bind ended: `Bind.BOUND` or `Bind.declined(why)`. A bind that failed raises `BindFailed`."""
+
+    __slots__ = ("why",)
+
+    BOUND: ClassVar[Bind]
+    """The Binding exists: this pod, this node. Also if it existed before."""
+
+    def __init__(self, why: str | None) -> None:
+        self.why = why
+        """Why the policy does not bind the pod; `None` if it is bound."""
+
+    @staticmethod
+    def declined(why: str) -> Bind:
+        """The policy does not bind this pod, and has not tried to.
+
+        The text says why, for people, at most 1024 bytes. The next binder is called.
+        """
+        return Bind(why)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bind) and self.why == other.why
+
+    def __hash__(self) -> int:
+        return hash(self.why)
+
+    def __repr__(self) -> str:
+        return "Bind.BOUND" if self.why is None else f"Bind.declined({self.why!r})"
+
+
+Bind.BOUND = Bind(None)

@@ -1,0 +1,147 @@
+"""What a policy declares about itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender_policy import (
+    DeclarationError,
+    Info,
+    NodePart,
+    Normalization,
+    PodPart,
+    PodsBy,
+    Policy,
+    Reads,
+    Scale,
+    Verb,
+    View,
+)
+from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._declaration import Declaration
+
+
+def pure() -> Info:
+    return Info("p", "1").filters(Verb.per_node().pure())
+
+
+def scores(scale: Scale) -> Info:
+    return Info("p", "1").scores(Verb.per_node(), scale)
+
+
+def identity() -> Reads:
+    return Reads().pod(PodPart.IDENTITY)
+
+
+def topology() -> Reads:
+    reads = Reads()
+    reads.pods_by_topology(PodsBy.OWNER, "")
+    return reads
+
+
+def nodes() -> Reads:
+    return Reads().node(NodePart.TAINTS)
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (Info("p", "1"), "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds"),
+        (Info("", "1").filters(Verb.per_node()), "name has 0 bytes; expected 1 to 63"),
+        (Info("n" * 64, "1").filters(Verb.per_node()), "name has 64 bytes"),
+        (Info("p", "").filters(Verb.per_node()), "version has 0 bytes"),
+        (pure().revision("ä" * 33), "revision has 66 bytes; expected 1 to 64"),
+        (Info("p", "1").preempts(Verb.per_node().pure()), "preempt cannot be pure"),
+        (pure().raw_pod(), "filter is pure and has Info.raw_pod"),
+        (pure().filters(Verb.whole_set().pure()), "has Verb.whole_set"),
+        (pure().filters(Verb.per_node().pure().side_effects()), "has Verb.side_effects"),
+        (pure().filters(Verb.per_node().pure().view(View.FACTS_AND_RAW)), "has View.FACTS_AND_RAW"),
+        (pure().filters(Verb.per_node().view(View.NAME).usage()), "filter has Verb.usage and View.NAME"),
+        (pure().preempts(Verb.per_node().usage().view(View.NAME)), "preempt has Verb.usage"),
+        (scores(Scale.unbounded().reversed()), "a reversed scale requires a normalization"),
+        (scores(Scale.unbounded().normalize(Normalization.RANGE)), "needs Scale.between"),
+        (scores(Scale.between(3, 3).normalize(Normalization.RANGE)), "two different bounds"),
+        (scores(Scale.between(1, 0)), "the scale 1..=0 is empty"),
+        (scores(Scale.between(0, 1 << 31)), "is too large; expected whole numbers of 32 bits"),
+        (pure().filters(Verb.per_node().pure().reads(identity())), "filter is pure and reads PodPart.IDENTITY"),
+        (pure().filters(Verb.per_node().view(View.NAME).reads(nodes())), "filter reads nodes and has View.NAME"),
+        (pure().binds(nodes()), "bind reads nodes, but is sent only their names"),
+        (pure().binds(topology()), "bind reads counts by topology, which only filter and score are sent"),
+    ],
+)
+def test_each_mistake_is_named(info: Info, expected: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        Declaration(info)
+    assert expected in str(raised.value)
+
+
+def test_all_mistakes_come_together_when_the_server_is_made() -> None:
+    class Wrong(Policy):
+        def info(self) -> Info:
+            return Info("", "1").scores(Verb.whole_set().pure(), Scale.unbounded().reversed())
+
+    from extender_policy import Server
+
+    with pytest.raises(DeclarationError) as raised:
+        Server(Wrong())
+    assert len(raised.value.mistakes) == 3
+    assert str(raised.value).startswith("invalid policy info: name has 0 bytes; expected 1 to 63; score is pure")
+
+
+def test_a_coroutine_function_needs_the_other_server() -> None:
+    class Waits(Policy):
+        def info(self) -> Info:
+            return Info("waits", "1").filters(Verb.per_node())
+
+        async def bind(self, ask: object) -> object:  # type: ignore[override]
+            return None
+
+    from extender_policy import Server
+
+    with pytest.raises(DeclarationError, match="bind: coroutine functions, .* use run_async or serve_async"):
+        Server(Waits())
+
+
+def test_nodes_of_which_nothing_is_read_are_names() -> None:
+    def declared(verb: Verb) -> tuple[int, int]:
+        response = Declaration(Info("p", "1").filters(verb.reads(Reads()))).response
+        return response.verbs[0].node_view, len(response.services)
+
+    assert declared(Verb.per_node()) == (info_pb2.NODE_VIEW_NAME, 0)
+    assert declared(Verb.per_node().usage()) == (info_pb2.NODE_VIEW_FACTS, 1)
+    assert declared(Verb.per_node().view(View.FACTS_AND_RAW)) == (info_pb2.NODE_VIEW_FACTS_AND_RAW, 1)
+
+
+def test_names_alone_need_no_facts() -> None:
+    def declared(verb: Verb) -> tuple[int, list[int] | None]:
+        reads = Reads().node(NodePart.NAME)
+        message = Declaration(Info("p", "1").filters(verb.reads(reads))).response.verbs[0]
+        has_node = message.reads.HasField("node")
+        return message.node_view, list(map(int, message.reads.node.parts)) if has_node else None
+
+    assert declared(Verb.per_node()) == (info_pb2.NODE_VIEW_NAME, None)
+    assert declared(Verb.per_node().view(View.NAME)) == (info_pb2.NODE_VIEW_NAME, None)
+    assert declared(Verb.per_node().usage()) == (info_pb2.NODE_VIEW_FACTS, [6])
+
+
+def test_the_handshake_has_everything_that_is_declared() -> None:
+    info = (
+        Info("p", "1.2.3")
+        .filters(Verb.whole_set().side_effects().view(View.NAME))
+        .scores(Verb.per_node(), Scale.unbounded().normalize(Normalization.MIN_MAX).reversed())
+        .annotations("acme.io/")
+        .annotations("b", "c")
+        .raw_pod()
+        .without_node_table()
+        .binds(Reads())
+    )
+    response = Declaration(info).response
+    assert (response.revision, response.pod_raw, list(response.services)) == ("1.2.3", True, [])
+    assert list(response.annotation_prefixes) == ["acme.io/", "b", "c"]
+    filters, score, bind = response.verbs
+    assert (filters.scope, filters.node_view) == (info_pb2.SCOPE_WHOLE_SET, info_pb2.NODE_VIEW_NAME)
+    assert (filters.side_effects, score.scope) == (True, info_pb2.SCOPE_NODE)
+    assert (score.normalization, score.reversed) == (info_pb2.NORMALIZATION_MIN_MAX, True)
+    assert (bind.verb, bind.HasField("reads"), bind.node_view) == (info_pb2.VERB_BIND, True, 0)
+    bounds = Declaration(scores(Scale.between(-3, 7))).response.verbs[0]
+    assert (bounds.score_min, bounds.score_max) == (-3, 7)

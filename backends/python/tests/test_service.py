@@ -1,0 +1,786 @@
+"""The methods of PolicyService, over sockets, with both servers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import grpc
+import pytest
+from client import Client, by_table, call, inline, pod, question, row, status
+from conftest import Serve
+from google.protobuf.message import Message
+from grpc import StatusCode
+
+from extender_policy import (
+    Args,
+    Between,
+    Bind,
+    BindAsk,
+    BindFailed,
+    Candidate,
+    Eviction,
+    Info,
+    Node,
+    NodePart,
+    Nodes,
+    Normalization,
+    NotReady,
+    Pod,
+    PodPart,
+    PodsBy,
+    Policy,
+    Reads,
+    Replaceable,
+    Scale,
+    Verb,
+    Verdict,
+    View,
+    configured,
+)
+from extender_policy._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2
+
+
+class Scripted(Policy):
+    """Answers about each node by its name."""
+
+    def __init__(self, info: Info | None = None, ready: str = "") -> None:
+        self._info = info or everything()
+        self._ready = ready
+
+    def info(self) -> Info:
+        return self._info
+
+    def ready(self) -> None:
+        if self._ready:
+            raise NotReady(self._ready)
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        if node.name == "raises":
+            raise ValueError("this node is a bug")
+        if node.name == "none":
+            return None  # type: ignore[return-value]
+        if node.name.startswith("no"):
+            return Verdict.reject(node.name, rule=node.label("rule") or "", preemption_may_help="?" in node.name)
+        return Verdict.accept()
+
+    def score(self, pod: Pod, node: Node) -> int:
+        if node.name == "raises":
+            raise ValueError("this node is a bug")
+        return int(node.label("score") or 0)
+
+    def preempt(self, pod: Pod, candidate: Candidate) -> Eviction:
+        if candidate.node.name == "beyond":
+            return Eviction.only([0, 7])
+        if candidate.node.name == "twice":
+            return Eviction.only([0, 0])
+        return Eviction.of(candidate, lambda victim: victim.pod is not None and victim.pod.priority < pod.priority)
+
+    def bind(self, ask: BindAsk) -> Bind:
+        if ask.name == "declined":
+            return Bind.declined("ä" * 600)
+        if ask.name == "failed":
+            raise BindFailed("the apiserver is away")
+        if ask.name == "raises":
+            raise RuntimeError("a bug")
+        return Bind.BOUND
+
+
+def everything() -> Info:
+    verb = Verb.per_node()
+    info = Info("scripted", "1.2.3").revision("r1").filters(verb).scores(verb, Scale.unbounded())
+    return info.preempts(verb).binds()
+
+
+def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as raised:
+        answer()
+    return status(raised.value)
+
+
+def test_the_handshake_says_what_was_declared(serve: Serve) -> None:
+    scale = Scale.between(-3, 7).normalize(Normalization.RANGE).reversed()
+    reads = Reads().node(NodePart.TAINTS)
+    info = (
+        Info("p", "1.2.3")
+        .filters(Verb.whole_set().side_effects().view(View.NAME))
+        .scores(Verb.per_node().pure().usage().reads(reads), scale)
+        .annotations("acme.io/")
+        .raw_pod()
+    )
+    with pytest.raises(ValueError, match="score is pure and has Info.raw_pod; remove one"):
+        serve(Scripted(info))
+    answer = serve(Scripted(Info("p", "1").filters(Verb.per_node()))).get_info()
+    assert (answer.name, answer.version, answer.revision) == ("p", "1", "1")
+    assert (answer.api_version, answer.max_request_bytes) == ("extender.policy.v1alpha1", 64 << 20)
+    assert list(answer.services) == ["extender.policy.v1alpha1.NodeTableService"]
+    (verb,) = answer.verbs
+    assert (verb.verb, verb.node_view, verb.scope) == (
+        info_pb2.VERB_FILTER,
+        info_pb2.NODE_VIEW_FACTS,
+        info_pb2.SCOPE_NODE,
+    )
+    assert not verb.HasField("reads")
+    assert not verb.HasField("score_min")
+
+
+def test_rejections_are_grouped(serve: Serve) -> None:
+    client = serve(Scripted())
+    rows = [row("no"), row("yes"), row("no?"), row("no"), row("no", labels={"rule": "r"})]
+    answer = client.filter(question(inline(rows)))
+    assert (answer.result.evaluated, answer.result.revision, answer.result.miss) == (5, "r1", 0)
+    assert not answer.HasField("scores")
+    found = [(r.reason, r.rule, r.preemption_may_help, list(r.positions)) for r in answer.rejections]
+    assert found == [("no", "", False, [0, 3]), ("no?", "", True, [2]), ("no", "r", False, [4])]
+
+
+def test_long_reasons_and_rules_are_cut(serve: Serve) -> None:
+    name = "no" + "ä" * 2000
+    answer = serve(Scripted()).filter(question(inline([row(name, labels={"rule": name})])))
+    (rejection,) = answer.rejections
+    assert len(rejection.reason.encode()) == 900
+    assert len(rejection.rule.encode()) <= 63
+
+
+def test_scores_come_alone_or_with_the_verdicts(serve: Serve) -> None:
+    client = serve(Scripted())
+    rows = [row("a", labels={"score": "-7"}), row("no", labels={"score": "2147483647"})]
+    request = question(inline(rows))
+    scored = client.score(policy_pb2.ScoreRequest(call=request.call, pod=request.pod, nodes=request.nodes))
+    assert (scored.result.evaluated, list(scored.scores.values)) == (2, [-7, 2147483647])
+    request.want_scores = True
+    answer = client.filter(request)
+    assert (len(answer.rejections), list(answer.scores.values)) == (1, [-7, 2147483647])
+    # A score that fails leaves the verdicts.
+    request.nodes.CopyFrom(inline([row("a", labels={"score": "x"})]))
+    answer = client.filter(request)
+    assert (answer.result.evaluated, answer.HasField("scores")) == (1, False)
+
+
+@pytest.mark.parametrize("score", [1 << 31, -(1 << 31) - 1])
+def test_a_score_of_more_than_32_bits_is_named(serve: Serve, score: int) -> None:
+    client = serve(Scripted())
+    rows = [row("a"), row("b", labels={"score": str(score)})]
+    request = policy_pb2.ScoreRequest(call=call(), pod=pod(), nodes=inline(rows))
+    code, text = failing(lambda: client.score(request))
+    assert code is StatusCode.INTERNAL
+    assert f"score returned {score} for position 1; expected a whole number of 32 bits" in text
+
+
+def test_scores_do_not_come_with_verdicts_about_something_else(serve: Serve) -> None:
+    reads = Reads().node(NodePart.NAME, NodePart.TAINTS)
+    reads.node_label("rule")
+    verb = Verb.per_node()
+    for score in (verb, Verb.whole_set().reads(reads), verb.side_effects().reads(reads)):
+        client = serve(Scripted(Info("p", "1").filters(verb.reads(reads)).scores(score, Scale.unbounded())))
+        facts = node_pb2.NodeFacts(label_values=["r"])
+        request = question(inline([node_pb2.NodeRow(name="a", facts=facts)]), reads=reads.id)
+        request.want_scores = True
+        answer = client.filter(request)
+        assert (answer.result.evaluated, answer.HasField("scores")) == (1, False)
+
+
+class Answers(Policy):
+    """Whole-set answers that are wrong."""
+
+    def __init__(self, answers: Any) -> None:
+        self._answers = answers
+
+    def info(self) -> Info:
+        return Info("answers", "1").filters(Verb.whole_set()).scores(Verb.whole_set(), Scale.unbounded())
+
+    def filter_all(self, pod: Pod, nodes: Nodes) -> Any:
+        return self._answers
+
+    def score_all(self, pod: Pod, nodes: Nodes) -> Any:
+        return self._answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([Verdict.accept()], "filter_all returned 1 answers for 2 nodes; expected one per node"),
+        ([Verdict.accept(), True], "filter returned True for position 1; expected a Verdict"),
+        (None, "filter_all returned None; expected a list with one answer per node"),
+    ],
+)
+def test_answers_that_do_not_match_the_nodes_are_errors(serve: Serve, answers: Any, expected: str) -> None:
+    client = serve(Answers(answers))
+    assert failing(lambda: client.filter(question(inline([row("a"), row("b")])))) == (StatusCode.INTERNAL, expected)
+
+
+def test_a_whole_set_may_be_answered_by_a_generator_and_by_numbers_of_other_types(serve: Serve) -> None:
+    class Number:
+        def __index__(self) -> int:
+            return 5
+
+    class Generator(Answers):
+        def filter_all(self, pod: Pod, nodes: Nodes) -> Any:
+            return (Verdict.reject(node.name) for node in nodes)
+
+        def score_all(self, pod: Pod, nodes: Nodes) -> Any:
+            return [Number(), True]
+
+    client = serve(Generator(None))
+    answer = client.filter(question(inline([row("a"), row("b")])))
+    assert [rejection.reason for rejection in answer.rejections] == ["a", "b"]
+    request = policy_pb2.ScoreRequest(call=call(), pod=pod(), nodes=inline([row("a"), row("b")]))
+    assert list(client.score(request).scores.values) == [5, 1]
+
+
+def victim(uid: str, priority: int | None) -> policy_pb2.Victim:
+    return policy_pb2.Victim(uid=uid, pod=None if priority is None else pod(priority=priority))
+
+
+def test_preempt_answers_with_positions(serve: Serve) -> None:
+    client = serve(Scripted())
+    candidates = [
+        policy_pb2.Candidate(victims=[victim("a", 1), victim("b", 9), victim("c", 2)]),
+        policy_pb2.Candidate(victims=[victim("d", None)]),
+        policy_pb2.Candidate(victims=[victim("e", 1)], pdb_violations=1),
+    ]
+    request = policy_pb2.PreemptRequest(
+        call=call(), pod=pod(priority=5), nodes=inline([row("x"), row("y"), row("z")]), candidates=candidates
+    )
+    answer = client.preempt(request)
+    assert answer.result.evaluated == 3
+    assert [(kept.position, list(kept.victims)) for kept in answer.kept] == [(0, [0, 2]), (2, [0])]
+
+
+@pytest.mark.parametrize("name", ["beyond", "twice"])
+def test_victims_that_do_not_exist_are_an_error(serve: Serve, name: str) -> None:
+    client = serve(Scripted())
+    candidates = [policy_pb2.Candidate(victims=[victim("a", 1)])]
+    request = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=inline([row(name)]), candidates=candidates)
+    code, text = failing(lambda: client.preempt(request))
+    assert code is StatusCode.INTERNAL
+    assert "expected each at most once, at least one victim, or Eviction.SPARE" in text
+
+
+def binding(name: str = "web-1", **fields: Any) -> policy_pb2.BindRequest:
+    given: dict[str, Any] = {"call": call(), "namespace": "shop", "name": name, "uid": "u1", "node": "n1"}
+    return policy_pb2.BindRequest(**given | fields)
+
+
+def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
+    client = serve(Scripted())
+    assert client.bind(binding()).outcome == policy_pb2.BIND_OUTCOME_BOUND
+    declined = client.bind(binding("declined"))
+    assert (declined.outcome, len(declined.message.encode())) == (policy_pb2.BIND_OUTCOME_DECLINED, 1024)
+    assert failing(lambda: client.bind(binding("failed"))) == (StatusCode.UNAVAILABLE, "the apiserver is away")
+    code, text = failing(lambda: client.bind(binding("raises")))
+    assert (code, text) == (StatusCode.INTERNAL, "the policy failed: RuntimeError: a bug")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "expected"),
+    [
+        ({"uid": ""}, StatusCode.INVALID_ARGUMENT, "uid is missing; every request has it"),
+        ({"node": ""}, StatusCode.INVALID_ARGUMENT, "node is missing; every request has it"),
+        ({"call": None}, StatusCode.INVALID_ARGUMENT, "call is missing; every request has it"),
+        ({"pod": pod_pb2.Pod()}, StatusCode.INVALID_ARGUMENT, "pod.facts is missing; every request has it"),
+        ({"call": call(policy_pb2.PURPOSE_UNSPECIFIED)}, StatusCode.INVALID_ARGUMENT, "call.purpose is missing"),
+        (
+            {"call": call(policy_pb2.PURPOSE_SHADOW)},
+            StatusCode.FAILED_PRECONDITION,
+            "this policy has side effects and only answers PURPOSE_DECIDE",
+        ),
+    ],
+)
+def test_bind_is_only_asked_whole_decisions(
+    serve: Serve, fields: dict[str, Any], code: StatusCode, expected: str
+) -> None:
+    client = serve(Scripted())
+    assert failing(lambda: client.bind(binding(**fields))) == (code, expected)
+
+
+def test_an_exception_fails_only_its_call(serve: Serve) -> None:
+    client = serve(Scripted())
+    request = question(inline([row("raises")]))
+    expected = StatusCode.INTERNAL, "the policy failed: ValueError: this node is a bug"
+    assert failing(lambda: client.filter(request)) == expected
+    assert client.filter(question(inline([row("a")]))).result.evaluated == 1
+    code, text = failing(lambda: client.filter(question(inline([row("none")]))))
+    assert (code, text) == (StatusCode.INTERNAL, "filter returned None for position 0; expected a Verdict")
+
+
+def test_a_policy_that_is_not_ready_does_not_decide(serve: Serve) -> None:
+    client = serve(Scripted(ready="prices are a day old"))
+    expected = StatusCode.UNAVAILABLE, "prices are a day old"
+    assert failing(lambda: client.filter(question(inline([row("a")])))) == expected
+    assert failing(lambda: client.bind(binding())) == expected
+    assert client.get_info().name == "scripted"
+
+
+def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
+    client = serve(Scripted(ready="ä" * 70_000))
+    _, text = failing(lambda: client.filter(question(inline([row("a")]))))
+    assert 1000 < len(text.encode()) <= 1024
+
+
+def test_the_text_of_an_exception_is_cut(serve: Serve) -> None:
+    class Loud(Scripted):
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            raise ValueError("ä" * 70_000)
+
+    client = serve(Loud())
+    code, text = failing(lambda: client.filter(question(inline([row("a")]))))
+    assert (code, 500 < len(text.encode()) < 600) == (StatusCode.INTERNAL, True)
+
+
+def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
+    client = serve(Scripted(Info("p", "1").binds()))
+    request = question(inline([row("a")]))
+    expected = StatusCode.UNIMPLEMENTED, "this policy does not serve Filter; its GetInfo does not list it"
+    assert failing(lambda: client.filter(request)) == expected
+    assert failing(lambda: client.call("Nothing", request, policy_pb2.FilterResponse))[0] is StatusCode.UNIMPLEMENTED
+
+
+def test_side_effects_are_only_for_decisions(serve: Serve) -> None:
+    client = serve(Scripted(Info("p", "1").filters(Verb.per_node().side_effects())))
+    request = question(inline([row("a")]))
+    assert client.filter(request).result.evaluated == 1
+    for purpose in (policy_pb2.PURPOSE_SPECULATE, policy_pb2.PURPOSE_REPLAY):
+        request.call.purpose = purpose
+        code, text = failing(lambda: client.filter(request))
+        assert code is StatusCode.FAILED_PRECONDITION
+        assert text == "this policy has side effects and only answers PURPOSE_DECIDE"
+    # A purpose of a later version.
+    unknown = bytes(request.SerializeToString()).replace(b"\x10\x04", b"\x10\x4d")
+    code, _ = failing(lambda: client.call("Filter", unknown, policy_pb2.FilterResponse))
+    assert code is StatusCode.FAILED_PRECONDITION
+
+
+def changed(change: Callable[[policy_pb2.FilterRequest], object]) -> policy_pb2.FilterRequest:
+    request = question(inline([row("a")]))
+    change(request)
+    return request
+
+
+def zeros(request: policy_pb2.FilterRequest) -> None:
+    request.nodes.CopyFrom(by_table(7, [0, 0], rows=[row("a")]))
+
+
+def empty_row(request: policy_pb2.FilterRequest) -> None:
+    request.nodes.CopyFrom(inline([row("a"), node_pb2.NodeRow()]))
+
+
+def no_facts(request: policy_pb2.FilterRequest) -> None:
+    request.nodes.rows.rows[0].ClearField("facts")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda r: r.ClearField("call"), "call is missing; every request has it"),
+        (lambda r: r.ClearField("pod"), "pod is missing; every request has it"),
+        (lambda r: r.pod.ClearField("facts"), "pod.facts is missing; every request has it"),
+        (lambda r: r.ClearField("nodes"), "nodes is missing; every request has it"),
+        (lambda r: r.call.ClearField("purpose"), "call.purpose is missing"),
+        (lambda r: setattr(r.nodes, "count", 2), "nodes.count is 2 and there are 1 rows; both count the nodes"),
+        (lambda r: setattr(r.nodes, "count", 0), "nodes.count is 0 and there are 1 rows; both count the nodes"),
+        (lambda r: r.nodes.CopyFrom(inline([])), "nodes.count is 0 and there are 0 rows"),
+        (zeros, "nodes.table.ids has 2 zeros and there are 1 rows; each zero stands for a row"),
+        (empty_row, "nodes.rows.rows has an empty entry; each entry has content"),
+        (no_facts, "nodes.rows.rows[0].facts is missing; the node view that this policy declares has it"),
+        (lambda r: setattr(r.nodes.rows.rows[0], "name", ""), "nodes.rows.rows[0].name is missing"),
+        (lambda r: setattr(r.call, "args", b'{"a": 1}'), "this policy takes no args; remove `args`"),
+        (lambda r: setattr(r.call, "args", b"[1]"), "args is not a JSON object; write `args: {name: value}`"),
+        (lambda r: setattr(r.call, "args", b"{" + b" " * (1 << 20) + b"}"), "args has 1048578 bytes; at most 1048576"),
+    ],
+)
+def test_a_request_that_no_gateway_sends_is_named(
+    serve: Serve, change: Callable[[policy_pb2.FilterRequest], object], expected: str
+) -> None:
+    client = serve(Scripted())
+    code, text = failing(lambda: client.filter(changed(change)))
+    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda r: r.ClearField("candidates"), "nodes.count is 1 and there are 0 candidates; each node has one"),
+        (lambda r: r.candidates.add(), "nodes.count is 1 and there are 2 candidates"),
+        (lambda r: r.candidates[0].ClearField("victims"), "candidates has an empty entry"),
+        (lambda r: r.candidates[0].CopyFrom(policy_pb2.Candidate(pdb_violations=1)), "candidates[0] has no victims"),
+        (lambda r: setattr(r.candidates[0].victims[0], "uid", ""), "candidates[0].victims[0].uid is missing"),
+    ],
+)
+def test_candidates_that_no_gateway_sends_are_named(
+    serve: Serve, change: Callable[[policy_pb2.PreemptRequest], object], expected: str
+) -> None:
+    client = serve(Scripted())
+    candidates = [policy_pb2.Candidate(victims=[victim("a", 1)])]
+    request = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=inline([row("n")]), candidates=candidates)
+    change(request)
+    code, text = failing(lambda: client.preempt(request))
+    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+@pytest.mark.parametrize("broken", [b"\x0a\x05ab", b"\x12\x02\xff\xff", b"\x1a\x06\x08\x01\x12\x02\x0a\x05"])
+def test_bytes_that_are_no_message_are_named(serve: Serve, broken: bytes) -> None:
+    client = serve(Scripted())
+    request = broken if broken[0] == 0x0A else question(inline([row("a")])).call.SerializeToString() + broken
+    code, _ = failing(lambda: client.call("Filter", request, policy_pb2.FilterResponse))
+    assert code is StatusCode.INVALID_ARGUMENT
+
+
+def test_rows_and_pods_that_are_no_messages_are_named(serve: Serve) -> None:
+    client = serve(Scripted())
+    request = question(inline([row("a" * 9)])).SerializeToString()
+    code, text = failing(
+        lambda: client.call(
+            "Filter", request.replace(b"\x09" + b"a" * 9, b"\x7f" + b"a" * 9), policy_pb2.FilterResponse
+        )
+    )
+    assert code is StatusCode.INVALID_ARGUMENT
+    assert text.startswith("nodes.rows.rows[0] is not a NodeRow")
+
+
+def test_unknown_fields_and_messages_in_parts_are_read(serve: Serve) -> None:
+    client = serve(Scripted())
+    request = question(inline([row("no")])).SerializeToString()
+    # A second part of call, pod and nodes, with a field of a later version.
+    for field in (b"\x0a", b"\x12", b"\x1a"):
+        request += field + b"\x05\x82\x7d\x02ab"
+    answer = client.call("Filter", request + b"\x82\x7d\x02ab", policy_pb2.FilterResponse)
+    assert [rejection.reason for rejection in answer.rejections] == ["no"]
+
+
+def test_an_unknown_form_of_nodes_is_a_miss(serve: Serve) -> None:
+    client = serve(Scripted())
+    request = changed(lambda r: r.nodes.ClearField("rows"))
+    # A form of a later version.
+    unknown = request.SerializeToString() + b"\x1a\x04\x08\x01\x7a\x00"
+    answer = client.call("Filter", unknown, policy_pb2.FilterResponse)
+    assert (answer.result.miss, answer.result.evaluated) == (policy_pb2.MISS_FORM_UNKNOWN, 0)
+    assert client.score(policy_pb2.ScoreRequest.FromString(unknown)).result.miss == policy_pb2.MISS_FORM_UNKNOWN
+    # Without a candidate for a node that cannot be read.
+    preempt = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=node_pb2.Nodes(count=1))
+    assert client.preempt(preempt).result.miss == policy_pb2.MISS_FORM_UNKNOWN
+
+
+def test_messages_of_some_megabytes_are_read(serve: Serve) -> None:
+    info = Info("raw", "1").filters(Verb.per_node().view(View.FACTS_AND_RAW))
+    client = serve(Scripted(info))
+    rows = [node_pb2.NodeRow(name=f"n{at}", facts=node_pb2.NodeFacts(), raw_json=b"x" * (1 << 20)) for at in range(20)]
+    assert client.filter(question(inline(rows)), timeout=60).result.evaluated == 20
+
+
+class Racks(Policy):
+    """Reads little, and what it was told to."""
+
+    def __init__(self, key: str = "rack", read: str | None = None, revision: str = "1") -> None:
+        self._key, self._read, self._revision = key, read or key, revision
+
+    def info(self) -> Info:
+        reads = Reads()
+        reads.node_label(self._key)
+        reads.node_label("zone")
+        reads.pod_label("app")
+        return Info("racks", self._revision).filters(Verb.per_node().pure().reads(reads))
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        rack = node.label(self._read)
+        return Verdict.reject(f"{rack} {pod.label('app')}")
+
+
+def reads_of(client: Client, args: bytes = b"") -> int:
+    return client.get_info(args).verbs[0].reads.id
+
+
+def rack(value: str, absent: Sequence[int] = ()) -> node_pb2.NodeRow:
+    facts = node_pb2.NodeFacts(label_values=[value, "z"], absent_labels=absent)
+    return node_pb2.NodeRow(facts=facts)
+
+
+def placed(**facts: Any) -> pod_pb2.Pod:
+    return pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"], **facts))
+
+
+def test_values_come_by_position(serve: Serve) -> None:
+    client = serve(Racks())
+    request = question(inline([rack("r1"), rack("", [0]), rack("")]), placed(), reads=reads_of(client))
+    answer = client.filter(request)
+    assert [rejection.reason for rejection in answer.rejections] == ["r1 web", "None web", " web"]
+
+
+@pytest.mark.parametrize(
+    ("pod_facts", "node_facts", "expected"),
+    [
+        ({"label_values": ["a", "b"]}, None, "pod.facts.label_values has 2 values, and 1 keys are declared"),
+        (
+            {"label_values": [""], "absent_labels": [1]},
+            None,
+            "pod.facts.absent_labels is not a list of ascending positions below 1",
+        ),
+        (
+            None,
+            {"label_values": ["a"]},
+            "nodes.rows.rows[0].facts.label_values has 1 values, and 2 keys are declared",
+        ),
+        (
+            None,
+            {"label_values": ["", ""], "absent_labels": [1, 0]},
+            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
+        ),
+        (
+            None,
+            {"label_values": ["", ""], "absent_labels": [0, 0]},
+            "nodes.rows.rows[0].facts.absent_labels is not a list of ascending positions below 2",
+        ),
+        (
+            None,
+            {"label_values": ["a", "b"], "annotation_values": ["c"]},
+            "nodes.rows.rows[0].facts.annotation_values has 1 values, and 0 keys are declared",
+        ),
+    ],
+)
+def test_values_that_do_not_fit_are_named(
+    serve: Serve, pod_facts: dict[str, Any] | None, node_facts: dict[str, Any] | None, expected: str
+) -> None:
+    client = serve(Racks())
+    given = placed() if pod_facts is None else pod_pb2.Pod(facts=pod_pb2.PodFacts(**pod_facts))
+    node = rack("r1") if node_facts is None else node_pb2.NodeRow(facts=node_pb2.NodeFacts(**node_facts))
+    request = question(inline([node]), given, reads=reads_of(client))
+    assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+def test_reading_what_is_not_declared_fails_the_call(serve: Serve) -> None:
+    client = serve(Racks(read="room"))
+    request = question(inline([rack("r1")]), placed(), reads=reads_of(client))
+    text = 'the policy failed: label "room" of the node is read and not declared; declare it with Reads.node_label'
+    assert failing(lambda: client.filter(request)) == (StatusCode.INTERNAL, text)
+
+
+def test_another_declaration_is_not_answered(serve: Serve) -> None:
+    client = serve(Racks())
+    request = question(inline([rack("r1")]), placed(), reads=7)
+    code, text = failing(lambda: client.filter(request))
+    declared = reads_of(client)
+    assert code is StatusCode.FAILED_PRECONDITION
+    assert text == (f"call.reads is 7, and this policy now declares reads with the id {declared}; repeat the handshake")
+
+
+def test_an_earlier_version_answers_its_calls(serve: Serve) -> None:
+    backend = Replaceable(Racks())
+    client = serve(backend)
+    request = question(inline([rack("r1")]), placed(), reads=reads_of(client))
+    backend.replace(Racks("room", revision="2"))
+    assert (client.get_info().revision, client.filter(request).result.revision) == ("2", "1")
+    for number in range(15):
+        backend.replace(Racks(f"key-{number}", revision="3"))
+    assert client.filter(request).result.revision == "1"
+    for number in range(15, 17):
+        backend.replace(Racks(f"key-{number}", revision="3"))
+    assert failing(lambda: client.filter(request))[0] is StatusCode.FAILED_PRECONDITION
+    with pytest.raises(ValueError, match="version has 0 bytes"):
+        backend.replace(Racks(revision=""))
+    backend.replace(Racks(revision="4"))
+    assert client.filter(request).result.revision == "4"
+    # Versions that declare the same do not displace others.
+    backend.replace(Racks("room", revision="5"))
+    for _ in range(20):
+        backend.replace(Racks("shelf", revision="6"))
+    assert client.filter(request).result.revision == "4"
+
+
+@dataclass(frozen=True)
+class Drain:
+    key: str
+    most: Annotated[int, Between(1, 10)] = 3
+
+
+def test_args_choose_the_policy(serve: Serve) -> None:
+    built = []
+
+    def build(args: Args) -> Policy:
+        drain = args.parse(Drain)
+        built.append(drain.key)
+        return Racks(drain.key)
+
+    client = serve(configured(build))
+    first, second = b'{"key": "rack"}', b'{"key": "room"}'
+    assert reads_of(client, first) != reads_of(client, second)
+    request = question(inline([rack("r1")]), placed(), reads=reads_of(client, first), args=first)
+    assert client.filter(request).rejections[0].reason == "r1 web"
+    assert built == ["rack", "room"]
+    for args, expected in [
+        (b"", "args: missing field `key`, expected a text"),
+        (b"{}", "args: missing field `key`, expected a text"),
+        (b'{"key": 1}', "args.key: invalid value: number `1`, expected a text"),
+        (b'{"key": "a", "most": 11}', "args.most: invalid value: 11, expected a number from 1 to 10"),
+        (b'{"key": "a", "lost": 1}', "args.lost: unknown field `lost`, expected `key` or `most`"),
+    ]:
+        request.call.args = args
+        assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+        assert failing(partial(client.get_info, args)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+def test_policies_are_built_once_and_the_ones_in_use_are_kept() -> None:
+    built: list[str] = []
+
+    def build(args: Args) -> Policy:
+        built.append(args.parse(Drain).key)
+        return Racks()
+
+    backend = configured(build)
+    used, other = b'{"key": "used"}', b'{"key": "other"}'
+    policies = [backend._policy_for(args) for args in (used, other, used, other)]
+    assert (policies[0], policies[1]) == (policies[2], policies[3])
+    # Args that come once do not displace those in use.
+    for number in range(40):
+        backend._policy_for(b'{"key": "%d"}' % number)
+    assert backend._policy_for(used) is policies[0]
+    assert len(backend._recent) == 16
+    assert built.count("used") == built.count("other") == 1
+    backend._policy_for(b'{"key": "0"}')
+    assert built.count("0") == 2
+    # Large args do not add up.
+    for number in range(8):
+        backend._policy_for(b'{"key": "%d"}' % number + b" " * ((1 << 20) - 20))
+    assert sum(map(len, backend._recent)) <= 2 << 20
+    assert backend._policy_for(used) is policies[0]
+    # More policies in use than are kept.
+    for number in range(17):
+        in_use = b'{"key": "in use %d"}' % number
+        assert backend._policy_for(in_use) is backend._policy_for(in_use)
+
+
+def test_a_call_without_a_message_ends(serve: Serve) -> None:
+    client = serve(Scripted())
+    method: Any = client.channel.stream_unary("/extender.policy.v1alpha1.PolicyService/Filter", None, None)
+    with pytest.raises(grpc.RpcError) as raised:
+        method(iter(()), timeout=10)
+    assert status(raised.value)[0] is not StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_policy_that_cannot_be_built_is_a_failure(serve: Serve) -> None:
+    def build(args: Args) -> Policy:
+        if args.json.get("declares") == "nothing":
+            return Scripted(Info("p", "1"))
+        raise OSError("no disk")
+
+    client = serve(configured(build))
+    expected = StatusCode.INTERNAL, "the policy failed: OSError: no disk"
+    assert failing(client.get_info) == expected
+    code, text = failing(lambda: client.get_info(b'{"declares": "nothing"}'))
+    assert (code, "no verb is declared" in text) == (StatusCode.INTERNAL, True)
+
+
+class Counting(Policy):
+    """Counts pods on nodes and in the cluster."""
+
+    def __init__(self) -> None:
+        self._reads = Reads()
+        self._owner = self._reads.pods_by(PodsBy.OWNER)
+        self._app = self._reads.pods_and_requests_by(PodsBy.label("app"))
+        self._zones = self._reads.pods_by_topology(PodsBy.OWNER, "zone")
+
+    def info(self) -> Info:
+        return Info("counting", "1").filters(Verb.per_node().reads(self._reads))
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        like, app = node.pods_like(self._owner, pod), node.pods_like(self._app, pod)
+        zones = pod.pods_like(self._zones)
+        domain = None if zones is None else zones.of(node)
+        requested = app.counted.requested.milli_cpu if app is not None and app.counted is not None else None
+        return Verdict.reject(f"{like} {app} {requested} {domain}")
+
+
+def counts(*given: tuple[str, str, int], omitted: int = 0) -> node_pb2.PodCounts:
+    messages = [node_pb2.PodCount(namespace=namespace, value=value, pods=pods) for namespace, value, pods in given]
+    return node_pb2.PodCounts(counts=messages, omitted_pods=omitted)
+
+
+def counted_row(zone: str, *lists: node_pb2.PodCounts) -> node_pb2.NodeRow:
+    return node_pb2.NodeRow(facts=node_pb2.NodeFacts(label_values=[zone]), pod_counts=lists)
+
+
+def counted_pod(*domains: tuple[str, int], omitted: int = 0) -> pod_pb2.Pod:
+    owner = pod_pb2.OwnerReference(uid="u1")
+    messages = [pod_pb2.DomainCount(value=value, pods=pods) for value, pods in domains]
+    facts = pod_pb2.PodFacts(namespace="shop", owner=owner, label_values=["web"])
+    return pod_pb2.Pod(facts=facts, topology_counts=[pod_pb2.TopologyCounts(domains=messages, omitted_pods=omitted)])
+
+
+def test_pods_are_counted(serve: Serve) -> None:
+    client = serve(Counting())
+    labelled = counts(("shop", "web", 4), ("test", "web", 1))
+    labelled.counts[0].requested.milli_cpu = 400
+    rows = [
+        counted_row("z1", counts(("", "u0", 1), ("", "u1", 2), omitted=3), labelled),
+        counted_row("z2", counts(("", "u0", 1), omitted=3), counts(("test", "web", 1))),
+        counted_row("z3", counts(), counts()),
+    ]
+    request = question(inline(rows), counted_pod(("z1", 5), ("z2", 7), omitted=2), reads=reads_of(client))
+    reasons = [rejection.reason for rejection in client.filter(request).rejections]
+    assert reasons == [
+        "PodsLike(2..=2) PodsLike(4..=4) 400 PodsLike(5..=5)",
+        "PodsLike(0..=3) PodsLike(0..=0) 0 PodsLike(7..=7)",
+        "PodsLike(0..=0) PodsLike(0..=0) 0 PodsLike(0..=2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "expected"),
+    [
+        (counted_row("z", counts()), None, "nodes.rows.rows[0].pod_counts has 1 entries, and 2 are declared"),
+        (
+            counted_row("z", counts(("", "b", 1), ("", "a", 1)), counts()),
+            None,
+            "nodes.rows.rows[0] is not a NodeRow: pod_counts[0].counts is not in ascending order of namespace and "
+            "value, each once",
+        ),
+        (
+            None,
+            counted_pod(("b", 1), ("b", 2)),
+            "pod.topology_counts[0].domains is not in ascending order of value, each once",
+        ),
+        (None, pod_pb2.Pod(facts=counted_pod().facts), "pod.topology_counts has 0 entries, and 1 are declared"),
+    ],
+)
+def test_counts_that_do_not_fit_are_named(
+    serve: Serve, node: node_pb2.NodeRow | None, given: pod_pb2.Pod | None, expected: str
+) -> None:
+    client = serve(Counting())
+    nodes = inline([node or counted_row("z", counts(), counts())])
+    request = question(nodes, given or counted_pod(), reads=reads_of(client))
+    assert failing(lambda: client.filter(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+def test_the_victims_of_a_declaration_are_checked(serve: Serve) -> None:
+    reads = Reads().pod(PodPart.PRIORITY)
+    reads.pod_label("app")
+    client = serve(Scripted(Info("p", "1").preempts(Verb.per_node().reads(reads))))
+    victims = [policy_pb2.Victim(uid="a", pod=pod_pb2.Pod(facts=pod_pb2.PodFacts()))]
+    request = policy_pb2.PreemptRequest(
+        call=call(reads=reads_of(client)),
+        pod=placed(),
+        nodes=inline([node_pb2.NodeRow(name="n")]),
+        candidates=[policy_pb2.Candidate(victims=victims)],
+    )
+    expected = "candidates[0].victims[0].pod.facts.label_values has 0 values, and 1 keys are declared"
+    assert failing(lambda: client.preempt(request)) == (StatusCode.INVALID_ARGUMENT, expected)
+
+
+def test_calls_are_answered_at_the_same_time(serve: Serve) -> None:
+    client = serve(Scripted())
+    requests: list[Message] = [question(inline([row(f"no{at}")])) for at in range(8)]
+    answers: dict[int, str] = {}
+
+    def asked(at: int) -> None:
+        for _ in range(20):
+            answer = client.call("Filter", requests[at], policy_pb2.FilterResponse)
+            answers[at] = answer.rejections[0].reason
+
+    threads = [threading.Thread(target=asked, args=(at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {at: f"no{at}" for at in range(8)}

@@ -1,0 +1,338 @@
+"""The node table, over sockets, with both servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+import pytest
+from client import Client, Stream, by_table, pod, question, row, status
+from conftest import Serve
+from grpc import StatusCode
+
+from extender_policy import Info, Node, NodePart, Nodes, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
+from extender_policy._api.v1alpha1 import info_pb2, node_pb2, policy_pb2, table_pb2
+from extender_policy._tables import Filling, Tables
+
+
+class Names(Policy):
+    """Rejects every node by its name and rack."""
+
+    def __init__(self, verb: Verb | None = None) -> None:
+        self._verb = verb or Verb.per_node()
+
+    def info(self) -> Info:
+        return Info("names", "1").filters(self._verb)
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        return Verdict.reject(f"{node.name}={node.label('rack')}")
+
+
+FACTS = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS)
+
+
+def message(
+    version: int,
+    upserts: dict[int, node_pb2.NodeRow] | None = None,
+    removed: Sequence[int] = (),
+    table: int = 7,
+    view: table_pb2.TableView | None = FACTS,
+    **fields: Any,
+) -> table_pb2.SyncNodesRequest:
+    entries = [table_pb2.TableEntry(id=node, row=one) for node, one in (upserts or {}).items()]
+    return table_pb2.SyncNodesRequest(
+        table=table, version=version, view=view, upserts=entries, removed=removed, **fields
+    )
+
+
+def racked(name: str, rack: str) -> node_pb2.NodeRow:
+    return row(name, labels={"rack": rack})
+
+
+def reasons(client: Client, nodes: node_pb2.Nodes, **fields: Any) -> list[str] | int:
+    """The reasons in the order of the nodes, or the miss."""
+    answer = client.filter(question(nodes, **fields))
+    if answer.result.miss:
+        assert (answer.result.evaluated, len(answer.rejections)) == (0, 0)
+        return answer.result.miss
+    assert answer.result.evaluated == nodes.count
+    found = {position: one.reason for one in answer.rejections for position in one.positions}
+    return [found[position] for position in range(nodes.count)]
+
+
+def test_calls_are_answered_from_the_table(serve: Serve) -> None:
+    client = serve(Names())
+    stream = Stream(client)
+    assert stream.send(message(1, {1: racked("a", "r1"), 2: racked("b", "r2")})) == 1
+    assert reasons(client, by_table(7, [2, 1])) == ["b=r2", "a=r1"]
+    # Rows for zeros, in order.
+    mixed = by_table(7, [0, 1, 0], rows=[racked("x", "r8"), racked("y", "r9")])
+    assert reasons(client, mixed) == ["x=r8", "a=r1", "y=r9"]
+    # Upserts come before removals, and of two with one id the later counts.
+    second = message(5, {1: racked("a", "r5"), 3: racked("c", "r3"), 4: racked("d", "r4")}, removed=[2, 4, 99])
+    second.upserts.add(id=3, row=racked("c", "r7"))
+    assert stream.send(second) == 5
+    assert reasons(client, by_table(7, [1, 3], at_least=5)) == ["a=r5", "c=r7"]
+    assert reasons(client, by_table(7, [1, 2])) == policy_pb2.MISS_TABLE_BEHIND
+    assert reasons(client, by_table(7, [4])) == policy_pb2.MISS_TABLE_BEHIND
+    assert reasons(client, by_table(7, [1], at_least=6)) == policy_pb2.MISS_TABLE_BEHIND
+    assert reasons(client, by_table(8, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
+    stream.end()
+    until(lambda: reasons(client, by_table(7, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError("the condition does not hold after 10 s")
+
+
+def test_a_table_ends_with_its_stream_however_it_ends(serve: Serve) -> None:
+    client = serve(Names())
+    first, second = Stream(client), Stream(client)
+    first.send(message(1, {1: racked("a", "r1")}, table=1))
+    second.send(message(1, {1: racked("a", "r2")}, table=2))
+    assert reasons(client, by_table(1, [1])) == ["a=r1"]
+    first.reset()
+    until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+    assert reasons(client, by_table(2, [1])) == ["a=r2"]
+    assert second.fail(message(1, table=2))[0] is StatusCode.INVALID_ARGUMENT
+    until(lambda: reasons(client, by_table(2, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+
+
+def no_id(sent: table_pb2.SyncNodesRequest) -> None:
+    sent.upserts[0].id = 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (message(1, table=0), "table is missing; it is a random number, the same in all messages of a stream"),
+        (message(0), "version is 0 and was 0; it grows with each message"),
+        (message(1, view=None), "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME"),
+        (message(1, view=table_pb2.TableView(node_view=9)), "view.node_view is missing or unknown"),  # type: ignore[arg-type]
+        (message(1, {1: node_pb2.NodeRow(name="a")}), "upserts[0].row.facts is missing; the table's view has it"),
+        (message(1, {1: row("")}), "upserts[0].row.name is missing; the table's view has it"),
+        (message(1, {0: row("a")}), "upserts[0].id is missing; every entry has an id of at least 1 and a row"),
+        (
+            table_pb2.SyncNodesRequest(table=7, version=1, view=FACTS, upserts=[table_pb2.TableEntry(id=1)]),
+            "upserts[0].row is missing; every entry has an id of at least 1 and a row",
+        ),
+        (
+            table_pb2.SyncNodesRequest(table=7, version=1, view=FACTS, upserts=[table_pb2.TableEntry()]),
+            "upserts has an empty entry; each entry has content",
+        ),
+        (
+            message(1, view=table_pb2.TableView(node_view=2, reads=info_pb2.NodeReads(parts=[1] * 65))),  # type: ignore[arg-type,list-item]
+            "view.reads has 65 parts; expected at most 64",
+        ),
+        (b"\x0a\x05a", "the message cannot be decoded"),
+    ],
+)
+def test_a_first_message_that_breaks_a_rule_ends_the_stream(
+    serve: Serve, sent: table_pb2.SyncNodesRequest | bytes, expected: str
+) -> None:
+    client = serve(Names())
+    code, text = Stream(client).fail(sent)
+    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+    assert reasons(client, by_table(7, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (message(2, table=8), "table is 8 and was 7; it is the same in all messages of a stream"),
+        (message(1), "version is 1 and was 1; it grows with each message"),
+        (message(2, complete=True), "complete is set twice; set it in one message of a stream"),
+        (message(2, {5: racked("e", "r5"), 1: node_pb2.NodeRow(name="a")}), "upserts[1].row.facts is missing"),
+    ],
+)
+def test_a_later_message_that_breaks_a_rule_ends_the_stream(
+    serve: Serve, sent: table_pb2.SyncNodesRequest, expected: str
+) -> None:
+    client = serve(Names())
+    stream = Stream(client)
+    stream.send(message(1, {1: racked("a", "r1")}, complete=True))
+    code, text = stream.fail(sent)
+    assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+def test_a_second_stream_of_a_table_is_a_mistake(serve: Serve) -> None:
+    client = serve(Names())
+    stream = Stream(client)
+    stream.send(message(1, {1: racked("a", "r1")}))
+    code, text = Stream(client).fail(message(1))
+    assert (code, "table 7 already has a stream" in text) == (StatusCode.INVALID_ARGUMENT, True)
+    assert reasons(client, by_table(7, [1])) == ["a=r1"]
+
+
+def test_there_are_at_most_64_tables(serve: Serve) -> None:
+    client = serve(Names())
+    streams = [Stream(client) for _ in range(64)]
+    for at, stream in enumerate(streams):
+        stream.send(message(1, {1: racked(f"n{at}", "r")}, table=at + 1))
+    code, text = Stream(client).fail(message(1, table=99))
+    assert (code, text) == (StatusCode.RESOURCE_EXHAUSTED, "this backend already holds 64 tables, the maximum")
+    assert reasons(client, by_table(64, [1])) == ["n63=r"]
+    streams[0].reset()
+    until(lambda: reasons(client, by_table(1, [1])) == policy_pb2.MISS_TABLE_UNKNOWN)
+    assert Stream(client).send(message(1, table=99)) == 1
+
+
+def test_a_table_of_another_view_or_declaration_is_not_held(serve: Serve) -> None:
+    client = serve(Names())
+    names, reads, canonical = Stream(client), Stream(client), Stream(client)
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_NAME)
+    names.send(message(1, {1: node_pb2.NodeRow(name="a")}, table=1, view=view))
+    with pytest.raises(grpc.RpcError) as raised:
+        reasons(client, by_table(1, [1]))
+    assert status(raised.value) == (
+        StatusCode.INVALID_ARGUMENT,
+        "nodes.table is a table of View.NAME, and this policy declares View.FACTS",
+    )
+    # A declaration of nothing is another than none.
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=info_pb2.NodeReads())
+    reads.send(message(1, {1: racked("a", "r")}, table=2, view=view))
+    assert reasons(client, by_table(2, [1])) == policy_pb2.MISS_TABLE_UNKNOWN
+    # More than the view that the verb wants.
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS_AND_RAW, usage=True)
+    canonical.send(message(1, {1: racked("a", "r")}, table=3, view=view))
+    assert reasons(client, by_table(3, [1])) == ["a=r"]
+
+
+def test_rows_of_a_declaration_have_values(serve: Serve) -> None:
+    reads = Reads().node(NodePart.NAME)
+    rack = reads.node_label("rack")
+    owner = reads.pods_by(PodsBy.OWNER)
+
+    class Declared(Policy):
+        def info(self) -> Info:
+            return Info("declared", "1").filters(Verb.per_node().pure().reads(reads))
+
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            return Verdict.reject(f"{node.name} {node.get(rack)} {node.pods_like(owner, pod)}")
+
+    client = serve(Declared())
+    declared = client.get_info().verbs[0].reads
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=declared.node)
+    stream = Stream(client)
+    counts = node_pb2.PodCounts(counts=[node_pb2.PodCount(value="u1", pods=2)])
+    facts = node_pb2.NodeFacts(label_values=["r1"])
+    lacking = node_pb2.NodeFacts(label_values=[""], absent_labels=[0])
+    rows = {
+        1: node_pb2.NodeRow(name="a", facts=facts, pod_counts=[counts]),
+        2: node_pb2.NodeRow(name="b", facts=facts, pod_counts=[counts]),
+        3: node_pb2.NodeRow(name="c", facts=lacking, pod_counts=[node_pb2.PodCounts()]),
+    }
+    stream.send(message(1, rows, view=view))
+    placed = pod(owner={"uid": "u1"}, namespace="")
+    request = question(by_table(7, [3, 2, 1]), placed, reads=declared.id)
+    for _ in range(3):
+        found = [rejection.reason for rejection in client.filter(request).rejections]
+        assert found == ["c None PodsLike(0..=0)", "b r1 PodsLike(2..=2)", "a r1 PodsLike(2..=2)"]
+    code, text = stream.fail(message(2, {1: node_pb2.NodeRow(name="a", facts=facts)}))
+    assert (code, text) == (StatusCode.INVALID_ARGUMENT, "upserts[0].row.pod_counts has 0 entries, and 1 are declared")
+
+
+def test_usage_that_is_wanted_and_not_in_the_table_is_named(serve: Serve) -> None:
+    client = serve(Names(Verb.per_node().usage()))
+    stream = Stream(client)
+    stream.send(message(1, {1: racked("a", "r1")}))
+    with pytest.raises(grpc.RpcError) as raised:
+        reasons(client, by_table(7, [1]))
+    code, text = status(raised.value)
+    assert code is StatusCode.INVALID_ARGUMENT
+    assert text.endswith("a table of View.FACTS, and this policy declares View.FACTS with usage")
+
+
+def test_a_message_is_applied_as_a_whole_while_calls_are_answered(serve: Serve) -> None:
+    class Versions(Policy):
+        def info(self) -> Info:
+            return Info("versions", "1").filters(Verb.whole_set())
+
+        def filter_all(self, pod: Pod, nodes: Nodes) -> list[Verdict]:
+            return [Verdict.reject(str(sorted({node.label("v") or "" for node in nodes})))] * len(nodes)
+
+    client = serve(Versions())
+    stream = Stream(client)
+    ids = range(1, 201)
+    stream.send(message(1, {at: row(f"n{at}", labels={"v": "1"}) for at in ids}))
+    mixed: list[str] = []
+    versions: set[str] = set()
+    is_over = threading.Event()
+
+    def asked() -> None:
+        while not is_over.is_set():
+            answer = client.filter(question(by_table(7, ids)))
+            reason = answer.rejections[0].reason
+            (mixed.append(reason) if "," in reason else versions.add(reason))
+
+    threads = [threading.Thread(target=asked) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for version in range(2, 12):
+        stream.send(message(version, {at: row(f"n{at}", labels={"v": str(version)}) for at in ids}))
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert mixed == []
+    assert versions
+
+
+def test_rows_that_differ_by_their_names_share_one_content() -> None:
+    tables = Tables()
+    filling = Filling(tables)
+    rows = {at: racked(f"n{at}", "r1") for at in range(1, 101)}
+    assert list(filling.apply(message(1, rows).SerializeToString())) == [None]
+    table = tables.find(7)
+    assert table is not None
+    assert len({id(one.content) for one in table.current.by_id.values()}) == 1
+    shared = tables.size
+    list(filling.apply(message(2, {200: racked("x", "r2")}).SerializeToString()))
+    list(filling.apply(message(3, removed=[200]).SerializeToString()))
+    assert tables.size == shared
+    list(filling.apply(message(4, {at: racked(f"n{at}", f"r{at}") for at in range(1, 101)}).SerializeToString()))
+    assert tables.size > 3 * shared
+    list(filling.apply(message(5, removed=list(rows)).SerializeToString()))
+    assert tables.size == 0
+    list(filling.apply(message(6, rows).SerializeToString()))
+    filling.close()
+    assert (tables.size, tables.find(7)) == (0, None)
+
+
+def test_rows_of_more_than_the_limit_are_refused() -> None:
+    tables = Tables(max_bytes=200_000)
+    first, second = Filling(tables), Filling(tables)
+    large = {at: racked(f"n{at}", "x" * 900 + str(at)) for at in range(1, 21)}
+    list(first.apply(message(1, large).SerializeToString()))
+    from extender_policy._errors import CallError
+
+    with pytest.raises(CallError, match="the rows of all tables would need more than 200000 bytes; more are refused"):
+        list(second.apply(message(1, large, table=8).SerializeToString()))
+    second.close()
+    table = tables.find(7)
+    assert table is not None
+    assert len(table.current.by_id) == 20
+    first.close()
+    assert tables.size == 0
+
+
+def test_view_of_raw_json_is_kept(serve: Serve) -> None:
+    class Raw(Policy):
+        def info(self) -> Info:
+            return Info("raw", "1").filters(Verb.per_node().view(View.FACTS_AND_RAW))
+
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            return Verdict.reject((node.raw_json or b"none").decode())
+
+    client = serve(Raw())
+    stream = Stream(client)
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS_AND_RAW)
+    with_json = node_pb2.NodeRow(name="a", facts=node_pb2.NodeFacts(), raw_json=b'{"kind": "Node"}')
+    stream.send(message(1, {1: with_json, 2: row("b")}, view=view))
+    assert reasons(client, by_table(7, [1, 2])) == ['{"kind": "Node"}', "none"]

@@ -1,0 +1,392 @@
+"""The module with which authors test, and what policies see."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import extender_policy
+from extender_policy import (
+    Bind,
+    BindAsk,
+    BindFailed,
+    Candidate,
+    Eviction,
+    Info,
+    Node,
+    NodeAffinity,
+    NodePart,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeUsage,
+    NonZero,
+    OwnerReference,
+    Pod,
+    PodPart,
+    PodsBy,
+    Policy,
+    PreferredSchedulingTerm,
+    Reads,
+    Resources,
+    Scale,
+    Taint,
+    Toleration,
+    UndeclaredRead,
+    Verb,
+    Verdict,
+    View,
+    Volume,
+    testing,
+)
+from extender_policy.testing import NoAnswer, TestCandidate, TestNode, TestPod
+
+
+class Recorder(Policy):
+    """Runs a function on each pod and node."""
+
+    def __init__(self, info: Info, see: object) -> None:
+        self._info, self._see = info, see
+
+    def info(self) -> Info:
+        return self._info
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        self._see(pod, node)  # type: ignore[operator]
+        return Verdict.accept()
+
+
+AFFINITY = NodeAffinity(
+    required=(NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("a", "In", ("b", "c")),)),),
+    preferred=(
+        PreferredSchedulingTerm(
+            7, NodeSelectorTerm(match_fields=(NodeSelectorRequirement("metadata.name", "In", ("n",)),))
+        ),
+    ),
+)
+
+FULL_POD = (
+    TestPod("shop")
+    .identity("web-0", "u-1", ["disk-web-0"])
+    .label("app", "web")
+    .annotation("acme.io/a", "1")
+    .toleration(key="k", operator="Exists", toleration_seconds=0)
+    .owner("rs-1")
+    .priority(-5)
+    .priority_class("low")
+    .requests(milli_cpu=100, memory=7, others={"example.com/gpu": 2})
+    .nonzero_requests(100, 200)
+    .node_selector("disk", "ssd")
+    .node_affinity(AFFINITY)
+    .volume("v", "shared")
+    .volume("w")
+    .scheduler_name("other")
+    .raw_json(b'{"kind": "Pod", "metadata": {"name": "web-0"}}')
+)
+
+FULL_NODE = (
+    TestNode("n1")
+    .label("zone", "z1")
+    .annotation("acme.io/b", "2")
+    .taint("t", "v", "NoExecute")
+    .unschedulable()
+    .condition("Ready", "False")
+    .capacity(milli_cpu=2000)
+    .allocatable(milli_cpu=1000, others={"example.com/gpu": 4})
+    .usage(NodeUsage(Resources(milli_cpu=5), NonZero(6, 7)))
+    .raw_json(b'{"kind": "Node", "metadata": {"name": "n1", "labels": {"zone": "z1"}}}')
+)
+
+
+def see_everything(pod: Pod, node: Node) -> None:
+    assert (pod.namespace, pod.name, pod.uid) == ("shop", "web-0", "u-1")
+    assert (pod.labels, pod.label("app"), pod.label("b")) == ({"app": "web"}, "web", None)
+    assert (pod.annotations, pod.annotation("acme.io/a")) == ({"acme.io/a": "1"}, "1")
+    assert pod.tolerations == (Toleration("k", "Exists", toleration_seconds=0),)
+    assert pod.tolerates(Taint("k", "x")) and not pod.tolerates(Taint("l"))
+    assert pod.owner == OwnerReference("apps/v1", "ReplicaSet", "owner", "rs-1")
+    assert (pod.priority, pod.priority_class, pod.scheduler_name) == (-5, "low", "other")
+    assert pod.requests == Resources(100, 7, others={"example.com/gpu": 2})
+    assert pod.nonzero_requests == NonZero(100, 200)
+    assert pod.node_selector == {"disk": "ssd"}
+    assert pod.node_affinity == AFFINITY
+    assert pod.volumes == (Volume("v", "shared"), Volume("w"))
+    assert pod.claims == ("shared", "disk-web-0")
+    assert pod.kubernetes().metadata.name == "web-0"
+    assert node.name == "n1"
+    assert (node.labels, node.label("zone"), node.label("b")) == ({"zone": "z1"}, "z1", None)
+    assert (node.annotations, node.annotation("acme.io/b")) == ({"acme.io/b": "2"}, "2")
+    assert node.taints == (Taint("t", "v", "NoExecute"),)
+    assert node.unschedulable
+    assert (node.condition("Ready"), node.condition("Other")) == ("False", None)
+    assert node.capacity == Resources(2000)
+    assert node.allocatable == Resources(1000, others={"example.com/gpu": 4})
+    assert node.usage == NodeUsage(Resources(5), NonZero(6, 7))
+    assert node.kubernetes().metadata.labels == {"zone": "z1"}
+
+
+def test_without_a_declaration_everything_is_seen() -> None:
+    verb = Verb.per_node().view(View.FACTS_AND_RAW).usage()
+    info = Info("p", "1").filters(verb).annotations("").raw_pod()
+    assert testing.filter(Recorder(info, see_everything), FULL_POD, [FULL_NODE]) == []
+
+
+def test_with_everything_declared_everything_is_seen() -> None:
+    reads = Reads().node(*NodePart).pod(*PodPart)
+    for declare in (reads.node_labels, reads.node_annotations, reads.pod_labels, reads.pod_annotations):
+        declare("")
+    verb = Verb.per_node().view(View.FACTS_AND_RAW).usage().reads(reads)
+    assert testing.filter(Recorder(Info("p", "1").filters(verb).raw_pod(), see_everything), FULL_POD, [FULL_NODE]) == []
+
+
+PARTS: list[tuple[PodPart | NodePart, tuple[str, ...]]] = [
+    (PodPart.IDENTITY, ("name", "uid")),
+    (PodPart.NAMESPACE, ("namespace",)),
+    (PodPart.OWNER, ("owner",)),
+    (PodPart.PRIORITY, ("priority",)),
+    (PodPart.PRIORITY_CLASS, ("priority_class",)),
+    (PodPart.REQUESTS, ("requests",)),
+    (PodPart.NONZERO_REQUESTS, ("nonzero_requests",)),
+    (PodPart.TOLERATIONS, ("tolerations",)),
+    (PodPart.NODE_SELECTOR, ("node_selector",)),
+    (PodPart.NODE_AFFINITY, ("node_affinity",)),
+    (PodPart.VOLUMES, ("volumes",)),
+    (PodPart.SCHEDULER_NAME, ("scheduler_name",)),
+    (NodePart.NAME, ("name",)),
+    (NodePart.TAINTS, ("taints",)),
+    (NodePart.UNSCHEDULABLE, ("unschedulable",)),
+    (NodePart.CONDITIONS, ("conditions",)),
+    (NodePart.CAPACITY, ("capacity",)),
+    (NodePart.ALLOCATABLE, ("allocatable",)),
+]
+
+
+@pytest.mark.parametrize(("part", "expected"), PARTS, ids=repr)
+def test_each_part_is_seen_only_if_it_is_declared(part: PodPart | NodePart, expected: tuple[str, ...]) -> None:
+    reads = Reads()
+    reads.node_label("other")
+    (reads.pod if isinstance(part, PodPart) else reads.node)(part)  # type: ignore[arg-type]
+    seen: dict[str, object] = {}
+
+    def see(pod: Pod, node: Node) -> None:
+        for one, names in PARTS:
+            for name in names:
+                try:
+                    seen[f"{one!r} {name}"] = getattr(pod if isinstance(one, PodPart) else node, name)
+                except UndeclaredRead as error:
+                    assert f"{one.name} of the" in str(error)
+
+    testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see), FULL_POD, [FULL_NODE])
+    assert list(seen) == [f"{part!r} {name}" for name in expected]
+    assert all(seen.values())
+
+
+def test_keys_and_prefixes_are_read() -> None:
+    reads = Reads()
+    zone, room = reads.node_label("zone"), reads.node_label("room")
+    node_prefix, pod_prefix = reads.node_annotations("acme.io/"), reads.pod_labels("")
+    app, note = reads.pod_label("app"), reads.pod_annotation("acme.io/a")
+
+    def see(pod: Pod, node: Node) -> None:
+        assert (node.get(zone), node.get(room), node.label("zone")) == ("z1", None, "z1")
+        assert node.entries(node_prefix) == {"acme.io/b": "2"}
+        assert node.annotation("acme.io/b") == "2"
+        assert (pod.get(app), pod.get(note), pod.entries(pod_prefix)) == ("web", "1", {"app": "web"})
+        with pytest.raises(UndeclaredRead, match="Reads.node_labels$"):
+            node.labels  # noqa: B018
+        with pytest.raises(UndeclaredRead, match='label "other" of the node'):
+            node.label("other")
+
+    testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see), FULL_POD, [FULL_NODE])
+
+
+def test_an_undeclared_read_fails_the_test_at_once() -> None:
+    class Careless(Policy):
+        def info(self) -> Info:
+            return Info("careless", "1").filters(Verb.per_node().reads(Reads()))
+
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            return Verdict.reject(pod.namespace)
+
+    with pytest.raises(NoAnswer, match="NAMESPACE of the pod is read and not declared") as raised:
+        testing.filter(Careless(), TestPod("shop"), [TestNode("a")])
+    assert isinstance(raised.value.__cause__, UndeclaredRead)
+    assert testing.filter(testing.everything(Careless()), TestPod("shop"), [TestNode("a")]) == [("a", "shop")]
+
+
+def test_running_pods_are_counted() -> None:
+    reads = Reads()
+    by_owner = reads.pods_and_requests_by(PodsBy.OWNER)
+    by_app = reads.pods_by(PodsBy.label("app"))
+    by_namespace, by_class = reads.pods_by(PodsBy.NAMESPACE), reads.pods_by(PodsBy.PRIORITY_CLASS)
+    racks = reads.pods_and_requests_by_topology(PodsBy.OWNER, "rack")
+    cluster = reads.pods_by_topology(PodsBy.label("app"), "")
+    web = TestPod("shop").owner("u1").label("app", "").requests(milli_cpu=100, others={"gpu": 1, "x": 1})
+    other = TestPod("test").owner("u2").label("app", "").priority_class("low")
+    nodes = [
+        TestNode("a").label("rack", "r1").allocatable(others={"x": 1}).running(web, 2).terminating(web).running(other),
+        TestNode("b").label("rack", "r1").running(web),
+        TestNode("c").running(web, 5),
+    ]
+    seen = {}
+
+    def see(pod: Pod, node: Node) -> None:
+        like, app = node.pods_like(by_owner, pod), node.pods_like(by_app, pod)
+        assert like is not None and app is not None and like.counted is not None
+        assert node.pods_like(by_class, pod) is None
+        domains, whole = pod.pods_like(racks), pod.pods_like(cluster)
+        assert domains is not None and whole is not None
+        rack, everywhere = domains.of(node), whole.of(node)
+        assert everywhere is not None
+        seen[like.counted.requested.milli_cpu] = (
+            (like.at_most, like.at_least, like.counted.terminating, like.counted.requested.others),
+            (app.at_most, [(count.namespace, count.value, count.pods) for count in node.pod_counts(by_app)]),
+            [(count.namespace, count.pods) for count in node.pod_counts(by_namespace)],
+            [(count.namespace, count.value) for count in node.pod_counts(by_class)],
+            (rack and rack.at_most, everywhere.at_most, [(value, count.pods) for value, count in domains]),
+            rack and rack.counted and rack.counted.requested,
+        )
+        assert (node.omitted_pods(by_owner), domains.omitted_pods, len(domains)) == (0, 0, 1)
+        with pytest.raises(UndeclaredRead, match=r"declare it with Reads.pods_and_requests_by\(PodsBy.label"):
+            app.counted.requested  # type: ignore[union-attr]  # noqa: B018
+
+    testing.filter(Recorder(Info("p", "1").filters(Verb.per_node().pure().reads(reads)), see), web, nodes)
+    requested = Resources(400, others={"gpu": 4, "x": 4})
+    assert seen == {
+        300: (
+            (3, 3, 1, {"x": 3}),
+            (3, [("shop", "", 3), ("test", "", 1)]),
+            [("shop", 3), ("test", 1)],
+            [(None, "low")],
+            (4, 9, [("r1", 4)]),
+            requested,
+        ),
+        100: ((1, 1, 0, {}), (1, [("shop", "", 1)]), [("shop", 1)], [], (4, 9, [("r1", 4)]), requested),
+        500: ((5, 5, 0, {}), (5, [("shop", "", 5)]), [("shop", 5)], [], (None, 9, [("r1", 4)]), None),
+    }
+
+
+def test_counts_that_are_left_out_are_not_0() -> None:
+    reads = Reads()
+    by_app = reads.pods_by(PodsBy.label("app"))
+    node = TestNode("a")
+    for number in range(520):
+        node = node.running(TestPod("shop").label("app", f"app-{number:03}"), 2 if number < 512 else 1)
+    bounds = []
+
+    def see(pod: Pod, node: Node) -> None:
+        like = node.pods_like(by_app, pod)
+        assert like is not None
+        bounds.append((like.at_least, like.at_most, like.counted is None, node.omitted_pods(by_app)))
+
+    policy = Recorder(Info("p", "1").filters(Verb.per_node().reads(reads)), see)
+    for app in ("app-003", "app-515"):
+        testing.filter(policy, TestPod("shop").label("app", app), [node])
+    assert bounds == [(2, 2, False, 8), (0, 8, True, 8)]
+
+
+class All(Policy):
+    """All verbs as coroutines."""
+
+    def info(self) -> Info:
+        verb = Verb.per_node()
+        info = Info("all", "1").filters(verb).scores(verb, Scale.unbounded()).preempts(verb.view(View.NAME))
+        return info.binds()
+
+    async def filter(self, pod: Pod, node: Node) -> Verdict:
+        return Verdict.reject(node.name) if node.name == "b" else Verdict.accept()
+
+    async def score(self, pod: Pod, node: Node) -> int:
+        return len(node.name)
+
+    async def preempt(self, pod: Pod, candidate: Candidate) -> Eviction:
+        return Eviction.of(candidate, lambda victim: victim.uid != "stays")
+
+    async def bind(self, ask: BindAsk) -> Bind:
+        if ask.node == "fails":
+            raise BindFailed(f"{ask.node} refuses {ask.namespace}/{ask.name} {ask.uid}")
+        return Bind.BOUND if ask.node == "a" else Bind.declined("another node")
+
+
+def test_coroutines_are_tested_like_functions() -> None:
+    pod, nodes = TestPod("shop"), [TestNode("a"), TestNode("b"), TestNode("ccc")]
+    assert testing.filter(All(), pod, nodes) == [("b", "b")]
+    assert testing.score(All(), pod, nodes) == [1, 1, 3]
+    candidates = [
+        TestCandidate(nodes[0]).victim("x").victim("stays"),
+        TestCandidate(nodes[1]).victim("stays").pdb_violations(1),
+        TestCandidate(nodes[2]).victim("y", pod.priority(1)),
+    ]
+    assert testing.preempt(All(), pod, candidates) == [("a", ["x"]), ("ccc", ["y"])]
+    assert testing.bind(All(), pod, "a") == Bind.BOUND
+    assert testing.bind(All(), pod, "b") == Bind.declined("another node")
+    with pytest.raises(NoAnswer, match="^fails refuses shop/pod uid$"):
+        testing.bind(All(), pod, "fails")
+
+
+def test_the_declaration_of_the_reference_is_complete() -> None:
+    import reference
+
+    arguments = reference.Arguments(zone="z1", most=2)
+    chance = random.Random(7)
+    effects, keys = ["NoSchedule", "PreferNoSchedule", "NoExecute"], ["a", "b"]
+
+    def pod() -> TestPod:
+        made = TestPod(chance.choice(["shop", "system"])).requests(milli_cpu=chance.choice([0, 500, 5000]))
+        if chance.random() < 0.7:
+            made = made.owner(chance.choice(keys))
+        if chance.random() < 0.5:
+            made = made.label("app", chance.choice(["z1", "z2"]))
+        for _ in range(chance.randint(0, 2)):
+            operator = chance.choice(["", "Equal", "Exists", "Lt"])
+            made = made.toleration(
+                key=chance.choice(["", *keys]),
+                operator=operator,
+                value=chance.choice(keys),
+                effect=chance.choice(["", *effects]),
+            )
+        return made
+
+    def node(at: int) -> TestNode:
+        made = TestNode(f"n{at}").label("other", "x").running(pod(), chance.randint(0, 2)).running(pod(), 1)
+        if chance.random() < 0.8:
+            made = made.label("zone", chance.choice(["z1", "z2", ""]))
+        if chance.random() < 0.8:
+            made = made.allocatable(milli_cpu=chance.choice([0, 1000, 1 << 62]))
+        for _ in range(chance.randint(0, 2)):
+            made = made.taint(chance.choice(keys), chance.choice(keys), chance.choice(effects))
+        return made
+
+    declared = reference.Reference(arguments)
+    everything = testing.everything(declared)
+    rules: set[str] = set()
+    for _ in range(200):
+        placed, nodes = pod(), [node(at) for at in range(5)]
+        found = testing.rejections(declared, placed, nodes)
+        rules.update(rejected.rule for _, rejected in found)
+        assert found == testing.rejections(everything, placed, nodes)
+        assert testing.score(declared, placed, nodes) == testing.score(everything, placed, nodes)
+    assert rules == {"zone", "taints", "cpu", "owner"}
+
+
+def test_the_package_has_what_it_names() -> None:
+    assert all(hasattr(extender_policy, name) for name in extender_policy.__all__)
+    assert all(hasattr(testing, name) for name in testing.__all__)
+
+
+def test_values_say_what_they_are() -> None:
+    assert repr(Verdict.reject("no", rule="r", preemption_may_help=True)) == (
+        "Verdict.reject('no', rule='r', preemption_may_help=True)"
+    )
+    assert Verdict.reject("no") is Verdict.reject("no") != Verdict.accept()
+    assert (Verdict.accept().accepts, Verdict.reject("").accepts) == (True, False)
+    with pytest.raises(TypeError, match="expected two texts"):
+        Verdict.reject(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="use Eviction.SPARE"):
+        Eviction.only([])
+    assert [repr(one) for one in (Eviction.ALL, Eviction.SPARE, Eviction.only([1]))] == [
+        "Eviction.ALL",
+        "Eviction.SPARE",
+        "Eviction.only([1])",
+    ]
+    assert [repr(one) for one in (Bind.BOUND, Bind.declined("x"))] == ["Bind.BOUND", "Bind.declined('x')"]

@@ -1,0 +1,34 @@
+//! The preemption of the same demo as [always-true.rs](always-true.rs), `EchoPreemption`: it returns what it gets, so
+//! kube-scheduler's choice of victims stands.
+
+use std::process::ExitCode;
+
+use extender_policy_sdk::{Info, Policy, Reads, Verb, View, run};
+
+struct EchoPreemption;
+
+impl Policy for EchoPreemption {
+    fn info(&self) -> Info {
+        let verb = Verb::per_node().view(View::Name).reads(&Reads::new());
+        Info::new("echo-preemption", "1").preempts(verb)
+    }
+
+    // The default of `preempt` is `Eviction::All`.
+}
+
+fn main() -> ExitCode {
+    run(EchoPreemption)
+}
+
+#[cfg(test)]
+mod tests {
+    use extender_policy_sdk::testing::{self, TestCandidate, TestNode, TestPod};
+
+    #[test]
+    fn all_victims_stay_victims() {
+        let candidate =
+            TestCandidate::new(TestNode::new("a")).victim("u", TestPod::new("shop")).unknown_victim("v");
+        let kept = testing::preempt(super::EchoPreemption, &TestPod::new("shop"), &[candidate]);
+        assert_eq!(kept, Ok(vec![("a".to_owned(), vec!["u".to_owned(), "v".to_owned()])]));
+    }
+}

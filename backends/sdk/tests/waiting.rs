@@ -1,0 +1,146 @@
+//! A policy that waits for something outside, over a real socket: other calls are answered meanwhile, nothing is asked
+//! twice, and a call that ends takes its future with it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use extender_policy_api::v1alpha1::{
+    Call, FilterRequest, NodeRow, NodeRows, Nodes as NodesMessage, Pod as PodMessage, PodFacts, Purpose,
+    ScoreRequest, nodes::Form, policy_service_client::PolicyServiceClient,
+};
+use extender_policy_sdk::{
+    Bound, BoxFuture, Info, Node, Nodes, NotReady, Options, Pod, Policy, Scale, Verb, Verdict, View,
+};
+use tokio::{sync::Semaphore, time::timeout};
+use tonic::{Code, Status, transport::Channel};
+
+/// Filter waits for the gate, except in namespaces that say otherwise.
+#[derive(Default)]
+struct Waiting(Arc<Outside>);
+
+struct Outside {
+    entered: Semaphore,
+    gate: Semaphore,
+    left: Semaphore,
+    calls: AtomicUsize,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        let closed = || Semaphore::new(0);
+        Self { entered: closed(), gate: closed(), left: closed(), calls: AtomicUsize::new(0) }
+    }
+}
+
+/// Says when a future ends, however it does.
+struct Left<'a>(&'a Outside);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.0.left.add_permits(1);
+    }
+}
+
+impl Policy for Waiting {
+    fn info(&self) -> Info {
+        let verb = Verb::per_node().view(View::Name);
+        Info::new("waiting", "1").filters(verb.clone().waits()).scores(verb, Scale::between(0..=10))
+    }
+
+    fn filter_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+        Box::pin(async move {
+            let _left = Left(&self.0);
+            self.0.calls.fetch_add(1, Ordering::Relaxed);
+            self.0.entered.add_permits(1);
+            match pod.namespace() {
+                "away" => return Err(NotReady("the other server is away".to_owned())),
+                "panic" => panic!("as asked"),
+                _ => self.0.gate.acquire().await.unwrap().forget(),
+            }
+            let verdict = |node: Node<'_>| match node.name() {
+                "b" => Verdict::reject("its name"),
+                _ => Verdict::Accept,
+            };
+            Ok(nodes.iter().map(verdict).collect())
+        })
+    }
+
+    fn score(&self, _: &Pod<'_>, _: &Node<'_>) -> i32 {
+        7
+    }
+}
+
+async fn serving() -> (PolicyServiceClient<Channel>, Arc<Outside>) {
+    let outside = Arc::new(Outside::default());
+    let bound = Bound::new(Waiting(Arc::clone(&outside)), Options::default()).await.unwrap();
+    let uri = format!("http://{}", bound.address());
+    tokio::spawn(bound.until(std::future::pending()));
+    (PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap()), outside)
+}
+
+fn request(namespace: &str) -> FilterRequest {
+    let row = |name: &str| NodeRow { name: name.to_owned(), ..NodeRow::default() };
+    let rows = ["a", "b"].map(row).into();
+    let facts = PodFacts { namespace: namespace.to_owned(), ..PodFacts::default() };
+    FilterRequest {
+        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
+        pod: Some(PodMessage { facts: Some(facts), ..PodMessage::default() }),
+        nodes: Some(NodesMessage { count: 2, form: Some(Form::Rows(NodeRows { rows })) }),
+        want_scores: true,
+    }
+}
+
+/// Turns a hang into a failure of the test.
+async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(Duration::from_mins(1), future).await.unwrap()
+}
+
+#[tokio::test]
+async fn other_calls_are_answered_while_one_waits() {
+    let (mut client, outside) = serving().await;
+    let mut waiting = client.clone();
+    let filtered = tokio::spawn(async move { waiting.filter(request("shop")).await });
+    soon(outside.entered.acquire()).await.unwrap().forget();
+    let FilterRequest { call, pod, nodes, .. } = request("shop");
+    let scored = soon(client.score(ScoreRequest { call, pod, nodes })).await.unwrap().into_inner();
+    assert_eq!(scored.scores.unwrap().values, [7, 7]);
+    assert!(!filtered.is_finished());
+    outside.gate.add_permits(1);
+    let filtered = soon(filtered).await.unwrap().unwrap().into_inner();
+    assert_eq!((filtered.rejections[0].positions.clone(), filtered.result.unwrap().evaluated), (vec![1], 2));
+    assert_eq!(filtered.scores.unwrap().values, [7, 7], "this verb does not wait");
+    assert_eq!(outside.calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_takes_its_future_with_it() {
+    let (mut client, outside) = serving().await;
+    let filtered = tokio::spawn(async move { client.filter(request("shop")).await });
+    soon(outside.entered.acquire()).await.unwrap().forget();
+    filtered.abort();
+    soon(outside.left.acquire()).await.unwrap().forget();
+}
+
+#[tokio::test]
+async fn failures_fail_this_call_alone() {
+    let (mut client, outside) = serving().await;
+    let mut failed =
+        async |namespace: &str| -> Status { soon(client.filter(request(namespace))).await.unwrap_err() };
+    let away = failed("away").await;
+    assert_eq!((away.code(), away.message()), (Code::Unavailable, "the other server is away"));
+    let panicked = failed("panic").await;
+    assert_eq!((panicked.code(), panicked.message()), (Code::Internal, "the policy panicked: as asked"));
+    outside.gate.add_permits(1);
+    soon(client.filter(request("shop"))).await.unwrap();
+}

@@ -1,0 +1,8 @@
+module {{name}}
+
+go 1.26.0
+
+require extender-gateway.io/policy v0.0.0
+
+// The SDK is used by its path until it is published.
+replace extender-gateway.io/policy => {{sdk}}

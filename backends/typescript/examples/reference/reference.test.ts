@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import {
+  bind,
+  filterInDetail,
+  info,
+  preempt,
+  score,
+  TestCandidate,
+  TestNode,
+  TestPod,
+  withArgs,
+} from '@extender-gateway/policy/testing';
+
+import { reference } from './reference.js';
+
+const policy = withArgs(reference, { zone: 'closed', most: 2 });
+const pod = new TestPod('shop').label('app', 'z1').owner('o').requests({ milliCpu: 1000 });
+const node = new TestNode('n').label('zone', 'z1').allocatable({ milliCpu: 4000 });
+
+function verdict(of: TestNode, by = pod): string {
+  const [found] = filterInDetail(policy, by, [of]);
+  return found === undefined
+    ? 'accepted'
+    : `${found.rule}: ${found.reason}${found.preemptionMayHelp ? ' *' : ''}`;
+}
+
+test('the first rule that holds rejects', () => {
+  assert.equal(verdict(node), 'accepted');
+  const tainted = node.taint('t', '', 'NoExecute');
+  assert.equal(verdict(tainted.label('zone', 'closed')), 'zone: zone is closed');
+  assert.equal(verdict(tainted.allocatable({})), 'taints: taint is not tolerated');
+  assert.equal(verdict(node.taint('t', '', 'PreferNoSchedule')), 'accepted');
+  assert.equal(verdict(tainted, pod.toleration({ operator: 'Exists' })), 'accepted');
+  assert.equal(verdict(node.allocatable({ milliCpu: 999 }).running(pod, 2)), 'cpu: not enough CPU *');
+  assert.equal(verdict(new TestNode('n')), 'cpu: not enough CPU *');
+  assert.equal(verdict(node.running(pod, 2)), 'owner: too many pods of one owner');
+  assert.equal(verdict(node.running(pod, 1)), 'accepted');
+  assert.equal(verdict(node.running(pod, 2), new TestPod('shop')), 'accepted');
+  const huge = { milliCpu: 2n ** 63n - 1n };
+  assert.equal(
+    verdict(node.allocatable({ milliCpu: 2n ** 63n - 2n }), pod.requests(huge)),
+    'cpu: not enough CPU *',
+  );
+});
+
+test('scores count CPUs, taints and the zone, and are clamped', () => {
+  const nodes = [
+    node,
+    node.label('zone', 'z2').taint('a', '', 'NoSchedule'),
+    node.allocatable({ milliCpu: 2n ** 62n }),
+    node.allocatable({ milliCpu: -500 }),
+    Array.from({ length: 30 }).reduce<TestNode>((of) => of.taint('a', '', 'NoSchedule'), node),
+  ];
+  assert.deepEqual(score(policy, pod, nodes), [50, -10, 1_000_000, 10, -1000]);
+  assert.deepEqual(score(policy, new TestPod('shop'), [node, new TestNode('n')]), [40, 0]);
+});
+
+test('only known victims of lower priority are evicted', () => {
+  const candidates = [
+    new TestCandidate(node)
+      .victim('low', pod.priority(1))
+      .unknownVictim('unknown')
+      .victim('equal', pod.priority(5)),
+    new TestCandidate(node).unknownVictim('unknown'),
+    new TestCandidate(node).victim('low', pod),
+  ];
+  assert.deepEqual(preempt(policy, pod.priority(5), candidates), [
+    ['n', ['low']],
+    ['n', ['low']],
+  ]);
+});
+
+test('pods are bound, but not those of system, and not on broken', async () => {
+  assert.equal((await bind(policy, pod, 'n')).isBound, true);
+  assert.equal(
+    (await bind(policy, new TestPod('system'), 'broken')).why,
+    'namespace system is bound elsewhere',
+  );
+  await assert.rejects(bind(policy, pod, 'broken'), /^CallError: node broken refuses pods$/);
+});
+
+test('args are checked', () => {
+  const wrong = (args: object, expected: string): void => {
+    assert.throws(() => withArgs(reference, args), { message: expected });
+  };
+  wrong({}, 'args: missing field `zone`');
+  wrong({ zone: 7 }, 'args.zone: invalid type: integer `7`, expected a string');
+  wrong({ zone: 'a', most: 0 }, 'args.most: invalid value: integer `0`, expected an integer, 1 to 1000');
+  wrong({ zone: 'a', most: 1.5 }, 'args.most: invalid type: number `1.5`, expected an integer, 1 to 1000');
+  wrong({ zone: 'a', more: 1 }, 'args.more: unknown field `more`, expected `zone` or `most`');
+  assert.equal(info(withArgs(reference, { zone: 'a' })).revision, 'reference-1');
+});

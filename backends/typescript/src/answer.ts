@@ -1,0 +1,496 @@
+/**
+ * From a request to an answer, without sockets: fulfills what the contract requires of a backend, so that a policy does
+ * not have to.
+ */
+
+import type { Backend, Prepared } from './backend.js';
+import { bindAsk, Candidate } from './candidate.js';
+import { viewCovers, type Terms, type VerbName } from './declaration.js';
+import { CallError } from './errors.js';
+import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import type { Pod as PodMessage } from './gen/extender/policy/v1alpha1/pod.js';
+import {
+  BindOutcome,
+  BindRequest,
+  type BindResponse,
+  type Call,
+  type FilterResponse,
+  type KeptCandidate,
+  Miss,
+  type PreemptResponse,
+  Purpose,
+  type Rejection,
+  type Result,
+  type ScoreResponse,
+} from './gen/extender/policy/v1alpha1/policy.js';
+import { Node } from './node.js';
+import { Pod, podMismatch, topologyMismatch } from './pod.js';
+import { Access } from './reads/access.js';
+import {
+  decode,
+  decoding,
+  readCall,
+  readQuestion,
+  type NodesRequest,
+  type Question,
+  type TableNodes,
+} from './request.js';
+import type { Row } from './row.js';
+import { BIND, checkSize, GET_INFO, PREEMPT, QUESTION } from './size.js';
+import { readRow, type Table, type Tables } from './table.js';
+import { cut } from './text.js';
+import { Bind, Eviction, Verdict } from './verdict.js';
+
+/** The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node. */
+const MAX_REASON_BYTES = 900;
+
+/** The longest name of a rule in the contract. */
+const MAX_RULE_BYTES = 63;
+
+/** The longest message of a bind in the contract. */
+const MAX_BIND_MESSAGE_BYTES = 1024;
+
+/** In `NodeRef.ids`, the place of the next inline row. */
+const INLINE = 0;
+
+const INT32_MIN = -(2 ** 31);
+const INT32_MAX = 2 ** 31 - 1;
+
+/** Notes an attribute of the call's span. */
+export type Note = (key: string, value: string | number) => void;
+
+/** The answer to the handshake. */
+export function answerInfo(backend: Backend, message: Buffer): GetInfoResponse {
+  const request = decoding(() => {
+    checkSize(message, GET_INFO);
+    return decode(GetInfoRequest, message);
+  });
+  return backend.policyFor(request.args).declaration.response;
+}
+
+/** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
+export function answerFilter(backend: Backend, tables: Tables, message: Buffer, note: Note): FilterResponse {
+  const none: Omit<FilterResponse, 'result'> = { rejections: [], scores: undefined };
+  return about({ backend, tables, message, verb: 'Filter', note }, none, (asked) => {
+    const { prepared, pod, nodes, wantScores } = asked;
+    prepared.policy.ready();
+    const verdicts = counted('filterAll', prepared.policy.filterAll(pod, nodes), nodes.length);
+    const rejections = rejectionsOf(verdicts);
+    note(
+      'extender.nodes.rejected',
+      rejections.reduce((sum, { positions }) => sum + positions.length, 0),
+    );
+    const mayScore = wantScores && prepared.declaration.of('Score')?.mayComeWith(asked.terms) === true;
+    return { rejections, scores: mayScore ? earlyScores(asked) : undefined };
+  });
+}
+
+/** How good each of the nodes is. */
+export function answerScore(backend: Backend, tables: Tables, message: Buffer, note: Note): ScoreResponse {
+  const none: Omit<ScoreResponse, 'result'> = { scores: undefined };
+  return about({ backend, tables, message, verb: 'Score', note }, none, (asked) => ({
+    scores: { values: scoresOf(asked) },
+  }));
+}
+
+/** Which pods may be evicted on which of the nodes. */
+export function answerPreempt(
+  backend: Backend,
+  tables: Tables,
+  message: Buffer,
+  note: Note,
+): PreemptResponse {
+  return about({ backend, tables, message, verb: 'Preempt', note }, { kept: [] }, (asked) => ({
+    kept: keptOf(asked),
+  }));
+}
+
+/** Binds the pod, or declines. */
+export async function answerBind(
+  backend: Backend,
+  message: Buffer,
+  { signal, note }: { readonly signal: AbortSignal; readonly note: Note },
+): Promise<BindResponse> {
+  admit(backend, message, 'Bind');
+  const request = decoding(() => {
+    checkSize(message, BIND);
+    return decode(BindRequest, message);
+  });
+  const { call } = request;
+  if (call === undefined) {
+    throw CallError.missing('call');
+  }
+  const prepared = policyFor(backend, call, 'Bind', note);
+  const terms = termsOf(prepared, 'Bind');
+  checkDecides(call);
+  const pod = request.pod && checkedPod(request.pod, terms);
+  for (const field of ['namespace', 'name', 'uid', 'node'] as const) {
+    if (request[field] === '') {
+      throw CallError.missing(field);
+    }
+  }
+  if (request.pod !== undefined && pod === undefined) {
+    throw CallError.missing('pod.facts');
+  }
+  prepared.policy.ready();
+  return bindResponse(await prepared.policy.bind(bindAsk(request, pod, signal)));
+}
+
+function bindResponse(bind: unknown): BindResponse {
+  if (!(bind instanceof Bind)) {
+    throw CallError.internal('bind returned no Bind; expected Bind.bound or Bind.declined');
+  }
+  return bind.why === undefined
+    ? { outcome: BindOutcome.BOUND, message: '' }
+    : { outcome: BindOutcome.DECLINED, message: cut(bind.why, MAX_BIND_MESSAGE_BYTES) };
+}
+
+/** A request about nodes, and what answers it. */
+interface Context {
+  readonly backend: Backend;
+  readonly tables: Tables;
+  readonly message: Buffer;
+  readonly verb: 'Filter' | 'Score' | 'Preempt';
+  readonly note: Note;
+}
+
+/** A request that can be answered. */
+interface Asked {
+  readonly prepared: Prepared;
+  readonly terms: Terms;
+  readonly pod: Pod;
+  readonly nodes: readonly Node[];
+  readonly wantScores: boolean;
+  readonly question: Question;
+}
+
+/** What all answers about nodes have in common. `none` is the answer if the nodes cannot be read here. */
+function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & { result: Result } {
+  const { backend, tables, message, verb, note } = context;
+  admit(backend, message, verb);
+  const question = decoding(() => {
+    checkSize(message, verb === 'Preempt' ? PREEMPT : QUESTION);
+    return readQuestion(message, verb);
+  });
+  const { call, nodes: given } = question;
+  if (call === undefined) {
+    throw CallError.missing('call');
+  }
+  const prepared = policyFor(backend, call, verb, note);
+  const terms = termsOf(prepared, verb);
+  checkPurpose(call, terms);
+  if (given === undefined) {
+    throw CallError.missing('nodes');
+  }
+  const rows = rowsOf(given, terms, tables);
+  const pod = podOf(question, terms);
+  const { revision } = prepared.declaration.response;
+  if (typeof rows === 'number') {
+    note('extender.miss', MISS_NAMES[rows] ?? String(rows));
+    return { ...none, result: { evaluated: 0, miss: rows, revision } };
+  }
+  const access = new Access(terms.layout?.node);
+  const nodes = rows.map((row) => new Node(row, access));
+  const answered = answer({ prepared, terms, pod, nodes, wantScores: question.wantScores, question });
+  note('extender.nodes.evaluated', given.count);
+  return { ...answered, result: { evaluated: given.count, miss: Miss.UNSPECIFIED, revision } };
+}
+
+const MISS_NAMES: Readonly<Record<number, string>> = {
+  [Miss.FORM_UNKNOWN]: 'MISS_FORM_UNKNOWN',
+  [Miss.TABLE_UNKNOWN]: 'MISS_TABLE_UNKNOWN',
+  [Miss.TABLE_BEHIND]: 'MISS_TABLE_BEHIND',
+};
+
+/** A call of a verb that the policy does not declare is not decoded. */
+function admit(backend: Backend, message: Buffer, verb: VerbName): void {
+  const call = decoding(() => readCall(message));
+  termsOf(backend.policyFor(call?.args ?? new Uint8Array()), verb);
+}
+
+function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
+  const terms = declaration.of(verb);
+  if (terms === undefined) {
+    throw CallError.notServed(verb);
+  }
+  return terms;
+}
+
+/** The policy for a call, which its trace names. */
+function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
+  note('extender.call.id', call.id);
+  note('extender.backend.name', call.backend);
+  const prepared = backend.policyReading(call, verb);
+  const { name, revision } = prepared.declaration.response;
+  note('extender.policy.name', name);
+  note('extender.policy.revision', revision);
+  return prepared;
+}
+
+function checkPurpose(call: Call, { hasSideEffects }: Terms): void {
+  if (call.purpose === Purpose.UNSPECIFIED) {
+    throw CallError.invalid('call.purpose is missing');
+  }
+  if (hasSideEffects) {
+    checkDecides(call);
+  }
+}
+
+/** An unknown purpose of a later version is not a decision either. */
+function checkDecides({ purpose }: Call): void {
+  if (purpose === Purpose.UNSPECIFIED) {
+    throw CallError.invalid('call.purpose is missing');
+  }
+  if (purpose !== Purpose.DECIDE) {
+    throw CallError.precondition('this policy has side effects and only answers PURPOSE_DECIDE');
+  }
+}
+
+function podOf({ pod: message }: Question, terms: Terms): Pod {
+  if (message === undefined) {
+    throw CallError.missing('pod');
+  }
+  const sent = terms.layout?.pod;
+  const mismatch = sent && topologyMismatch(message, sent);
+  if (mismatch !== undefined) {
+    throw CallError.invalid(`pod.topology_counts${mismatch}`);
+  }
+  const pod = checkedPod(message, terms);
+  if (pod === undefined) {
+    throw CallError.missing('pod.facts');
+  }
+  return pod;
+}
+
+/** The pod as a policy may read it; undefined without facts. */
+function checkedPod(message: PodMessage, { layout }: Terms): Pod | undefined {
+  const mismatch = layout && podMismatch(message, layout.pod);
+  if (mismatch !== undefined) {
+    throw CallError.invalid(`pod.facts.${mismatch}`);
+  }
+  return Pod.of(message, new Access(layout?.pod));
+}
+
+/**
+ * The rows in the order of the request, or why they cannot be read here. Whether the request is valid does not depend on
+ * which tables exist.
+ */
+function rowsOf({ count, form }: NodesRequest, terms: Terms, tables: Tables): readonly Row[] | Miss {
+  if (form === undefined) {
+    return Miss.FORM_UNKNOWN;
+  }
+  if (form.kind === 'rows') {
+    checkCount(count, form.rows.length);
+    return inlineRows('rows', form.rows, terms);
+  }
+  checkCount(count, form.ids.length);
+  const zeros = form.ids.filter((id) => id === INLINE).length;
+  if (zeros !== form.rows.length) {
+    throw CallError.invalid(
+      `nodes.table.ids has ${String(zeros)} zeros and there are ${String(form.rows.length)} rows; each zero stands for a row`,
+    );
+  }
+  const inline = inlineRows('table', form.rows, terms);
+  const table = tableOf(form, terms, tables);
+  return table instanceof Object ? namedRows(form.ids, inline, table) : table;
+}
+
+function checkCount(count: number, rows: number): void {
+  if (count === 0 || count !== rows) {
+    throw CallError.invalid(
+      `nodes.count is ${String(count)} and there are ${String(rows)} rows; both count the nodes of the request, at least 1`,
+    );
+  }
+}
+
+/** The rows, if they hold what the policy was promised: a node without facts would look like a node without labels. */
+function inlineRows(form: 'rows' | 'table', rows: readonly Buffer[], terms: Terms): Row[] {
+  return rows.map((encoded, position) => {
+    const where = `nodes.${form}.rows[${String(position)}]`;
+    const row = readRow(where, encoded);
+    const lacks = row.lacks(terms.rowParts);
+    if (lacks !== undefined) {
+      throw CallError.invalid(`${where}.${lacks} is missing; the node view that this policy declares has it`);
+    }
+    const mismatch = terms.rowCounts && row.mismatch(terms.rowCounts);
+    if (mismatch !== undefined) {
+      throw CallError.invalid(`${where}.${mismatch}`);
+    }
+    return row;
+  });
+}
+
+/** The table, which may hold more than the verb needs, but not less. */
+function tableOf({ table: name, atLeast }: TableNodes, terms: Terms, tables: Tables): Table | Miss {
+  const table = tables.find(name);
+  // Values of another declaration could stand for other keys.
+  if (table === undefined || table.holds.readsKey !== terms.layout?.rowsKey) {
+    return Miss.TABLE_UNKNOWN;
+  }
+  if (!viewCovers(table.holds.view, terms.view)) {
+    throw CallError.invalid(
+      `nodes.table is a table of the view '${table.holds.view}', and this policy declares the view '${terms.view}'`,
+    );
+  }
+  return table.version < atLeast ? Miss.TABLE_BEHIND : table;
+}
+
+function namedRows(ids: readonly number[], inline: readonly Row[], table: Table): readonly Row[] | Miss {
+  let next = 0;
+  const rows: Row[] = [];
+  for (const id of ids) {
+    const row = id === INLINE ? inline[next++] : table.row(id);
+    if (row === undefined) {
+      return Miss.TABLE_BEHIND;
+    }
+    rows.push(row);
+  }
+  return rows;
+}
+
+/** A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them. */
+function counted<T>(method: string, answers: readonly T[], asked: number): readonly T[] {
+  // A policy may be plain JavaScript.
+  const given: unknown = answers;
+  if (!Array.isArray(given)) {
+    throw CallError.internal(`${method} returned no list; expected one answer per node, and not a promise`);
+  }
+  if (given.length !== asked) {
+    throw CallError.internal(
+      `${method} returned ${String(given.length)} answers for ${String(asked)} nodes; expected one per node`,
+    );
+  }
+  return answers;
+}
+
+/** The rejected nodes, by reason, kind and rule, in the order of their first occurrence. */
+function rejectionsOf(verdicts: readonly Verdict[]): Rejection[] {
+  const groups = new Map<string, Rejection>();
+  // Most verdicts are the same object as the one before.
+  let latest: Verdict = Verdict.accept;
+  let group: Rejection | undefined;
+  for (const [position, verdict] of verdicts.entries()) {
+    if (verdict !== latest) {
+      latest = verdict;
+      group = groupOf(groups, verdict, position);
+    }
+    group?.positions.push(position);
+  }
+  return [...groups.values()];
+}
+
+function groupOf(groups: Map<string, Rejection>, verdict: Verdict, position: number): Rejection | undefined {
+  if (!(verdict instanceof Verdict)) {
+    throw CallError.internal(
+      `filter returned no Verdict for position ${String(position)}; expected Verdict.accept or Verdict.reject`,
+    );
+  }
+  const { reason, mayPreemptionHelp, rule } = verdict;
+  if (reason === undefined) {
+    return undefined;
+  }
+  const key = JSON.stringify([reason, mayPreemptionHelp, rule]);
+  let group = groups.get(key);
+  if (group === undefined) {
+    group = {
+      reason: cut(reason, MAX_REASON_BYTES),
+      preemptionMayHelp: mayPreemptionHelp,
+      positions: [],
+      rule: cut(rule, MAX_RULE_BYTES),
+    };
+    groups.set(key, group);
+  }
+  return group;
+}
+
+function scoresOf({ prepared, pod, nodes }: Asked): number[] {
+  prepared.policy.ready();
+  const values = counted('scoreAll', prepared.policy.scoreAll(pod, nodes), nodes.length);
+  for (const [position, value] of values.entries()) {
+    if (!Number.isInteger(value) || value < INT32_MIN || value > INT32_MAX) {
+      throw CallError.internal(
+        `score returned ${String(value)} for position ${String(position)}; expected an integer of 32 bits`,
+      );
+    }
+  }
+  return [...values];
+}
+
+/**
+ * Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes include
+ * rejected ones, for which the policy may not expect to be called.
+ */
+function earlyScores(asked: Asked): { values: number[] } | undefined {
+  try {
+    return { values: scoresOf(asked) };
+  } catch {
+    return undefined;
+  }
+}
+
+function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate[] {
+  const { candidates: given } = question;
+  if (given.length !== nodes.length) {
+    throw CallError.invalid(
+      `nodes.count is ${String(nodes.length)} and there are ${String(given.length)} candidates; each node has one`,
+    );
+  }
+  const empty = given.findIndex(({ victims }) => victims.length === 0);
+  if (empty !== -1) {
+    throw CallError.invalid(`candidates[${String(empty)}] has no victims; each has at least one`);
+  }
+  checkVictims(question, terms);
+  prepared.policy.ready();
+  const access = new Access(terms.layout?.pod);
+  const candidates = given.flatMap((candidate, position) => {
+    const node = nodes[position];
+    return node === undefined ? [] : [new Candidate(node, candidate, access)];
+  });
+  const evictions = counted('preemptAll', prepared.policy.preemptAll(pod, candidates), candidates.length);
+  return evictions.flatMap((eviction, position) => {
+    const victims = victimsOf(eviction, position, candidates[position]?.victims.length ?? 0);
+    return victims.length === 0 ? [] : [{ position, victims, addedUids: [] }];
+  });
+}
+
+function checkVictims({ candidates }: Question, { layout }: Terms): void {
+  if (layout === undefined) {
+    return;
+  }
+  for (const [candidate, { victims }] of candidates.entries()) {
+    for (const [victim, { pod }] of victims.entries()) {
+      const mismatch = pod && podMismatch(pod, layout.pod);
+      if (mismatch !== undefined) {
+        throw CallError.invalid(
+          `candidates[${String(candidate)}].victims[${String(victim)}].pod.facts.${mismatch}`,
+        );
+      }
+    }
+  }
+}
+
+/** The positions of the pods to evict; none if the node is no longer a candidate. */
+function victimsOf(eviction: Eviction, position: number, there: number): number[] {
+  if (!(eviction instanceof Eviction)) {
+    throw CallError.internal(
+      `preempt returned no Eviction for position ${String(position)}; expected Eviction.all, Eviction.spare or Eviction.only`,
+    );
+  }
+  const { victims } = eviction;
+  if (victims === 'spare') {
+    return [];
+  }
+  if (victims === 'all') {
+    return Array.from({ length: there }, (_, victim) => victim);
+  }
+  const sorted = victims.toSorted((a, b) => a - b);
+  const isRight = sorted.every(
+    (victim, at) => Number.isInteger(victim) && victim >= 0 && victim < there && victim !== sorted[at - 1],
+  );
+  if (!isRight || sorted.length === 0) {
+    throw CallError.internal(
+      `preempt returned victims [${sorted.join(', ')}] for position ${String(position)}, which has ${String(there)}; expected each at most once, at least one victim, or Eviction.spare`,
+    );
+  }
+  return sorted;
+}

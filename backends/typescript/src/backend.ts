@@ -1,0 +1,227 @@
+/**
+ * The source of the policy that answers a call: a fixed one, one that is replaced while running, or one built from the
+ * operator's args.
+ */
+
+import { parseJson, readArgs, refuseAny, type Schema, type StandardSchema } from './args.js';
+import { Declaration, type VerbName } from './declaration.js';
+import { CallError } from './errors.js';
+import type { Call } from './gen/extender/policy/v1alpha1/policy.js';
+import type { Info } from './info.js';
+import type { Policy } from './policy.js';
+
+/** The earlier versions of a policy that are kept. Gateways repeat the handshake within a second. */
+const MAX_EARLIER = 16;
+
+/** The most policies that are kept for args. With more configured policies some are rebuilt now and then. */
+const MAX_CONFIGURED = 16;
+
+/** The most bytes of args that are kept. A policy built from them can be tens of times as large. */
+const MAX_CONFIGURED_BYTES = 2 << 20;
+
+/** A policy with its validated declaration, which belong together: a call never mixes two policies. */
+export class Prepared {
+  readonly declaration: Declaration;
+
+  /** @throws {DeclarationError} */
+  constructor(
+    readonly policy: Policy,
+    info: (policy: Policy) => Info = (declared) => declared.info(),
+  ) {
+    this.declaration = new Declaration(info(policy));
+  }
+}
+
+/** The versions of a policy that changes while running. A request is encoded with one declaration, and can be read with no other. */
+export class Versions {
+  private newest: Prepared;
+  /** The latest one first. No two of them declare the same. */
+  private earlier: readonly Prepared[] = [];
+
+  constructor(
+    first: Policy,
+    private readonly info?: (policy: Policy) => Info,
+  ) {
+    this.newest = new Prepared(first, info);
+  }
+
+  /** The version that answers from now on. */
+  latest(): Prepared {
+    const current = this.newest.policy.current();
+    if (current !== this.newest.policy) {
+      this.replace(current);
+    }
+    return this.newest;
+  }
+
+  /** The latest version whose verb is declared with this. */
+  declaring(verb: VerbName, readsId: number): Prepared | undefined {
+    return this.earlier.find(({ declaration }) => declaration.of(verb)?.readsId === readsId);
+  }
+
+  /** With a mistake in the new declaration the old one stays. */
+  replace(policy: Policy): void {
+    const latest = new Prepared(policy, this.info);
+    const { readsIds } = latest.declaration;
+    const others = [this.newest, ...this.earlier].filter(
+      ({ declaration }) => declaration.readsIds !== readsIds,
+    );
+    this.earlier = others.slice(0, MAX_EARLIER);
+    this.newest = latest;
+  }
+}
+
+/** From args to the policy for them. */
+type Source = (args: Uint8Array) => Versions;
+
+/**
+ * What {@link serve} serves. A policy converts into a backend, so `serve(new MyPolicy())` is enough for most.
+ */
+export class Backend {
+  private constructor(
+    private readonly source: Source,
+    /** The only policy; undefined if there is one for each args. @internal */
+    readonly fixed: Versions | undefined,
+  ) {}
+
+  /**
+   * One policy that takes no args.
+   *
+   * @throws {DeclarationError}
+   */
+  static of(backend: Policy | Backend): Backend {
+    return backend instanceof Backend ? backend : Backend.fixedTo(new Versions(backend));
+  }
+
+  /**
+   * A policy built from the operator's args, so that one process serves several configured policies. The function is
+   * called once for each distinct args, not once a call; without args the schema sees an empty object. It may throw an
+   * {@link ArgsError} for what the schema cannot check.
+   */
+  static configured<T>(schema: Schema<T> | StandardSchema<T>, build: (args: T) => Policy): Backend {
+    const recent = new Recent();
+    const source: Source = (args) => {
+      const key = keyOf(args);
+      const known = recent.find(key);
+      if (known !== undefined) {
+        return known;
+      }
+      const versions = new Versions(build(readArgs(schema, args)));
+      recent.remember(key, versions);
+      return versions;
+    };
+    return new Backend(source, undefined);
+  }
+
+  /**
+   * A policy that takes no args and is replaced while running, such as one made from a rule file. Calls under way finish
+   * with the old one. If the new one declares other {@link Reads}, the old one still answers the calls that were made
+   * for it, until the gateway has repeated the handshake; so do the 16 latest of several old ones.
+   *
+   * @throws {DeclarationError}
+   */
+  static replaceable(policy: Policy): {
+    readonly backend: Backend;
+    readonly replace: (policy: Policy) => void;
+  } {
+    const versions = new Versions(policy);
+    const replace = (newer: Policy): void => {
+      versions.replace(newer);
+    };
+    return { backend: Backend.fixedTo(versions), replace };
+  }
+
+  /** A policy that is sent everything, whatever it declares to read. @internal */
+  static readingEverything(policy: Policy): Backend {
+    return Backend.fixedTo(new Versions(policy, (declared) => declared.info().readingEverything()));
+  }
+
+  /** The policy that this backend has for these args, for any args. @internal */
+  withArgs(args: Uint8Array): Backend {
+    const versions = this.source(args);
+    return new Backend(() => versions, versions);
+  }
+
+  /** The policy for a call with these args. @internal */
+  policyFor(args: Uint8Array): Prepared {
+    return this.source(args).latest();
+  }
+
+  /**
+   * The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were encoded
+   * with, an earlier one that does. Whether the verb is declared is left to the caller. @internal
+   */
+  policyReading(call: Call, verb: VerbName): Prepared {
+    const versions = this.source(call.args);
+    const latest = versions.latest();
+    const declared = latest.declaration.of(verb)?.readsId;
+    if (declared === undefined || declared === call.reads) {
+      return latest;
+    }
+    const earlier = versions.declaring(verb, call.reads);
+    if (earlier === undefined) {
+      throw CallError.precondition(
+        `call.reads is ${String(call.reads)}, and this policy now declares reads with the id ${String(declared)}; repeat the handshake`,
+      );
+    }
+    return earlier;
+  }
+
+  private static fixedTo(versions: Versions): Backend {
+    const source: Source = (args) => {
+      refuseAny(args);
+      return versions;
+    };
+    return new Backend(source, versions);
+  }
+}
+
+/** No args and an empty object are equal. */
+function keyOf(args: Uint8Array): string {
+  if (args.length > 64) {
+    return Buffer.from(args.buffer, args.byteOffset, args.byteLength).toString('latin1');
+  }
+  return Object.keys(parseJson(args)).length === 0 ? '' : Buffer.from(args).toString('latin1');
+}
+
+interface Entry {
+  readonly versions: Versions;
+  /** Args that are used once, as by a client that is not the gateway, must not displace those of every call. */
+  isUsedAgain: boolean;
+}
+
+/** The policies that were recently built from args. Bounded in number and bytes: args come from outside. */
+class Recent {
+  /** The least recently used one first. */
+  private readonly entries = new Map<string, Entry>();
+  private bytes = 0;
+
+  find(key: string): Versions | undefined {
+    const entry = this.entries.get(key);
+    if (entry !== undefined) {
+      entry.isUsedAgain = true;
+      this.entries.delete(key);
+      this.entries.set(key, entry);
+    }
+    return entry?.versions;
+  }
+
+  remember(key: string, versions: Versions): void {
+    while (
+      this.entries.size >= MAX_CONFIGURED ||
+      (this.bytes + key.length > MAX_CONFIGURED_BYTES && this.bytes > 0)
+    ) {
+      this.evict();
+    }
+    this.entries.set(key, { versions, isUsedAgain: false });
+    this.bytes += key.length;
+  }
+
+  /** Entries that were used only once go first. */
+  private evict(): void {
+    const keys = [...this.entries];
+    const [key] = keys.find(([, entry]) => !entry.isUsedAgain) ?? keys[0] ?? [''];
+    this.entries.delete(key);
+    this.bytes -= key.length;
+  }
+}

@@ -1,0 +1,313 @@
+/** Checks what a policy declares about itself and turns it into the contract's handshake. */
+
+import { DeclarationError } from './errors.js';
+import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import {
+  NodeView,
+  Normalization as NormalizationNumber,
+  Scope,
+  Verb as VerbNumber,
+  VerbInfo,
+} from './gen/extender/policy/v1alpha1/info.js';
+import type { Info, Normalization, Scale, Verb, View } from './info.js';
+import type { Layout } from './reads/layout.js';
+import { NODE_PARTS } from './reads/parts.js';
+import type { RowCounts, RowParts } from './row.js';
+import { byteLength } from './text.js';
+
+/** The package of the contract that this package implements. */
+const API_VERSION = 'extender.policy.v1alpha1';
+
+/** The service that fills node tables. */
+export const NODE_TABLE_SERVICE = 'extender.policy.v1alpha1.NodeTableService';
+
+/** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
+export const MAX_MESSAGE_BYTES = 64 << 20;
+
+/** Limits of the contract, in bytes. */
+const MAX_NAME_BYTES = 63;
+const MAX_VERSION_BYTES = 64;
+
+const INT32_MIN = -(2 ** 31);
+const INT32_MAX = 2 ** 31 - 1;
+
+/** The views in ascending order: each adds to the one before. */
+const VIEWS: readonly View[] = ['name', 'facts', 'factsAndRaw'];
+
+const VIEW_NUMBERS = {
+  name: NodeView.NAME,
+  facts: NodeView.FACTS,
+  factsAndRaw: NodeView.FACTS_AND_RAW,
+} as const;
+
+const NORMALIZATION_NUMBERS = {
+  none: NormalizationNumber.NONE,
+  range: NormalizationNumber.RANGE,
+  max: NormalizationNumber.MAX,
+  minMax: NormalizationNumber.MIN_MAX,
+} as const satisfies Record<Normalization, number>;
+
+/** One of the verbs, by the name of its method. */
+export type VerbName = 'Filter' | 'Score' | 'Preempt' | 'Bind';
+
+/** The view with this number in the contract. */
+export function viewOf(number: number): View | undefined {
+  return VIEWS.find((view) => VIEW_NUMBERS[view] === number);
+}
+
+/** Whether rows of one view hold everything that the other one needs. */
+export function viewCovers(holds: View, wanted: View): boolean {
+  return VIEWS.indexOf(holds) >= VIEWS.indexOf(wanted);
+}
+
+/** What each row must have, in this view with these declared parts; undefined: everything that the view has. */
+export function rowParts(
+  view: View,
+  reads: { readonly parts: readonly number[]; readonly isEmpty: boolean } | undefined,
+): RowParts {
+  if (view === 'name') {
+    return { name: true, facts: false };
+  }
+  return { name: reads?.parts.includes(NODE_PARTS.name) ?? true, facts: !(reads?.isEmpty ?? false) };
+}
+
+/** What a verb's declaration means for a call. */
+export class Terms {
+  /** The verb's view of each node. */
+  readonly view: View;
+  readonly hasSideEffects: boolean;
+  readonly isPure: boolean;
+  readonly wantsUsage: boolean;
+  /** What is read of pods and nodes; undefined: everything. */
+  readonly layout: Layout | undefined;
+  /** What each row of a request must have. */
+  readonly rowParts: RowParts;
+  /** The number of values of each row of a request; undefined: not known. */
+  readonly rowCounts: RowCounts | undefined;
+  private readonly isWholeSet: boolean;
+
+  constructor({ fields }: Verb) {
+    const { declared } = fields;
+    // Rows without facts are names: no table, and no watch of nodes is needed for them.
+    const onlyNames = fields.view === 'facts' && !fields.wantsUsage && declared?.readsNodes === false;
+    this.view = onlyNames ? 'name' : fields.view;
+    this.hasSideEffects = fields.hasSideEffects;
+    this.isPure = fields.isPure;
+    this.wantsUsage = fields.wantsUsage;
+    this.isWholeSet = fields.isWholeSet;
+    this.layout = declared?.layout(this.view === 'name');
+    const rows = this.layout && { parts: this.layout.rows.parts, isEmpty: this.layout.rowsKey === '' };
+    this.rowParts = rowParts(this.view, rows);
+    const node = this.layout?.node;
+    this.rowCounts = node && {
+      labels: node.labels.keys.length,
+      annotations: node.annotations.keys.length,
+      pods: node.pods.length,
+    };
+  }
+
+  /** `Call.reads` of the requests that this declaration asks for. */
+  get readsId(): number {
+    return this.layout?.message.id ?? 0;
+  }
+
+  /** Whether these scores may be given with the verdicts, before the other policies have filtered. */
+  mayComeWith(filter: Terms): boolean {
+    return !this.isWholeSet && !this.hasSideEffects && this.readsId === filter.readsId;
+  }
+
+  /** The contract's message. */
+  verbInfo(verb: VerbNumber): VerbInfo {
+    return VerbInfo.fromPartial({
+      verb,
+      nodeView: VIEW_NUMBERS[this.view],
+      scope: this.isWholeSet ? Scope.WHOLE_SET : Scope.NODE,
+      sideEffects: this.hasSideEffects,
+      pure: this.isPure,
+      usage: this.wantsUsage,
+      reads: this.layout?.message,
+    });
+  }
+}
+
+/** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
+export class Declaration {
+  readonly response: GetInfoResponse;
+  private readonly terms: ReadonlyMap<VerbName, Terms>;
+
+  /**
+   * Checks everything and reports all mistakes together.
+   *
+   * @throws {DeclarationError}
+   */
+  constructor(info: Info) {
+    const found = mistakes(info);
+    if (found.length > 0) {
+      throw new DeclarationError(found);
+    }
+    const { filter, score, preempt, bind } = info.fields;
+    const verbs: [VerbName, Verb | undefined][] = [
+      ['Filter', filter],
+      ['Score', score?.verb],
+      ['Preempt', preempt],
+      ['Bind', bind],
+    ];
+    this.terms = new Map(
+      verbs.flatMap(([name, verb]) => (verb === undefined ? [] : [[name, new Terms(verb)]])),
+    );
+    this.response = response(info, this.terms);
+  }
+
+  /** What a verb declares; undefined if it is not declared. */
+  of(verb: VerbName): Terms | undefined {
+    return this.terms.get(verb);
+  }
+
+  /** Equal for declarations whose requests can be answered with one another. */
+  get readsIds(): string {
+    return [...this.terms].map(([name, terms]) => `${name} ${String(terms.readsId)}`).join();
+  }
+}
+
+function mistakes(info: Info): string[] {
+  const { filter, score, preempt, bind } = info.fields;
+  const found = textMistakes(info);
+  if (filter === undefined && score === undefined && preempt === undefined && bind === undefined) {
+    found.push('no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds');
+  }
+  if (preempt !== undefined) {
+    if (preempt.fields.isPure) {
+      found.push('preempt cannot be pure, because its answers depend on the victims; remove Verb.pure');
+    }
+    found.push(...usageMistakes('preempt', preempt), ...readsMistakes('preempt', preempt));
+  }
+  if (bind !== undefined) {
+    found.push(...readsMistakes('bind', bind));
+  }
+  if (filter !== undefined) {
+    found.push(...verbMistakes('filter', filter, info));
+  }
+  if (score !== undefined) {
+    found.push(...verbMistakes('score', score.verb, info), ...scaleMistakes(score.scale));
+  }
+  return found;
+}
+
+function textMistakes({ fields: { name, version, revision } }: Info): string[] {
+  const limits: [string, string, number][] = [
+    ['name', name, MAX_NAME_BYTES],
+    ['version', version, MAX_VERSION_BYTES],
+    ['revision', revision, MAX_VERSION_BYTES],
+  ];
+  const wrong = limits.filter(([, text, limit]) => text === '' || byteLength(text) > limit);
+  return wrong.map(
+    ([what, text, limit]) => `${what} has ${String(byteLength(text))} bytes; expected 1 to ${String(limit)}`,
+  );
+}
+
+function verbMistakes(name: string, verb: Verb, info: Info): string[] {
+  return [...usageMistakes(name, verb), ...pureMistakes(name, verb, info), ...readsMistakes(name, verb)];
+}
+
+function readsMistakes(name: string, { fields: { declared, view, isPure } }: Verb): string[] {
+  if (declared === undefined) {
+    return [];
+  }
+  const found: string[] = [];
+  if (declared.readsNodes && view === 'name') {
+    found.push(
+      name === 'bind'
+        ? 'reads nodes, but is sent only their names; declare what it reads of the pod'
+        : "reads nodes and has the view 'name'; use the view 'facts'",
+    );
+  }
+  if (declared.readsIdentity && isPure) {
+    found.push(
+      "is pure and reads the part 'identity', but a pure verb is not sent the pod's name and UID; remove one",
+    );
+  }
+  if (declared.countsTopologies && (name === 'preempt' || name === 'bind')) {
+    found.push(
+      'reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from its declaration',
+    );
+  }
+  found.push(...declared.mistakes().map((mistake) => `reads: ${mistake}`));
+  return found.map((mistake) => `${name} ${mistake}`);
+}
+
+/** A view of names works even if the gateway knows no nodes, and so no pods on them. */
+function usageMistakes(name: string, { fields: { wantsUsage, view } }: Verb): string[] {
+  return wantsUsage && view === 'name'
+    ? [`${name} has Verb.usage and the view 'name'; use the view 'facts'`]
+    : [];
+}
+
+/** What a pure verb excludes: each of these makes an answer depend on more than the cache key. */
+function pureMistakes(name: string, { fields }: Verb, info: Info): string[] {
+  const excluded: [boolean, string][] = [
+    [fields.isWholeSet, 'Verb.wholeSet'],
+    [fields.hasSideEffects, 'Verb.sideEffects'],
+    [fields.view === 'factsAndRaw', "the view 'factsAndRaw'"],
+    [info.fields.rawPod, 'Info.rawPod'],
+  ];
+  const found = excluded.filter(([isThere]) => fields.isPure && isThere);
+  return found.map(([, what]) => `${name} is pure and has ${what}; remove one`);
+}
+
+function scaleMistakes({ fields: { bounds, normalization, isReversed } }: Scale): string[] {
+  const found: string[] = [];
+  const isInt32 = (value: number): boolean =>
+    Number.isInteger(value) && value >= INT32_MIN && value <= INT32_MAX;
+  if (bounds !== undefined && !(isInt32(bounds.min) && isInt32(bounds.max))) {
+    found.push(`the scale ${String(bounds.min)} to ${String(bounds.max)} is not one of integers of 32 bits`);
+  } else if (bounds !== undefined && bounds.min > bounds.max) {
+    found.push(`the scale ${String(bounds.min)} to ${String(bounds.max)} is empty; expected min and max`);
+  }
+  if (normalization === 'range' && (bounds === undefined || bounds.min === bounds.max)) {
+    found.push("the normalization 'range' needs Scale.between with two different bounds");
+  }
+  if (isReversed && normalization === 'none') {
+    found.push("a reversed scale requires a normalization, such as 'minMax'");
+  }
+  return found;
+}
+
+function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInfoResponse {
+  const verbs: VerbInfo[] = [];
+  const add = (name: VerbName, number: VerbNumber, change: (info: VerbInfo) => VerbInfo): void => {
+    const declared = terms.get(name);
+    if (declared !== undefined) {
+      verbs.push(change(declared.verbInfo(number)));
+    }
+  };
+  add('Filter', VerbNumber.FILTER, (info) => info);
+  add('Score', VerbNumber.SCORE, (info) =>
+    fields.score === undefined ? info : scored(info, fields.score.scale),
+  );
+  add('Preempt', VerbNumber.PREEMPT, (info) => info);
+  add('Bind', VerbNumber.BIND, ({ verb, reads }) => VerbInfo.fromPartial({ verb, reads }));
+  // Tables are worth filling only if rows hold more than names.
+  const wantsFacts = [...terms.values()].some(({ view }) => view !== 'name');
+  return {
+    name: fields.name,
+    version: fields.version,
+    revision: fields.revision,
+    apiVersion: API_VERSION,
+    requires: [],
+    services: wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [],
+    verbs,
+    podRaw: fields.rawPod,
+    annotationPrefixes: [...fields.annotations],
+    maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
+  };
+}
+
+function scored(info: VerbInfo, { fields: { bounds, normalization, isReversed } }: Scale): VerbInfo {
+  return {
+    ...info,
+    scoreMin: bounds?.min,
+    scoreMax: bounds?.max,
+    normalization: NORMALIZATION_NUMBERS[normalization],
+    reversed: isReversed,
+  };
+}

@@ -1,0 +1,126 @@
+/** The errors of a call and their status codes: the contract's error table. */
+
+import { status } from '@grpc/grpc-js';
+
+import { cut } from './text.js';
+
+/**
+ * The longest message of a status, in bytes. A status travels in the trailers: a client that limits their size, as the
+ * gateway does with 16 KiB, closes the connection with all its calls.
+ */
+const MAX_STATUS_MESSAGE_BYTES = 1024;
+
+/** Why a call is not answered, or why a stream is ended. */
+export class CallError extends Error {
+  override readonly name = 'CallError';
+
+  private constructor(
+    readonly code: status,
+    message: string,
+  ) {
+    super(cut(message, MAX_STATUS_MESSAGE_BYTES));
+  }
+
+  /** The request breaks a rule of the contract, or the args are wrong. */
+  static invalid(message: string): CallError {
+    return new CallError(status.INVALID_ARGUMENT, message);
+  }
+
+  /** A field that every request has. */
+  static missing(field: string): CallError {
+    return CallError.invalid(`${field} is missing; every request has it`);
+  }
+
+  /** The purpose or the declaration is another one than the policy's. */
+  static precondition(message: string): CallError {
+    return new CallError(status.FAILED_PRECONDITION, message);
+  }
+
+  /** The policy does not declare the verb. */
+  static notServed(verb: string): CallError {
+    return new CallError(
+      status.UNIMPLEMENTED,
+      `this policy does not serve ${verb}; its GetInfo does not list it`,
+    );
+  }
+
+  /** The policy cannot decide now. */
+  static unavailable(message: string): CallError {
+    return new CallError(status.UNAVAILABLE, message);
+  }
+
+  /** Memory is lacking. */
+  static exhausted(message: string): CallError {
+    return new CallError(status.RESOURCE_EXHAUSTED, message);
+  }
+
+  /** The policy made a mistake. */
+  static internal(message: string): CallError {
+    return new CallError(status.INTERNAL, message);
+  }
+}
+
+/**
+ * Thrown by {@link Policy.ready}, or by any other method of a policy that cannot decide now: one sentence for
+ * operators. The call fails with UNAVAILABLE, and the policy is called again for the next pod.
+ */
+export class NotReady extends Error {
+  override readonly name = 'NotReady';
+}
+
+/**
+ * Thrown by {@link Policy.bind} when binding failed: one sentence for operators. The gateway finds out whether the pod
+ * was bound nevertheless, and otherwise applies the failure policy that the operator chose.
+ */
+export class BindFailed extends Error {
+  override readonly name = 'BindFailed';
+}
+
+/** Why arguments are rejected. The text reaches the operator: it names the mistake and what is expected. */
+export class ArgsError extends Error {
+  override readonly name = 'ArgsError';
+}
+
+/** All mistakes of an {@link Info}, one sentence each. */
+export class DeclarationError extends Error {
+  override readonly name = 'DeclarationError';
+
+  constructor(readonly mistakes: readonly string[]) {
+    super(`invalid policy info: ${mistakes.join('; ')}`);
+  }
+}
+
+/** The error of a call for whatever was thrown while it was answered. */
+export function callError(thrown: unknown): CallError {
+  if (thrown instanceof CallError) {
+    return thrown;
+  }
+  if (thrown instanceof NotReady || thrown instanceof BindFailed) {
+    return CallError.unavailable(thrown.message);
+  }
+  if (thrown instanceof ArgsError) {
+    return CallError.invalid(thrown.message);
+  }
+  if (thrown instanceof DeclarationError) {
+    return CallError.internal(thrown.message);
+  }
+  return CallError.internal(`the policy failed: ${shortText(thrown)}`);
+}
+
+/** Whether it is a mistake in the policy's code, of which the log gets the stack. */
+export function isUnexpected(thrown: unknown): boolean {
+  return ![CallError, NotReady, BindFailed, ArgsError, DeclarationError].some(
+    (known) => thrown instanceof known,
+  );
+}
+
+function shortText(thrown: unknown): string {
+  if (thrown instanceof Error) {
+    return thrown.message === '' ? thrown.name : thrown.message;
+  }
+  try {
+    return String(thrown);
+  } catch {
+    return 'without a text';
+  }
+}

@@ -1,0 +1,22 @@
+/** Policies for the extender gateway: write one, test it with the module `testing`, serve it. */
+
+export * as args from './args.js';
+export { Backend } from './backend.js';
+export type { BindAsk, Candidate, Victim } from './candidate.js';
+export type { PodCount, PodsLike } from './counts.js';
+export { ArgsError, BindFailed, DeclarationError, NotReady } from './errors.js';
+export { Info, Scale, Verb, type Normalization, type View } from './info.js';
+export type { Node } from './node.js';
+export type { Domains, Pod } from './pod.js';
+export { Policy } from './policy.js';
+export { Reads } from './reads.js';
+export { UndeclaredRead } from './reads/access.js';
+export type { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
+export type { NodePart, PodPart } from './reads/parts.js';
+export { PodsBy, type PodsKey, type TopologyKey } from './reads/pods.js';
+export type { NodeUsage, NonZero, Resources, Taint } from './resources.js';
+export { run } from './run.js';
+export { listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
+export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';
+export { TlsError, type TlsFiles } from './tls.js';
+export { Bind, Eviction, Verdict } from './verdict.js';

@@ -1,0 +1,281 @@
+/** What a policy declares about itself, in one place. */
+
+import type { Reads } from './reads.js';
+
+/** A policy's view of each node. Each view adds to the one before. */
+export type View =
+  /** The name alone: works where the gateway knows no nodes. */
+  | 'name'
+  /** Name, labels, taints, conditions, capacity, allocatable and the annotations asked for. */
+  | 'facts'
+  /** All that and the object's JSON: several kilobytes per node. */
+  | 'factsAndRaw';
+
+/** How raw scores are normalized to 0 to 10, over the nodes of one prioritize call. The operator may override it. */
+export type Normalization =
+  /** Unchanged: the operator's weight multiplies the raw score. */
+  | 'none'
+  /** 10 · (s − least of the scale) / (largest − least of the scale). Needs {@link Scale.between}. */
+  | 'range'
+  /** 10 · s / the largest of the call; 0 when that is not positive. */
+  | 'max'
+  /** 10 · (s − least of the call) / (largest − least of the call); 0 when they are equal. */
+  | 'minMax';
+
+interface VerbFields {
+  readonly view: View;
+  readonly isWholeSet: boolean;
+  readonly hasSideEffects: boolean;
+  readonly isPure: boolean;
+  readonly wantsUsage: boolean;
+  readonly declared: Reads | undefined;
+}
+
+/**
+ * How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again for each
+ * call. A verb does not change: each method returns another one.
+ */
+export class Verb {
+  private constructor(
+    /** @internal */
+    readonly fields: VerbFields,
+  ) {}
+
+  /** The answer about a node depends on the pod and that node alone. */
+  static perNode(): Verb {
+    return new Verb({
+      view: 'facts',
+      isWholeSet: false,
+      hasSideEffects: false,
+      isPure: false,
+      wantsUsage: false,
+      declared: undefined,
+    });
+  }
+
+  /**
+   * The answer depends on all nodes of the request ("at most three of them"): the policy is called after those before
+   * it, with the nodes that they left. Costs a separate round for each pod.
+   */
+  static wholeSet(): Verb {
+    return Verb.perNode().with({ isWholeSet: true });
+  }
+
+  /** What to send about each node. Default: `facts`. */
+  view(view: View): Verb {
+    return this.with({ view });
+  }
+
+  /**
+   * The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's name and
+   * UID are not sent. By far the fastest. Not with {@link wholeSet}, {@link sideEffects} or raw JSON; not for a policy
+   * that uses the time, or anything outside that its revision does not name.
+   */
+  pure(): Verb {
+    return this.with({ isPure: true });
+  }
+
+  /**
+   * Requests {@link Node.usage} too: what the pods on each node have requested. Needs the view `facts`, and a gateway
+   * that watches pods. A pure verb may use it; the answer for a node is then cached until a pod is added to the node or
+   * removed from it.
+   */
+  usage(): Verb {
+    return this.with({ wantsUsage: true });
+  }
+
+  /**
+   * What the verb reads of pods and nodes: this is sent, and nothing else can be read. Default: everything is sent but
+   * annotations, for which {@link Info.annotations} asks. Scores come in one round with the verdicts only if both verbs
+   * read the same.
+   */
+  reads(reads: Reads): Verb {
+    return this.with({ declared: reads.copy() });
+  }
+
+  /**
+   * A call changes something outside (a reservation, a quota): the policy is called in turn, only with the nodes that
+   * really remain, and only when kube-scheduler is deciding. Calls for any other purpose are rejected before they reach
+   * the policy.
+   */
+  sideEffects(): Verb {
+    return this.with({ hasSideEffects: true });
+  }
+
+  /** The same without a declaration of what is read; see {@link Info.readingEverything}. @internal */
+  readingEverything(): Verb {
+    const { declared, isPure } = this.fields;
+    if (declared?.countsPods !== true) {
+      return this.with({ declared: undefined });
+    }
+    return this.with({ declared: declared.everything(!isPure), wantsUsage: true });
+  }
+
+  private with(change: Partial<VerbFields>): Verb {
+    return new Verb({ ...this.fields, ...change });
+  }
+}
+
+interface ScaleFields {
+  readonly bounds: { readonly min: number; readonly max: number } | undefined;
+  readonly normalization: Normalization;
+  readonly isReversed: boolean;
+}
+
+/** What the policy's scores mean. */
+export class Scale {
+  private constructor(
+    /** @internal */
+    readonly fields: ScaleFields,
+  ) {}
+
+  /**
+   * Scores from the least to the largest, both included, integers of 32 bits. The gateway clamps scores outside this
+   * range, and counts them.
+   */
+  static between(min: number, max: number): Scale {
+    return new Scale({ ...Scale.unbounded().fields, bounds: { min, max } });
+  }
+
+  /** Any scores. */
+  static unbounded(): Scale {
+    return new Scale({ bounds: undefined, normalization: 'none', isReversed: false });
+  }
+
+  /** How raw scores become 0 to 10. Default: `none`. */
+  normalize(normalization: Normalization): Scale {
+    return new Scale({ ...this.fields, normalization });
+  }
+
+  /** The least raw score is the best. Only with a normalization. */
+  reversed(): Scale {
+    return new Scale({ ...this.fields, isReversed: true });
+  }
+}
+
+/** What an {@link Info} has collected. */
+export interface InfoFields {
+  readonly name: string;
+  readonly version: string;
+  readonly revision: string;
+  readonly filter: Verb | undefined;
+  readonly score: { readonly verb: Verb; readonly scale: Scale } | undefined;
+  readonly preempt: Verb | undefined;
+  readonly bind: Verb | undefined;
+  readonly annotations: readonly string[];
+  readonly rawPod: boolean;
+  readonly nodeTable: boolean;
+}
+
+/**
+ * What a policy is, and which data it needs. A verb that is not declared here is never called. An info does not change:
+ * each method returns another one.
+ *
+ * ```ts
+ * const onlyFilters = new Info('no-arm', '1.0.0').filters(Verb.perNode().pure());
+ * const onlyScores = new Info('near', '1.0.0').scores(Verb.perNode(), Scale.between(0, 10));
+ * ```
+ */
+export class Info {
+  /** @internal */
+  readonly fields: InfoFields;
+
+  /**
+   * A policy that serves nothing yet. The name is what the policy calls itself, such as "label-rules"; the version is
+   * that of the program. Neither may be empty; at most 63 and 64 bytes.
+   */
+  constructor(
+    name: string,
+    version: string,
+    /** Made by the methods below. */
+    fields?: InfoFields,
+  ) {
+    this.fields = fields ?? {
+      name,
+      version,
+      revision: version,
+      filter: undefined,
+      score: undefined,
+      preempt: undefined,
+      bind: undefined,
+      annotations: [],
+      rawPod: false,
+      nodeTable: true,
+    };
+  }
+
+  /**
+   * Names everything that the answers depend on besides the request: code and rule files, not the operator's args. At
+   * most 64 bytes. Default: the version, which is right for a policy that reads nothing else.
+   */
+  revision(revision: string): Info {
+    return this.with({ revision });
+  }
+
+  /** The policy rejects nodes. */
+  filters(verb: Verb): Info {
+    return this.with({ filter: verb });
+  }
+
+  /** The policy scores nodes, on this scale. */
+  scores(verb: Verb, scale: Scale): Info {
+    return this.with({ score: { verb, scale } });
+  }
+
+  /**
+   * The policy decides which pods may be evicted to make room. Not a pure verb: its answer depends on the victims, too.
+   * Nodes come with facts only if the gateway watches them; the view `name` is enough for a policy that looks at pods.
+   */
+  preempts(verb: Verb): Info {
+    return this.with({ preempt: verb });
+  }
+
+  /**
+   * The policy binds pods, and reads this of them, besides namespace, name, UID and node, which {@link BindAsk} has in
+   * any case. Nothing is read of nodes. Without reads it is sent everything of the pod.
+   */
+  binds(reads?: Reads): Info {
+    const verb = Verb.perNode().view('name');
+    return this.with({ bind: reads === undefined ? verb : verb.reads(reads) });
+  }
+
+  /**
+   * Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all. Default: none are
+   * sent. For verbs without {@link Verb.reads}.
+   */
+  annotations(...prefixes: readonly string[]): Info {
+    return this.with({ annotations: [...this.fields.annotations, ...prefixes] });
+  }
+
+  /** Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs. */
+  rawPod(): Info {
+    return this.with({ rawPod: true });
+  }
+
+  /**
+   * Nodes come with each call in full. Without this, a policy that wants facts holds them, some kilobytes of memory for
+   * each, and receives only changes.
+   */
+  withoutNodeTable(): Info {
+    return this.with({ nodeTable: false });
+  }
+
+  /**
+   * The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so a
+   * verb that has them declares everything else, too. @internal
+   */
+  readingEverything(): Info {
+    const { filter, score, preempt, bind } = this.fields;
+    return this.with({
+      filter: filter?.readingEverything(),
+      score: score && { ...score, verb: score.verb.readingEverything() },
+      preempt: preempt?.readingEverything(),
+      bind: bind?.readingEverything(),
+    });
+  }
+
+  private with(change: Partial<InfoFields>): Info {
+    const fields = { ...this.fields, ...change };
+    return new Info(fields.name, fields.version, fields);
+  }
+}

@@ -1,0 +1,324 @@
+/** What a verb reads of pods and nodes, declared once. */
+
+import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
+import { NodeKey, NodePrefix, PodKey, PodPrefix, type MapName } from './reads/key.js';
+import { Layout, Sent } from './reads/layout.js';
+import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
+import { DeclaredKeys } from './reads/places.js';
+import type { PodsBy } from './reads/pods.js';
+import { MAX_KEY_BYTES, MAX_POD_COUNTS, MAX_TOPOLOGY_COUNTS, PodsKey, TopologyKey } from './reads/pods.js';
+import { byteLength } from './text.js';
+
+/** What is read of one kind of object. */
+interface Declared {
+  readonly parts: Set<number>;
+  readonly label: DeclaredKeys;
+  readonly annotation: DeclaredKeys;
+}
+
+function nothing(): Declared {
+  return { parts: new Set(), label: new DeclaredKeys(), annotation: new DeclaredKeys() };
+}
+
+function copyOf({ parts, label, annotation }: Declared): Declared {
+  return { parts: new Set(parts), label: label.copy(), annotation: annotation.copy() };
+}
+
+/**
+ * What a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the more calls
+ * a cached answer serves and the fewer rows of the node table change. Usage and JSON are sent if the verb asks for
+ * them.
+ *
+ * ```ts
+ * class Racks extends Policy {
+ *   readonly #reads = new Reads();
+ *   readonly #rack = this.#reads.nodeLabel('topology.acme.io/rack');
+ *
+ *   override info(): Info {
+ *     return new Info('racks', '1.0.0').filters(Verb.perNode().pure().reads(this.#reads));
+ *   }
+ *
+ *   override filter(_pod: Pod, node: Node): Verdict {
+ *     return node.get(this.#rack) === undefined ? Verdict.reject('node is in no rack') : Verdict.accept;
+ *   }
+ * }
+ * ```
+ *
+ * A declared key can be read with what its declaration returned, which is fastest, or as a text: `node.get(rack)` and
+ * `node.label('topology.acme.io/rack')` give the same value. Reading anything else throws, and the error names it: a
+ * test with the module `testing` fails with that text, and so does a call (INTERNAL).
+ */
+export class Reads {
+  /** The most keys and prefixes of one declaration, those of pods and nodes together. */
+  static readonly maxKeys = 1000;
+
+  private podReads = nothing();
+  private nodeReads = nothing();
+  /** Whether the requests are read, too. */
+  private counts = new Map<string, { by: PodsBy; requests: boolean }>();
+  private topologies = new Map<
+    string,
+    { topology: TopologyKey; requests: boolean; label: NodeKey | undefined }
+  >();
+
+  /** A label of nodes. Declared twice, it is the same key. */
+  nodeLabel(key: string): NodeKey {
+    return new NodeKey('label', key, this.nodeReads.label.key(key));
+  }
+
+  /** The labels of nodes whose key begins with this; "" is all of them. */
+  nodeLabels(prefix: string): NodePrefix {
+    this.nodeReads.label.prefix(prefix);
+    return new NodePrefix('label', prefix);
+  }
+
+  /** An annotation of nodes. */
+  nodeAnnotation(key: string): NodeKey {
+    return new NodeKey('annotation', key, this.nodeReads.annotation.key(key));
+  }
+
+  /** The annotations of nodes whose key begins with this; "" is all of them. */
+  nodeAnnotations(prefix: string): NodePrefix {
+    this.nodeReads.annotation.prefix(prefix);
+    return new NodePrefix('annotation', prefix);
+  }
+
+  /** Parts of nodes. */
+  node(...parts: readonly NodePart[]): this {
+    parts.forEach((part) => this.nodeReads.parts.add(NODE_PARTS[part]));
+    return this;
+  }
+
+  /** A label of the pod, and of victims. */
+  podLabel(key: string): PodKey {
+    return new PodKey('label', key, this.podReads.label.key(key));
+  }
+
+  /** The labels of the pod, and of victims, whose key begins with this; "" is all of them. */
+  podLabels(prefix: string): PodPrefix {
+    this.podReads.label.prefix(prefix);
+    return new PodPrefix('label', prefix);
+  }
+
+  /**
+   * An annotation of the pod, and of victims. In a pure verb, one that the pods of a template share: otherwise no cached
+   * answer serves a second pod.
+   */
+  podAnnotation(key: string): PodKey {
+    return new PodKey('annotation', key, this.podReads.annotation.key(key));
+  }
+
+  /** The annotations of the pod, and of victims, whose key begins with this; "" is all of them. */
+  podAnnotations(prefix: string): PodPrefix {
+    this.podReads.annotation.prefix(prefix);
+    return new PodPrefix('annotation', prefix);
+  }
+
+  /** Parts of the pod, and of victims. */
+  pod(...parts: readonly PodPart[]): this {
+    parts.forEach((part) => this.podReads.parts.add(POD_PARTS[part]));
+    return this;
+  }
+
+  /**
+   * The pods on each node, counted by this. Declares the attribute of the pod, too, with which {@link Node.podsLike}
+   * finds the pods that are like it. At most 8 different attributes. The verb needs facts of nodes and a gateway that
+   * watches pods. It may be pure: the answer for a node is then cached until a pod is added to the node or removed from
+   * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually some milliseconds:
+   * two pods in a row can both see room for one. A gateway that binds asks again before each Binding.
+   */
+  podsBy(by: PodsBy): PodsKey {
+    return this.counted(by, false);
+  }
+
+  /**
+   * The same with the sums of the pods' requests, for {@link PodCount.requested}. The requests of the pod to be placed
+   * are the part `requests`, to be declared besides.
+   */
+  podsAndRequestsBy(by: PodsBy): PodsKey {
+    return this.counted(by, true);
+  }
+
+  /**
+   * The pods in the cluster that are like the pod, added up by the value of a label of nodes, such as
+   * `topology.kubernetes.io/zone`; with an empty topology key, the pods on all nodes of the cluster. Declares the
+   * attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only; the gateway
+   * must watch pods, and know the nodes from more than the calls.
+   *
+   * The counts come with the pod, so the verb is per node, and may be pure; but each change of a count begins a new
+   * class of pods, for which nothing is cached yet.
+   */
+  podsByTopology(by: PodsBy, topologyKey: string): TopologyKey {
+    return this.addedUp(new TopologyKey(by, topologyKey), false);
+  }
+
+  /** The same with the sums of the pods' requests, for {@link PodCount.requested}. */
+  podsAndRequestsByTopology(by: PodsBy, topologyKey: string): TopologyKey {
+    return this.addedUp(new TopologyKey(by, topologyKey), true);
+  }
+
+  /**
+   * The number of this declaration in `Call.reads`: a hash, the same in each process that declares the same for a verb
+   * that wants facts, and never 0.
+   */
+  get id(): number {
+    return this.layout(!this.readsNodes).message.id;
+  }
+
+  private counted(by: PodsBy, requests: boolean): PodsKey {
+    this.attribute(by);
+    const declared = this.counts.get(by.id);
+    this.counts.set(by.id, { by, requests: requests || declared?.requests === true });
+    return new PodsKey(by);
+  }
+
+  private addedUp(topology: TopologyKey, requests: boolean): TopologyKey {
+    this.attribute(topology.by);
+    // A wrong key is reported once, as a mistake of the count.
+    const isLabel = topology.key !== '' && byteLength(topology.key) <= MAX_KEY_BYTES;
+    const label = isLabel ? this.nodeLabel(topology.key) : undefined;
+    const declared = this.topologies.get(topology.id);
+    this.topologies.set(topology.id, { topology, requests: requests || declared?.requests === true, label });
+    return topology;
+  }
+
+  /** What pods are counted by, of the pod to be placed. */
+  private attribute(by: PodsBy): void {
+    switch (by.by) {
+      case PodCountBy.OWNER:
+        this.pod('owner');
+        break;
+      case PodCountBy.NAMESPACE:
+        this.pod('namespace');
+        break;
+      case PodCountBy.PRIORITY_CLASS_NAME:
+        this.pod('priorityClass');
+        break;
+      default:
+        this.pod('namespace');
+        if (by.isValid) {
+          this.podLabel(by.key);
+        }
+    }
+  }
+
+  /** The declaration as it is now: later declarations do not change it. @internal */
+  copy(): Reads {
+    const copy = new Reads();
+    copy.podReads = copyOf(this.podReads);
+    copy.nodeReads = copyOf(this.nodeReads);
+    copy.counts = new Map(this.counts);
+    copy.topologies = new Map(this.topologies);
+    return copy;
+  }
+
+  /**
+   * Everything that can be declared, with the same counts of pods: without a declaration there are none. The identity
+   * of the pod is included if the verb may read it. @internal
+   */
+  everything(identity: boolean): Reads {
+    const all = this.copy();
+    Object.values(NODE_PARTS).forEach((part) => all.nodeReads.parts.add(part));
+    Object.values(POD_PARTS).forEach((part) => all.podReads.parts.add(part));
+    if (!identity) {
+      all.podReads.parts.delete(POD_PARTS.identity);
+    }
+    for (const { label, annotation } of [all.nodeReads, all.podReads]) {
+      label.prefix('');
+      annotation.prefix('');
+    }
+    return all;
+  }
+
+  /** Whether pods are counted, on nodes or in the cluster. @internal */
+  get countsPods(): boolean {
+    return this.counts.size > 0 || this.countsTopologies;
+  }
+
+  /** Whether pods in the cluster are counted. @internal */
+  get countsTopologies(): boolean {
+    return this.topologies.size > 0;
+  }
+
+  /** Whether the name, the UID or the claims of one pod are read. @internal */
+  get readsIdentity(): boolean {
+    return this.podReads.parts.has(POD_PARTS.identity);
+  }
+
+  /** Whether more than the name is read of nodes. @internal */
+  get readsNodes(): boolean {
+    const { parts, label, annotation } = this.nodeReads;
+    const onlyName = [...parts].every((part) => part === NODE_PARTS.name);
+    return !onlyName || !label.isEmpty || !annotation.isEmpty || this.counts.size > 0;
+  }
+
+  /** @internal */
+  layout(namesOnly: boolean): Layout {
+    const counts = [...this.counts.values()].toSorted((a, b) => a.by.compare(b.by));
+    const topologies = [...this.topologies.values()].toSorted((a, b) => a.topology.compare(b.topology));
+    const sent = (object: 'pod' | 'node', { parts, label, annotation }: Declared): Sent =>
+      new Sent(
+        object,
+        new Set(parts),
+        label.places(),
+        annotation.places(),
+        object === 'node' ? counts.map((count, position) => ({ ...count, position })) : [],
+        object === 'pod' ? topologies.map((topology, position) => ({ ...topology, position })) : [],
+      );
+    return new Layout(sent('pod', this.podReads), sent('node', this.nodeReads), namesOnly);
+  }
+
+  /** What the contract does not allow, one sentence each. @internal */
+  mistakes(): string[] {
+    const maps: [string, DeclaredKeys][] = [
+      ['nodeLabel', this.map('node', 'label')],
+      ['nodeAnnotation', this.map('node', 'annotation')],
+      ['podLabel', this.map('pod', 'label')],
+      ['podAnnotation', this.map('pod', 'annotation')],
+    ];
+    const mistakes = maps.flatMap(([of, keys]) => keys.mistakes(of));
+    const count = maps.reduce((sum, [, keys]) => sum + keys.places().sent, 0);
+    if (count > Reads.maxKeys) {
+      mistakes.push(
+        `there are ${String(count)} keys and prefixes; expected at most ${String(Reads.maxKeys)}, use a prefix for several keys`,
+      );
+    }
+    return [...mistakes, ...this.countMistakes(), ...this.topologyMistakes()];
+  }
+
+  private map(object: 'pod' | 'node', map: MapName): DeclaredKeys {
+    return (object === 'pod' ? this.podReads : this.nodeReads)[map];
+  }
+
+  private countMistakes(): string[] {
+    const wrong = [...this.counts.values()].filter(({ by }) => !by.isValid);
+    const mistakes = wrong.map(({ by }) => wrongKey(`Reads.podsBy(${by.toString()})`, 'key', by.key, 1));
+    if (this.counts.size > MAX_POD_COUNTS) {
+      mistakes.push(
+        `pods are counted by ${String(this.counts.size)} attributes; expected at most ${String(MAX_POD_COUNTS)}`,
+      );
+    }
+    return mistakes;
+  }
+
+  private topologyMistakes(): string[] {
+    const mistakes = [...this.topologies.values()].flatMap(({ topology }) => {
+      const what = `Reads.podsByTopology(${topology.toString()})`;
+      if (!topology.by.isValid) {
+        return [wrongKey(what, 'key', topology.by.key, 1)];
+      }
+      const isLong = byteLength(topology.key) > MAX_KEY_BYTES;
+      return isLong ? [wrongKey(what, 'topology key', topology.key, 0)] : [];
+    });
+    if (this.topologies.size > MAX_TOPOLOGY_COUNTS) {
+      mistakes.push(
+        `pods are counted by ${String(this.topologies.size)} topologies; expected at most ${String(MAX_TOPOLOGY_COUNTS)}`,
+      );
+    }
+    return mistakes;
+  }
+}
+
+function wrongKey(what: string, key: string, text: string, least: number): string {
+  return `${what} has a ${key} of ${String(byteLength(text))} bytes; expected ${String(least)} to ${String(MAX_KEY_BYTES)}`;
+}

@@ -1,0 +1,113 @@
+/**
+ * The keys and prefixes of one map, as they are declared and as they are sent: the contract wants keys in ascending
+ * order and none that a prefix covers.
+ */
+
+import type { MapReads } from '../gen/extender/policy/v1alpha1/info.js';
+import { byteLength, compareBytes, quoted } from '../text.js';
+import type { Key } from './key.js';
+import { MAX_KEY_BYTES } from './pods.js';
+
+/** The place of a key that is not declared. */
+export const UNDECLARED = -2;
+
+/** The place of a key that a prefix covers: in the map. A place of 0 or more is a position among the values. */
+export const ENTRY = -1;
+
+/** As declared. */
+export class DeclaredKeys {
+  /** Each with its place in the order of declarations. */
+  private readonly keys = new Map<string, number>();
+  private readonly prefixes = new Set<string>();
+
+  key(text: string): number {
+    const order = this.keys.get(text) ?? this.keys.size;
+    this.keys.set(text, order);
+    return order;
+  }
+
+  prefix(text: string): void {
+    this.prefixes.add(text);
+  }
+
+  get isEmpty(): boolean {
+    return this.keys.size === 0 && this.prefixes.size === 0;
+  }
+
+  copy(): DeclaredKeys {
+    const copy = new DeclaredKeys();
+    this.keys.forEach((order, text) => copy.keys.set(text, order));
+    this.prefixes.forEach((text) => copy.prefixes.add(text));
+    return copy;
+  }
+
+  mistakes(of: string): string[] {
+    const wrong = (name: string, text: string, least: number): string =>
+      `Reads.${name}(${quoted(text)}) has ${String(byteLength(text))} bytes; expected ${String(least)} to ${String(MAX_KEY_BYTES)}`;
+    const keys = [...this.keys.keys()].filter((key) => key === '' || byteLength(key) > MAX_KEY_BYTES);
+    const prefixes = [...this.prefixes].filter((prefix) => byteLength(prefix) > MAX_KEY_BYTES);
+    return [...keys.map((key) => wrong(of, key, 1)), ...prefixes.map((prefix) => wrong(`${of}s`, prefix, 0))];
+  }
+
+  places(): Places {
+    return new Places([...this.keys.keys()], [...this.prefixes]);
+  }
+}
+
+/** As sent. */
+export class Places {
+  /** The keys of the values, ascending. */
+  readonly keys: readonly string[];
+  /** Ascending; none begins with another one. */
+  readonly prefixes: readonly string[];
+  private readonly positions: ReadonlyMap<string, number>;
+  /** Of each declared key, in the order of declarations. */
+  private readonly places: readonly number[];
+
+  constructor(
+    private readonly declared: readonly string[],
+    prefixes: readonly string[],
+  ) {
+    const shortest: string[] = [];
+    for (const prefix of prefixes.toSorted(compareBytes)) {
+      if (!shortest.some((before) => prefix.startsWith(before))) {
+        shortest.push(prefix);
+      }
+    }
+    this.prefixes = shortest;
+    this.keys = declared.filter((key) => !this.covers(key)).toSorted(compareBytes);
+    this.positions = new Map(this.keys.map((key, position) => [key, position]));
+    this.places = declared.map((key) => this.find(key));
+  }
+
+  /** The place of the value of a key that a declaration returned. */
+  of(key: Key): number {
+    if (this.declared[key.order] === key.text) {
+      return this.places[key.order] ?? UNDECLARED;
+    }
+    return this.find(key.text);
+  }
+
+  /** The place of the value of a key. */
+  find(key: string): number {
+    const position = this.positions.get(key);
+    if (position !== undefined) {
+      return position;
+    }
+    return this.covers(key) ? ENTRY : UNDECLARED;
+  }
+
+  /** Whether all keys with this beginning are sent with their values. */
+  covers(prefix: string): boolean {
+    return this.prefixes.some((covering) => prefix.startsWith(covering));
+  }
+
+  /** How many keys and prefixes are sent. */
+  get sent(): number {
+    return this.keys.length + this.prefixes.length;
+  }
+
+  message(): MapReads | undefined {
+    return this.sent === 0 ? undefined : { keys: [...this.keys], prefixes: [...this.prefixes] };
+  }
+}

@@ -1,0 +1,524 @@
+/**
+ * One node of a request or of a table: a NodeRow that is checked on arrival and stays encoded. What a policy reads is
+ * decoded at its first use and kept, for as long as the row is: in a table until the node changes.
+ */
+
+import type { MapName } from './reads/key.js';
+import type { NodeUsage, NonZero, Resources, Taint } from './resources.js';
+import { NO_NON_ZERO, NO_RESOURCES } from './resources.js';
+import { BYTES, Fields, Malformed, VARINT } from './wire.js';
+
+/** The parts that a row must have. */
+export interface RowParts {
+  readonly name: boolean;
+  readonly facts: boolean;
+}
+
+/** The number of values of a row, and of counts of the pods on it. */
+export interface RowCounts {
+  readonly labels: number;
+  readonly annotations: number;
+  readonly pods: number;
+}
+
+/** Pods on a node with one attribute. */
+export interface RowCount {
+  readonly namespace: string;
+  readonly value: string;
+  readonly pods: number;
+  readonly terminating: number;
+  readonly requested: Resources;
+}
+
+/** The counts by one attribute. */
+export interface RowCountList {
+  readonly counts: readonly RowCount[];
+  readonly omittedPods: number;
+  /** By namespace and value. */
+  readonly byAttribute: ReadonlyMap<string, RowCount>;
+}
+
+/** A number, a text, bytes, numbers of 32 bits, or a message. */
+type Kind = 'number' | 'text' | 'bytes' | 'packed' | Shape;
+
+/** The fields of a message: the first has number 1. Fields of later versions are skipped. */
+type Shape = readonly Kind[];
+
+const TEXTS: Shape = ['text', 'text'];
+const RESOURCES: Shape = ['number', 'number', 'number', 'number', ['text', 'number']];
+const FACTS: Shape = [
+  TEXTS,
+  TEXTS,
+  ['text', 'text', 'text'],
+  'number',
+  TEXTS,
+  RESOURCES,
+  RESOURCES,
+  'text',
+  'text',
+  'packed',
+  'packed',
+];
+const USAGE: Shape = [RESOURCES, ['number', 'number']];
+const POD_COUNT: Shape = ['text', 'text', 'number', 'number', RESOURCES];
+const POD_COUNTS: Shape = [POD_COUNT, 'number'];
+const ROW: Shape = ['text', FACTS, 'bytes', USAGE, POD_COUNTS];
+
+/** Fails if a message is not what its shape says, at any depth. */
+function check(fields: Fields, shape: Shape): void {
+  while (fields.next()) {
+    const kind = shape[fields.number - 1];
+    if (kind !== undefined) {
+      checkValue(fields, kind);
+    }
+  }
+}
+
+function checkValue(fields: Fields, kind: Kind): void {
+  switch (kind) {
+    case 'number':
+      fields.expect(VARINT);
+      break;
+    case 'text':
+      fields.checkText();
+      break;
+    case 'bytes':
+      fields.expect(BYTES);
+      break;
+    case 'packed':
+      fields.uint32s([]);
+      break;
+    default:
+      check(fields.message(), kind);
+  }
+}
+
+/** Values of declared keys, as they come. */
+interface Values {
+  /** How many there are. */
+  count: number;
+  /** Positions of the keys that the object lacks. */
+  absent: number[];
+}
+
+const NOTHING: readonly (string | undefined)[] = [];
+
+/** A checked row. */
+export class Row {
+  /** Where the facts, the usage and the counts are in the bytes: pairs of begin and end. A message may come in pieces. */
+  private facts: number[] | undefined;
+  private usageAt: number[] | undefined;
+  private podCountsAt: number[] | undefined;
+  private nameAt: number[] | undefined;
+  private rawAt: number[] | undefined;
+  private readonly valuesOf: Record<MapName, Values | undefined> = {
+    label: undefined,
+    annotation: undefined,
+  };
+
+  private decodedName: string | undefined;
+  private decodedValues: Record<MapName, (string | undefined)[] | undefined> | undefined;
+  private decodedMaps: Record<MapName | 'condition', Map<string, string> | undefined> | undefined;
+  private decodedTaints: Taint[] | undefined;
+  private decodedAmounts: { capacity: Resources | undefined; allocatable: Resources | undefined } | undefined;
+  private decodedUsage: NodeUsage | undefined;
+  private decodedCounts: (RowCountList | undefined)[] | undefined;
+  private decodedRaw: { readonly json: unknown } | undefined;
+
+  private constructor(private readonly bytes: Buffer) {}
+
+  /** Checks an encoded NodeRow, which must not change afterwards. */
+  static read(bytes: Buffer): Row {
+    const row = new Row(bytes);
+    const fields = new Fields(bytes);
+    while (fields.next()) {
+      const kind = ROW[fields.number - 1];
+      if (kind !== undefined) {
+        checkValue(fields, kind);
+        row.remember(fields);
+      }
+    }
+    return row;
+  }
+
+  private remember(fields: Fields): void {
+    const { start, stop } = fields;
+    switch (fields.number) {
+      case 1:
+        this.nameAt = [start, stop];
+        break;
+      case 2:
+        (this.facts ??= []).push(start, stop);
+        this.countValues(fields.message());
+        break;
+      case 3:
+        this.rawAt = start === stop ? undefined : [start, stop];
+        break;
+      case 4:
+        (this.usageAt ??= []).push(start, stop);
+        break;
+      case 5:
+        checkAscending(fields.message(), (this.podCountsAt?.length ?? 0) / 2);
+        (this.podCountsAt ??= []).push(start, stop);
+        break;
+    }
+  }
+
+  private countValues(facts: Fields): void {
+    while (facts.next()) {
+      if (facts.number >= 8 && facts.number <= 11) {
+        const map = facts.number % 2 === 0 ? 'label' : 'annotation';
+        const values = (this.valuesOf[map] ??= { count: 0, absent: [] });
+        if (facts.number <= 9) {
+          values.count += 1;
+        } else {
+          facts.uint32s(values.absent);
+        }
+      }
+    }
+  }
+
+  /** The number of encoded bytes. */
+  get size(): number {
+    return this.bytes.length;
+  }
+
+  /** The number of encoded bytes of the facts, which are there twice when they are in use. */
+  get factsSize(): number {
+    return this.facts === undefined ? 0 : (this.facts.at(-1) ?? 0) - (this.facts[0] ?? 0);
+  }
+
+  /** metadata.name; empty if it is not sent. */
+  get name(): string {
+    return (this.decodedName ??= this.textAt(this.nameAt));
+  }
+
+  /** Which field is missing, of those that a policy must be able to rely on. */
+  lacks(parts: RowParts): 'name' | 'facts' | undefined {
+    if (parts.name && (this.nameAt === undefined || this.nameAt[0] === this.nameAt[1])) {
+      return 'name';
+    }
+    return parts.facts && this.facts === undefined ? 'facts' : undefined;
+  }
+
+  /**
+   * Whether there is a value for each declared key, and a list for each declared count of pods; otherwise what is wrong.
+   * A row without facts has no values.
+   */
+  mismatch(counts: RowCounts): string | undefined {
+    if (this.facts !== undefined) {
+      const wrong =
+        valuesMismatch('label', this.valuesOf.label, counts.labels) ??
+        valuesMismatch('annotation', this.valuesOf.annotation, counts.annotations);
+      if (wrong !== undefined) {
+        return `facts.${wrong}`;
+      }
+    }
+    const given = (this.podCountsAt?.length ?? 0) / 2;
+    return given === counts.pods
+      ? undefined
+      : `pod_counts has ${String(given)} entries, and ${String(counts.pods)} are declared`;
+  }
+
+  /** The value of the declared key at this position, if the node has it. */
+  value(map: MapName, position: number): string | undefined {
+    return this.values(map)[position];
+  }
+
+  private values(map: MapName): readonly (string | undefined)[] {
+    const decoded = (this.decodedValues ??= { label: undefined, annotation: undefined });
+    return (decoded[map] ??= this.decodeValues(map));
+  }
+
+  private decodeValues(map: MapName): (string | undefined)[] {
+    const number = map === 'label' ? 8 : 9;
+    const values: (string | undefined)[] = [...NOTHING];
+    this.eachFact((fact) => {
+      if (fact.number === number) {
+        values.push(fact.text());
+      }
+    });
+    for (const position of this.valuesOf[map]?.absent ?? []) {
+      if (values[position] === '') {
+        values[position] = undefined;
+      }
+    }
+    return values;
+  }
+
+  /** The labels, annotations or conditions that are sent in a map. */
+  map(name: MapName | 'condition'): ReadonlyMap<string, string> {
+    const decoded = (this.decodedMaps ??= { label: undefined, annotation: undefined, condition: undefined });
+    return (decoded[name] ??= this.decodeMap(name));
+  }
+
+  private decodeMap(name: MapName | 'condition'): Map<string, string> {
+    const number = name === 'label' ? 1 : name === 'annotation' ? 2 : 5;
+    const map = new Map<string, string>();
+    this.eachFact((fact) => {
+      if (fact.number === number) {
+        const [key, value] = texts(fact.message());
+        map.set(key, value);
+      }
+    });
+    return map;
+  }
+
+  /** spec.taints, in order. */
+  get taints(): readonly Taint[] {
+    return (this.decodedTaints ??= this.decodeTaints());
+  }
+
+  private decodeTaints(): Taint[] {
+    const taints: Taint[] = [];
+    this.eachFact((fact) => {
+      if (fact.number === 3) {
+        const [key, value, effect] = texts(fact.message());
+        taints.push({ key, value, effect });
+      }
+    });
+    return taints;
+  }
+
+  /** spec.unschedulable. */
+  get isUnschedulable(): boolean {
+    let is = false;
+    this.eachFact((fact) => {
+      is = fact.number === 4 ? fact.bool() : is;
+    });
+    return is;
+  }
+
+  /** status.capacity and status.allocatable; undefined while they are not reported. */
+  get amounts(): { readonly capacity: Resources | undefined; readonly allocatable: Resources | undefined } {
+    return (this.decodedAmounts ??= this.decodeAmounts());
+  }
+
+  private decodeAmounts(): { capacity: Resources | undefined; allocatable: Resources | undefined } {
+    let capacity: Amounts | undefined;
+    let allocatable: Amounts | undefined;
+    this.eachFact((fact) => {
+      if (fact.number === 6) {
+        capacity = mergeAmounts(capacity ?? noAmounts(), fact.message());
+      } else if (fact.number === 7) {
+        allocatable = mergeAmounts(allocatable ?? noAmounts(), fact.message());
+      }
+    });
+    return { capacity, allocatable };
+  }
+
+  /** What the pods on the node have requested; undefined if it is not sent. */
+  get usage(): NodeUsage | undefined {
+    if (this.usageAt === undefined) {
+      return undefined;
+    }
+    return (this.decodedUsage ??= this.decodeUsage(this.usageAt));
+  }
+
+  private decodeUsage(at: readonly number[]): NodeUsage {
+    let requested: Resources = NO_RESOURCES;
+    let nonzero: NonZero = NO_NON_ZERO;
+    this.each(at, (field) => {
+      if (field.number === 1) {
+        requested = mergeAmounts({ ...requested, others: new Map(requested.others) }, field.message());
+      } else if (field.number === 2) {
+        const { milliCpu, memory } = mergeAmounts({ ...noAmounts(), ...nonzero }, field.message());
+        nonzero = { milliCpu, memory };
+      }
+    });
+    return { requested, nonzero };
+  }
+
+  /** The counts at this position of a row without a {@link mismatch}. */
+  podCounts(position: number): RowCountList {
+    const decoded = (this.decodedCounts ??= []);
+    return (decoded[position] ??= this.decodeCounts(position));
+  }
+
+  private decodeCounts(position: number): RowCountList {
+    const at = this.podCountsAt?.slice(2 * position, 2 * position + 2) ?? [];
+    const counts: RowCount[] = [];
+    let omittedPods = 0;
+    this.each(at, (field) => {
+      if (field.number === 1) {
+        counts.push(decodeCount(field.message()));
+      } else if (field.number === 2) {
+        omittedPods = field.uint32();
+      }
+    });
+    const byAttribute = new Map(counts.map((count) => [attributeKey(count.namespace, count.value), count]));
+    return { counts, omittedPods, byAttribute };
+  }
+
+  /** The object's JSON, unchanged; undefined if it is not sent. */
+  get rawJson(): Uint8Array | undefined {
+    return this.rawAt === undefined ? undefined : this.bytes.subarray(this.rawAt[0], this.rawAt[1]);
+  }
+
+  /** The object that the JSON describes. */
+  get raw(): unknown {
+    if (this.rawAt === undefined) {
+      return undefined;
+    }
+    this.decodedRaw ??= { json: JSON.parse(this.textAt(this.rawAt)) };
+    return this.decodedRaw.json;
+  }
+
+  private textAt(at: readonly number[] | undefined): string {
+    return at === undefined ? '' : this.bytes.toString('utf8', at[0], at[1]);
+  }
+
+  private eachFact(visit: (fact: Fields) => void): void {
+    if (this.facts !== undefined) {
+      this.each(this.facts, visit);
+    }
+  }
+
+  private each(at: readonly number[], visit: (field: Fields) => void): void {
+    for (let pair = 0; pair < at.length; pair += 2) {
+      const fields = new Fields(this.bytes, at[pair], at[pair + 1]);
+      while (fields.next()) {
+        visit(fields);
+      }
+    }
+  }
+}
+
+/** Under which {@link RowCountList.byAttribute} has a count. */
+export function attributeKey(namespace: string, value: string): string {
+  return `${namespace}\0${value}`;
+}
+
+/** What is wrong with the values of an object; undefined if there is one for each key. */
+export function valuesMismatch(map: MapName, values: Values | undefined, keys: number): string | undefined {
+  const given = values?.count ?? 0;
+  if (given !== keys) {
+    return `${map}_values has ${String(given)} values, and ${String(keys)} keys are declared`;
+  }
+  let least = 0;
+  for (const position of values?.absent ?? []) {
+    if (position < least || position >= keys) {
+      return `absent_${map}s is not a list of ascending positions below ${String(keys)}`;
+    }
+    least = position + 1;
+  }
+  return undefined;
+}
+
+interface Amounts {
+  milliCpu: bigint;
+  memory: bigint;
+  ephemeralStorage: bigint;
+  pods: bigint;
+  others: Map<string, bigint>;
+}
+
+function noAmounts(): Amounts {
+  return { milliCpu: 0n, memory: 0n, ephemeralStorage: 0n, pods: 0n, others: new Map() };
+}
+
+function mergeAmounts(amounts: Amounts, fields: Fields): Amounts {
+  while (fields.next()) {
+    switch (fields.number) {
+      case 1:
+        amounts.milliCpu = fields.int64();
+        break;
+      case 2:
+        amounts.memory = fields.int64();
+        break;
+      case 3:
+        amounts.ephemeralStorage = fields.int64();
+        break;
+      case 4:
+        amounts.pods = fields.int64();
+        break;
+      case 5:
+        mergeOther(amounts.others, fields.message());
+        break;
+    }
+  }
+  return amounts;
+}
+
+function mergeOther(others: Map<string, bigint>, entry: Fields): void {
+  let key = '';
+  let value = 0n;
+  while (entry.next()) {
+    if (entry.number === 1) {
+      key = entry.text();
+    } else if (entry.number === 2) {
+      value = entry.int64();
+    }
+  }
+  others.set(key, value);
+}
+
+/** The first three fields of a message of texts. */
+function texts(fields: Fields): [string, string, string] {
+  const found: [string, string, string] = ['', '', ''];
+  while (fields.next()) {
+    if (fields.number <= 3) {
+      found[fields.number - 1] = fields.text();
+    }
+  }
+  return found;
+}
+
+function decodeCount(fields: Fields): RowCount {
+  const count = { namespace: '', value: '', pods: 0, terminating: 0, requested: NO_RESOURCES };
+  while (fields.next()) {
+    switch (fields.number) {
+      case 1:
+        count.namespace = fields.text();
+        break;
+      case 2:
+        count.value = fields.text();
+        break;
+      case 3:
+        count.pods = fields.uint32();
+        break;
+      case 4:
+        count.terminating = fields.uint32();
+        break;
+      case 5:
+        count.requested = mergeAmounts(
+          { ...count.requested, others: new Map(count.requested.others) },
+          fields.message(),
+        );
+        break;
+    }
+  }
+  return count;
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** Fails unless counts are in the order of the contract. */
+function checkAscending(list: Fields, position: number): void {
+  let before: readonly [Buffer, Buffer] | undefined;
+  while (list.next()) {
+    if (list.number === 1) {
+      const attribute = attributeBytes(list.message());
+      if (before !== undefined && compareAttributes(before, attribute) >= 0) {
+        throw new Malformed(
+          `pod_counts[${String(position)}].counts is not in ascending order of namespace and value, each once`,
+        );
+      }
+      before = attribute;
+    }
+  }
+}
+
+function attributeBytes(count: Fields): readonly [Buffer, Buffer] {
+  const attribute: [Buffer, Buffer] = [NO_BYTES, NO_BYTES];
+  while (count.next()) {
+    if (count.number <= 2) {
+      attribute[count.number - 1] = count.slice();
+    }
+  }
+  return attribute;
+}
+
+function compareAttributes(a: readonly [Buffer, Buffer], b: readonly [Buffer, Buffer]): number {
+  return Buffer.compare(a[0], b[0]) || Buffer.compare(a[1], b[1]);
+}

@@ -1,0 +1,226 @@
+/** A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding to draining. */
+
+import type { Http2Server, ServerHttp2Session } from 'node:http2';
+
+import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
+import { loadFileDescriptorSetFromBuffer, loadSync } from '@grpc/proto-loader';
+import { ReflectionService } from '@grpc/reflection';
+import { protoPath } from 'grpc-health-check';
+
+import { Backend } from './backend.js';
+import { MAX_MESSAGE_BYTES } from './declaration.js';
+import { DESCRIPTORS } from './gen/descriptors.js';
+import { Health } from './health.js';
+import type { Policy } from './policy.js';
+import { Services, type Log } from './service.js';
+import { Tables } from './table.js';
+import { Tracer, type TelemetryOptions } from './telemetry.js';
+import { RotatingCredentials, type TlsFiles } from './tls.js';
+
+/**
+ * HTTP/2 windows of 1 MiB: with the default of 64 KiB a request of thousands of nodes waits for many small
+ * acknowledgements.
+ */
+const WINDOW_BYTES = 1 << 20;
+
+/** Gateways keep one connection or two each. */
+const MAX_CONNECTIONS = 1_000;
+
+/** A gateway whose machine is gone no longer responds: then the connection is closed, and its tables are dropped. */
+const KEEPALIVE_MILLISECONDS = 60_000;
+const KEEPALIVE_TIMEOUT_MILLISECONDS = 20_000;
+
+/** How long calls in progress may take after the first signal. */
+const DRAIN_MILLISECONDS = 10_000;
+
+/** Options of {@link serve}. */
+export interface ServeOptions {
+  /** Where to listen, as HOST:PORT; port 0 takes a free one. Default: 127.0.0.1:0. */
+  readonly address?: string;
+  /** Serves TLS with these files, which are read again when they change. Default: none. */
+  readonly tls?: TlsFiles;
+  /** How long calls in progress may take after the first signal, before they are canceled. Default: 10 s. */
+  readonly drainMilliseconds?: number;
+  /** Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say. */
+  readonly telemetry?: TelemetryOptions;
+  /** Gets lines for operators. Default: standard error. */
+  readonly log?: Log;
+}
+
+/** The address cannot be listened on. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError';
+
+  constructor(address: string, cause: Error) {
+    // grpc-js adds the system's errors at the end.
+    const [, why = cause.message] = /errors: \[(.*)\]$/.exec(cause.message) ?? [];
+    super(`cannot listen on ${address}: ${why}; set another --address, or stop the process that uses it`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * Serves until a stop signal: binds, prints one line `listening on ADDRESS` on standard output, answers, and on SIGTERM
+ * or SIGINT drains.
+ *
+ * The first signal: health reports NOT_SERVING, no new calls are accepted, calls in progress are finished for at most
+ * {@link ServeOptions.drainMilliseconds}, and queued spans are sent for at most 5 s. A second signal ends the process at
+ * once.
+ *
+ * @throws {DeclarationError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ */
+export async function serve(backend: Policy | Backend, options: ServeOptions = {}): Promise<void> {
+  const listening = await listen(backend, options);
+  const stopped = new Promise<void>((resolve) => {
+    const first = (): void => {
+      const second = (): void => {
+        process.exit(0);
+      };
+      process.off('SIGTERM', first).off('SIGINT', first).on('SIGTERM', second).on('SIGINT', second);
+      resolve();
+    };
+    process.on('SIGTERM', first).on('SIGINT', first);
+  });
+  process.stdout.write(`listening on ${listening.address}\n`);
+  await stopped;
+  await listening.stop();
+}
+
+/**
+ * Listens and answers. For tests and for programs with a life cycle of their own; {@link serve} is enough for the
+ * others.
+ *
+ * @throws {DeclarationError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ */
+export async function listen(backend: Policy | Backend, options: ServeOptions = {}): Promise<Listening> {
+  const served = Backend.of(backend);
+  const log = options.log ?? toStandardError;
+  const tracer = await Tracer.start(options.telemetry ?? {}, nameAndVersion(served));
+  const credentials = options.tls && RotatingCredentials.read(options.tls, log);
+  const server = new Server({
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
+    'grpc.keepalive_time_ms': KEEPALIVE_MILLISECONDS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MILLISECONDS,
+    'grpc.enable_channelz': 0,
+  });
+  const health = new Health();
+  const services = new Services(served, new Tables(), tracer, log);
+  services.addTo(server);
+  health.addTo(server);
+  reflection().addToServer(server);
+  const requested = options.address ?? '127.0.0.1:0';
+  const port = await bound(server, requested, credentials ?? ServerCredentials.createInsecure());
+  const address = requested.replace(/:\d+$/, `:${String(port)}`);
+  return new Listening({
+    address,
+    server,
+    services,
+    health,
+    tracer,
+    credentials,
+    drain: options.drainMilliseconds,
+  });
+}
+
+interface Parts {
+  readonly address: string;
+  readonly server: Server;
+  readonly services: Services;
+  readonly health: Health;
+  readonly tracer: Tracer;
+  readonly credentials: RotatingCredentials | undefined;
+  readonly drain: number | undefined;
+}
+
+/** A backend that answers. */
+export class Listening {
+  /** Where it listens, with the port that was taken. */
+  readonly address: string;
+
+  /** @internal */
+  constructor(private readonly parts: Parts) {
+    this.address = parts.address;
+  }
+
+  /** Drains: finishes calls in progress and sends queued spans. */
+  async stop(): Promise<void> {
+    const { server, services, health, tracer, credentials, drain = DRAIN_MILLISECONDS } = this.parts;
+    health.stop();
+    services.stop();
+    await new Promise<void>((resolve) => {
+      const limit = setTimeout(() => {
+        server.forceShutdown();
+        resolve();
+      }, drain);
+      server.tryShutdown(() => {
+        clearTimeout(limit);
+        resolve();
+      });
+    });
+    credentials?.close();
+    await tracer.end();
+  }
+}
+
+async function bound(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
+  widenWindows(server);
+  const isVerbositySet = ['GRPC_NODE_VERBOSITY', 'GRPC_VERBOSITY'].some(
+    (name) => process.env[name] !== undefined,
+  );
+  if (!isVerbositySet) {
+    // The error is reported once, with what to do.
+    setLogVerbosity(logVerbosity.NONE);
+  }
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(address, credentials, (error, taken) => {
+      if (error === null) {
+        resolve(taken);
+      } else {
+        reject(new ListenError(address, error));
+      }
+    });
+  });
+  if (!isVerbositySet) {
+    setLogVerbosity(logVerbosity.ERROR);
+  }
+  limitConnections(server);
+  return port;
+}
+
+/** grpc-js has no option for the window of a server's streams: the settings of its HTTP/2 servers are not public. */
+function widenWindows(server: Server): void {
+  const options: unknown = Reflect.get(server, 'commonServerOptions');
+  if (options instanceof Object) {
+    Object.assign(options, { settings: { initialWindowSize: WINDOW_BYTES } });
+  }
+}
+
+/** The same for the window and the number of connections. */
+function limitConnections(server: Server): void {
+  const servers: unknown = Reflect.get(server, 'http2Servers');
+  if (servers instanceof Map) {
+    for (const http2 of servers.keys() as MapIterator<Http2Server>) {
+      http2.maxConnections = MAX_CONNECTIONS;
+      http2.on('session', (session: ServerHttp2Session) => {
+        session.setLocalWindowSize(WINDOW_BYTES);
+      });
+    }
+  }
+}
+
+function reflection(): ReflectionService {
+  const policy = loadFileDescriptorSetFromBuffer(Buffer.from(DESCRIPTORS, 'base64'));
+  return new ReflectionService({ ...policy, ...loadSync(protoPath) });
+}
+
+/** A backend built from args has no name before its first call, and may have several then. */
+function nameAndVersion({ fixed }: Backend): { name: string; version: string } {
+  const info = fixed?.latest().declaration.response;
+  return { name: info?.name ?? 'extender-policy', version: info?.version ?? '' };
+}
+
+function toStandardError(line: string): void {
+  process.stderr.write(`${new Date().toISOString()} ${line}\n`);
+}

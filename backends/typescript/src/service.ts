@@ -1,0 +1,216 @@
+/** The contract's services over the answers: transport only. Messages are decoded by hand, because rows stay encoded. */
+
+import {
+  type sendUnaryData,
+  type Server,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  status,
+} from '@grpc/grpc-js';
+
+import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore, type Note } from './answer.js';
+import type { Backend } from './backend.js';
+import type { VerbName } from './declaration.js';
+import { CallError, callError, isUnexpected } from './errors.js';
+import { PolicyServiceService } from './gen/extender/policy/v1alpha1/policy.js';
+import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1alpha1/table.js';
+import { decoding, readSync } from './request.js';
+import { checkSize, SYNC_NODES } from './size.js';
+import { Filling, type Tables } from './table.js';
+import { outcome, type Tracer } from './telemetry.js';
+
+/** Where the services write lines for operators. */
+export type Log = (line: string) => void;
+
+/** A call whose message is not decoded yet. */
+type Unary = ServerUnaryCall<Buffer, unknown>;
+
+/** At most this many different failures of policies are logged with their stacks: the texts may contain anything. */
+const MAX_LOGGED = 100;
+
+/** The same services with requests as bytes. */
+function undecoded(definition: object): ServiceDefinition {
+  const methods = Object.entries(definition as ServiceDefinition);
+  return Object.fromEntries(
+    methods.map(([name, method]) => [name, { ...method, requestDeserialize: (bytes: Buffer) => bytes }]),
+  );
+}
+
+/** Answers calls with the policies of a backend, about nodes in the call or in a table. */
+export class Services {
+  private readonly streams = new Set<SyncStream>();
+  private readonly logged = new Set<string>();
+  private isStopping = false;
+
+  constructor(
+    private readonly backend: Backend,
+    private readonly tables: Tables,
+    private readonly tracer: Tracer,
+    private readonly log: Log,
+  ) {}
+
+  /** Serves both services. */
+  addTo(server: Server): void {
+    const { backend, tables } = this;
+    server.addService(undecoded(PolicyServiceService), {
+      getInfo: (call: Unary, answer: sendUnaryData<unknown>) => {
+        this.reply(answer, () => answerInfo(backend, call.request));
+      },
+      filter: this.traced('Filter', (message, note) => answerFilter(backend, tables, message, note)),
+      score: this.traced('Score', (message, note) => answerScore(backend, tables, message, note)),
+      preempt: this.traced('Preempt', (message, note) => answerPreempt(backend, tables, message, note)),
+      bind: (call: Unary, answer: sendUnaryData<unknown>) => {
+        void this.bind(call, answer);
+      },
+    });
+    server.addService(undecoded(NodeTableServiceService), {
+      syncNodes: (call: ServerDuplexStream<Buffer, SyncNodesResponse>) => {
+        const stream = new SyncStream(call, this.tables, (ended) => {
+          this.streams.delete(ended);
+        });
+        this.streams.add(stream);
+        if (this.isStopping) {
+          stream.stop();
+        }
+      },
+    });
+  }
+
+  /** Ends all streams, because open ones would delay draining. The tables stay for the calls that still arrive. */
+  stop(): void {
+    this.isStopping = true;
+    for (const stream of [...this.streams]) {
+      stream.stop();
+    }
+  }
+
+  private traced(verb: VerbName, answerTo: (message: Buffer, note: Note) => unknown) {
+    return (call: Unary, answer: sendUnaryData<unknown>): void => {
+      const followed = this.tracer.follow(call.metadata, verb);
+      const note: Note = (key, value) => {
+        followed.note(key, value);
+      };
+      const error = followed.run(() => this.reply(answer, () => answerTo(call.request, note)));
+      const { code, message } = outcome(error);
+      followed.end(code, message);
+    };
+  }
+
+  /** Sends the answer, or the error that it threw: a bug that one pod triggers must not stop a cluster. */
+  private reply(answer: sendUnaryData<unknown>, work: () => unknown): CallError | undefined {
+    let value: unknown;
+    try {
+      value = work();
+    } catch (thrown) {
+      const error = this.failed(thrown);
+      answer({ code: error.code, details: error.message });
+      return error;
+    }
+    answer(null, value);
+    return undefined;
+  }
+
+  private async bind(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
+    const followed = this.tracer.follow(call.metadata, 'Bind');
+    const canceled = new AbortController();
+    call.on('cancelled', () => {
+      canceled.abort();
+    });
+    const note: Note = (key, value) => {
+      followed.note(key, value);
+    };
+    try {
+      const asked = { signal: canceled.signal, note };
+      const response = await followed.run(() => answerBind(this.backend, call.request, asked));
+      answer(null, response);
+      followed.end(canceled.signal.aborted ? status.CANCELLED : status.OK, '');
+    } catch (thrown) {
+      const error = this.failed(thrown);
+      answer({ code: error.code, details: error.message });
+      followed.end(canceled.signal.aborted ? status.CANCELLED : error.code, error.message);
+    }
+  }
+
+  /** The error of a call. The stack of a bug is logged once. */
+  private failed(thrown: unknown): CallError {
+    const error = callError(thrown);
+    const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : error.message;
+    if (isUnexpected(thrown) && this.logged.size < MAX_LOGGED && !this.logged.has(stack)) {
+      this.logged.add(stack);
+      this.log(`${error.message}; this is logged once, correct the policy:\n${stack}`);
+    }
+    return error;
+  }
+}
+
+/** One stream of a node table: one message in, one acknowledgement out, until the stream ends. */
+class SyncStream {
+  private readonly filling: Filling;
+  private isEnded = false;
+
+  constructor(
+    private readonly call: ServerDuplexStream<Buffer, SyncNodesResponse>,
+    tables: Tables,
+    private readonly ended: (stream: SyncStream) => void,
+  ) {
+    this.filling = new Filling(tables);
+    call.on('data', (message: Buffer) => {
+      call.pause();
+      void this.exchange(message);
+    });
+    call.on('end', () => {
+      this.close();
+      call.end();
+    });
+    call.on('cancelled', () => {
+      this.close();
+    });
+    call.on('close', () => {
+      this.close();
+    });
+  }
+
+  /** Ends the stream because the backend shuts down. */
+  stop(): void {
+    if (!this.isEnded) {
+      this.isEnded = true;
+      this.filling.close(true);
+      this.ended(this);
+      this.fail(CallError.unavailable('this backend is shutting down'));
+    }
+  }
+
+  private async exchange(message: Buffer): Promise<void> {
+    try {
+      const request = decoding(() => {
+        checkSize(message, SYNC_NODES);
+        return readSync(message);
+      });
+      const applied = await this.filling.apply(request);
+      if (!this.isEnded) {
+        this.call.write({ applied });
+        this.call.resume();
+      }
+    } catch (thrown) {
+      if (!this.isEnded) {
+        this.close();
+        this.fail(callError(thrown));
+      }
+    }
+  }
+
+  private fail({ code, message }: CallError): void {
+    this.call.emit('error', { code, details: message });
+    // Whatever still arrives is of no use.
+    this.call.resume();
+  }
+
+  private close(): void {
+    if (!this.isEnded) {
+      this.isEnded = true;
+      this.filling.close();
+      this.ended(this);
+    }
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Estimates the memory of a message before it is decoded: an empty message of two bytes on the wire can become an object
+ * of a kilobyte. The shapes name the parts that take more than a small multiple of their bytes. Rows stay encoded, so
+ * theirs are counted as one object.
+ */
+
+import { CallError } from './errors.js';
+import { BYTES, Fields } from './wire.js';
+
+/** What every message may take, whatever its length: enough for a preemption with ten thousand victims. Calls are decoded one at a time. */
+const BASE = 64 << 20;
+
+/** What a message may take per byte. */
+const PER_BYTE = 32;
+
+/**
+ * The most memory that a decoded request may take. A large preemption: 1,500 candidates with thirty victims each, in
+ * objects of JavaScript.
+ */
+const MOST = 256 << 20;
+
+/** The objects that the generated code makes, in bytes. */
+const TEXT = 32;
+const NUMBER = 8;
+const OBJECT = 96;
+const MAP_ENTRY = 96;
+const RESOURCES_OBJECT = 320;
+const POD_OBJECT = 1_536;
+const ROW_OBJECT = 512;
+const FOUND_ROW = 128;
+
+/** The parts of a message that are counted, by the number of the field. */
+export type Shape = ReadonlyMap<number, Part>;
+
+interface Part {
+  /** The memory of each occurrence, besides its own bytes. */
+  readonly bytes: number;
+  /** Numbers, each of which takes this much, packed or not. */
+  readonly isNumbers?: boolean;
+  /** The parts of a message. */
+  readonly shape?: Shape;
+  /** An element that is invalid if it is empty: the name is that of its list. */
+  readonly list?: string;
+}
+
+function shape(parts: Readonly<Record<number, Part>>): Shape {
+  return new Map(Object.entries(parts).map(([number, part]) => [Number(number), part]));
+}
+
+const texts: Part = { bytes: TEXT };
+const entries: Part = { bytes: MAP_ENTRY };
+const numbers: Part = { bytes: NUMBER, isNumbers: true };
+
+const RESOURCES = shape({ 5: entries });
+const REQUIREMENT = shape({ 3: texts });
+const SELECTOR_TERM = shape({
+  1: { bytes: OBJECT, shape: REQUIREMENT },
+  2: { bytes: OBJECT, shape: REQUIREMENT },
+});
+const NODE_AFFINITY = shape({
+  1: { bytes: OBJECT, shape: shape({ 1: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
+  2: { bytes: OBJECT, shape: shape({ 2: { bytes: OBJECT, shape: SELECTOR_TERM } }) },
+});
+const POD_FACTS = shape({
+  2: entries,
+  3: entries,
+  7: { bytes: RESOURCES_OBJECT, shape: RESOURCES },
+  8: { bytes: OBJECT },
+  9: entries,
+  10: { bytes: OBJECT },
+  12: { bytes: OBJECT, shape: NODE_AFFINITY },
+  14: texts,
+  15: texts,
+  16: numbers,
+  17: numbers,
+});
+const DOMAIN = shape({ 4: { bytes: RESOURCES_OBJECT, shape: RESOURCES } });
+const POD = shape({
+  1: { bytes: OBJECT, shape: shape({ 3: texts }) },
+  2: { bytes: POD_OBJECT, shape: POD_FACTS },
+  4: { bytes: OBJECT, shape: shape({ 1: { bytes: OBJECT, shape: DOMAIN } }) },
+});
+const NODES = shape({
+  2: { bytes: 0, shape: shape({ 1: { bytes: ROW_OBJECT, list: 'nodes.rows.rows' } }) },
+  3: {
+    bytes: 0,
+    shape: shape({
+      3: { bytes: NUMBER + FOUND_ROW, isNumbers: true },
+      4: { bytes: ROW_OBJECT, list: 'nodes.table.rows' },
+    }),
+  },
+});
+const VICTIM = shape({ 2: { bytes: OBJECT, shape: POD } });
+const CANDIDATE = shape({ 1: { bytes: OBJECT, shape: VICTIM, list: 'victims' } });
+const MAP_READS = shape({ 1: texts, 2: texts });
+const NODE_READS = shape({
+  1: numbers,
+  2: { bytes: OBJECT, shape: MAP_READS },
+  3: { bytes: OBJECT, shape: MAP_READS },
+  4: { bytes: OBJECT },
+});
+
+/** FilterRequest and ScoreRequest. */
+export const QUESTION = shape({ 2: { bytes: 0, shape: POD }, 3: { bytes: 0, shape: NODES } });
+
+/** PreemptRequest. */
+export const PREEMPT = shape({
+  2: { bytes: 0, shape: POD },
+  3: { bytes: 0, shape: NODES },
+  4: { bytes: OBJECT, shape: CANDIDATE, list: 'candidates' },
+});
+
+/** BindRequest. */
+export const BIND = shape({ 6: { bytes: 0, shape: POD } });
+
+/** GetInfoRequest. */
+export const GET_INFO = shape({ 2: texts });
+
+/** SyncNodesRequest. */
+export const SYNC_NODES = shape({
+  3: { bytes: 0, shape: shape({ 2: texts, 4: { bytes: 0, shape: NODE_READS } }) },
+  4: { bytes: ROW_OBJECT, list: 'upserts' },
+  5: numbers,
+});
+
+/** Rejects a message that would take much more memory than its bytes, or that has empty entries. */
+export function checkSize(message: Buffer, of: Shape): void {
+  const limit = Math.min(message.length * PER_BYTE + BASE, MOST);
+  if (take(new Fields(message), of, limit) < 0) {
+    throw CallError.exhausted(
+      `the message has ${String(message.length)} bytes and would take more than ${String(limit)} decoded; send fewer and fuller entries`,
+    );
+  }
+}
+
+/** How many bytes are left; negative if there are not enough. */
+function take(fields: Fields, of: Shape, left: number): number {
+  let rest = left;
+  while (rest >= 0 && fields.next()) {
+    const part = of.get(fields.number);
+    if (part !== undefined) {
+      rest = takePart(fields, part, rest - part.bytes * occurrences(fields, part));
+    }
+  }
+  return rest;
+}
+
+function takePart(fields: Fields, part: Part, left: number): number {
+  if (fields.wire !== BYTES || left < 0) {
+    return left;
+  }
+  if (part.list !== undefined && fields.start === fields.stop) {
+    throw CallError.invalid(`${part.list} has an empty entry; each entry has content`);
+  }
+  return part.shape === undefined ? left : take(fields.message(), part.shape, left);
+}
+
+function occurrences(fields: Fields, part: Part): number {
+  if (part.isNumbers !== true || fields.wire !== BYTES) {
+    return 1;
+  }
+  let count = 0;
+  for (let at = fields.start; at < fields.stop; at += 1) {
+    // The last byte of each number has its highest bit clear.
+    count += (fields.bytes[at] ?? 0) < 0x80 ? 1 : 0;
+  }
+  return count;
+}

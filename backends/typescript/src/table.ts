@@ -1,0 +1,347 @@
+/**
+ * The tables of nodes that gateways keep here, so that calls name nodes by numbers. A table belongs to its stream and is
+ * dropped with it. It is found only by its random name, so several gateways, and several views of one gateway, never
+ * share one.
+ */
+
+import { setImmediate } from 'node:timers/promises';
+
+import { rowParts, viewOf } from './declaration.js';
+import { CallError } from './errors.js';
+import type { MapReads, NodeReads } from './gen/extender/policy/v1alpha1/info.js';
+import type { TableView } from './gen/extender/policy/v1alpha1/table.js';
+import type { View } from './info.js';
+import { rowsKey } from './reads/layout.js';
+import { MAX_KEY_BYTES, MAX_POD_COUNTS } from './reads/pods.js';
+import { whyMalformed, type SyncRequest, type Upsert } from './request.js';
+import { Row, type RowCounts, type RowParts } from './row.js';
+import { Reads } from './reads.js';
+import { byteLength } from './text.js';
+
+/** More tables than this are rejected: enough for 16 gateways with four views each. */
+const MAX_TABLES = 64;
+
+/** Rows of more bytes than this, in all tables together, are rejected. */
+const MAX_BYTES = 1 << 30;
+
+/** The memory of a row besides its bytes: its objects, and its place in the table. */
+const ROW_OVERHEAD_BYTES = 640;
+
+/** The most parts of one declaration in the contract, known or not. */
+const MAX_PARTS = 64;
+
+/** After this many milliseconds of checking rows other calls are served. */
+const STEP_MILLISECONDS = 2;
+
+/** How many rows are checked between two looks at the clock. */
+const ROWS_AT_ONCE = 32;
+
+/** What the rows of a table contain. */
+interface Holds {
+  readonly view: View;
+  /** Of the declaration; undefined: everything that the view has. */
+  readonly readsKey: string | undefined;
+  readonly parts: RowParts;
+  readonly counts: RowCounts;
+}
+
+/** Rows by id, at a version. */
+export class Table {
+  private readonly rows = new Map<number, Row>();
+  private at = 0n;
+  private space = 0;
+
+  constructor(
+    /** What its rows contain. */
+    readonly holds: Holds,
+    private readonly budget: Budget,
+  ) {}
+
+  /** The version of the message that was applied last. */
+  get version(): bigint {
+    return this.at;
+  }
+
+  /** The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. */
+  row(id: number): Row | undefined {
+    return this.rows.get(id);
+  }
+
+  /** Applies a message at once: nothing else runs meanwhile, so a call sees all of it or none. */
+  apply(version: bigint, upserts: readonly Checked[], removed: readonly number[]): void {
+    this.at = version;
+    for (const { id, row } of upserts) {
+      this.release(id);
+      this.rows.set(id, row);
+      this.space += spaceOf(row);
+    }
+    // Wins over an upsert of the same id: a removed row does not come back.
+    for (const id of removed) {
+      this.release(id);
+      this.rows.delete(id);
+    }
+  }
+
+  /** Gives back the space of all rows. */
+  drop(): void {
+    this.budget.release(this.space);
+    this.space = 0;
+  }
+
+  private release(id: number): void {
+    const row = this.rows.get(id);
+    if (row !== undefined) {
+      this.budget.release(spaceOf(row));
+      this.space -= spaceOf(row);
+    }
+  }
+}
+
+/** A row that is not part of the table yet. Its space is taken. */
+interface Checked {
+  readonly id: number;
+  readonly row: Row;
+}
+
+/** Facts are there twice when they are in use: encoded, and decoded. */
+function spaceOf(row: Row): number {
+  return ROW_OVERHEAD_BYTES + row.size + 3 * row.factsSize;
+}
+
+/** Limits the bytes of all tables of a server. */
+class Budget {
+  private used = 0;
+
+  constructor(private readonly limit: number) {}
+
+  take(bytes: number): void {
+    if (this.used + bytes > this.limit) {
+      throw CallError.exhausted(
+        `the rows of all tables would need more than ${String(this.limit)} bytes; more are refused`,
+      );
+    }
+    this.used += bytes;
+  }
+
+  release(bytes: number): void {
+    this.used -= bytes;
+  }
+}
+
+/** The tables of one server. */
+export class Tables {
+  private readonly byName = new Map<bigint, Table>();
+  private readonly budget: Budget;
+
+  constructor(
+    private readonly maxTables = MAX_TABLES,
+    maxBytes = MAX_BYTES,
+  ) {
+    this.budget = new Budget(maxBytes);
+  }
+
+  /** The table of this name, if its stream is open. */
+  find(name: bigint): Table | undefined {
+    return this.byName.get(name);
+  }
+
+  /** A new table without rows, for a stream. */
+  open(name: bigint, holds: Holds): Table {
+    if (this.byName.has(name)) {
+      throw CallError.invalid(`table ${String(name)} already has a stream; table numbers must be random`);
+    }
+    if (this.byName.size >= this.maxTables) {
+      throw CallError.exhausted(`this backend already holds ${String(this.maxTables)} tables, the maximum`);
+    }
+    const table = new Table(holds, this.budget);
+    this.byName.set(name, table);
+    return table;
+  }
+
+  /** Calls no longer find the table. */
+  close(name: bigint): void {
+    this.byName.get(name)?.drop();
+    this.byName.delete(name);
+  }
+
+  /** Takes space for a row. */
+  take(row: Row): void {
+    this.budget.take(spaceOf(row));
+  }
+
+  /** Gives back the space of rows that do not become part of a table. */
+  release(rows: readonly Checked[]): void {
+    rows.forEach(({ row }) => {
+      this.budget.release(spaceOf(row));
+    });
+  }
+}
+
+/** A table that one stream fills. */
+export class Filling {
+  private table: Table | undefined;
+  private name = 0n;
+  private isComplete = false;
+  private isClosed = false;
+
+  constructor(private readonly tables: Tables) {}
+
+  /** Applies a message whole or not at all, and returns the table's new version. */
+  async apply(message: SyncRequest): Promise<bigint> {
+    const table = (this.table ??= this.begin(message));
+    this.check(table, message);
+    const upserts = await this.checked(table, message.upserts);
+    if (!this.isClosed) {
+      table.apply(message.version, upserts, message.removed);
+      this.isComplete ||= message.complete;
+    }
+    return message.version;
+  }
+
+  /** The stream has ended. The table is dropped, unless the backend is shutting down: calls may still arrive. */
+  close(isShuttingDown = false): void {
+    this.isClosed = true;
+    if (this.table !== undefined && !isShuttingDown) {
+      this.tables.close(this.name);
+    }
+  }
+
+  private begin(first: SyncRequest): Table {
+    if (first.table === 0n) {
+      throw CallError.invalid(
+        'table is missing; it is a random number, the same in all messages of a stream',
+      );
+    }
+    const table = this.tables.open(first.table, holds(first.view));
+    this.name = first.table;
+    return table;
+  }
+
+  private check(table: Table, { table: name, version, complete }: SyncRequest): void {
+    if (name !== this.name) {
+      throw CallError.invalid(
+        `table is ${String(name)} and was ${String(this.name)}; it is the same in all messages of a stream`,
+      );
+    }
+    if (version <= table.version) {
+      throw CallError.invalid(
+        `version is ${String(version)} and was ${String(table.version)}; it grows with each message`,
+      );
+    }
+    if (complete && this.isComplete) {
+      throw CallError.invalid('complete is set twice; set it in one message of a stream');
+    }
+  }
+
+  /** Thousands of rows in one go would block calls for milliseconds. */
+  private async checked(table: Table, upserts: readonly Upsert[]): Promise<readonly Checked[]> {
+    const checked: Checked[] = [];
+    let began = performance.now();
+    try {
+      for (const [position, upsert] of upserts.entries()) {
+        checked.push(this.taken(table, position, upsert));
+        if (position % ROWS_AT_ONCE === ROWS_AT_ONCE - 1 && performance.now() - began > STEP_MILLISECONDS) {
+          await setImmediate();
+          if (this.isClosed) {
+            break;
+          }
+          began = performance.now();
+        }
+      }
+    } catch (error) {
+      this.tables.release(checked);
+      throw error;
+    }
+    if (this.isClosed) {
+      this.tables.release(checked);
+      return [];
+    }
+    return checked;
+  }
+
+  private taken(table: Table, position: number, upsert: Upsert): Checked {
+    const row = checkedRow(table.holds, position, upsert);
+    this.tables.take(row);
+    return { id: upsert.id, row };
+  }
+}
+
+function checkedRow({ parts, counts }: Holds, position: number, { id, row: encoded }: Upsert): Row {
+  const where = `upserts[${String(position)}]`;
+  if (id === 0 || encoded === undefined) {
+    const field = id === 0 ? 'id' : 'row';
+    throw CallError.invalid(`${where}.${field} is missing; every entry has an id of at least 1 and a row`);
+  }
+  // A copy: a slice of the message would keep all of it in memory.
+  const row = readRow(`${where}.row`, Buffer.from(encoded));
+  const lacks = row.lacks(parts);
+  if (lacks !== undefined) {
+    throw CallError.invalid(`${where}.row.${lacks} is missing; the table's view has it`);
+  }
+  const mismatch = row.mismatch(counts);
+  if (mismatch !== undefined) {
+    throw CallError.invalid(`${where}.row.${mismatch}`);
+  }
+  return row;
+}
+
+/** A row of a message; an error names it. */
+export function readRow(where: string, encoded: Buffer): Row {
+  try {
+    return Row.read(encoded);
+  } catch (error) {
+    throw CallError.invalid(`${where} is not a NodeRow: ${whyMalformed(error)}`);
+  }
+}
+
+function holds(given: TableView | undefined): Holds {
+  const view = given === undefined ? undefined : viewOf(given.nodeView);
+  if (given === undefined || view === undefined) {
+    throw CallError.invalid(
+      'view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or NODE_VIEW_FACTS_AND_RAW',
+    );
+  }
+  const { reads } = given;
+  if (reads === undefined) {
+    return {
+      view,
+      readsKey: undefined,
+      parts: rowParts(view, undefined),
+      counts: { labels: 0, annotations: 0, pods: 0 },
+    };
+  }
+  checkReads(reads);
+  const readsKey = rowsKey(reads);
+  return {
+    view,
+    readsKey,
+    parts: rowParts(view, { parts: reads.parts, isEmpty: readsKey === '' }),
+    counts: {
+      labels: reads.labels?.keys.length ?? 0,
+      annotations: reads.annotations?.keys.length ?? 0,
+      pods: reads.podCounts.length,
+    },
+  };
+}
+
+/** The table keeps its declaration, and no gateway sends more than it accepts from a backend. */
+function checkReads({ parts, labels, annotations, podCounts }: NodeReads): void {
+  const wrong = (what: string, given: number, most: number): void => {
+    if (given > most) {
+      throw CallError.invalid(`view.reads has ${String(given)} ${what}; expected at most ${String(most)}`);
+    }
+  };
+  wrong('parts', parts.length, MAX_PARTS);
+  wrong('pod_counts', podCounts.length, MAX_POD_COUNTS);
+  const texts = (map: MapReads | undefined): string[] => [...(map?.keys ?? []), ...(map?.prefixes ?? [])];
+  const keys = [...texts(labels), ...texts(annotations)];
+  const long = [...keys, ...podCounts.map(({ label }) => label)].find(
+    (key) => byteLength(key) > MAX_KEY_BYTES,
+  );
+  if (long !== undefined) {
+    throw CallError.invalid(
+      `view.reads has a key or prefix of ${String(byteLength(long))} bytes; expected at most ${String(MAX_KEY_BYTES)}`,
+    );
+  }
+  wrong('keys and prefixes', keys.length, Reads.maxKeys);
+}

@@ -1,0 +1,434 @@
+/**
+ * Tries a policy on a pod and some nodes without a server, through the same code that answers calls.
+ *
+ * ```ts
+ * const nodes = ['amd64', 'arm64'].map((arch) => new TestNode(arch).label('kubernetes.io/arch', arch));
+ * assert.deepEqual(filter(new NoArm(), new TestPod('shop'), nodes), [['arm64', 'arm64 nodes are not in use yet']]);
+ * ```
+ *
+ * A verb with {@link Verb.reads} gets what the gateway would send for its declaration, so a test fails if the policy
+ * reads anything else. {@link everything} is the same policy with nothing left out: if both give the same answers about
+ * random pods and nodes, the declaration is complete.
+ *
+ * An answer that the policy does not give is thrown, as the gateway would get it: the verb is not declared, the policy
+ * is not ready, it failed.
+ */
+
+import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore } from './answer.js';
+import { Backend } from './backend.js';
+import type { Terms, VerbName } from './declaration.js';
+import { callError } from './errors.js';
+import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
+import {
+  type NodeAffinity,
+  Pod as PodMessage,
+  PodFacts,
+  Toleration,
+} from './gen/extender/policy/v1alpha1/pod.js';
+import {
+  BindOutcome,
+  BindRequest,
+  Call,
+  type Candidate as CandidateMessage,
+  FilterRequest,
+  PreemptRequest,
+  Purpose,
+  ScoreRequest,
+} from './gen/extender/policy/v1alpha1/policy.js';
+import type { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
+import type { Policy } from './policy.js';
+import type { Resources } from './resources.js';
+import { Tables } from './table.js';
+import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
+import { Bind } from './verdict.js';
+
+/** Some amounts; those that are left out are 0. */
+export interface Amounts {
+  readonly milliCpu?: bigint | number;
+  readonly memory?: bigint | number;
+  readonly ephemeralStorage?: bigint | number;
+  readonly pods?: bigint | number;
+  readonly others?: ReadonlyMap<string, bigint> | Readonly<Record<string, bigint | number>>;
+}
+
+function resources({
+  milliCpu = 0,
+  memory = 0,
+  ephemeralStorage = 0,
+  pods = 0,
+  others = {},
+}: Amounts): ResourcesMessage {
+  const entries =
+    others instanceof Map ? [...(others as ReadonlyMap<string, bigint>)] : Object.entries(others);
+  return {
+    milliCpu: BigInt(milliCpu),
+    memory: BigInt(memory),
+    ephemeralStorage: BigInt(ephemeralStorage),
+    pods: BigInt(pods),
+    others: new Map(entries.map(([name, amount]) => [name, BigInt(amount as bigint | number)])),
+  };
+}
+
+/** A pod to test a policy with. It does not change: each method returns another one. */
+export class TestPod {
+  /** @internal */
+  readonly message: PodMessage;
+
+  /** A pod without labels in this namespace, or one of the contract. */
+  constructor(given: string | PodMessage) {
+    this.message =
+      typeof given === 'string' ? PodMessage.fromPartial({ facts: { namespace: given } }) : given;
+  }
+
+  /** With a label. */
+  label(key: string, value: string): TestPod {
+    return this.with((facts) => ({ labels: new Map(facts.labels).set(key, value) }));
+  }
+
+  /** With an annotation. The gateway sends only those that are declared. */
+  annotation(key: string, value: string): TestPod {
+    return this.with((facts) => ({ annotations: new Map(facts.annotations).set(key, value) }));
+  }
+
+  /** With a toleration. */
+  toleration(toleration: Partial<Toleration>): TestPod {
+    return this.with((facts) => ({
+      tolerations: [...facts.tolerations, Toleration.fromPartial(toleration)],
+    }));
+  }
+
+  /** With a controller of this UID. */
+  owner(uid: string): TestPod {
+    return this.with(() => ({ owner: { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'owner', uid } }));
+  }
+
+  /** With this priority. */
+  priority(priority: number): TestPod {
+    return this.with(() => ({ priority }));
+  }
+
+  /** With a priority class of this name. */
+  priorityClass(priorityClassName: string): TestPod {
+    return this.with(() => ({ priorityClassName }));
+  }
+
+  /** With these requests. */
+  requests(amounts: Amounts): TestPod {
+    return this.with(() => ({ requests: resources(amounts) }));
+  }
+
+  /** With these requests as kube-scheduler's scores count them. */
+  nonzeroRequests(milliCpu: bigint | number, memory: bigint | number): TestPod {
+    return this.with(() => ({ nonzeroRequests: { milliCpu: BigInt(milliCpu), memory: BigInt(memory) } }));
+  }
+
+  /** With an entry of the node selector. */
+  nodeSelector(key: string, value: string): TestPod {
+    return this.with((facts) => ({ nodeSelector: new Map(facts.nodeSelector).set(key, value) }));
+  }
+
+  /** With an affinity to nodes. */
+  nodeAffinity(nodeAffinity: NodeAffinity): TestPod {
+    return this.with(() => ({ nodeAffinity }));
+  }
+
+  /** With a volume, of a claim if one is named. */
+  volume(name: string, claim = ''): TestPod {
+    return this.with((facts) => ({ volumes: [...facts.volumes, { name, claim }] }));
+  }
+
+  /** With this scheduler. */
+  schedulerName(schedulerName: string): TestPod {
+    return this.with(() => ({ schedulerName }));
+  }
+
+  /** With a name and a UID, which pure verbs are not sent. */
+  identity(name: string, uid: string): TestPod {
+    return new TestPod({ ...this.message, identity: { name, uid, claims: [] } });
+  }
+
+  /** With this object as its JSON. */
+  raw(object: unknown): TestPod {
+    return new TestPod({ ...this.message, rawJson: Buffer.from(JSON.stringify(object)) });
+  }
+
+  private with(change: (facts: PodFacts) => Partial<PodFacts>): TestPod {
+    const facts = this.message.facts ?? PodFacts.create();
+    return new TestPod({ ...this.message, facts: { ...facts, ...change(facts) } });
+  }
+}
+
+/** A node to test a policy with. It does not change: each method returns another one. */
+export class TestNode implements ClusterNode {
+  /** @internal */
+  readonly row: NodeRow;
+
+  /** A node without labels of this name, or a row of the contract. */
+  constructor(
+    given: string | NodeRow,
+    /** @internal */
+    readonly pods: readonly Running[] = [],
+  ) {
+    this.row = typeof given === 'string' ? NodeRow.fromPartial({ name: given, facts: {} }) : given;
+  }
+
+  /** With a label. */
+  label(key: string, value: string): TestNode {
+    return this.with((facts) => ({ labels: new Map(facts.labels).set(key, value) }));
+  }
+
+  /** With an annotation. The gateway sends only those that are declared. */
+  annotation(key: string, value: string): TestNode {
+    return this.with((facts) => ({ annotations: new Map(facts.annotations).set(key, value) }));
+  }
+
+  /** With a taint. */
+  taint(key: string, value: string, effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'): TestNode {
+    return this.with((facts) => ({ taints: [...facts.taints, { key, value, effect }] }));
+  }
+
+  /** Cordoned. */
+  unschedulable(): TestNode {
+    return this.with(() => ({ unschedulable: true }));
+  }
+
+  /** With this status of a condition. */
+  condition(type: string, status: 'True' | 'False' | 'Unknown'): TestNode {
+    return this.with((facts) => ({ conditions: new Map(facts.conditions).set(type, status) }));
+  }
+
+  /** With this capacity. */
+  capacity(amounts: Amounts): TestNode {
+    return this.with(() => ({ capacity: resources(amounts) }));
+  }
+
+  /**
+   * With these allocatable resources. Sums of requests contain the extended resources that the node reports.
+   */
+  allocatable(amounts: Amounts): TestNode {
+    return this.with(() => ({ allocatable: resources(amounts) }));
+  }
+
+  /** With the requests of the pods on it; without, the usage is unknown. */
+  usage(
+    requested: Amounts,
+    nonzero: { milliCpu?: bigint | number; memory?: bigint | number } = {},
+  ): TestNode {
+    const { milliCpu, memory } = resources(nonzero);
+    return new TestNode(
+      { ...this.row, usage: { requested: resources(requested), nonzero: { milliCpu, memory } } },
+      this.pods,
+    );
+  }
+
+  /**
+   * With this many pods like this one on it, besides those that are there already. A verb that counts pods gets the
+   * counts that the gateway would send for a cluster of the nodes of the call; the usage stays as it is.
+   */
+  running(pod: TestPod, pods: number): TestNode {
+    return new TestNode(this.row, [...this.pods, { pod: pod.message, pods, terminating: 0 }]);
+  }
+
+  /** The same with pods that are being deleted. */
+  terminating(pod: TestPod, pods: number): TestNode {
+    return new TestNode(this.row, [...this.pods, { pod: pod.message, pods, terminating: pods }]);
+  }
+
+  /** With this object as its JSON. */
+  raw(object: unknown): TestNode {
+    return new TestNode({ ...this.row, rawJson: Buffer.from(JSON.stringify(object)) }, this.pods);
+  }
+
+  private with(change: (facts: NodeFacts) => Partial<NodeFacts>): TestNode {
+    const facts = this.row.facts ?? NodeFacts.create();
+    return new TestNode({ ...this.row, facts: { ...facts, ...change(facts) } }, this.pods);
+  }
+}
+
+/** A node on which pods would be evicted. It does not change: each method returns another one. */
+export class TestCandidate {
+  /** No pod would be evicted yet; a policy never gets such a call. */
+  constructor(
+    /** @internal */
+    readonly node: TestNode,
+    /** @internal */
+    readonly candidate: CandidateMessage = { victims: [], pdbViolations: 0 },
+  ) {}
+
+  /** With a victim, after the others. */
+  victim(uid: string, pod: TestPod): TestCandidate {
+    return this.with(uid, pod.message);
+  }
+
+  /** With a victim of which only the UID is known. */
+  unknownVictim(uid: string): TestCandidate {
+    return this.with(uid, undefined);
+  }
+
+  /** With this many evictions that violate a PodDisruptionBudget. */
+  pdbViolations(pdbViolations: number): TestCandidate {
+    return new TestCandidate(this.node, { ...this.candidate, pdbViolations });
+  }
+
+  private with(uid: string, pod: PodMessage | undefined): TestCandidate {
+    return new TestCandidate(this.node, {
+      ...this.candidate,
+      victims: [...this.candidate.victims, { uid, pod }],
+    });
+  }
+}
+
+/** The policy's answer to the handshake. */
+export function info(backend: Policy | Backend): GetInfoResponse {
+  return answered(() => answerInfo(Backend.of(backend), encoded(GetInfoRequest, GetInfoRequest.create())));
+}
+
+/**
+ * The policy that {@link Backend.configured} builds from these args: an object, or JSON as a text.
+ *
+ * @throws with the text that the gateway would log, when the policy does not accept the args
+ */
+export function withArgs(backend: Backend, args: string | object): Backend {
+  const json = typeof args === 'string' ? args : JSON.stringify(args);
+  return answered(() => backend.withArgs(Buffer.from(json)));
+}
+
+/** The policy without its declarations of what it reads: it is sent pods and nodes as they are, and may read all. */
+export function everything(policy: Policy): Backend {
+  return Backend.readingEverything(policy);
+}
+
+/** The rejected nodes in the order given, each with its reason. */
+export function filter(
+  backend: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): [node: string, reason: string][] {
+  return filterInDetail(backend, pod, nodes).map(({ node, reason }) => [node, reason]);
+}
+
+/** A rejected node. */
+export interface Rejected {
+  readonly node: string;
+  readonly reason: string;
+  /** The rule's name; empty if it has none. */
+  readonly rule: string;
+  readonly preemptionMayHelp: boolean;
+}
+
+/** The rejected nodes in the order given, with everything that the policy says about them. */
+export function filterInDetail(
+  backend: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): Rejected[] {
+  const from = Backend.of(backend);
+  const message = encoded(FilterRequest, FilterRequest.fromPartial(asked(from, 'Filter', pod, nodes)));
+  const { rejections } = answered(() => answerFilter(from, new Tables(), message, unnoted));
+  return nodes.flatMap(({ row }, position) => {
+    const found = rejections.find(({ positions }) => positions.includes(position));
+    return found === undefined ? [] : [{ ...found, node: row.name }].map(withoutPositions);
+  });
+}
+
+function withoutPositions({ node, reason, rule, preemptionMayHelp }: Rejected): Rejected {
+  return { node, reason, rule, preemptionMayHelp };
+}
+
+/** The raw scores, one a node, in the order given. */
+export function score(backend: Policy | Backend, pod: TestPod, nodes: readonly TestNode[]): number[] {
+  const from = Backend.of(backend);
+  const message = encoded(ScoreRequest, ScoreRequest.fromPartial(asked(from, 'Score', pod, nodes)));
+  return answered(() => answerScore(from, new Tables(), message, unnoted)).scores?.values ?? [];
+}
+
+/** The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there. */
+export function preempt(
+  backend: Policy | Backend,
+  pod: TestPod,
+  candidates: readonly TestCandidate[],
+): [node: string, uids: string[]][] {
+  const from = Backend.of(backend);
+  const nodes = candidates.map(({ node }) => node);
+  const sent = termsOf(from, 'Preempt')?.layout?.pod;
+  const request = PreemptRequest.fromPartial({
+    ...asked(from, 'Preempt', pod, nodes),
+    candidates: candidates.map(({ candidate }) => ({
+      ...candidate,
+      victims: candidate.victims.map((victim) => ({
+        ...victim,
+        pod: victim.pod && sentVictim(victim.pod, sent),
+      })),
+    })),
+  });
+  const { kept } = answered(() =>
+    answerPreempt(from, new Tables(), encoded(PreemptRequest, request), unnoted),
+  );
+  return candidates.flatMap(({ node, candidate }, position) => {
+    const stays = kept.find((found) => found.position === position);
+    const uids = (stays?.victims ?? []).map((victim) => candidate.victims[victim]?.uid ?? '');
+    return stays === undefined ? [] : [[node.row.name, uids] satisfies [string, string[]]];
+  });
+}
+
+/** The result of binding the pod, which is named `pod` and has the UID `uid` unless it has an identity, to this node. */
+export async function bind(backend: Policy | Backend, pod: TestPod, node: string): Promise<Bind> {
+  const from = Backend.of(backend);
+  const { call, pod: sent } = asked(from, 'Bind', pod, []);
+  const { name = 'pod', uid = 'uid' } = pod.message.identity ?? {};
+  const namespace = pod.message.facts?.namespace ?? '';
+  const request = BindRequest.fromPartial({ call, namespace, name, uid, node, pod: sent });
+  const { signal } = new AbortController();
+  try {
+    const answer = await answerBind(from, encoded(BindRequest, request), { signal, note: unnoted });
+    return answer.outcome === BindOutcome.BOUND ? Bind.bound : Bind.declined(answer.message);
+  } catch (error) {
+    throw asCallError(error);
+  }
+}
+
+/** The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb. */
+function asked(backend: Backend, verb: VerbName, pod: TestPod, nodes: readonly TestNode[]) {
+  // A verb that is not declared is not answered, whatever it is sent.
+  const terms = termsOf(backend, verb);
+  const rows = nodes.map((node) => (terms === undefined ? node.row : sentRow(node, terms)));
+  return {
+    call: Call.fromPartial({ purpose: Purpose.DECIDE, reads: terms?.readsId ?? 0 }),
+    pod: placed(pod, terms, nodes),
+    nodes: { count: nodes.length, form: { $case: 'rows' as const, value: { rows } } },
+  };
+}
+
+function placed(pod: TestPod, terms: Terms | undefined, nodes: readonly TestNode[]): PodMessage {
+  const sent = sentPod(pod.message, terms?.layout?.pod, nodes);
+  return terms?.isPure === true ? { ...sent, identity: undefined } : sent;
+}
+
+function termsOf(backend: Backend, verb: VerbName): Terms | undefined {
+  return answered(() => backend.policyFor(new Uint8Array()).declaration.of(verb));
+}
+
+function encoded<T>(type: { encode(message: T): { finish(): Uint8Array } }, message: T): Buffer {
+  return Buffer.from(type.encode(message).finish());
+}
+
+function unnoted(): void {
+  // Tests have no trace.
+}
+
+/** An error of the policy's code stays its own cause, so that a failed test shows where it is. */
+function asCallError(error: unknown): Error {
+  const failed = callError(error);
+  return failed === error ? failed : Object.assign(failed, { cause: error });
+}
+
+function answered<T>(answer: () => T): T {
+  try {
+    return answer();
+  } catch (error) {
+    throw asCallError(error);
+  }
+}
+
+export type { Resources };

@@ -1,0 +1,257 @@
+/** What the gateway sends of pods and nodes to a verb, for tests of policies. */
+
+import type { Terms } from '../declaration.js';
+import type { NodeFacts, NodeRow, PodCount, PodCounts } from '../gen/extender/policy/v1alpha1/node.js';
+import type { Pod as PodMessage } from '../gen/extender/policy/v1alpha1/pod.js';
+import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
+import { Resources } from '../gen/extender/policy/v1alpha1/resources.js';
+import { Pod } from '../pod.js';
+import { Access } from '../reads/access.js';
+import type { Sent } from '../reads/layout.js';
+import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from '../reads/parts.js';
+import type { Places } from '../reads/places.js';
+import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
+import { attributeKey } from '../row.js';
+import { byteLength, compareBytes } from '../text.js';
+
+/** The most counts of one attribute that the gateway sends of a node, and the longest value in bytes. */
+const MAX_COUNTS = 512;
+const MAX_VALUE_BYTES = 253;
+
+/** The most domains that the gateway sends. */
+const MAX_DOMAINS = 4_096;
+
+const MAX_INT64 = 2n ** 63n - 1n;
+
+/** Equal pods on a node. */
+export interface Running {
+  readonly pod: PodMessage;
+  readonly pods: number;
+  /** How many of them are being deleted. */
+  readonly terminating: number;
+}
+
+/** A node of the cluster. */
+export interface ClusterNode {
+  readonly row: NodeRow;
+  readonly pods: readonly Running[];
+}
+
+/** The row of a node. */
+export function sentRow({ row, pods }: ClusterNode, terms: Terms): NodeRow {
+  const { layout } = terms;
+  if (layout === undefined) {
+    return {
+      ...row,
+      usage: terms.wantsUsage ? row.usage : undefined,
+      facts: terms.view === 'name' ? undefined : row.facts,
+    };
+  }
+  const facts = terms.view === 'name' ? undefined : row.facts;
+  return {
+    name: terms.rowParts.name ? row.name : '',
+    facts: facts && sentNodeFacts(facts, layout.node),
+    rawJson: terms.view === 'factsAndRaw' ? row.rawJson : new Uint8Array(),
+    usage: terms.wantsUsage ? row.usage : undefined,
+    podCounts: layout.node.pods.map((count) => countsOf(count, pods, reported(facts))),
+  };
+}
+
+/** The pod to be placed on one of the nodes of the cluster. */
+export function sentPod(
+  pod: PodMessage,
+  sent: Sent | undefined,
+  cluster: readonly ClusterNode[],
+): PodMessage {
+  if (sent === undefined) {
+    return pod;
+  }
+  const topologyCounts = sent.topologies.map((topology) => domainsOf(topology, pod, cluster));
+  return { ...sentVictim(pod, sent), topologyCounts };
+}
+
+/** A pod that would be evicted. */
+export function sentVictim(pod: PodMessage, sent: Sent | undefined): PodMessage {
+  if (sent === undefined) {
+    return pod;
+  }
+  const reads = (part: PodPart): boolean => sent.parts.has(POD_PARTS[part]);
+  return {
+    identity: reads('identity') ? pod.identity : undefined,
+    facts: pod.facts && sentPodFacts(pod.facts, sent, reads),
+    rawJson: pod.rawJson,
+    topologyCounts: [],
+  };
+}
+
+function sentPodFacts(facts: PodFacts, sent: Sent, reads: (part: PodPart) => boolean): PodFacts {
+  const labels = split(facts.labels, sent.labels);
+  const annotations = split(facts.annotations, sent.annotations);
+  const none = PodFacts.create();
+  const given = <K extends keyof PodFacts>(part: PodPart, field: K): Pick<PodFacts, K> => {
+    const { [field]: value } = reads(part) ? facts : none;
+    return { [field]: value } as Pick<PodFacts, K>;
+  };
+  return {
+    ...none,
+    ...given('namespace', 'namespace'),
+    ...given('owner', 'owner'),
+    ...given('priority', 'priority'),
+    ...given('priorityClass', 'priorityClassName'),
+    ...given('requests', 'requests'),
+    ...given('nonzeroRequests', 'nonzeroRequests'),
+    ...given('tolerations', 'tolerations'),
+    ...given('nodeSelector', 'nodeSelector'),
+    ...given('nodeAffinity', 'nodeAffinity'),
+    ...given('volumes', 'volumes'),
+    ...given('schedulerName', 'schedulerName'),
+    labels: labels.entries,
+    annotations: annotations.entries,
+    labelValues: labels.values,
+    annotationValues: annotations.values,
+    absentLabels: labels.absent,
+    absentAnnotations: annotations.absent,
+  };
+}
+
+function sentNodeFacts(facts: NodeFacts, sent: Sent): NodeFacts {
+  const reads = (part: NodePart): boolean => sent.parts.has(NODE_PARTS[part]);
+  const labels = split(facts.labels, sent.labels);
+  const annotations = split(facts.annotations, sent.annotations);
+  return {
+    labels: labels.entries,
+    annotations: annotations.entries,
+    taints: reads('taints') ? facts.taints : [],
+    unschedulable: reads('unschedulable') && facts.unschedulable,
+    conditions: reads('conditions') ? facts.conditions : new Map<string, string>(),
+    capacity: reads('capacity') ? facts.capacity : undefined,
+    allocatable: reads('allocatable') ? facts.allocatable : undefined,
+    labelValues: labels.values,
+    annotationValues: annotations.values,
+    absentLabels: labels.absent,
+    absentAnnotations: annotations.absent,
+  };
+}
+
+/** A map as values of declared keys, and entries with declared prefixes. */
+interface Split {
+  readonly values: string[];
+  readonly absent: number[];
+  readonly entries: Map<string, string>;
+}
+
+function split(map: ReadonlyMap<string, string>, places: Places): Split {
+  return {
+    values: places.keys.map((key) => map.get(key) ?? ''),
+    absent: places.keys.flatMap((key, position) => (map.has(key) ? [] : [position])),
+    entries: new Map(
+      [...map].filter(([key]) => places.covers(key)).toSorted(([a], [b]) => compareBytes(a, b)),
+    ),
+  };
+}
+
+/** What a pod has of an attribute. */
+function attributeOf(by: PodsBy, pod: PodMessage): Attribute | undefined {
+  const view = Pod.of(pod, Access.everything);
+  return view && by.of(view);
+}
+
+/** The names of the extended resources that a node reports. */
+function reported(facts: NodeFacts | undefined): ReadonlySet<string> {
+  return new Set([...(facts?.allocatable?.others.keys() ?? []), ...(facts?.capacity?.others.keys() ?? [])]);
+}
+
+function countsOf(sent: SentCount, running: readonly Running[], extended: ReadonlySet<string>): PodCounts {
+  const counts = new Map<string, PodCount>();
+  for (const equal of running) {
+    const attribute = attributeOf(sent.by, equal.pod);
+    if (attribute !== undefined && equal.pods > 0) {
+      const key = attributeKey(attribute.namespace, attribute.value);
+      const before = counts.get(key) ?? { ...attribute, pods: 0, terminating: 0, requested: undefined };
+      counts.set(key, {
+        ...before,
+        ...added(before, equal),
+        requested: sent.requests ? sum(before.requested, equal, (name) => extended.has(name)) : undefined,
+      });
+    }
+  }
+  return limitedCounts([...counts.values()]);
+}
+
+function added(
+  before: { readonly pods: number; readonly terminating: number },
+  equal: Running,
+): { pods: number; terminating: number } {
+  return { pods: before.pods + equal.pods, terminating: before.terminating + equal.terminating };
+}
+
+function sum(before: Resources | undefined, equal: Running, isSent: (name: string) => boolean): Resources {
+  const total = Resources.create(before);
+  const requests = equal.pod.facts?.requests ?? Resources.create();
+  const add = (a: bigint, b: bigint): bigint => {
+    const added = a + b * BigInt(equal.pods);
+    return added > MAX_INT64 ? MAX_INT64 : added;
+  };
+  const others = new Map(total.others);
+  for (const [name, amount] of requests.others) {
+    if (isSent(name)) {
+      others.set(name, add(others.get(name) ?? 0n, amount));
+    }
+  }
+  return {
+    milliCpu: add(total.milliCpu, requests.milliCpu),
+    memory: add(total.memory, requests.memory),
+    ephemeralStorage: add(total.ephemeralStorage, requests.ephemeralStorage),
+    pods: 0n,
+    others,
+  };
+}
+
+/** Without long values, and of too many those with the most pods, in order. */
+function limitedCounts(all: PodCount[]): PodCounts {
+  const short = all.filter(({ value }) => byteLength(value) <= MAX_VALUE_BYTES);
+  const counts = short.toSorted((a, b) => b.pods - a.pods).slice(0, MAX_COUNTS);
+  const total = (list: PodCount[]): number => list.reduce((pods, count) => pods + count.pods, 0);
+  const inOrder = counts.toSorted(
+    (a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.value, b.value),
+  );
+  return { counts: inOrder, omittedPods: total(all) - total(counts) };
+}
+
+function domainsOf(sent: SentTopology, pod: PodMessage, cluster: readonly ClusterNode[]): TopologyCounts {
+  const { by, key } = sent.topology;
+  const wanted = attributeOf(by, pod);
+  const domains = new Map<string, DomainCount>();
+  if (wanted === undefined) {
+    return { domains: [], omittedPods: 0 };
+  }
+  const requested = pod.facts?.requests?.others;
+  for (const { row, pods } of cluster) {
+    const value = key === '' ? '' : row.facts?.labels.get(key);
+    for (const equal of value === undefined ? [] : pods) {
+      const attribute = attributeOf(by, equal.pod);
+      const isLike = attribute?.namespace === wanted.namespace && attribute.value === wanted.value;
+      if (isLike && equal.pods > 0 && value !== undefined) {
+        const before = domains.get(value) ?? { value, pods: 0, terminating: 0, requested: undefined };
+        domains.set(value, {
+          ...before,
+          ...added(before, equal),
+          requested: sent.requests
+            ? sum(before.requested, equal, (name) => requested?.has(name) === true)
+            : undefined,
+        });
+      }
+    }
+  }
+  return limitedDomains([...domains.values()]);
+}
+
+/** Of too many those with the most pods, in order. */
+function limitedDomains(all: DomainCount[]): TopologyCounts {
+  const domains = all.toSorted((a, b) => b.pods - a.pods).slice(0, MAX_DOMAINS);
+  const total = (list: DomainCount[]): number => list.reduce((pods, domain) => pods + domain.pods, 0);
+  return {
+    domains: domains.toSorted((a, b) => compareBytes(a.value, b.value)),
+    omittedPods: total(all) - total(domains),
+  };
+}

@@ -1,0 +1,102 @@
+/** A policy's answers about one node: verdict, eviction, bind. */
+
+import type { Candidate, Victim } from './candidate.js';
+
+/** May the pod run on the node? */
+export class Verdict {
+  /** Yes, as far as this policy is concerned. */
+  static readonly accept = new Verdict(undefined, false, '');
+
+  private constructor(
+    /** For people; undefined for an accepted node. */
+    readonly reason: string | undefined,
+    /** Whether evicting pods could help. */
+    readonly mayPreemptionHelp: boolean,
+    /** The policy's rule that rejects; empty if it has no name. */
+    readonly rule: string,
+  ) {}
+
+  /**
+   * Rejects the node. The reason must depend on the verdict alone: a text that differs from one attempt to the next (a
+   * time, a free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected". A verdict
+   * does not change, so one that is often given can be a constant.
+   */
+  static reject(reason: string): Verdict {
+    return new Verdict(reason, false, '');
+  }
+
+  /**
+   * Names the rule of the policy that rejects, as its author or operator calls it: `explain` and the gateway's decision
+   * log show it, the pod's condition does not. At most 63 bytes are sent. An accepted node stays accepted.
+   */
+  byRule(name: string): Verdict {
+    return this.isAccept ? this : new Verdict(this.reason, this.mayPreemptionHelp, name);
+  }
+
+  /**
+   * Declares that evicting pods from this node could change the verdict. It only counts if the operator allows it. An
+   * accepted node stays accepted.
+   */
+  preemptionMayHelp(): Verdict {
+    return this.isAccept ? this : new Verdict(this.reason, true, this.rule);
+  }
+
+  /** Whether the pod may run on the node. */
+  get isAccept(): boolean {
+    return this.reason === undefined;
+  }
+}
+
+/** A policy's answer about one candidate for preemption. */
+export class Eviction {
+  /** Evict the victims as they are, if this node is taken. */
+  static readonly all = new Eviction('all');
+  /** Evict no pod here: the node is no longer a candidate. */
+  static readonly spare = new Eviction('spare');
+
+  private constructor(
+    /** All victims, none, or some by their positions. */
+    readonly victims: 'all' | 'spare' | readonly number[],
+  ) {}
+
+  /**
+   * Evict these, by their positions among the victims, each once and at least one. Nothing checks afterwards whether the
+   * pod fits when the others stay.
+   */
+  static only(positions: readonly number[]): Eviction {
+    return new Eviction([...positions]);
+  }
+
+  /** Evicts the victims for which `evict` returns true; {@link Eviction.spare} if there are none. */
+  static of(candidate: Candidate, evict: (victim: Victim) => boolean): Eviction {
+    const positions = candidate.victims.flatMap((victim, position) => (evict(victim) ? [position] : []));
+    if (positions.length === 0) {
+      return Eviction.spare;
+    }
+    return positions.length === candidate.victims.length ? Eviction.all : Eviction.only(positions);
+  }
+}
+
+/** How a bind ended. A bind that failed is a {@link BindFailed} that is thrown. */
+export class Bind {
+  /** The Binding exists: this pod, this node. Also if it existed before. */
+  static readonly bound = new Bind(undefined);
+
+  private constructor(
+    /** Why the policy does not bind the pod; undefined if the pod is bound. */
+    readonly why: string | undefined,
+  ) {}
+
+  /**
+   * The policy does not bind this pod, and has not tried to. The text says why, for people, at most 1024 bytes. The next
+   * binder is called.
+   */
+  static declined(why: string): Bind {
+    return new Bind(why);
+  }
+
+  /** Whether the pod is bound. */
+  get isBound(): boolean {
+    return this.why === undefined;
+  }
+}

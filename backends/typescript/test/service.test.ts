@@ -1,0 +1,411 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import {
+  args,
+  Backend,
+  Info,
+  NotReady,
+  Policy,
+  Reads,
+  Scale,
+  Verb,
+  Verdict,
+  type Node,
+  type Pod,
+} from '../src/index.js';
+import {
+  type FilterResponse,
+  FilterRequest,
+  Miss,
+  type PolicyServiceClient,
+  PreemptRequest,
+  type PreemptResponse,
+  Purpose,
+  ScoreRequest,
+  type ScoreResponse,
+} from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { ask, call, failure, getInfo, inline, row, served, type Served } from './support.js';
+
+type Given<T extends { fromPartial(given: never): unknown }> = Parameters<T['fromPartial']>[0];
+
+function filter({ policy }: Served, given: Given<typeof FilterRequest>): Promise<FilterResponse> {
+  return ask<FilterRequest, FilterResponse>(
+    policy,
+    policy.filter.bind(policy),
+    FilterRequest.fromPartial(given),
+  );
+}
+
+function score({ policy }: Served, given: Given<typeof ScoreRequest>): Promise<ScoreResponse> {
+  return ask<ScoreRequest, ScoreResponse>(policy, policy.score.bind(policy), ScoreRequest.fromPartial(given));
+}
+
+function preempt({ policy }: Served, given: Given<typeof PreemptRequest>): Promise<PreemptResponse> {
+  return ask<PreemptRequest, PreemptResponse>(
+    policy,
+    policy.preempt.bind(policy),
+    PreemptRequest.fromPartial(given),
+  );
+}
+
+/** Does what the label `do` of a node says. */
+class Obedient extends Policy {
+  constructor(private readonly declared: Info) {
+    super();
+  }
+
+  override info(): Info {
+    return this.declared;
+  }
+
+  override filter(_pod: Pod, node: Node): Verdict {
+    const what = node.label('do') ?? '';
+    switch (what) {
+      case 'throw':
+        throw new Error('as asked');
+      case 'not ready':
+        throw new NotReady('prices are a day old');
+      case 'nothing':
+        return undefined as unknown as Verdict;
+      default:
+        return what === '' ? Verdict.accept : Verdict.reject(what).byRule('do');
+    }
+  }
+
+  override score(_pod: Pod, node: Node): number {
+    return Number(node.label('score') ?? 0);
+  }
+}
+
+const pod = { facts: { namespace: 'shop' } };
+const everything = new Info('obedient', '1')
+  .filters(Verb.perNode())
+  .scores(Verb.perNode(), Scale.unbounded())
+  .preempts(Verb.perNode().view('name'));
+
+test('verdicts are grouped by reason and rule, with positions', async () => {
+  const backend = await served(new Obedient(everything));
+  const rows = ['', 'a', 'b', 'a', ''].map((what, at) =>
+    row(`n${String(at)}`, what === '' ? {} : { do: what }),
+  );
+  const answer = await filter(backend, { call: call(), pod, nodes: inline(rows) });
+  assert.deepEqual(answer.result, { evaluated: 5, miss: Miss.UNSPECIFIED, revision: '1' });
+  const group = (reason: string, positions: number[]): object => ({
+    reason,
+    preemptionMayHelp: false,
+    positions,
+    rule: 'do',
+  });
+  assert.deepEqual(answer.rejections, [group('a', [1, 3]), group('b', [2])]);
+  assert.equal(answer.scores, undefined);
+});
+
+test('scores come with the verdicts when they are wanted, also of rejected nodes', async () => {
+  const backend = await served(new Obedient(everything));
+  const rows = [row('a', { do: 'x', score: '-7' }), row('b', { score: '2147483647' })];
+  const answer = await filter(backend, { call: call(), pod, nodes: inline(rows), wantScores: true });
+  assert.deepEqual(answer.scores?.values, [-7, 2147483647]);
+  const scored = await score(backend, { call: call(), pod, nodes: inline(rows) });
+  assert.deepEqual(scored.scores?.values, [-7, 2147483647]);
+});
+
+test('scores that cannot be given leave the verdicts', async () => {
+  const backend = await served(new Obedient(everything));
+  const nodes = inline([row('a', { do: 'x', score: '2147483648' })]);
+  const answer = await filter(backend, { call: call(), pod, nodes, wantScores: true });
+  assert.deepEqual([answer.rejections.length, answer.scores], [1, undefined]);
+  assert.equal(
+    await failure(score(backend, { call: call(), pod, nodes })),
+    'INTERNAL: score returned 2147483648 for position 0; expected an integer of 32 bits',
+  );
+});
+
+test('an invalid request is refused with the field', async () => {
+  const backend = await served(new Obedient(everything));
+  const nodes = inline([row('a')]);
+  const cases: [Given<typeof FilterRequest>, string][] = [
+    [{ pod, nodes }, 'call is missing; every request has it'],
+    [{ call: { ...call(), purpose: Purpose.UNSPECIFIED }, pod, nodes }, 'call.purpose is missing'],
+    [{ call: call(), nodes }, 'pod is missing; every request has it'],
+    [{ call: call(), pod: {}, nodes }, 'pod.facts is missing; every request has it'],
+    [{ call: call(), pod }, 'nodes is missing; every request has it'],
+    [
+      { call: call(), pod, nodes: { ...nodes, count: 2 } },
+      'nodes.count is 2 and there are 1 rows; both count the nodes of the request, at least 1',
+    ],
+    [
+      { call: call(), pod, nodes: inline([row('a'), { ...row('b'), facts: undefined }]) },
+      'nodes.rows.rows[1].facts is missing; the node view that this policy declares has it',
+    ],
+    [
+      { call: call(), pod, nodes: inline([{ ...row(''), facts: row('').facts }]) },
+      'nodes.rows.rows[0].name is missing; the node view that this policy declares has it',
+    ],
+    [
+      { call: { ...call(), args: Buffer.from('[]') }, pod, nodes },
+      'args is not a JSON object; write `args: {name: value}`',
+    ],
+    [
+      { call: { ...call(), args: Buffer.from('{"a":1}') }, pod, nodes },
+      'this policy takes no args; remove `args` from its entry in the configuration',
+    ],
+  ];
+  for (const [request, expected] of cases) {
+    assert.equal(await failure(filter(backend, request)), `INVALID_ARGUMENT: ${expected}`);
+  }
+});
+
+test('a form of nodes that is not known is a miss', async () => {
+  const backend = await served(new Obedient(everything));
+  const answer = await filter(backend, { call: call(), pod, nodes: { count: 3 } });
+  assert.deepEqual(answer.result, { evaluated: 0, miss: Miss.FORM_UNKNOWN, revision: '1' });
+});
+
+test('preempt has a candidate with victims for each node', async () => {
+  const backend = await served(new Obedient(everything));
+  const nodes = inline([{ ...row('a'), facts: undefined }]);
+  const kept = await preempt(backend, {
+    call: call(),
+    pod,
+    nodes,
+    candidates: [{ victims: [{ uid: 'u' }] }],
+  });
+  assert.deepEqual(kept.kept, [{ position: 0, victims: [0], addedUids: [] }]);
+  assert.equal(
+    await failure(preempt(backend, { call: call(), pod, nodes, candidates: [] })),
+    'INVALID_ARGUMENT: nodes.count is 1 and there are 0 candidates; each node has one',
+  );
+  assert.equal(
+    await failure(preempt(backend, { call: call(), pod, nodes, candidates: [{ pdbViolations: 1 }] })),
+    'INVALID_ARGUMENT: candidates[0] has no victims; each has at least one',
+  );
+});
+
+test('a failure of the policy fails its call alone, and is logged once', async () => {
+  const backend = await served(new Obedient(everything));
+  const asked = (what: string): Promise<string> =>
+    failure(filter(backend, { call: call(), pod, nodes: inline([row('a', { do: what })]) }));
+  assert.equal(await asked('throw'), 'INTERNAL: the policy failed: as asked');
+  assert.equal(await asked('throw'), 'INTERNAL: the policy failed: as asked');
+  assert.equal(backend.log.length, 1);
+  assert.match(
+    backend.log[0] ?? '',
+    /the policy failed: as asked; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
+  );
+  assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
+  assert.equal(
+    await asked('nothing'),
+    'INTERNAL: filter returned no Verdict for position 0; expected Verdict.accept or Verdict.reject',
+  );
+  assert.equal(await asked('x'), 'OK');
+});
+
+test('messages of a status have at most a kibibyte', async () => {
+  class Long extends Obedient {
+    override filter(): Verdict {
+      throw new Error('ä'.repeat(70_000));
+    }
+  }
+  const backend = await served(new Long(everything));
+  const text = await failure(filter(backend, { call: call(), pod, nodes: inline([row('a')]) }));
+  const bytes = Buffer.byteLength(text.replace('INTERNAL: ', ''));
+  assert.ok(bytes > 1_000 && bytes <= 1_024, String(bytes));
+});
+
+test('a wrong number of answers is a failure', async () => {
+  class Wrong extends Obedient {
+    override filterAll(): Verdict[] {
+      return [];
+    }
+
+    override scoreAll(): number[] {
+      return Promise.resolve([1]) as unknown as number[];
+    }
+  }
+  const backend = await served(new Wrong(everything));
+  const request = { call: call(), pod, nodes: inline([row('a')]) };
+  assert.equal(
+    await failure(filter(backend, request)),
+    'INTERNAL: filterAll returned 0 answers for 1 nodes; expected one per node',
+  );
+  assert.equal(
+    await failure(score(backend, request)),
+    'INTERNAL: scoreAll returned no list; expected one answer per node, and not a promise',
+  );
+});
+
+test('a verb that is not declared is not implemented', async () => {
+  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode())));
+  assert.equal(
+    await failure(score(backend, { call: call(), pod, nodes: inline([row('a')]) })),
+    'UNIMPLEMENTED: this policy does not serve Score; its GetInfo does not list it',
+  );
+});
+
+test('a policy with side effects only decides', async () => {
+  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().sideEffects())));
+  const asked = (purpose: Purpose): Promise<string> =>
+    failure(filter(backend, { call: { ...call(), purpose }, pod, nodes: inline([row('a')]) }));
+  assert.equal(await asked(Purpose.DECIDE), 'OK');
+  const expected = 'FAILED_PRECONDITION: this policy has side effects and only answers PURPOSE_DECIDE';
+  assert.equal(await asked(Purpose.SHADOW), expected);
+  assert.equal(await asked(77 as Purpose), expected);
+});
+
+test('a read that is not declared fails the call', async () => {
+  const reads = new Reads();
+  reads.nodeLabel('else');
+  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().reads(reads))));
+  const rows = [{ facts: { labelValues: ['x'] } }];
+  const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
+  assert.equal(
+    await failure(filter(backend, { call: call(reads.id), pod: { facts: {} }, nodes })),
+    'INTERNAL: the policy failed: label "do" of the node is read and not declared; declare it with Reads.nodeLabel',
+  );
+  assert.match(
+    await failure(filter(backend, { call: call(reads.id + 1), pod: { facts: {} }, nodes })),
+    /^FAILED_PRECONDITION: call\.reads is \d+, and this policy now declares reads with the id \d+; repeat the handshake$/,
+  );
+});
+
+test('values of declared keys must be as many as the keys', async () => {
+  const reads = new Reads();
+  reads.nodeLabel('do');
+  reads.podLabel('app');
+  const backend = await served(new Obedient(new Info('p', '1').filters(Verb.perNode().reads(reads))));
+  const asked = (facts: object, podFacts: object = { labelValues: ['x'] }): Promise<string> => {
+    const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows: [{ facts }] } } };
+    return failure(filter(backend, { call: call(reads.id), pod: { facts: podFacts }, nodes }));
+  };
+  assert.equal(await asked({ labelValues: [''], absentLabels: [0] }), 'OK');
+  const begin = 'INVALID_ARGUMENT: nodes.rows.rows[0].facts.';
+  assert.equal(await asked({}), `${begin}label_values has 0 values, and 1 keys are declared`);
+  assert.equal(
+    await asked({ labelValues: [''], absentLabels: [1] }),
+    `${begin}absent_labels is not a list of ascending positions below 1`,
+  );
+  assert.equal(
+    await asked({ labelValues: ['x'] }, {}),
+    'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
+  );
+});
+
+class Zoned extends Obedient {
+  constructor(
+    private readonly zone: string,
+    declared = new Info('zoned', '1').filters(Verb.perNode()),
+  ) {
+    super(declared);
+  }
+
+  override filter(_pod: Pod, node: Node): Verdict {
+    return node.label('zone') === this.zone ? Verdict.reject(`zone is ${this.zone}`) : Verdict.accept;
+  }
+}
+
+test('args build a policy once, and are checked in the handshake and in each call', async () => {
+  let built = 0;
+  const schema = args.object({ zone: args.string() });
+  const backend = await served(
+    Backend.configured(schema, ({ zone }) => {
+      built += 1;
+      return new Zoned(zone);
+    }),
+  );
+  const nodes = inline([row('a', { zone: 'x' }), row('b', { zone: 'y' })]);
+  for (const zone of ['x', 'y', 'x', 'y']) {
+    const answer = await filter(backend, { call: call(0, JSON.stringify({ zone })), pod, nodes });
+    assert.deepEqual(answer.rejections[0]?.positions, [zone === 'x' ? 0 : 1]);
+  }
+  assert.equal(built, 2);
+  const wrong = '{"zonne":"x"}';
+  const expected =
+    'INVALID_ARGUMENT: args.zonne: unknown field `zonne`, expected `zone`; args: missing field `zone`';
+  assert.equal(await failure(getInfo(backend, { args: Buffer.from(wrong) })), expected);
+  assert.equal(await failure(filter(backend, { call: call(0, wrong), pod, nodes })), expected);
+  assert.equal(await failure(getInfo(backend)), 'INVALID_ARGUMENT: args: missing field `zone`');
+  const large = Buffer.alloc((1 << 20) + 1, ' ');
+  assert.match(
+    await failure(getInfo(backend, { args: large })),
+    /^INVALID_ARGUMENT: args has 1048577 bytes; at most 1048576/,
+  );
+});
+
+test('a policy that is replaced answers what was asked for the earlier one', async () => {
+  const declared = (key: string): { info: Info; id: number } => {
+    const reads = new Reads();
+    reads.nodeLabel(key);
+    return { info: new Info('zoned', '1').revision(key).filters(Verb.perNode().reads(reads)), id: reads.id };
+  };
+  class Versioned extends Obedient {
+    constructor(
+      private readonly key: string,
+      info: Info,
+    ) {
+      super(info);
+    }
+
+    override filter(_pod: Pod, node: Node): Verdict {
+      return Verdict.reject(`${this.key} is ${node.label(this.key) ?? 'absent'}`);
+    }
+  }
+  const first = declared('a');
+  const { backend, replace } = Backend.replaceable(new Versioned('a', first.info));
+  const server = await served(backend);
+  const asked = (id: number): Promise<FilterResponse> => {
+    const rows = [{ facts: { labelValues: ['v'] } }];
+    const nodes = { count: 1, form: { $case: 'rows' as const, value: { rows } } };
+    return filter(server, { call: call(id), pod: { facts: {} }, nodes });
+  };
+  for (let version = 0; version < 16; version += 1) {
+    const { info, id } = declared(`b${String(version)}`);
+    replace(new Versioned(`b${String(version)}`, info));
+    assert.equal((await asked(id)).rejections[0]?.reason, `b${String(version)} is v`);
+  }
+  const earlier = await asked(first.id);
+  assert.deepEqual([earlier.rejections[0]?.reason, earlier.result?.revision], ['a is v', 'a']);
+  assert.equal((await getInfo(server)).revision, 'b15');
+  replace(new Versioned('c', declared('c').info));
+  assert.match(await failure(asked(first.id)), /^FAILED_PRECONDITION/);
+  assert.throws(() => {
+    replace(new Versioned('', new Info('', '1')));
+  }, /name has 0 bytes.*no verb is declared/);
+  assert.equal((await getInfo(server)).revision, 'c');
+});
+
+test('the handshake repeats what the policy declares', async () => {
+  const info = await getInfo(await served(new Obedient(everything)));
+  assert.deepEqual(
+    [info.name, info.version, info.revision, info.apiVersion, info.services, info.maxRequestBytes],
+    [
+      'obedient',
+      '1',
+      '1',
+      'extender.policy.v1alpha1',
+      ['extender.policy.v1alpha1.NodeTableService'],
+      64n << 20n,
+    ],
+  );
+  assert.deepEqual(
+    info.verbs.map(({ verb, nodeView }) => [verb, nodeView]),
+    [
+      [1, 2],
+      [2, 2],
+      [3, 1],
+    ],
+  );
+});
+
+test('a request of 60 MiB is answered, and a larger one than 64 MiB is refused', async () => {
+  const backend = await served(new Obedient(everything));
+  const request = (bytes: number): Given<typeof FilterRequest> => ({
+    call: call(),
+    pod,
+    nodes: inline([{ ...row('a', { do: 'x' }), rawJson: Buffer.alloc(bytes) }]),
+  });
+  assert.equal((await filter(backend, request(60 << 20))).rejections.length, 1);
+  assert.match(await failure(filter(backend, request(64 << 20))), /^RESOURCE_EXHAUSTED/);
+});
+
+export type { PolicyServiceClient };

@@ -1,0 +1,460 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import {
+  Bind,
+  BindFailed,
+  type BindAsk,
+  type Candidate,
+  Eviction,
+  Info,
+  type Node,
+  type Pod,
+  PodsBy,
+  Policy,
+  Reads,
+  Scale,
+  UndeclaredRead,
+  Verb,
+  Verdict,
+} from '../src/index.js';
+import { rawNode, rawPod } from '../src/kubernetes.js';
+import {
+  bind,
+  everything,
+  filter,
+  filterInDetail,
+  info,
+  preempt,
+  score,
+  TestCandidate,
+  TestNode,
+  TestPod,
+} from '../src/testing.js';
+
+function plain(_: string, value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    return Number(value);
+  }
+  return value instanceof Map ? Object.fromEntries(value as ReadonlyMap<string, unknown>) : value;
+}
+
+/** Rejects each node with what `read` makes of it. */
+function reading(
+  verb: Verb,
+  read: (pod: Pod, node: Node) => unknown,
+  change = (of: Info): Info => of,
+): Policy {
+  class Reader extends Policy {
+    override info(): Info {
+      return change(new Info('reader', '1').filters(verb));
+    }
+
+    override filter(pod: Pod, node: Node): Verdict {
+      const found = read(pod, node);
+      // Undefined has no JSON.
+      const json = JSON.stringify(found, plain) as string | undefined;
+      return Verdict.reject(json ?? 'undefined');
+    }
+  }
+  return new Reader();
+}
+
+function seen(policy: Policy, pod: TestPod, ...nodes: TestNode[]): unknown[] {
+  return filter(policy, pod, nodes).map(([, reason]) =>
+    reason === 'undefined' ? undefined : (JSON.parse(reason) as unknown),
+  );
+}
+
+const shop = new TestPod('shop');
+
+test('values are read by key and by text, and absent is not empty', () => {
+  const reads = new Reads();
+  const [zone, note, rack] = [
+    reads.nodeLabel('zone'),
+    reads.nodeAnnotation('note'),
+    reads.nodeLabels('rack/'),
+  ];
+  const [app, job] = [reads.podLabel('app'), reads.podAnnotation('job')];
+  const policy = reading(Verb.perNode().pure().reads(reads), (pod, node) => [
+    [
+      node.get(zone) ?? null,
+      node.label('zone') ?? null,
+      node.get(note) ?? null,
+      node.annotation('note') ?? null,
+    ],
+    [...node.entries(rack)],
+    [pod.get(app) ?? null, pod.label('app') ?? null, pod.get(job) ?? null, pod.annotation('job') ?? null],
+  ]);
+  const full = new TestNode('a')
+    .label('zone', 'z')
+    .annotation('note', '')
+    .label('rack/1', 'r')
+    .label('other', 'o');
+  assert.deepEqual(
+    seen(policy, shop.label('app', 'web').annotation('job', 'j'), full, new TestNode('b').label('zone', '')),
+    [
+      [['z', 'z', '', ''], [['rack/1', 'r']], ['web', 'web', 'j', 'j']],
+      [['', '', null, null], [], ['web', 'web', 'j', 'j']],
+    ],
+  );
+  assert.deepEqual(seen(policy, shop, new TestNode('c')), [
+    [[null, null, null, null], [], [null, null, null, null]],
+  ]);
+  const all = filter(everything(policy), shop.label('app', 'web'), [full]);
+  assert.deepEqual(all, filter(policy, shop.label('app', 'web'), [full]));
+});
+
+test('a read that is not declared names the declaration', () => {
+  const owner = new Reads().podsBy(PodsBy.owner);
+  const zones = new Reads().podsByTopology(PodsBy.label('app'), 'zone');
+  const foreign = new Reads();
+  foreign.nodeLabel('first');
+  const second = foreign.nodeLabel('second');
+  const declared = new Reads();
+  declared.nodeLabel('mine');
+  const cases: [(pod: Pod, node: Node) => unknown, string][] = [
+    [
+      (_, node) => node.label('rack'),
+      'label "rack" of the node is read and not declared; declare it with Reads.nodeLabel',
+    ],
+    [
+      (_, node) => node.get(second),
+      'label "second" of the node is read and not declared; declare it with Reads.nodeLabel',
+    ],
+    [
+      (_, node) => node.annotation('a'),
+      'annotation "a" of the node is read and not declared; declare it with Reads.nodeAnnotation',
+    ],
+    [
+      (_, node) => node.labels,
+      'labels of the node that begin with "" is read and not declared; declare it with Reads.nodeLabels',
+    ],
+    [(_, node) => node.name, "name of the node is read and not declared; declare it with Reads.node('name')"],
+    [
+      (_, node) => node.taints,
+      "taints of the node is read and not declared; declare it with Reads.node('taints')",
+    ],
+    [(_, node) => node.allocatable, "Reads.node('allocatable')"],
+    [(_, node) => node.capacity, "Reads.node('capacity')"],
+    [(_, node) => node.conditions, "Reads.node('conditions')"],
+    [(_, node) => node.unschedulable, "Reads.node('unschedulable')"],
+    [
+      (pod) => pod.namespace,
+      "namespace of the pod is read and not declared; declare it with Reads.pod('namespace')",
+    ],
+    [(pod) => pod.name, "Reads.pod('identity')"],
+    [(pod) => pod.owner, "Reads.pod('owner')"],
+    [(pod) => pod.priority, "Reads.pod('priority')"],
+    [(pod) => pod.requests, "Reads.pod('requests')"],
+    [(pod) => pod.nonzeroRequests, "Reads.pod('nonzeroRequests')"],
+    [(pod) => pod.tolerations, "Reads.pod('tolerations')"],
+    [(pod) => pod.nodeSelector, "Reads.pod('nodeSelector')"],
+    [(pod) => pod.nodeAffinity, "Reads.pod('nodeAffinity')"],
+    [(pod) => pod.claims, "Reads.pod('volumes')"],
+    [(pod) => pod.schedulerName, "Reads.pod('schedulerName')"],
+    [
+      (pod) => pod.label('app'),
+      'label "app" of the pod is read and not declared; declare it with Reads.podLabel',
+    ],
+    [
+      (pod, node) => node.podsLike(owner, pod),
+      'a count of pods is read and not declared; declare it with Reads.podsBy(PodsBy.owner)',
+    ],
+    [
+      (pod) => pod.podsLike(zones),
+      'a count of pods by topology is read and not declared; declare it with Reads.podsByTopology(PodsBy.label("app"), "zone")',
+    ],
+  ];
+  for (const [read, expected] of cases) {
+    const policy = reading(Verb.perNode().reads(declared), read);
+    assert.throws(
+      () => filter(policy, shop, [new TestNode('a')]),
+      (error: Error) => error.message.includes(expected) && error.cause instanceof UndeclaredRead,
+      expected,
+    );
+  }
+});
+
+test('parts of nodes and pods are read as the contract has them', () => {
+  const node = new TestNode('a')
+    .taint('dedicated', 'batch', 'NoSchedule')
+    .unschedulable()
+    .condition('Ready', 'True')
+    .capacity({ milliCpu: 4000, pods: 110 })
+    .allocatable({ memory: 2n ** 63n - 1n, others: { 'example.com/gpu': 2 } })
+    .usage({ milliCpu: 1500, pods: 3 }, { milliCpu: 1600 });
+  const pod = shop
+    .identity('p', 'u')
+    .owner('o')
+    .priority(7)
+    .priorityClass('high')
+    .requests({ milliCpu: 250n })
+    .nonzeroRequests(250, 200)
+    .nodeSelector('disk', 'ssd')
+    .volume('data', 'claim-1')
+    .schedulerName('mine')
+    .toleration({ key: 'dedicated', operator: 'Exists' });
+  const read = (of: Pod, on: Node): unknown => [
+    [on.name, on.taints, on.unschedulable, on.conditions, on.capacity?.milliCpu, on.capacity?.pods],
+    [
+      String(on.allocatable?.memory),
+      on.allocatable?.others,
+      on.usage?.requested.milliCpu,
+      on.usage?.nonzero.milliCpu,
+    ],
+    [of.name, of.uid, of.namespace, of.owner?.uid, of.priority, of.priorityClass, of.requests.milliCpu],
+    [
+      of.nonzeroRequests.memory,
+      of.nodeSelector,
+      of.volumes,
+      of.claims,
+      of.schedulerName,
+      of.nodeAffinity ?? null,
+    ],
+    on.taints.map((taint) => of.tolerates(taint)),
+  ];
+  const expected = [
+    ['a', [{ key: 'dedicated', value: 'batch', effect: 'NoSchedule' }], true, { Ready: 'True' }, 4000, 110],
+    ['9223372036854775807', { 'example.com/gpu': 2 }, 1500, 1600],
+    ['p', 'u', 'shop', 'o', 7, 'high', 250],
+    [200, { disk: 'ssd' }, [{ name: 'data', claim: 'claim-1' }], ['claim-1'], 'mine', null],
+    [true],
+  ];
+  const reads = new Reads()
+    .node('name', 'taints', 'unschedulable', 'conditions', 'capacity', 'allocatable')
+    .pod('identity', 'namespace', 'owner', 'priority', 'priorityClass', 'requests', 'nonzeroRequests')
+    .pod('tolerations', 'nodeSelector', 'nodeAffinity', 'volumes', 'schedulerName');
+  assert.deepEqual(seen(reading(Verb.perNode().usage().reads(reads), read), pod, node), [expected]);
+  assert.deepEqual(seen(reading(Verb.perNode().usage(), read), pod, node), [expected]);
+  const empty = [
+    ['b', [], false, {}, null, null],
+    ['undefined', null, null, null],
+  ];
+  const [found] = seen(reading(Verb.perNode().usage().reads(reads), read), shop, new TestNode('b')) as [
+    unknown[],
+  ];
+  assert.deepEqual(found.slice(0, 2), empty);
+});
+
+test('operators of tolerations are those of Kubernetes', () => {
+  const cases: [Parameters<TestPod['toleration']>[0], boolean][] = [
+    [{ key: 'k', operator: 'Equal', value: 'v' }, true],
+    [{ key: 'k', operator: '', value: 'v', effect: 'NoSchedule' }, true],
+    [{ key: 'k', operator: 'Equal', value: 'w' }, false],
+    [{ key: 'k', operator: 'Exists', effect: 'NoExecute' }, false],
+    [{ operator: 'Exists' }, true],
+    [{ key: 'j', operator: 'Exists' }, false],
+    [{ key: 'k', operator: 'Gt', value: 'v' }, false],
+  ];
+  const policy = reading(Verb.perNode(), (pod, node) => node.taints.every((taint) => pod.tolerates(taint)));
+  for (const [toleration, expected] of cases) {
+    const node = new TestNode('a').taint('k', 'v', 'NoSchedule');
+    assert.deepEqual(seen(policy, shop.toleration(toleration), node), [expected], JSON.stringify(toleration));
+  }
+});
+
+test('pods on nodes are counted by each attribute', () => {
+  const reads = new Reads();
+  const keys = [
+    reads.podsBy(PodsBy.owner),
+    reads.podsBy(PodsBy.namespace),
+    reads.podsAndRequestsBy(PodsBy.label('app')),
+    reads.podsBy(PodsBy.priorityClass),
+  ];
+  const policy = reading(Verb.perNode().pure().reads(reads), (pod, node) =>
+    keys.map((key) => {
+      const like = node.podsLike(key, pod);
+      return like === undefined ? null : [like.atLeast, like.atMost, like.counted?.terminating];
+    }),
+  );
+  const pod = shop.owner('o').label('app', 'web').priorityClass('high').requests({ milliCpu: 100 });
+  const node = new TestNode('a')
+    .running(pod, 2)
+    .terminating(pod, 1)
+    .running(new TestPod('other').label('app', 'web'), 9);
+  assert.deepEqual(seen(policy, pod, node, new TestNode('b')), [
+    [
+      [3, 3, 1],
+      [3, 3, 1],
+      [3, 3, 1],
+      [3, 3, 1],
+    ],
+    [
+      [0, 0, 0],
+      [0, 0, 0],
+      [0, 0, 0],
+      [0, 0, 0],
+    ],
+  ]);
+  assert.deepEqual(seen(policy, shop, node), [[null, [3, 3, 1], null, null]]);
+
+  const sums = reading(Verb.perNode().reads(reads), (_, on) =>
+    keys
+      .slice(2, 3)
+      .flatMap((key) =>
+        on
+          .podCounts(key)
+          .map((count) => [count.namespace, count.value, count.pods, count.requested.milliCpu]),
+      ),
+  );
+  assert.deepEqual(seen(sums, pod, node), [
+    [
+      ['other', 'web', 9, 0],
+      ['shop', 'web', 3, 300],
+    ],
+  ]);
+  const unread = reading(
+    Verb.perNode().reads(reads),
+    (of, on) => on.podsLike(keys[0] ?? reads.podsBy(PodsBy.owner), of)?.counted?.requested,
+  );
+  assert.throws(
+    () => filter(unread, pod, [node]),
+    /the sum of the requests of counted pods is read and not declared; declare it with Reads\.podsAndRequestsBy\(PodsBy\.owner\)/,
+  );
+});
+
+test('a count that is left out is not 0', () => {
+  const reads = new Reads();
+  const byApp = reads.podsBy(PodsBy.label('app'));
+  const policy = reading(Verb.perNode().reads(reads), (pod, node) => {
+    const like = node.podsLike(byApp, pod);
+    return [
+      like?.atLeast,
+      like?.atMost,
+      like?.counted === undefined,
+      node.omittedPods(byApp),
+      node.podCounts(byApp).length,
+    ];
+  });
+  let node = new TestNode('a');
+  for (let app = 0; app < 520; app += 1) {
+    node = node.running(shop.label('app', `app-${String(app).padStart(3, '0')}`), app < 8 ? 1 : 2);
+  }
+  assert.deepEqual(seen(policy, shop.label('app', 'app-001'), node), [[0, 8, true, 8, 512]]);
+  assert.deepEqual(seen(policy, shop.label('app', 'app-400'), node), [[2, 2, false, 8, 512]]);
+});
+
+test('pods in the cluster are counted by topology', () => {
+  const reads = new Reads();
+  const zones = reads.podsAndRequestsByTopology(PodsBy.owner, 'zone');
+  const cluster = reads.podsByTopology(PodsBy.owner, '');
+  const policy = reading(Verb.perNode().pure().reads(reads), (pod, node) => {
+    const domains = pod.podsLike(zones);
+    const all = pod.podsLike(cluster)?.of(node);
+    return domains === undefined
+      ? null
+      : [
+          domains.of(node)?.atMost ?? null,
+          all?.atMost,
+          [...domains].map(([zone, count]) => [zone, count.pods, count.requested.milliCpu]),
+        ];
+  });
+  const pod = shop.owner('o').requests({ milliCpu: 100 });
+  const nodes = [
+    new TestNode('a').label('zone', 'z1').running(pod, 2),
+    new TestNode('b').label('zone', 'z1').running(pod, 1),
+    new TestNode('c').label('zone', 'z2').running(shop.owner('other'), 5),
+    new TestNode('d').running(pod, 4),
+  ];
+  const domains = [['z1', 3, 300]];
+  assert.deepEqual(seen(policy, pod, ...nodes), [
+    [3, 7, domains],
+    [3, 7, domains],
+    [0, 7, domains],
+    [null, 7, domains],
+  ]);
+  assert.deepEqual(seen(policy, shop, nodes[0] ?? new TestNode('')), [null]);
+});
+
+test('JSON is parsed on demand, in the types of the Kubernetes client', () => {
+  const policy = reading(
+    Verb.perNode().view('factsAndRaw'),
+    (pod, node) => [
+      rawNode(node)?.status?.nodeInfo?.kernelVersion ?? null,
+      rawNode(node)?.metadata?.creationTimestamp?.slice(0, 4) ?? null,
+      rawPod(pod)?.spec?.containers.map(({ image }) => image) ?? null,
+      node.rawJson?.length ?? null,
+    ],
+    (declared) => declared.rawPod(),
+  );
+  const node = {
+    metadata: { creationTimestamp: '2026-01-01T00:00:00Z' },
+    status: { nodeInfo: { kernelVersion: '6.1' } },
+  };
+  const pod = shop.raw({ spec: { containers: [{ name: 'c', image: 'nginx' }] } });
+  assert.deepEqual(seen(policy, pod, new TestNode('a').raw(node), new TestNode('b')), [
+    ['6.1', '2026', ['nginx'], JSON.stringify(node).length],
+    [null, null, ['nginx'], null],
+  ]);
+});
+
+class All extends Policy {
+  override info(): Info {
+    return new Info('all', '1')
+      .filters(Verb.perNode())
+      .scores(Verb.perNode(), Scale.unbounded())
+      .preempts(Verb.perNode().view('name'))
+      .binds();
+  }
+
+  override filter(_pod: Pod, node: Node): Verdict {
+    return node.name === 'a'
+      ? Verdict.reject('no').byRule('r').preemptionMayHelp()
+      : Verdict.accept.byRule('x').preemptionMayHelp();
+  }
+
+  override score(_pod: Pod, node: Node): number {
+    return node.name.length;
+  }
+
+  override preempt(_pod: Pod, candidate: Candidate): Eviction {
+    switch (candidate.node.name) {
+      case 'wrong':
+        return Eviction.only([0, 0]);
+      case 'none':
+        return Eviction.only([]);
+      default:
+        return Eviction.of(candidate, ({ pod }) => pod?.namespace === 'shop');
+    }
+  }
+
+  override async bind({ node, pod, uid }: BindAsk): Promise<Bind> {
+    await Promise.resolve();
+    if (node === 'broken') {
+      throw new BindFailed('node broken refuses pods');
+    }
+    return node === 'a' ? Bind.bound : Bind.declined(`${uid} ${pod?.namespace ?? ''} ${'ä'.repeat(600)}`);
+  }
+}
+
+test('each verb can be tried', async () => {
+  const policy = new All();
+  assert.equal(info(policy).name, 'all');
+  assert.deepEqual(filterInDetail(policy, shop, [new TestNode('a'), new TestNode('b')]), [
+    { node: 'a', reason: 'no', rule: 'r', preemptionMayHelp: true },
+  ]);
+  assert.deepEqual(score(policy, shop, [new TestNode('a'), new TestNode('bb')]), [1, 2]);
+  const candidate = (name: string): TestCandidate =>
+    new TestCandidate(new TestNode(name)).victim('u1', shop).unknownVictim('u2').pdbViolations(1);
+  assert.deepEqual(
+    preempt(policy, shop, [
+      candidate('a'),
+      new TestCandidate(new TestNode('b')).unknownVictim('u3'),
+      new TestCandidate(new TestNode('c')).victim('u4', shop),
+    ]),
+    [
+      ['a', ['u1']],
+      ['c', ['u4']],
+    ],
+  );
+  assert.throws(
+    () => preempt(policy, shop, [candidate('wrong')]),
+    /preempt returned victims \[0, 0\] for position 0, which has 2; expected each at most once, at least one victim, or Eviction\.spare/,
+  );
+  assert.throws(() => preempt(policy, shop, [candidate('none')]), /preempt returned victims \[\]/);
+  assert.equal((await bind(policy, shop, 'a')).isBound, true);
+  const declined = await bind(policy, shop, 'b');
+  assert.ok(declined.why?.startsWith('uid shop ä') && Buffer.byteLength(declined.why) <= 1024);
+  await assert.rejects(bind(policy, shop, 'broken'), /node broken refuses pods/);
+});

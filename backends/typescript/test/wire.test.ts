@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
+import { FilterRequest } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { decoding, readQuestion } from '../src/request.js';
+import { Row } from '../src/row.js';
+import { checkSize, QUESTION } from '../src/size.js';
+import { compareBytes, cut } from '../src/text.js';
+import { Fields, Malformed } from '../src/wire.js';
+
+/** Numbers that are the same in each run. */
+function randomly(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+const TEXTS = ['', 'a', 'zone', 'ä', '\u{1f600}', 'x'.repeat(200)];
+const AMOUNTS = [
+  0n,
+  1n,
+  -1n,
+  127n,
+  128n,
+  2n ** 49n - 1n,
+  2n ** 49n,
+  2n ** 53n + 1n,
+  2n ** 63n - 1n,
+  -(2n ** 63n),
+];
+
+function randomRow(random: (below: number) => number): NodeRow {
+  const text = (): string => TEXTS[random(TEXTS.length)] ?? '';
+  const amount = (): bigint => AMOUNTS[random(AMOUNTS.length)] ?? 0n;
+  const some = <T>(make: () => T): T[] => Array.from({ length: random(4) }, make);
+  const map = <T>(make: () => T): Map<string, T> => new Map(some(() => [text(), make()]));
+  const resources = (): object => ({
+    milliCpu: amount(),
+    memory: amount(),
+    ephemeralStorage: amount(),
+    pods: amount(),
+    others: map(amount),
+  });
+  return NodeRow.fromPartial({
+    name: text(),
+    facts: {
+      labels: map(text),
+      annotations: map(text),
+      taints: some(() => ({ key: text(), value: text(), effect: text() })),
+      unschedulable: random(2) === 1,
+      conditions: map(text),
+      ...(random(2) === 1 ? { capacity: resources() } : {}),
+      ...(random(2) === 1 ? { allocatable: resources() } : {}),
+      labelValues: some(text),
+      annotationValues: some(text),
+    },
+    rawJson: Buffer.from(text()),
+    ...(random(2) === 1
+      ? { usage: { requested: resources(), nonzero: { milliCpu: amount(), memory: amount() } } }
+      : {}),
+    podCounts: some(() => ({
+      counts: [...new Set(some(text))].toSorted(compareBytes).map((value) => ({
+        value,
+        pods: random(2 ** 32 - 1),
+        terminating: random(5),
+        requested: resources(),
+      })),
+      omittedPods: random(300),
+    })),
+  });
+}
+
+test('a row that stays encoded has what the generated code decodes', () => {
+  const random = randomly(7);
+  for (let round = 0; round < 500; round += 1) {
+    const expected = randomRow(random);
+    const row = Row.read(Buffer.from(NodeRow.encode(expected).finish()));
+    const { facts, usage, podCounts } = expected;
+    assert.equal(row.name, expected.name);
+    assert.deepEqual(row.map('label'), facts?.labels);
+    assert.deepEqual(row.map('annotation'), facts?.annotations);
+    assert.deepEqual(row.map('condition'), facts?.conditions);
+    assert.deepEqual(row.taints, facts?.taints);
+    assert.equal(row.isUnschedulable, facts?.unschedulable);
+    assert.deepEqual(row.amounts, { capacity: facts?.capacity, allocatable: facts?.allocatable });
+    assert.deepEqual(row.usage, usage);
+    for (const [position, value] of (facts?.labelValues ?? []).entries()) {
+      assert.equal(row.value('label', position), value);
+    }
+    for (const [position, { counts, omittedPods }] of podCounts.entries()) {
+      assert.deepEqual(row.podCounts(position).counts, counts);
+      assert.equal(row.podCounts(position).omittedPods, omittedPods);
+    }
+    const counts = {
+      labels: facts?.labelValues.length ?? 0,
+      annotations: facts?.annotationValues.length ?? 0,
+      pods: podCounts.length,
+    };
+    assert.equal(row.mismatch(counts), undefined);
+    assert.equal(Buffer.from(row.rawJson ?? []).toString(), Buffer.from(expected.rawJson).toString());
+  }
+});
+
+test('bytes that are cut off or changed are an error, or another row, and never anything else', () => {
+  const random = randomly(11);
+  for (let round = 0; round < 200; round += 1) {
+    const bytes = Buffer.from(NodeRow.encode(randomRow(random)).finish());
+    bytes[random(bytes.length)] = random(256);
+    const changed = bytes.subarray(0, random(bytes.length + 1));
+    let row: Row;
+    try {
+      row = Row.read(changed);
+    } catch (error) {
+      assert.ok(error instanceof Malformed, String(error));
+      continue;
+    }
+    // What was checked can be read.
+    assert.equal(
+      [row.name, row.map('label'), row.taints, row.amounts, row.usage, row.isUnschedulable].length,
+      6,
+    );
+  }
+});
+
+test('a message that comes in pieces is read as one', () => {
+  const piece = (row: Parameters<typeof NodeRow.fromPartial>[0]): Uint8Array =>
+    NodeRow.encode(NodeRow.fromPartial(row)).finish();
+  const row = Row.read(
+    Buffer.concat([
+      piece({ facts: { labels: new Map([['a', '1']]), capacity: { milliCpu: 1n, memory: 2n } } }),
+      piece({ name: 'n', facts: { labels: new Map([['b', '2']]), capacity: { milliCpu: 3n } } }),
+    ]),
+  );
+  assert.deepEqual(
+    row.map('label'),
+    new Map([
+      ['a', '1'],
+      ['b', '2'],
+    ]),
+  );
+  assert.deepEqual([row.name, row.amounts.capacity?.milliCpu, row.amounts.capacity?.memory], ['n', 3n, 2n]);
+});
+
+test('what is no protobuf is an error', () => {
+  const cases: [string, number[]][] = [
+    ['field 0', [0x00, 0x01]],
+    ['a varint of eleven bytes', [0x08, ...Array.from({ length: 10 }, () => 0x80), 0x01]],
+    ['a length past the end', [0x0a, 0x05, 0x61]],
+    ['no length', [0x0a]],
+    ['a group', [0x0b, 0x0c]],
+    ['wire type 6', [0x0e]],
+    ['a fixed number past the end', [0x0d, 1, 2, 3]],
+  ];
+  for (const [what, bytes] of cases) {
+    const fields = new Fields(Buffer.from(bytes));
+    assert.throws(
+      () => {
+        while (fields.next());
+      },
+      Malformed,
+      what,
+    );
+  }
+  assert.throws(() => Row.read(Buffer.from([0x0a, 0x01, 0xff])), /a text is not UTF-8/);
+});
+
+test('counts that are not in order are an error', () => {
+  const counts = ['b', 'a'].map((value) => ({ value, pods: 1 }));
+  const row = NodeRow.fromPartial({ name: 'a', podCounts: [{}, { counts }] });
+  assert.throws(
+    () => Row.read(Buffer.from(NodeRow.encode(row).finish())),
+    /pod_counts\[1\]\.counts is not in ascending order of namespace and value, each once/,
+  );
+});
+
+test('small messages that would become large are refused', () => {
+  const tolerations = Buffer.concat(Array.from({ length: 3_000_000 }, () => Buffer.from([0x42, 0x00])));
+  const length = (bytes: Buffer): Buffer => {
+    const varint = [];
+    for (let rest = bytes.length; rest > 0; rest = Math.floor(rest / 128)) {
+      varint.push((rest % 128) + (rest >= 128 ? 128 : 0));
+    }
+    return Buffer.concat([Buffer.from(varint), bytes]);
+  };
+  const pod = Buffer.concat([Buffer.from([0x12]), length(tolerations)]);
+  const request = Buffer.concat([Buffer.from([0x12]), length(pod)]);
+  assert.throws(() => {
+    checkSize(request, QUESTION);
+  }, /would take more than \d+ decoded; send fewer and fuller entries/);
+  const empty = Buffer.from([0x1a, 0x04, 0x12, 0x02, 0x0a, 0x00]);
+  assert.throws(() => {
+    checkSize(empty, QUESTION);
+  }, /nodes\.rows\.rows has an empty entry; each entry has content/);
+});
+
+test('texts of a request must be UTF-8', () => {
+  const request = Buffer.from(
+    FilterRequest.encode(FilterRequest.fromPartial({ pod: { facts: { namespace: 'zz' } } })).finish(),
+  );
+  request[request.length - 1] = 0xff;
+  assert.throws(
+    () => decoding(() => readQuestion(request, 'Filter')),
+    /^CallError: the message cannot be decoded: /,
+  );
+});
+
+test('texts are compared and cut by their bytes', () => {
+  const texts = ['', 'a', 'ab', 'b', 'ä', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}'];
+  for (const [at, a] of texts.entries()) {
+    for (const [to, b] of texts.entries()) {
+      assert.equal(Math.sign(compareBytes(a, b)), Math.sign(at - to), JSON.stringify([a, b]));
+      assert.equal(Math.sign(Buffer.compare(Buffer.from(a), Buffer.from(b))), Math.sign(at - to));
+    }
+  }
+  assert.equal(cut('ä'.repeat(10), 5), 'ää');
+  assert.equal(cut('\u{1f600}x', 4), '\u{1f600}');
+  assert.equal(cut('abc', 3), 'abc');
+});

@@ -1,0 +1,149 @@
+//! Imported extenders as a configuration of the gateway.
+
+use std::{
+    fmt::{self, Display, Formatter},
+    time::Duration,
+};
+
+use super::{Extender, Import, TlsValue};
+use crate::config::{DurationText, scalar};
+
+/// How much longer than http-extender the gateway waits, so that the text of the extender's failure arrives.
+const MARGIN: Duration = Duration::from_millis(100);
+/// The longest budget of a call.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// Displays a configuration of the gateway.
+pub(crate) struct Gateway<'a> {
+    import: &'a Import,
+    backend_url: &'a str,
+}
+
+impl Import {
+    /// The gateway's configuration, if `extender-policies http-extender` is reached at this URL.
+    pub(crate) fn gateway<'a>(&'a self, backend_url: &'a str) -> Gateway<'a> {
+        Gateway { import: self, backend_url }
+    }
+
+    /// The budget of a decision: kube-scheduler asks extenders one after the other for filter and preempt, at once
+    /// for prioritize.
+    fn decision(&self) -> Duration {
+        let Self(extenders) = self;
+        let sum = |uses: fn(&Extender) -> bool| {
+            extenders.iter().filter(|extender| uses(extender)).map(Extender::limit).sum::<Duration>()
+        };
+        let filter = sum(|extender| extender.filter_verb.is_some());
+        let preempt = sum(|extender| extender.preempt_verb.is_some());
+        let prioritize = extenders.iter().filter(|extender| extender.prioritize_verb.is_some());
+        let prioritize = prioritize.map(Extender::limit).max().unwrap_or_default();
+        filter.max(preempt).max(prioritize).clamp(Duration::from_secs(1), LONGEST)
+    }
+}
+
+impl Extender {
+    /// The gateway's timeout of a call.
+    fn limit(&self) -> Duration {
+        (self.timeout + MARGIN).min(LONGEST)
+    }
+
+    fn write_args(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(out, "  args:\n    urlPrefix: {}", scalar(&self.url_prefix))?;
+        let verbs = [
+            ("filterVerb", &self.filter_verb),
+            ("prioritizeVerb", &self.prioritize_verb),
+            ("preemptVerb", &self.preempt_verb),
+            ("bindVerb", &self.bind_verb),
+        ];
+        for (name, verb) in verbs {
+            if let Some(verb) = verb {
+                writeln!(out, "    {name}: {}", scalar(verb))?;
+            }
+        }
+        if self.node_cache_capable {
+            writeln!(out, "    nodeCacheCapable: true")?;
+        }
+        writeln!(out, "    httpTimeout: {}", DurationText(self.timeout))?;
+        if self.enable_https {
+            writeln!(out, "    enableHTTPS: true")?;
+        }
+        match self.tls.as_deref() {
+            None => {}
+            Some([]) => writeln!(out, "    tlsConfig: {{}}")?,
+            Some(fields) => {
+                writeln!(out, "    tlsConfig:")?;
+                for (name, value) in fields {
+                    match value {
+                        TlsValue::Flag(flag) => writeln!(out, "      {name}: {flag}")?,
+                        TlsValue::Text(text) => writeln!(out, "      {name}: {}", scalar(text))?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_verbs(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let limit = DurationText(self.limit());
+        let [policy, next] = if self.ignorable { ["Ignore", "Next"] } else { ["Fail", "Fail"] };
+        if self.filter_verb.is_some() {
+            writeln!(out, "  filter: {{timeout: {limit}, failurePolicy: {policy}}}")?;
+        }
+        if self.prioritize_verb.is_some() {
+            writeln!(out, "  score: {{timeout: {limit}, weight: {}}}", self.weight)?;
+        }
+        if self.preempt_verb.is_some() {
+            writeln!(out, "  preempt: {{timeout: {limit}, failurePolicy: {policy}}}")?;
+        }
+        if self.bind_verb.is_some() {
+            writeln!(out, "  bind: {{timeout: {limit}, failurePolicy: {next}}}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Extender {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        if !self.resources.is_empty() {
+            writeln!(out, "  match:\n    managedResources:")?;
+        }
+        for resource in &self.resources {
+            writeln!(out, "    - name: {}", scalar(&resource.name))?;
+            if resource.ignored_by_scheduler {
+                writeln!(out, "      ignoredByScheduler: true")?;
+            }
+        }
+        self.write_args(out)?;
+        self.write_verbs(out)
+    }
+}
+
+impl Display for Gateway<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { import, backend_url } = self;
+        let Import(extenders) = import;
+        writeln!(out, "# The gateway's configuration: each backend is one of the extenders, asked by")?;
+        writeln!(out, "# `extender-policies http-extender`.")?;
+        writeln!(out, "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration")?;
+        writeln!(out, "timeouts:\n  decision: {}", DurationText(import.decision()))?;
+        let binder = extenders.iter().find(|extender| extender.bind_verb.is_some());
+        if let Some(binder) = binder {
+            // The gateway reserves the last quarter, at most a second, for reading the pod's final state.
+            let budget = (binder.limit() + Duration::from_secs(1)).min(LONGEST);
+            writeln!(out, "  bind: {}", DurationText(budget))?;
+        }
+        writeln!(out, "nodes: {{source: Watch}}")?;
+        if extenders.iter().any(|extender| extender.preempt_verb.is_some() && !extender.node_cache_capable) {
+            writeln!(out, "pods: {{source: Watch}}  # victims are sent as objects")?;
+        }
+        writeln!(out, "exempt: {{namespaces: []}}  # the extenders are asked about all pods, as before")?;
+        if let Some(binder) = binder {
+            writeln!(out, "binder: {}", scalar(&binder.name))?;
+        }
+        writeln!(out, "backends:")?;
+        for extender in extenders {
+            writeln!(out, "- name: {}\n  url: {}", scalar(&extender.name), scalar(backend_url))?;
+            write!(out, "{extender}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+package conformance
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// modeEnv is "tls" to check with mutual TLS, too.
+const modeEnv = "EXTENDER_CONFORMANCE"
+
+// result is what a backend did.
+type result struct {
+	backend  string
+	cases    int
+	failures []string
+	warnings int
+	// skipped counts the skipped cases by their reason.
+	skipped map[string]int
+	took    time.Duration
+}
+
+func TestBackendsConform(t *testing.T) {
+	results := check(t, nil)
+	report(t, "conformance.md", results)
+}
+
+func TestBackendsConformWithMutualTLS(t *testing.T) {
+	if os.Getenv(modeEnv) != "tls" {
+		t.Skipf("%s=tls runs it", modeEnv)
+	}
+	results := check(t, newIdentities(t))
+	report(t, "conformance-tls.md", results)
+}
+
+// check runs the suite against one backend after the other.
+func check(t *testing.T, tls *identities) []result {
+	t.Helper()
+	suite, err := product.Binary("policy-conformance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []result
+	for _, backend := range all() {
+		t.Run(backend.name, func(t *testing.T) {
+			results = append(results, checkOne(t, suite, backend, tls))
+		})
+	}
+	return results
+}
+
+func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
+	t.Helper()
+	path, err := b.program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, scheme := append(b.line(t), "--address", "127.0.0.1:0"), "http"
+	if tls != nil {
+		line, scheme = append(line, tls.server()...), "https"
+	}
+	server := serve(t, path, line)
+	junit := filepath.Join(t.TempDir(), "junit.xml")
+	options := []string{"--quiet", "--junit", junit, "--endpoint", scheme + "://" + server.Address}
+	if args := b.args(t); args != "" {
+		options = append(options, "--args", args)
+	}
+	for _, value := range b.values {
+		options = append(options, "--value", value)
+	}
+	if b.bind != "" {
+		options = append(options, "--bind", b.bind)
+	}
+	if tls != nil {
+		options = append(options, tls.client()...)
+	}
+	begun := time.Now()
+	output, err := exec.CommandContext(t.Context(), suite, options...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	found := read(t, junit)
+	found.backend, found.took = b.name, time.Since(begun)
+	return found
+}
+
+// serve runs a program until the test ends; it must end by itself after SIGTERM.
+func serve(t *testing.T, path string, line []string) *process.Server {
+	t.Helper()
+	return serveIn(t, t.TempDir(), path, line)
+}
+
+// serveIn is serve with the folder of the log.
+func serveIn(t *testing.T, dir, path string, line []string) *process.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	name := strings.ReplaceAll(filepath.Base(path), ".", "-")
+	server, err := process.Serve(ctx, process.Program{Name: name, Dir: dir, Path: path, Args: line}, "listening on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// suiteXML is what policy-conformance writes.
+type suiteXML struct {
+	Cases []struct {
+		Class   string `xml:"classname,attr"`
+		Name    string `xml:"name,attr"`
+		Failure *struct {
+			Message string `xml:"message,attr"`
+		} `xml:"failure"`
+		Skipped *struct {
+			Message string `xml:"message,attr"`
+		} `xml:"skipped"`
+		Output *string `xml:"system-out"`
+	} `xml:"testcase"`
+}
+
+func read(t *testing.T, file string) result {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return result{}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed suiteXML
+	if err := xml.Unmarshal(content, &parsed); err != nil {
+		t.Fatalf("%v in %s", err, content)
+	}
+	found := result{cases: len(parsed.Cases), skipped: map[string]int{}}
+	for _, c := range parsed.Cases {
+		switch {
+		case c.Failure != nil:
+			found.failures = append(found.failures, c.Class+"."+c.Name)
+		case c.Skipped != nil:
+			found.skipped[c.Skipped.Message]++
+		case c.Output != nil:
+			found.warnings++
+		}
+	}
+	return found
+}
+
+// report writes the table of results, and logs it.
+func report(t *testing.T, name string, results []result) {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString("| backend | passed | failed | warnings | skipped | seconds | why skipped |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		var reasons []string
+		skipped := 0
+		for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
+			skipped += r.skipped[reason]
+			reasons = append(reasons, fmt.Sprintf("%s (%d)", reason, r.skipped[reason]))
+		}
+		passed := r.cases - len(r.failures) - r.warnings - skipped
+		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %.1f | %s |\n", r.backend, passed, len(r.failures), r.warnings, skipped,
+			r.took.Seconds(), strings.Join(reasons, "; "))
+	}
+	t.Log("\n" + table.String())
+	module, err := binaries.ModuleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(module, ".out")
+	if err := errors.Join(os.MkdirAll(out, 0o755), os.WriteFile(filepath.Join(out, name), []byte(table.String()), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,103 @@
+package conformance
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"extender-gateway.io/tests/e2e/product"
+)
+
+// scaffold is how the README of a new policy tests, builds and starts it.
+type scaffold struct {
+	language string
+	// steps run in the new folder.
+	steps [][]string
+	start []string
+}
+
+const newPolicy = "closed-zones"
+
+const newPolicyArgs = `{"label": "zone", "closed": ["a"]}`
+
+func scaffolds(checkout string) []scaffold {
+	sdk := func(language string) string { return filepath.Join(checkout, "backends", language) }
+	return []scaffold{
+		{"rust", [][]string{{"cargo", "test", "--quiet"}, {"cargo", "build", "--quiet"}}, []string{"target/debug/" + newPolicy}},
+		{"python", [][]string{
+			{"python3", "-m", "venv", ".venv"},
+			{".venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", sdk("python"), "pytest"},
+			{".venv/bin/pytest"},
+		}, []string{".venv/bin/python", "policy.py"}},
+		{"go", [][]string{
+			{"go", "mod", "tidy"}, {"go", "test", "./..."}, {"go", "build", "-o", "bin/" + newPolicy, "."},
+		}, []string{"bin/" + newPolicy}},
+		{"typescript", [][]string{
+			{"make", "-C", sdk("typescript"), "build"}, {"npm", "install", "--no-audit", "--no-fund"}, {"npm", "test"},
+		}, []string{"node", "dist/main.js"}},
+		{"java", [][]string{
+			{"mvn", "--batch-mode", "--quiet", "--file", sdk("java"), "--projects", "sdk", "--also-make", "-DskipTests", "install"},
+			{"mvn", "--batch-mode", "--quiet", "package"},
+		}, []string{"java", "-jar", "target/" + newPolicy + ".jar"}},
+	}
+}
+
+func TestANewPolicyBuildsAndConforms(t *testing.T) {
+	gateway, err := product.Binary(product.Gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite, err := product.Binary("policy-conformance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout := inRepository(t)
+	for _, language := range scaffolds(checkout) {
+		t.Run(language.language, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), newPolicy)
+			run(t, checkout, gateway, "new-policy", "--language", language.language, "--checkout", checkout, "--into", folder, newPolicy)
+			for _, step := range language.steps {
+				run(t, folder, step[0], step[1:]...)
+			}
+			path, line := inFolder(folder, language.start)
+			server := serveIn(t, folder, path, append(line, "--address", "127.0.0.1:0"))
+			run(t, folder, suite, "--quiet", "--endpoint", "http://"+server.Address, "--args", newPolicyArgs)
+		})
+	}
+}
+
+// inFolder is the command line of a program of the folder, or of a command in PATH.
+func inFolder(folder string, line []string) (string, []string) {
+	if filepath.Dir(line[0]) == "." {
+		path, err := exec.LookPath(line[0])
+		if err == nil {
+			return path, absolute(folder, line[1:])
+		}
+	}
+	return filepath.Join(folder, line[0]), absolute(folder, line[1:])
+}
+
+// absolute names the files of the folder from anywhere.
+func absolute(folder string, words []string) []string {
+	var found []string
+	for _, word := range words {
+		if _, err := os.Stat(filepath.Join(folder, word)); err == nil {
+			word = filepath.Join(folder, word)
+		}
+		found = append(found, word)
+	}
+	return found
+}
+
+func run(t *testing.T, folder, program string, line ...string) {
+	t.Helper()
+	if filepath.Dir(program) != "." && !filepath.IsAbs(program) {
+		program = filepath.Join(folder, program)
+	}
+	command := exec.CommandContext(t.Context(), program, line...)
+	command.Dir = folder
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", program, line, err, output)
+	}
+}
