@@ -11,7 +11,10 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use tokio::runtime;
@@ -51,7 +54,7 @@ Examples:
     --pods pods.json --watch
   extender-gateway try --config gateway.yaml --pod pod.yaml --nodes nodes.yaml \\
     --record expected.yaml
-  extender-gateway try --config gateway.yaml --nodes nodes.yaml --expect expected.yaml
+  extender-gateway try --config gateway.yaml --nodes nodes.yaml --expect expected.yaml --wait 10
 
 Exit codes:
   0  a decision was made, whatever it is, or all expectations are met
@@ -85,6 +88,10 @@ pub(super) struct TryOptions {
     /// File with the pods that run on the nodes, as written by `kubectl get pods -A -o json`
     #[arg(long, value_name = "FILE")]
     pods: Option<PathBuf>,
+
+    /// Wait up to this many seconds for backends that are starting
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=3600))]
+    wait: u16,
 
     /// Decide again when a file or a backend changes, until Ctrl-C
     #[arg(long)]
@@ -148,7 +155,7 @@ impl TryOptions {
         let config = self.effective_config().await?;
         let files = ClusterFiles { nodes: self.nodes.clone(), pods: self.pods.clone() };
         let tried: Vec<&SimulatedPod> = cases.iter().map(|case| &case.pod).collect();
-        let simulation = Simulation::start(config, &files, &tried).await?;
+        let simulation = Simulation::start(config, &files, &tried, self.wait()).await?;
         let mut decided = Vec::new();
         for Case { file, pod, expectation } in cases {
             let decisions = simulation.decide(&pod).await;
@@ -158,10 +165,14 @@ impl TryOptions {
         Ok((simulation, outcome))
     }
 
+    fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait.into())
+    }
+
     /// The configured backends, and those of the command line.
     async fn effective_config(&self) -> Result<Config, Failure> {
         let configured = self.config.as_deref().map(Config::read).transpose()?;
-        backends::with_added(configured, &self.backends, &self.args).await
+        backends::with_added(configured, &self.backends, &self.args, self.wait()).await
     }
 
     /// The pods of the command line, or those of the expectations.

@@ -15,7 +15,11 @@ use extender_apiserver::ConnectError;
 use extender_gateway_core::Verb;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use self::files::Nodes;
 pub use self::{
@@ -41,6 +45,9 @@ const GATEWAY: &str = "try";
 const LOG_BYTES: usize = 1 << 30;
 /// How long recording a call may take, and calls in shadow mode beyond the decision's timeout.
 const RECORDING: Duration = Duration::from_secs(5);
+
+/// How often it is checked whether a backend has become available.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Why there is nothing to decide with.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +88,7 @@ pub struct Simulation {
 
 impl Simulation {
     /// Connects to the backends of this configuration, and waits, for a limited time, until each has answered its
-    /// handshake or failed.
+    /// handshake or failed. Those that have failed may be starting: they have `wait` to become available.
     ///
     /// # Errors
     /// A file is invalid, or a backend reads the pods on nodes and there is no file of pods.
@@ -89,6 +96,7 @@ impl Simulation {
         config: Config,
         files: &ClusterFiles,
         tried: &[&SimulatedPod],
+        wait: Duration,
     ) -> Result<Self, SimulationError> {
         // A provider that is already installed stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -109,6 +117,8 @@ impl Simulation {
         tasks.spawn(async move { match feed.follow().await {} });
         let longest = config.timeouts.decision;
         let door = Arc::new(Door::new(assembly.serve(&config).await?, Arc::clone(&observer)));
+        // One that is still not available is a part of the decision.
+        let _ = timeout(wait, all_available(&door)).await;
         if files.pods.is_none() {
             needs_pods(&door).map_or(Ok(()), Err)?;
         }
@@ -189,6 +199,13 @@ fn without_cluster(mut config: Config, nodes: PathBuf) -> Config {
     }
     config.backends.retain(|backend| backend.filter.is_some() || backend.score.is_some());
     config
+}
+
+async fn all_available(door: &Door) {
+    let served = door.served.load_full();
+    while served.decider.sessions().any(|(_, session)| session.is_err()) {
+        sleep(POLL).await;
+    }
 }
 
 /// The JSON of nodes is kept from when a backend reads it: then the file is read again.

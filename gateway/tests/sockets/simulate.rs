@@ -1,7 +1,14 @@
 //! `try`: decisions about files, by scripted backends.
 
-use std::{fs, net::TcpListener, path::Path, process::Stdio};
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::Stdio,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
+use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, ScoreRequest,
 };
@@ -187,6 +194,27 @@ async fn a_backend_that_does_not_answer_fails_as_configured_and_with_a_remedy() 
     let (code, out, said) = files.tried("--nodes nodes.yaml --pod pod.yaml --config gateway.yaml").await;
     assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains(&remedy) && out.contains("refused; it was ignored\n"), "{out}");
+}
+
+#[tokio::test]
+async fn backends_that_are_starting_are_waited_for() {
+    let files = Files::new();
+    for (configures, wait, expected) in [(false, 0, 1), (true, 0, 1), (false, 60, 0), (true, 60, 0)] {
+        let handshakes = AtomicUsize::new(0);
+        let script = move |verb: &str, message: Bytes| match verb {
+            "GetInfo" if handshakes.fetch_add(1, Ordering::Relaxed) < 4 => Act::Status(14, "not now"),
+            "GetInfo" => Act::Message(info(NodeView::Name).encode_to_vec()),
+            "Filter" => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+            _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
+        };
+        let backend = Scripted::start_bare(script, None).await;
+        files.configure(&configured("starting", &backend, "filter: {}"));
+        let added = format!("--backend http://{}", backend.address);
+        let source = if configures { "--config gateway.yaml" } else { &added };
+        let (code, out, said) =
+            files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --wait {wait} {source}")).await;
+        assert_eq!(code, Some(expected), "{source} {wait}: {out}{said}");
+    }
 }
 
 #[tokio::test]

@@ -1,17 +1,21 @@
 //! The backends of the command line, as if a configuration had them.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use extender_policy_api::v1alpha1::{GetInfoResponse, Verb};
 use futures_util::future::join_all;
 use http::uri::Scheme;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::{
-    backend::handshake::preflight,
+    backend::{grpc::RpcError, handshake::preflight},
     cli::output::Failure,
     config::{API_VERSION, BackendName, BackendSettings, BackendUrl, Config, KIND},
 };
+
+/// The time between two handshakes.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The value of `--backend`.
 #[derive(Debug, Clone)]
@@ -62,12 +66,14 @@ pub(super) async fn with_added(
     configured: Option<Config>,
     urls: &[NamedUrl],
     args: &[NamedArgs],
+    wait: Duration,
 ) -> Result<Config, Failure> {
     let Some(added) = parsed(urls, args)? else {
         // One of both is required.
         return configured.ok_or_else(|| Failure::Usage("name a --config or a --backend".to_owned()));
     };
-    let answers = join_all(added.backends.iter().map(preflight)).await;
+    let until = Instant::now() + wait;
+    let answers = join_all(added.backends.iter().map(|settings| asked_until(settings, until))).await;
     let mut config = configured.unwrap_or_else(|| Config { backends: Vec::new(), ..added.clone() });
     for ((NamedUrl { name, url }, settings), answer) in urls.iter().zip(added.backends).zip(answers) {
         let mut settings = match answer {
@@ -87,6 +93,17 @@ pub(super) async fn with_added(
         config.backends.push(settings);
     }
     Ok(config)
+}
+
+/// The answer to a handshake, which is repeated while there is none: the backend may be starting.
+async fn asked_until(settings: &BackendSettings, until: Instant) -> Result<GetInfoResponse, RpcError> {
+    loop {
+        let answer = preflight(settings).await;
+        if answer.is_ok() || Instant::now() >= until {
+            return answer;
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 /// The settings of these backends, those without a name with a number; `None` without any.
