@@ -9,6 +9,7 @@ mod names;
 mod new_policy;
 mod output;
 mod scheduler_config;
+mod simulate;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -47,9 +48,9 @@ pub struct Arguments {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  the gateway could not start, or stopped because of a failure
+  1  the gateway could not start, or stopped because of a failure; try got no decision or an unexpected one
   2  usage error
-  3  invalid configuration
+  3  invalid configuration, or an invalid file of try
   4  status found a problem
   5  no gateway answered
   6  pod not found, or no decisions known for it";
@@ -70,6 +71,10 @@ Examples:
     /// Print the extenders entries for kube-scheduler's configuration
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
     SchedulerConfig(scheduler_config::SchedulerConfigOptions),
+
+    /// Decide about pods and nodes in files, with running backends and without a cluster
+    #[command(long_about = simulate::ABOUT, after_help = simulate::EXAMPLES)]
+    Try(Box<simulate::TryOptions>),
 
     #[command(flatten)]
     Query(Query),
@@ -185,6 +190,7 @@ impl Arguments {
             .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
+            Command::Try(options) => simulate::run(&options, console),
             Command::Query(query) => query.run(commit, console),
             Command::NewPolicy(options) => new_policy::run(&options, console),
             Command::Completion(options) => completion::run(&options, Self::command(), console),

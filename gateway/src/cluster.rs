@@ -6,6 +6,7 @@
 
 pub mod binder;
 pub mod file;
+pub mod objects;
 pub mod pods;
 pub mod table;
 pub mod usage;

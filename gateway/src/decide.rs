@@ -12,6 +12,7 @@ mod filter;
 mod pacing;
 mod preempt;
 mod prioritize;
+mod purpose;
 mod reserve;
 mod shadow;
 
@@ -32,7 +33,9 @@ use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 use self::prioritize::PrefetchedScores;
-pub use self::{bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall};
+pub use self::{
+    bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall, purpose::DecisionPurpose,
+};
 use crate::{
     backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
@@ -88,6 +91,8 @@ pub struct DeciderSettings {
     pub observer: Arc<Observer>,
     /// Intervals and timeouts.
     pub cadences: Cadences,
+    /// What the decisions are for.
+    pub purpose: DecisionPurpose,
 }
 
 impl Decider {

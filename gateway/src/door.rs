@@ -13,7 +13,11 @@ mod limit;
 mod server;
 mod tls;
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -41,6 +45,9 @@ use crate::{
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{self, PreemptRequest, reply},
 };
+
+/// The caller of a call of this process.
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// The data shared by all connections at the door.
 #[derive(Debug)]
@@ -108,22 +115,44 @@ impl Door {
                 self.refuse(guard, refusal, response)
             }
             Ok(verb) => {
-                guard.enter(verb);
-                let decided = async {
+                let body = async {
                     let body = body::read(&head, body, served.most).await?;
                     drop(awaited);
-                    served.answer(verb, body, &mut guard).await.map_err(CallRefusal::from)
+                    Ok(body)
                 };
-                match survive(&self.observer.metrics, decided).await {
-                    Ok(reply) => guard.answered(answer::success(reply)),
-                    Err(refusal) => {
-                        let response = refusal.response(verb);
-                        self.refuse(guard, refusal, response)
-                    }
-                }
+                self.decide(verb, body, (&served, guard)).await
             }
         };
         response.map(|body| HeldBody::new(body, in_progress))
+    }
+
+    /// Answers a call of this process, with this body. It is decided, recorded and counted like one of kube-scheduler;
+    /// the record has the result.
+    pub(crate) async fn call_locally(&self, verb: Verb, body: Bytes) {
+        let served = self.served.load_full();
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::POST;
+        let mut guard = CallGuard::new(&self.observer, (&head, LOCAL), served.generation);
+        guard.verb = Some(verb);
+        self.decide(verb, async { Ok(body) }, (&served, guard)).await;
+    }
+
+    /// The response to a call, from its body.
+    async fn decide(
+        &self,
+        verb: Verb,
+        body: impl Future<Output = Result<Bytes, CallRefusal>>,
+        (served, mut guard): (&Served, CallGuard<'_>),
+    ) -> Response<ReplyBody> {
+        guard.enter(verb);
+        let decided = async { served.answer(verb, body.await?, &mut guard).await.map_err(CallRefusal::from) };
+        match survive(&self.observer.metrics, decided).await {
+            Ok(reply) => guard.answered(answer::success(reply)),
+            Err(refusal) => {
+                let response = refusal.response(verb);
+                self.refuse(guard, refusal, response)
+            }
+        }
     }
 
     /// Logs a refusal and ends its call with this response.

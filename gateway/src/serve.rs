@@ -11,6 +11,7 @@ mod background;
 mod certificates;
 mod reload;
 mod requeue;
+pub mod simulation;
 mod telemetry;
 
 use std::{

@@ -1,11 +1,12 @@
 //! Refuses and scores nodes by their labels, and protects pods from eviction, from a file of rules.
 //! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] evaluates them, [`reads`] declares what they
-//! read, [`reload`] follows the file while running.
+//! read, [`reload`] follows the file while running, [`summary`] says in words what the rules do.
 
 pub mod file;
 mod reads;
 pub mod reload;
 pub mod rule;
+pub mod summary;
 
 use extender_policy_sdk::{
     Candidate, Eviction, Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict, View,

@@ -89,12 +89,12 @@ pub(super) struct ExplainOptions {
 
 /// The output.
 #[derive(Serialize)]
-struct Printed<'a> {
+pub(super) struct Printed<'a> {
     #[serde(flatten)]
-    explanation: Explanation<'a>,
+    pub(super) explanation: Explanation<'a>,
     /// The maximum number of rows in a table; 0 shows all.
     #[serde(skip)]
-    top: usize,
+    pub(super) top: usize,
 }
 
 /// Prints the explanation.

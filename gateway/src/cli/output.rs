@@ -93,6 +93,15 @@ pub(super) enum Failure {
     /// The command line conflicts with the configuration.
     #[error("extender-gateway: {0}")]
     Usage(String),
+    /// A file of the command line is invalid.
+    #[error("{0}")]
+    Invalid(String),
+    /// The decision differs from what is expected.
+    #[error("extender-gateway: {}{}", counted(.0.len() as u64, "difference"), dashed(.0))]
+    Unexpected(Vec<String>),
+    /// The filter call of a simulation ended with an error.
+    #[error("extender-gateway: no decision: {}", .0.trim_start_matches("extender-gateway: "))]
+    Undecided(String),
     /// The gateway could not start, or stopped because of a failure.
     #[error("extender-gateway: {0}")]
     Serve(String),
@@ -114,9 +123,9 @@ impl Failure {
     /// The exit code. clap itself ends a process with 2.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Serve(_) | Self::Print(_) => 1,
+            Self::Serve(_) | Self::Print(_) | Self::Unexpected(_) | Self::Undecided(_) => 1,
             Self::Usage(_) => 2,
-            Self::Config(_) => 3,
+            Self::Config(_) | Self::Invalid(_) => 3,
             Self::Problems(_) => 4,
             Self::Away(_) => 5,
             Self::Unknown(_) => 6,
@@ -137,6 +146,11 @@ fn with_count(errors: &ConfigErrors) -> String {
         1 => errors.to_string(),
         count => format!("{errors}\n{count} mistakes"),
     }
+}
+
+/// One line for each text.
+fn dashed(texts: &[String]) -> String {
+    texts.iter().flat_map(|text| ["\n- ".into(), clean(text)]).collect()
 }
 
 /// One line for each gateway.

@@ -4,7 +4,7 @@
 //! array. It is checked twice a second, and reloaded after it was written or replaced and has then not changed for one
 //! period, so that a file that is still being written is not used. An invalid file is logged and otherwise ignored.
 
-mod content;
+pub mod content;
 
 use std::{
     convert::Infallible,
@@ -15,20 +15,17 @@ use std::{
     time::Duration,
 };
 
-use extender_config::{Follower, read_regular_file};
+use extender_config::Follower;
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 pub use self::content::ContentError;
-use super::table::NodeTable;
+use super::{objects, table::NodeTable};
 
 /// The period of checks.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// A longer read is logged: the file system may hang.
 const SLOW: Duration = Duration::from_secs(30);
-
-/// The largest file in bytes: enough for more than 100,000 nodes.
-const LARGEST: u64 = 2 << 30;
 
 /// Why a node file is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +61,7 @@ pub struct NodeFile {
 
 /// Identifies a version of a file, or of a symbolic link's target, without reading it: device, inode, modification time
 /// in seconds and nanoseconds, and length.
-type FileVersion = (u64, u64, i64, i64, u64);
+pub type FileVersion = (u64, u64, i64, i64, u64);
 
 impl NodeFile {
     /// Reads the file into the table for the first time. Blocks.
@@ -109,25 +106,18 @@ impl NodeFile {
 }
 
 /// The current version; `None` if there is no such file.
-fn version(path: &Path) -> Option<FileVersion> {
+pub fn version(path: &Path) -> Option<FileVersion> {
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
 }
 
 fn load(path: &Path, table: &NodeTable) -> Result<(), FileError> {
-    let text = text(path).map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?;
+    let text =
+        objects::text(path).map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?;
     let relist = content::read(&text, table.relist())
         .map_err(|problem| FileError::Content { path: path.to_owned(), problem })?;
     table.replace(relist);
     Ok(())
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    let bytes = read_regular_file(path, LARGEST + 1)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other("it has more than 2 GiB"));
-    }
-    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
-use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
@@ -183,6 +182,9 @@ impl Participant<'_> {
         if context.nodes(ready).count(nodes) == 0 {
             return Ok(Q::Answer::default());
         }
+        if let Some(excluded) = context.purpose.excludes(plan.common()) {
+            return Err(excluded);
+        }
         let now = Instant::now();
         let timeout = self.timeout.min(context.deadline.duration_since(now));
         let mut ask = Ask {
@@ -253,8 +255,8 @@ impl<'a> Ask<'a> {
     }
 
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
-        let call =
-            CallFields { id: &self.context.id, purpose: Purpose::Decide, reads_id: self.ready.reads_id };
+        let CallContext { id, purpose, .. } = self.context;
+        let call = CallFields { id, purpose: purpose.of_calls(), reads_id: self.ready.reads_id };
         let question = Question { call, pod: self.pod(), nodes, scores: self.scores };
         let attempt = Attempt { timeout: self.timeout, rpcs: &mut self.attempt.rpcs };
         Q::send(self.backend, &self.ready.session, question, attempt).await

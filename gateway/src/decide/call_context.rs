@@ -10,7 +10,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider};
+use super::{Call, CallError, Decider, DecisionPurpose};
 use crate::{
     backend::{
         Backend,
@@ -46,6 +46,7 @@ pub(super) struct CallContext<'c> {
     pub(super) recorder: Recorder,
     /// When the decision is due.
     pub(super) deadline: Instant,
+    pub(super) purpose: DecisionPurpose,
     tables: &'c ClusterTables,
     /// The nodes' slots in the table that a watch or file fills.
     slots: Option<NodeSlots>,
@@ -199,6 +200,7 @@ impl<'c> CallContext<'c> {
             trace: record.trace,
             recorder: record.recorder.clone(),
             deadline: call.began + decider.settings.timeouts.decision,
+            purpose: decider.settings.purpose,
             tables: &decider.settings.tables,
             wait_until: decider.unknown_nodes_deadline(call.began),
             slots: None,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     backend::{Attempt, Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
-    config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
+    config::{ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals},
     contract::{
         answer::{FilterAnswer, Reply},
         question::{Question, ScoresWanted},
@@ -91,7 +91,7 @@ impl Decider {
                 unknown: seat.unknown.clone(),
                 deleted: seat.deleted.clone(),
                 oversize: seat.oversize.clone(),
-                ..BackendOutcome::new(&backend.settings, settings.failure_policy.into())
+                ..BackendOutcome::new(&backend.settings, seat.policy.into())
             });
             participants.push(Participant { place, backend, timeout, ready });
             seats.push(seat);
@@ -239,10 +239,21 @@ fn scope(call: Call<'_>) -> AttemptScope {
     if nominated { AttemptScope::Nominated } else { AttemptScope::Nodes }
 }
 
+/// A backend that is not called in a simulation rejects nothing there.
+fn effective_policy(
+    context: &CallContext<'_>,
+    settings: &FilterSettings,
+    ready: &Readiness,
+) -> FailurePolicy {
+    let plan = ready.as_ref().ok().and_then(|ready| ready.session.info.filter.as_ref().ok());
+    let excluded = plan.and_then(|plan| context.purpose.excludes(&plan.common));
+    if excluded.is_some() { FailurePolicy::Ignore } else { settings.failure_policy }
+}
+
 /// A backend's place in the fold.
 fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings, ready: &Readiness) -> Seat {
     let mut seat = Seat {
-        policy: settings.failure_policy,
+        policy: effective_policy(context, settings, ready),
         turn: Turn::Parallel,
         preemption: settings.preemption_may_help,
         unknown: Vec::new(),

@@ -13,7 +13,6 @@ use extender_gateway_core::{
     BackendFailure, Verb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
-use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::encoded::EncodedVictims;
@@ -132,7 +131,7 @@ impl Decider {
         let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
         attempt.set_requested(encoded.candidates.len());
         let question = PreemptQuestion {
-            call: CallFields { id, purpose: Purpose::Decide, reads_id: encoded.reads_id },
+            call: CallFields { id, purpose: self.settings.purpose.of_calls(), reads_id: encoded.reads_id },
             pod: &encoded.pod,
             nodes,
             candidates: &encoded.messages,

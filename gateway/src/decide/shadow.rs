@@ -107,12 +107,13 @@ impl Decider {
         let record = record.of_shadow(&backend.settings);
         let observer = Arc::clone(&self.settings.observer);
         let metrics = Arc::clone(&observer.metrics);
+        let purpose = self.settings.purpose.of_shadow_calls();
         let work = AssertUnwindSafe(async move {
             let mut attempt = record.recorder.start_attempt(0, record.trace);
             let answer = match prepared {
                 Ok(call) => {
                     attempt.set_requested(call.nodes.count as usize);
-                    call.ask(&record.id, &mut attempt.rpcs).await
+                    call.ask((&record.id, purpose), &mut attempt.rpcs).await
                 }
                 Err(failure) => Err(failure),
             };
@@ -184,10 +185,14 @@ async fn prepare<P: Plan>(
 
 impl ShadowCall {
     /// Calls the backend and compares its answer with the decision.
-    async fn ask(self, id: &str, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
+    async fn ask(
+        self,
+        (id, purpose): (&str, Purpose),
+        rpcs: &mut Rpcs,
+    ) -> Result<(Agreement, Outcome), BackendFailure> {
         let Self { backend, session, pod, reads_id, nodes, timeout, question, .. } = self;
         let attempt = Attempt { timeout, rpcs };
-        let call = CallFields { id, purpose: Purpose::Shadow, reads_id };
+        let call = CallFields { id, purpose, reads_id };
         let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {
             ShadowQuestion::Filter { nodes } => {

@@ -19,6 +19,10 @@ pub(crate) use self::nodes::offered;
 /// second, since the apiserver's times are whole seconds.
 const CONDITION_DELAY: SignedDuration = SignedDuration::from_secs(2);
 
+/// What a simulation leaves out.
+const SIMULATED: &str = "kube-scheduler's own filters and scores are not part of this: it calls extenders for the nodes that its filters left, \
+                     and adds the scores of its plugins.";
+
 /// All sentences, in reading order.
 pub(crate) fn of(evidence: &Evidence) -> Vec<String> {
     let mut notes = Vec::from_iter(not_called(evidence));
@@ -36,8 +40,10 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<String> {
     for away in &evidence.away {
         notes.push(format!("{} did not answer: {}.", away.gateway, away.why));
     }
-    if let PodState::NotAsked { why } = &evidence.cluster.pod {
-        notes.push(format!("No data from the apiserver: {why}."));
+    match &evidence.cluster.pod {
+        PodState::NotAsked { why } => notes.push(format!("No data from the apiserver: {why}.")),
+        PodState::Simulated { .. } => notes.push(SIMULATED.to_owned()),
+        PodState::Gone { .. } | PodState::There(_) => {}
     }
     notes
 }

@@ -49,6 +49,8 @@ pub(crate) struct ClusterView {
 pub(crate) enum PodState {
     /// The apiserver was not queried, or did not answer.
     NotAsked { why: String },
+    /// The pod is from a file, and was tried without a cluster.
+    Simulated { file: String },
     /// There is no pod with this name.
     Gone {
         /// Pods in the namespace with similar names.
@@ -103,6 +105,17 @@ impl ClusterView {
         let pod = PodState::NotAsked { why: why.to_owned() };
         Self { pod, cluster_nodes: None, node_exists: None }
     }
+
+    /// For a pod of this file, which was tried without a cluster.
+    pub(crate) fn simulated(file: &str) -> Self {
+        let pod = PodState::Simulated { file: file.to_owned() };
+        Self { pod, cluster_nodes: None, node_exists: None }
+    }
+
+    /// Whether the pod was tried without a cluster.
+    pub(crate) fn is_simulation(&self) -> bool {
+        matches!(self.pod, PodState::Simulated { .. })
+    }
 }
 
 impl PodState {
@@ -110,7 +123,7 @@ impl PodState {
     pub(crate) fn facts(&self) -> Option<&PodFacts> {
         match self {
             Self::There(facts) => Some(facts),
-            Self::NotAsked { .. } | Self::Gone { .. } => None,
+            Self::NotAsked { .. } | Self::Simulated { .. } | Self::Gone { .. } => None,
         }
     }
 }

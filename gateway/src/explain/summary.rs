@@ -17,7 +17,9 @@ pub(super) fn of(evidence: &Evidence) -> Vec<String> {
     let mut lines: Vec<String> = evidence.target.waiting.as_ref().map(others).into_iter().collect();
     lines.push(location(evidence));
     let Some(attempt) = evidence.latest() else { return lines };
-    lines.push(last_call(evidence, attempt));
+    if !evidence.cluster.is_simulation() {
+        lines.push(last_call(evidence, attempt));
+    }
     lines.extend(outcome(evidence, attempt));
     // The message about a later attempt is in a note.
     let condition = evidence.pod().and_then(unschedulable);
@@ -54,6 +56,7 @@ fn location(evidence: &Evidence) -> String {
         (PodState::Gone { .. }, Some(node)) => {
             format!("{pod} no longer exists; the gateway had a call to bind it to {node}.")
         }
+        (PodState::Simulated { file }, _) => format!("{pod} from {file}, tried without a cluster."),
         (PodState::NotAsked { .. }, None) => format!("{pod}: location unknown."),
         (PodState::NotAsked { .. }, Some(node)) => {
             format!("{pod} was bound to {node} according to the bind call.")
@@ -97,7 +100,8 @@ fn outcome(evidence: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
         attempt.call(Verb::Bind).map(|call| failed(call).unwrap_or_else(|| bind(call))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("Latest attempt: {}.", parts.join("; ")))
+    let begin = if evidence.cluster.is_simulation() { "Result" } else { "Latest attempt" };
+    (!parts.is_empty()).then(|| format!("{begin}: {}.", parts.join("; ")))
 }
 
 /// The error of a call as sent to kube-scheduler.

@@ -11,7 +11,7 @@ use crate::{
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
     config::{Binder, Config, Mode, PodSource, Requeueing, default_exempt},
-    decide::{Binders, Decider, DeciderSettings, RetryPacing},
+    decide::{Binders, Decider, DeciderSettings, DecisionPurpose, RetryPacing},
     door::Served,
     observe::Observer,
     tls::{CertificateFile, certificate_files},
@@ -42,6 +42,7 @@ pub struct Assembly {
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
     cadences: Cadences,
+    purpose: DecisionPurpose,
     /// The number of configurations served so far.
     generation: u64,
 }
@@ -66,8 +67,15 @@ impl Assembly {
             apiserver: None,
             observer,
             cadences,
+            purpose: DecisionPurpose::Scheduling,
             generation: 0,
         }
+    }
+
+    /// The same for decisions that nothing acts on.
+    #[must_use]
+    pub fn simulating(self) -> Self {
+        Self { purpose: DecisionPurpose::Simulation, ..self }
     }
 
     /// The exempt namespaces if the configuration does not name them.
@@ -141,6 +149,7 @@ impl Assembly {
             binders,
             observer: Arc::clone(&self.observer),
             cadences: self.cadences,
+            purpose: self.purpose,
         };
         let decider = Decider::new(backends, settings);
         let start = self.cadences.start;

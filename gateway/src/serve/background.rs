@@ -125,6 +125,18 @@ async fn feed_nodes(
 }
 
 impl PodFeed {
+    /// Passes on what another source brings into the table.
+    pub(super) async fn follow(self) -> Infallible {
+        update_usage(self.table, self.nodes).await
+    }
+
+    /// Passes on what the table has now.
+    pub(super) fn pass_on(&self) {
+        let nodes = self.nodes.iter().map(|table| &**table);
+        self.table.follow_views(nodes.clone());
+        self.table.pass_on(nodes);
+    }
+
     /// Waits until the watch is needed, and feeds the table indefinitely; returns the error that ended it.
     pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> String {
         if self.wanted.wait_for(|wanted| *wanted).await.is_err() {

@@ -31,6 +31,7 @@ mod remembered;
 mod revisions;
 mod shadow;
 mod silent;
+mod simulate;
 mod stalls;
 mod standard_input;
 mod status;

@@ -4,13 +4,16 @@ use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    api::{BackendPart, BackendStatus, Decision, Severity, Status},
+    api::{BackendPart, BackendStatus, Decision, Problem, Severity, Status},
     explain::evidence::{Evidence, SchedulingAttempt},
     text::ago,
 };
 
 /// Adds what has happened to the backends of an unscheduled pod since its latest attempt, and what helps.
 pub(super) fn note(evidence: &Evidence, notes: &mut Vec<String>) {
+    if evidence.cluster.is_simulation() {
+        return notes.extend(of_simulation(evidence));
+    }
     let waits = evidence.pod().is_some_and(|pod| pod.node.is_none());
     let Some(attempt) = evidence.latest().filter(|_| waits) else { return };
     let statuses =
@@ -24,6 +27,22 @@ pub(super) fn note(evidence: &Evidence, notes: &mut Vec<String>) {
     found.sort();
     found.dedup();
     notes.extend(found);
+}
+
+/// What helps with the failures of a simulation, which has just ended. The sentence about a verb that cannot be used says so
+/// itself.
+fn of_simulation(evidence: &Evidence) -> Vec<String> {
+    let calls = evidence.latest().into_iter().flat_map(|attempt| &attempt.calls);
+    let parts = calls.flat_map(|call| &call.decision.backends);
+    let failed =
+        parts.filter(|part| part.failure.as_ref().is_some_and(|failure| failure.kind != "unsuitable"));
+    let mut names: Vec<String> = failed.map(|part| format!("backend {}", part.name)).collect();
+    names.dedup();
+    let problems = evidence.statuses.iter().flat_map(|status| &status.problems);
+    let problems = problems.filter(|problem| names.contains(&problem.about));
+    problems
+        .map(|Problem { about, what, remedy, .. }| format!("{about}: {what}. Remedy: {remedy}."))
+        .collect()
 }
 
 /// Whether a backend rejected nodes or failed in this attempt.

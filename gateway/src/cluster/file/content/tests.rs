@@ -57,7 +57,7 @@ fn an_error_names_the_object() {
             "object 1: Node.status.capacity.cpu: invalid quantity \"two\"",
         ),
         ("metadata: {name: a, labels: {on: true}}\n", "object 1: Node.metadata.labels.on"),
-        ("just words\n", "not JSON"),
+        ("just words\n", "is not an object"),
         ("kind: \"\\e[2JPod\"\n", "kind \"\\u{1b}[2JPod\""),
         ("- &a {metadata: {name: a}}\n- *a\n", "not YAML"),
     ];

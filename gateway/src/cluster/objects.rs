@@ -1,0 +1,137 @@
+//! Kubernetes objects in a file: alone or in lists, as JSON or YAML, in one or more documents.
+
+use std::{io, path::Path};
+
+use extender_config::{echo, read_regular_file};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use serde_saphyr::Options;
+
+/// The deepest nesting of a YAML document. A node's managed fields take about 10 levels. The parser is recursive; this
+/// many levels fit the stack of any thread.
+const DEEPEST: usize = 24;
+
+/// The largest file in bytes: enough for more than 100,000 nodes.
+const LARGEST: u64 = 2 << 30;
+
+/// Why a text has no objects.
+#[derive(Debug, thiserror::Error)]
+pub enum SyntaxError {
+    /// It begins like JSON but is not JSON.
+    #[error("not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is not YAML.
+    #[error("not YAML: {0}")]
+    Yaml(String),
+    /// A document or an item of a list is something else.
+    #[error("{0} is not an object")]
+    NoObject(String),
+}
+
+/// An object of a file.
+#[derive(Debug)]
+pub struct FileObject<'a> {
+    /// Its number, counted from 1 through all lists and documents.
+    pub number: usize,
+    /// Its kind, or that of its list; `None` if neither has one.
+    pub kind: Option<String>,
+    /// The object.
+    pub json: &'a RawValue,
+}
+
+/// The fields that distinguish an object from a list.
+#[derive(Deserialize)]
+struct DocumentHead<'a> {
+    kind: Option<String>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// It cannot be read, is larger than 2 GiB or not UTF-8.
+pub fn text(path: &Path) -> io::Result<String> {
+    let bytes = read_regular_file(path, LARGEST + 1)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other("it has more than 2 GiB"));
+    }
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// Passes each object of a text to `add`, and returns their number.
+///
+/// # Errors
+/// The text is neither JSON nor YAML, or `add` has failed.
+pub fn for_each<E: From<SyntaxError>>(
+    text: &str,
+    add: impl FnMut(FileObject<'_>) -> Result<(), E>,
+) -> Result<usize, E> {
+    let mut reader = Reader { add, count: 0 };
+    if text.trim_start().starts_with(['{', '[']) {
+        for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+            reader.read_document(document.map_err(SyntaxError::Json)?)?;
+        }
+    } else {
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options())
+            .map_err(|error| SyntaxError::Yaml(error.to_string()))?;
+        for document in documents {
+            reader.read_document(&serde_json::value::to_raw_value(&document).map_err(SyntaxError::Json)?)?;
+        }
+    }
+    Ok(reader.count)
+}
+
+/// Limits for millions of values, as in 5,000 nodes. The defaults are for configuration files.
+fn yaml_options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEEPEST,
+            // kubectl writes none, and thousands of aliases of a large value could exhaust the memory.
+            max_aliases: 0,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+        },
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+struct Reader<A> {
+    add: A,
+    /// The number of objects so far.
+    count: usize,
+}
+
+impl<E: From<SyntaxError>, A: FnMut(FileObject<'_>) -> Result<(), E>> Reader<A> {
+    fn read_document(&mut self, document: &RawValue) -> Result<(), E> {
+        if document.get().starts_with('[') {
+            let objects: Vec<&RawValue> = serde_json::from_str(document.get()).map_err(SyntaxError::Json)?;
+            return objects.into_iter().try_for_each(|object| self.read_object(object, None));
+        }
+        let DocumentHead { kind, items } = head(document)?;
+        match (kind.as_deref().and_then(|kind| kind.strip_suffix("List")), items) {
+            // The items of a typed list, such as a NodeList, have no kind.
+            (Some(of), items) => {
+                let of = Some(of).filter(|of| !of.is_empty());
+                items.into_iter().flatten().try_for_each(|object| self.read_object(object, of))
+            }
+            (None, _) => self.read_object(document, None),
+        }
+    }
+
+    fn read_object(&mut self, json: &RawValue, of_list: Option<&str>) -> Result<(), E> {
+        self.count += 1;
+        let kind = head(json)?.kind.or_else(|| of_list.map(str::to_owned));
+        (self.add)(FileObject { number: self.count, kind, json })
+    }
+}
+
+fn head(object: &RawValue) -> Result<DocumentHead<'_>, SyntaxError> {
+    if !object.get().starts_with('{') {
+        return Err(SyntaxError::NoObject(echo(object.get())));
+    }
+    Ok(serde_json::from_str(object.get())?)
+}
