@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: book image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: bench-sdk book programs image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -44,7 +44,7 @@ demo: binaries ## The gateway and three policies answer kube-scheduler's calls (
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: valgrind format lint docs proto rust-tests go-checks sdks binaries demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
+test: valgrind format lint docs proto rust-tests go-checks sdks binaries programs demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -82,6 +82,9 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 bench-docs: go ## Writes the last benchmark's chart and tables to docs/ and tests/bench/NOTES.md
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
 	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md --notes bench/NOTES.md
+
+bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language, side by side: 3 minutes
+	cd tests && go run ./bench/languages
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds
@@ -228,6 +231,10 @@ go-checks: go
 	cd $(LEGACY) && go vet ./...
 	cd $(COLLECTOR) && go vet ./...
 	cd $(CHART) && go vet ./...
+
+# Tests of the built programs.
+programs: binaries
+	cargo test --locked --workspace --test tried_rules -- --include-ignored
 
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
 # rebuild them each time.

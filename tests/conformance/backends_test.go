@@ -25,6 +25,8 @@ type backend struct {
 	values []string
 	// bind is a pod that may be bound, because nothing binds it.
 	bind string
+	// like is a backend that gives the same answers.
+	like *backend
 	// skip are cases that a backend without a cluster cannot pass.
 	skip []string
 }
@@ -42,10 +44,11 @@ func all() []backend {
 		ready("spread", constant(spreadArgs)),
 		ready("http-extender", extenderArgs),
 	}
+	rust := example("rust", product.Reference, referenceArgs)
 	for _, language := range product.Languages {
-		found = append(found,
-			example(language, "no-arm", ""),
-			example(language, product.Reference, referenceArgs).binding("shop/web/uid/node"))
+		reference := example(language, product.Reference, referenceArgs).binding("shop/web/uid/node")
+		reference.like = &rust
+		found = append(found, example(language, "no-arm", ""), reference)
 	}
 	return found
 }

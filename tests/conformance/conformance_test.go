@@ -64,6 +64,14 @@ func check(t *testing.T, tls *identities) []result {
 
 func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	t.Helper()
+	var replica []string
+	if b.like != nil && tls == nil {
+		path, err := b.like.program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica = []string{"--replica", "http://" + serve(t, path, []string{"--address", "127.0.0.1:0"}).Address}
+	}
 	path, err := b.program()
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +89,7 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	for _, value := range b.values {
 		options = append(options, "--value", value)
 	}
+	options = append(options, replica...)
 	for _, name := range b.skip {
 		options = append(options, "--skip", name)
 	}

@@ -19,12 +19,14 @@ use crate::{Case, Finding, Options, Outcome, Suite, begin, cases};
 
 /// A suite for a subject behind a proxy with this fault.
 async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
-    let proxy = Proxy::start(subject.serve().await, fault).await;
+    let replica = subject.serve().await;
+    let proxy = Proxy::start(replica, fault).await;
     let url = format!("http://{}", proxy.address());
     let seconds = seconds.to_string();
     let arguments =
         ["policy-conformance", "--endpoint", &url, "--bind", "shop/web/uid/node", "--timeout", &seconds];
     let mut options = Options::try_parse_from(arguments).unwrap();
+    options.asking.replica = Some(format!("http://{replica}"));
     options.asking.args = subject.args().map(str::to_owned);
     (begin(options.target().unwrap()).await.unwrap(), proxy)
 }

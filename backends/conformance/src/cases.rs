@@ -12,6 +12,7 @@ mod preempt;
 mod pure;
 mod purpose;
 mod reads;
+mod replicas;
 mod scope;
 mod score;
 mod service;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Case> {
         score::cases(),
         preempt::cases(),
         bind::cases(),
+        replicas::cases(),
         table::cases(),
         table_rules::cases(),
         table_life::cases(),

@@ -85,6 +85,9 @@ pub struct Asking {
     /// The random pods and nodes; each seed has others.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+    /// Another replica of the backend, or the same policy in another language: equal revisions give equal answers.
+    #[arg(long, value_name = "URL")]
+    pub replica: Option<String>,
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u64,
@@ -148,6 +151,7 @@ pub struct Target {
     pub(crate) args: Bytes,
     pub(crate) values: Vec<String>,
     pub(crate) bindable: Option<Bindable>,
+    replica: Option<Endpoint>,
     pub(crate) seed: u64,
     patience: Duration,
 }
@@ -174,6 +178,7 @@ impl Asking {
             endpoint: self.endpoint(url)?,
             args: self.args()?,
             values: self.values.clone(),
+            replica: self.replica.as_deref().map(|url| self.endpoint(url)).transpose()?,
             bindable: self.bind.as_deref().map(bindable).transpose()?,
             seed: self.seed,
             patience: Duration::from_secs(self.timeout.max(1)),
@@ -224,6 +229,11 @@ impl Target {
     /// Another connection to the backend.
     pub(crate) async fn connect(&self) -> Result<Client, tonic::transport::Error> {
         Client::connect(&self.endpoint, self.patience).await
+    }
+
+    /// A connection to another replica; `None` if there is none.
+    pub(crate) async fn connect_replica(&self) -> Option<Result<Client, tonic::transport::Error>> {
+        Some(Client::connect(self.replica.as_ref()?, self.patience).await)
     }
 
     /// The handshake of a gateway.

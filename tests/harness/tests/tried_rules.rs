@@ -28,6 +28,7 @@ fn tried(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+#[ignore = "starts the built programs, like `make programs`"]
 fn decisions_of_label_rules_are_recorded_and_a_change_of_the_rules_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();

@@ -422,7 +422,9 @@ fn call(case: &str) -> Fault {
         "traced" | "traceparent" => flips(|ask, _| ask.headers.contains_key("traceparent")),
         "tracestate" => flips(|ask, _| ask.headers.contains_key("tracestate")),
         "metadata" => refuses(|ask| ask.headers.contains_key("authorization"), Code::Unauthenticated),
-        "per-node-order" | "per-node-subset" | "per-node-alone" | "pure-equal-rows" => flips(|_, _| true),
+        "replicas" | "per-node-order" | "per-node-subset" | "per-node-alone" | "pure-equal-rows" => {
+            flips(|_, _| true)
+        }
         "pure-again" => flips(|ask, _| ask.number > 10),
         "pure-call" => flips(|_, sent| sent.call.id.starts_with("another")),
         "pure-connection" => flips(|ask, _| ask.connection > 0),

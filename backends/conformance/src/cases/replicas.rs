@@ -1,0 +1,58 @@
+//! Replicas of a backend, and the same policy in another language: equal revisions, equal answers.
+
+use crate::{
+    answer::{Answer, difference},
+    case::{Case, Stop, cases, failed, skipped},
+    client::{Client, Extras, shown},
+    declared::{ABOUT_NODES, Declared, Verb},
+    question::{Question, Scene},
+    suite::Suite,
+};
+
+/// Questions of a case, and the nodes of each.
+const QUESTIONS: usize = 40;
+const NODES: usize = 30;
+
+pub(super) fn cases() -> Vec<Case> {
+    cases!(ABOUT_NODES, "replicas", Must, ["7.3"], "replicas with one revision give equal answers", replicas)
+        .collect()
+}
+
+async fn handshake(suite: &Suite, client: &Client) -> Result<Declared, Stop> {
+    let answered = client.info(&suite.target.info_request()).await?;
+    let info =
+        answered.map_err(|status| Stop::Failed(format!("the replica: GetInfo: {}", shown(&status))))?;
+    Ok(Declared { info })
+}
+
+async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    suite.terms(verb)?;
+    let Some(replica) = suite.target.connect_replica().await else {
+        return skipped("there is no other replica: name one with --replica URL");
+    };
+    let replica = replica.map_err(|error| Stop::Failed(format!("the replica: {}", crate::causes(&error))))?;
+    let declared = handshake(suite, &replica).await?;
+    let revisions = [&suite.declared.info.revision, &declared.info.revision];
+    if revisions[0] != revisions[1] {
+        return skipped(format!("the replicas have the revisions {:?} and {:?}", revisions[0], revisions[1]));
+    }
+    let Some(terms) = declared.verb(verb) else {
+        return failed(format!("the replica does not list {}", verb.name()));
+    };
+    let mut objects = suite.objects();
+    for _ in 0..QUESTIONS {
+        let scene = Scene::random(&mut objects, NODES);
+        let question = suite.question(verb, &scene)?;
+        let here = suite.ask(&question).await?;
+        // With what the replica declares, which may have another id.
+        let there = Question::new(terms, &scene, &suite.args);
+        let there = suite.ask_on(&replica, &there, Extras::default()).await?;
+        same(suite, &question, &here, &there).await?;
+    }
+    Ok(())
+}
+
+async fn same(suite: &Suite, question: &Question, here: &Answer, there: &Answer) -> Result<(), Stop> {
+    let difference = difference("from the replica", &here.verdicts, &there.verdicts);
+    super::calls::unless_changing(suite, question, difference, [here, there]).await
+}
