@@ -18,10 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/e2e/product"
-	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	"extender-gateway.io/tests/kube/process"
 )
 
 // demoVerbs are the paths of the demo extender of many articles, everpeace/k8s-scheduler-extender-example, below /scheduler.
@@ -42,13 +40,12 @@ func demoEntry(address string, mode controlplane.NodeMode) configv1.Extender {
 }
 
 func TestTheDemosPoliciesDecideAtItsPaths(t *testing.T) {
-	examples := buildExamples(t)
 	forEach(t, "the demo's policies, written with the Rust SDK, decide at the demo's paths", gatewayOnly, bothModes, func(s *scenario) {
 		config := product.NewConfig(shared.Cluster, s.mode, []product.Backend{
-			{Name: "always-true", URL: s.example(examples, "always-true"), Filter: &product.Filter{Timeout: backendTimeout}},
-			{Name: "zero-score", URL: s.example(examples, "zero-score"), Score: &product.Score{Timeout: backendTimeout}},
-			{Name: "echo-preemption", URL: s.example(examples, "echo-preemption"), Preempt: &product.Preempt{Timeout: backendTimeout}},
-			{Name: "no-bind", URL: s.example(examples, "no-bind"), Bind: &product.Bind{}},
+			{Name: "always-true", URL: s.example("always-true"), Filter: &product.Filter{Timeout: backendTimeout}},
+			{Name: "zero-score", URL: s.example("zero-score"), Score: &product.Score{Timeout: backendTimeout}},
+			{Name: "echo-preemption", URL: s.example("echo-preemption"), Preempt: &product.Preempt{Timeout: backendTimeout}},
+			{Name: "no-bind", URL: s.example("no-bind"), Bind: &product.Bind{}},
 		})
 		config.Cluster.Kubeconfig = shared.Kubeconfig
 		config.Extender.Verbs = demoVerbs
@@ -60,12 +57,11 @@ func TestTheDemosPoliciesDecideAtItsPaths(t *testing.T) {
 }
 
 func TestALuckyPodFindsANode(t *testing.T) {
-	examples := buildExamples(t)
 	forEach(t, "random verdicts and scores place pods all the same", gatewayOnly, namesOnly, func(s *scenario) {
 		// So many that no pod is unlucky with all of them.
 		s.nodes(objects.Nodes(40))
 		lucky := product.Backend{
-			Name: "lucky", URL: s.example(examples, "lucky"), Args: map[string]any{"seed": 42},
+			Name: "lucky", URL: s.example("lucky"), Args: map[string]any{"seed": 42},
 			Filter: &product.Filter{Timeout: backendTimeout}, Score: &product.Score{Timeout: backendTimeout},
 		}
 		config := product.NewConfig(shared.Cluster, s.mode, []product.Backend{lucky})
@@ -145,31 +141,10 @@ func (s *scenario) placesAndPreempts(entries []configv1.Extender) {
 	}
 }
 
-// buildExamples compiles the examples of the Rust SDK and returns their folder.
-func buildExamples(t *testing.T) (folder string) {
-	t.Helper()
-	module, err := binaries.ModuleDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	top := filepath.Dir(module)
-	build := exec.CommandContext(t.Context(), "cargo", "build", "--locked", "--workspace", "--examples")
-	build.Dir = top
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cargo build --examples: %v\n%s", err, said)
-	}
-	target := os.Getenv("CARGO_TARGET_DIR")
-	if target == "" {
-		target = filepath.Join(top, "target")
-	}
-	return filepath.Join(target, "debug", "examples")
-}
-
-// example serves one of the examples and returns its URL.
-func (s *scenario) example(folder, name string) (url string) {
+// example serves an example of the Rust SDK and returns its URL.
+func (s *scenario) example(name string) (url string) {
 	s.Helper()
-	program := process.Program{Name: name, Dir: shared.Dir, Path: filepath.Join(folder, name), Args: []string{"--address", "127.0.0.1:0"}}
-	server, err := process.Serve(s.ctx, program, "listening on")
+	server, err := product.StartExample(s.ctx, shared.Dir, "rust", name)
 	s.must(err)
 	s.keep(server)
 	return "http://" + server.Address
