@@ -75,8 +75,7 @@ type PolicyServiceClient interface {
 	// after that; it must be cheap and free of side effects.
 	//
 	// Errors: INVALID_ARGUMENT if the arguments are wrong: the message says what is wrong and what is
-	// expected; the backend stays down, with that message, until its configuration changes. Any other
-	// code: retried with backoff.
+	// expected, and the gateway shows it. After any error it asks again, with backoff.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// Returns the nodes on which the pod must not run. Mirrors the filter verb of a kube-scheduler extender.
 	Filter(ctx context.Context, in *FilterRequest, opts ...grpc.CallOption) (*FilterResponse, error)
@@ -176,8 +175,7 @@ type PolicyServiceServer interface {
 	// after that; it must be cheap and free of side effects.
 	//
 	// Errors: INVALID_ARGUMENT if the arguments are wrong: the message says what is wrong and what is
-	// expected; the backend stays down, with that message, until its configuration changes. Any other
-	// code: retried with backoff.
+	// expected, and the gateway shows it. After any error it asks again, with backoff.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// Returns the nodes on which the pod must not run. Mirrors the filter verb of a kube-scheduler extender.
 	Filter(context.Context, *FilterRequest) (*FilterResponse, error)

@@ -1632,8 +1632,7 @@ export const PolicyServiceService = {
    * after that; it must be cheap and free of side effects.
    *
    * Errors: INVALID_ARGUMENT if the arguments are wrong: the message says what is wrong and what is
-   * expected; the backend stays down, with that message, until its configuration changes. Any other
-   * code: retried with backoff.
+   * expected, and the gateway shows it. After any error it asks again, with backoff.
    */
   getInfo: {
     path: "/extender.policy.v1alpha1.PolicyService/GetInfo" as const,
@@ -1696,8 +1695,7 @@ export interface PolicyServiceServer extends UntypedServiceImplementation {
    * after that; it must be cheap and free of side effects.
    *
    * Errors: INVALID_ARGUMENT if the arguments are wrong: the message says what is wrong and what is
-   * expected; the backend stays down, with that message, until its configuration changes. Any other
-   * code: retried with backoff.
+   * expected, and the gateway shows it. After any error it asks again, with backoff.
    */
   getInfo: handleUnaryCall<GetInfoRequest, GetInfoResponse>;
   /** Returns the nodes on which the pod must not run. Mirrors the filter verb of a kube-scheduler extender. */
@@ -1720,8 +1718,7 @@ export interface PolicyServiceClient extends Client {
    * after that; it must be cheap and free of side effects.
    *
    * Errors: INVALID_ARGUMENT if the arguments are wrong: the message says what is wrong and what is
-   * expected; the backend stays down, with that message, until its configuration changes. Any other
-   * code: retried with backoff.
+   * expected, and the gateway shows it. After any error it asks again, with backoff.
    */
   getInfo(
     request: GetInfoRequest,
