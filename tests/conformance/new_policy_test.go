@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"extender-gateway.io/tests/e2e/product"
@@ -97,6 +99,8 @@ func run(t *testing.T, folder, program string, line ...string) {
 	}
 	command := exec.CommandContext(t.Context(), program, line...)
 	command.Dir = folder
+	// Where the project's own programs are built is no place for others.
+	command.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "CARGO_TARGET_DIR=") })
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s %q: %v\n%s", program, line, err, output)
 	}
