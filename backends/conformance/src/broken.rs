@@ -1,6 +1,7 @@
 //! The suite's own test: each case passes with a backend that keeps the rules, and fails with one that breaks the rule
 //! that the case is about. The first is a policy on the SDK, the second the same behind a [`proxy`] with a [`faults`].
 
+mod changes;
 mod faults;
 mod proxy;
 mod streams;

@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1 as api;
 
 /// A verb of `PolicyService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// `Filter`.
     Filter,
     /// `Score`.
@@ -28,7 +28,7 @@ pub(crate) const DECIDING: [Verb; 2] = [Verb::Filter, Verb::Score];
 
 impl Verb {
     /// As in the names of cases.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Score => "score",
@@ -60,7 +60,7 @@ impl Verb {
 
 /// A handshake.
 #[derive(Clone, Debug)]
-pub struct Declared {
+pub(crate) struct Declared {
     pub(crate) info: api::GetInfoResponse,
 }
 

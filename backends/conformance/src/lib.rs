@@ -32,11 +32,9 @@ use self::client::shown;
 pub use self::{
     case::{Case, Level, Outcome},
     cases::all,
-    declared::{Declared, Verb},
     junit::junit,
     options::{Asking, ListFormat, Options, Target, UsageError},
     report::{list, markdown, progress, summary, title},
-    spec::sentence,
     speed::{Measured, Mode, measure},
     suite::Suite,
 };

@@ -4,7 +4,7 @@
 const SPEC: &str = include_str!("../../../proto/SPEC.md");
 
 /// The sentence with this number, such as `11.1`, as one line; `None` if there is none.
-pub fn sentence(number: &str) -> Option<String> {
+pub(crate) fn sentence(number: &str) -> Option<String> {
     let (_, rest) = SPEC.split_once(&format!("[{number}] "))?;
     let line = rest.split("\n\n").next().unwrap_or(rest).split_whitespace().collect::<Vec<_>>().join(" ");
     let end = line.match_indices(". ").map(|(at, _)| at + 1).next();

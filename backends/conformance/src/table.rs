@@ -1,5 +1,7 @@
 //! A table of nodes that the suite keeps in the backend, as a gateway does.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
@@ -17,6 +19,9 @@ use crate::{
     suite::Suite,
 };
 
+/// The pause before a question about a table is repeated.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
 /// The rows of a message.
 const ROWS_AT_ONCE: usize = 100;
 
@@ -27,7 +32,7 @@ pub(crate) struct Table {
     messages: mpsc::Sender<Bytes>,
     responses: Option<Streaming<Bytes>>,
     opening: Option<Opening>,
-    patience: std::time::Duration,
+    patience: Duration,
 }
 
 /// A server may send the headers of its response with the first message only.

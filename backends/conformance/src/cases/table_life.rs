@@ -9,14 +9,11 @@ use crate::{
     declared::Terms,
     question::Scene,
     suite::Suite,
-    table::{Table, by_table, filled, filled_on, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, filled_on, ids, table_verb},
 };
 
 /// Applying a message for so long without answering a call blocks a gateway.
 const LONG: Duration = Duration::from_secs(2);
-
-/// The pause before a question is repeated.
-const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

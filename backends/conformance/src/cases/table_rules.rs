@@ -15,7 +15,7 @@ use crate::{
     objects::Node,
     question::Scene,
     suite::Suite,
-    table::{Table, by_table, filled, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, ids, table_verb},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -77,9 +77,6 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// How long a backend may keep removed rows.
 const SOME_SECONDS: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(30) };
-
-/// The pause before a question is repeated.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Two nodes that the policy tells apart, and a pod for which it does.
 async fn apart(suite: &Suite, terms: Terms<'_>) -> Result<(Scene, Vec<Verdict>), Stop> {

@@ -1,0 +1,249 @@
+//! Ways to break a rule: changes of requests and answers, from which the faults are made.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use super::{
+    proxy::{Ask, Fault, State, status},
+    streams,
+};
+
+pub(super) fn before(
+    change: impl Fn(&Ask, &State) -> Result<Bytes, Status> + Send + Sync + 'static,
+) -> Fault {
+    Fault { before: Some(Box::new(change)), ..Fault::none() }
+}
+
+pub(super) fn after(
+    change: impl Fn(&Ask, &State, Result<Bytes, Status>) -> Result<Bytes, Status> + Send + Sync + 'static,
+) -> Fault {
+    Fault { after: Some(Box::new(change)), ..Fault::none() }
+}
+
+pub(super) fn streams(stream: streams::Fault) -> Fault {
+    Fault { stream, ..Fault::none() }
+}
+
+pub(super) fn is_verb(method: &str) -> bool {
+    matches!(method, "Filter" | "Score" | "Preempt" | "Bind")
+}
+
+/// Refuses calls of a verb for which this holds.
+pub(super) fn refuses(when: impl Fn(&Ask) -> bool + Send + Sync + 'static, code: Code) -> Fault {
+    before(
+        move |ask, _| {
+            if is_verb(&ask.method) && when(ask) { Err(status(code)) } else { Ok(ask.message.clone()) }
+        },
+    )
+}
+
+/// Answers nothing after a call for which this holds.
+pub(super) fn spoils(when: impl Fn(&Ask, &State) -> bool + Send + Sync + 'static) -> Fault {
+    after(move |ask, state, answered| {
+        if when(ask, state) {
+            state.spoil();
+        }
+        answered
+    })
+}
+
+pub(super) fn info(change: impl Fn(&mut api::GetInfoResponse, &Ask) + Send + Sync + 'static) -> Fault {
+    after(move |ask, _, answered| {
+        if ask.method != "GetInfo" {
+            return answered;
+        }
+        let mut info = api::GetInfoResponse::decode(answered?).unwrap();
+        change(&mut info, ask);
+        Ok(info.encode_to_vec().into())
+    })
+}
+
+/// The request with a change of its call. Unknown fields are lost.
+pub(super) fn called(ask: &Ask, change: impl Fn(&mut api::Call)) -> Bytes {
+    macro_rules! change {
+        ($request:ident) => {{
+            let Ok(mut request) = api::$request::decode(ask.message.clone()) else {
+                return ask.message.clone();
+            };
+            request.call.iter_mut().for_each(change);
+            request.encode_to_vec()
+        }};
+    }
+    let changed = match ask.method.as_str() {
+        "Filter" => change!(FilterRequest),
+        "Score" => change!(ScoreRequest),
+        "Preempt" => change!(PreemptRequest),
+        "Bind" => change!(BindRequest),
+        _ => return ask.message.clone(),
+    };
+    changed.into()
+}
+
+/// What a request says, whichever verb it is of.
+pub(super) struct Sent {
+    pub(super) call: api::Call,
+    pub(super) pod: api::Pod,
+    pub(super) nodes: api::Nodes,
+    pub(super) candidates: Vec<api::Candidate>,
+}
+
+pub(super) fn sent(ask: &Ask) -> Option<Sent> {
+    if !matches!(ask.method.as_str(), "Filter" | "Score" | "Preempt") {
+        return None;
+    }
+    // The fields that all three have are numbered alike; those of preempt are not there in the others.
+    let filter = api::FilterRequest::decode(ask.message.clone()).ok();
+    let preempt = api::PreemptRequest::decode(ask.message.clone()).ok();
+    let (call, pod, nodes, candidates) = match (filter, preempt) {
+        (_, Some(request)) => (request.call, request.pod, request.nodes, request.candidates),
+        (Some(request), None) => (request.call, request.pod, request.nodes, Vec::new()),
+        (None, None) => return None,
+    };
+    let (call, pod, nodes) = (call.unwrap_or_default(), pod.unwrap_or_default(), nodes.unwrap_or_default());
+    Some(Sent { call, pod, nodes, candidates })
+}
+
+impl Sent {
+    pub(super) fn rows(&self) -> &[api::NodeRow] {
+        match &self.nodes.form {
+            Some(api::nodes::Form::Rows(rows)) => &rows.rows,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn by_table(&self) -> Option<&api::NodeRef> {
+        match &self.nodes.form {
+            Some(api::nodes::Form::Table(nodes)) => Some(nodes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn facts(&self) -> impl Iterator<Item = &api::NodeFacts> {
+        self.rows().iter().filter_map(|row| row.facts.as_ref())
+    }
+}
+
+/// Changes answers to requests for which this holds.
+pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) -> Fault {
+    answers(when, |answer| match answer {
+        Answer::Filter(response) => {
+            let rejected = response.rejections.iter().any(|rejection| rejection.positions.contains(&0));
+            if rejected {
+                response.rejections.clear();
+            } else {
+                let reason = "flipped".to_owned();
+                response.rejections.push(api::Rejection {
+                    reason,
+                    positions: vec![0],
+                    ..api::Rejection::default()
+                });
+            }
+        }
+        Answer::Score(response) => response.scores.iter_mut().for_each(|scores| scores.values[0] += 1),
+        Answer::Preempt(response) => {
+            let kept = response.kept.iter().position(|kept| kept.position == 0);
+            match kept {
+                Some(at) => drop(response.kept.remove(at)),
+                None => {
+                    response
+                        .kept
+                        .push(api::KeptCandidate { victims: vec![0], ..api::KeptCandidate::default() });
+                }
+            }
+        }
+    })
+}
+
+/// A response about nodes.
+pub(super) enum Answer {
+    Filter(api::FilterResponse),
+    Score(api::ScoreResponse),
+    Preempt(api::PreemptResponse),
+}
+
+impl Answer {
+    pub(super) fn result(&mut self) -> &mut api::Result {
+        match self {
+            Self::Filter(response) => response.result.get_or_insert_default(),
+            Self::Score(response) => response.result.get_or_insert_default(),
+            Self::Preempt(response) => response.result.get_or_insert_default(),
+        }
+    }
+
+    pub(super) fn decode(method: &str, bytes: Bytes) -> Option<Self> {
+        match method {
+            "Filter" => api::FilterResponse::decode(bytes).ok().map(Self::Filter),
+            "Score" => api::ScoreResponse::decode(bytes).ok().map(Self::Score),
+            "Preempt" => api::PreemptResponse::decode(bytes).ok().map(Self::Preempt),
+            _ => None,
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        let encoded = match self {
+            Self::Filter(response) => response.encode_to_vec(),
+            Self::Score(response) => response.encode_to_vec(),
+            Self::Preempt(response) => response.encode_to_vec(),
+        };
+        encoded.into()
+    }
+}
+
+/// Changes the answers (no misses) to requests for which this holds.
+pub(super) fn answers(
+    when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static,
+    change: impl Fn(&mut Answer) + Send + Sync + 'static,
+) -> Fault {
+    after(move |ask, _, answered| {
+        let bytes = answered?;
+        let Some(sent) = sent(ask).filter(|sent| when(ask, sent)) else { return Ok(bytes) };
+        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        if sent.nodes.count == 0 || answer.result().miss != 0 {
+            return Ok(bytes);
+        }
+        change(&mut answer);
+        Ok(answer.encode())
+    })
+}
+
+/// Changes misses.
+pub(super) fn misses(
+    change: impl Fn(api::Miss) -> Result<api::Miss, Status> + Send + Sync + 'static,
+) -> Fault {
+    after(move |ask, _, answered| {
+        let bytes = answered?;
+        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        let result = answer.result();
+        if result.miss == 0 {
+            return Ok(bytes);
+        }
+        result.miss = change(result.miss())?.into();
+        Ok(answer.encode())
+    })
+}
+
+/// Accepts what should be refused: an answer about as many nodes as the request says.
+pub(super) fn tolerates() -> Fault {
+    after(|ask, _, answered| match answered {
+        Err(refused) if refused.code() == Code::InvalidArgument && is_verb(&ask.method) => {
+            let evaluated = sent(ask).map_or(0, |sent| sent.nodes.count);
+            let result = Some(api::Result { evaluated, ..api::Result::default() });
+            let encoded = match ask.method.as_str() {
+                "Filter" => api::FilterResponse { result, ..api::FilterResponse::default() }.encode_to_vec(),
+                "Score" => api::ScoreResponse { result, ..api::ScoreResponse::default() }.encode_to_vec(),
+                "Preempt" => {
+                    api::PreemptResponse { result, ..api::PreemptResponse::default() }.encode_to_vec()
+                }
+                _ => api::BindResponse { outcome: 1, message: String::new() }.encode_to_vec(),
+            };
+            Ok(encoded.into())
+        }
+        answered => answered,
+    })
+}
+
+pub(super) fn has(bytes: &Bytes, part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
