@@ -1,7 +1,7 @@
 //! Checks that a running policy backend keeps the rules of `proto/SPEC.md`: the program `policy-conformance`.
 //!
 //! [`cases`] has the questions, [`suite`] what they share; [`spec`] finds the sentence behind each of them, and
-//! [`report`] and [`junit`] print how they ended. The suite speaks gRPC and protobuf alone: it shares no code with the
+//! [`report`] and [`junit()`] print how they ended. The suite speaks gRPC and protobuf alone: it shares no code with the
 //! gateway or an SDK, so that it does not share their mistakes.
 
 mod answer;
