@@ -83,8 +83,10 @@ bench-docs: go ## Writes the last benchmark's chart and tables to docs/ and test
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
 	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md --notes bench/NOTES.md
 
-bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language, side by side: 3 minutes
+bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language, then kube-scheduler with Rust and Python: 12 minutes
 	cd tests && go run ./bench/languages
+	cd tests && go run ./bench/pods --contenders echo,gateway --declare pure,node --table on --language rust,python \
+	  --workload few-deployments,all-different $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds

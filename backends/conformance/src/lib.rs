@@ -35,7 +35,7 @@ pub use self::{
     junit::junit,
     options::{Asking, ListFormat, Options, Target, UsageError},
     report::{list, markdown, progress, summary, title},
-    speed::{Measured, Mode, measure},
+    speed::{Measured, Mode, measure, median},
     suite::Suite,
 };
 

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::{
     case::{Stop, skipped},
-    client::Extras,
+    client::{Extras, shown},
     declared::Verb,
     suite::Suite,
     table::{Table, by_table, filled, ids},
@@ -41,10 +41,12 @@ impl Mode {
 /// What was measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Of each call, one after the other.
+    /// Of each call to the first process, one after the other.
     pub times: Vec<Duration>,
-    /// Calls a second, several at once; one number for each round.
+    /// Calls a second of the first process, several at once; one number for each round.
     pub rates: Vec<f64>,
+    /// The same of all processes together; empty if there is one alone.
+    pub together: Vec<f64>,
 }
 
 impl Measured {
@@ -62,80 +64,111 @@ impl Measured {
         sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
     }
 
-    /// The median of the rounds' calls a second.
-    pub fn rate(&self) -> f64 {
-        let mut sorted = self.rates.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-    }
-
     /// With another round.
     pub fn add(&mut self, round: Self) {
         self.times.extend(round.times);
         self.rates.extend(round.rates);
+        self.together.extend(round.together);
     }
 }
 
-/// Asks filter about this many nodes, or score if filter is not declared.
+/// The median of the rounds' calls a second; 0 without a round.
+pub fn median(rates: &[f64]) -> f64 {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// Asks filter about this many nodes, or score if filter is not declared. The suites are those of processes that serve
+/// the same policy.
 ///
 /// # Errors
 ///
 /// Why nothing was measured: a call was not answered, or the backend has no such verb or no tables.
-pub async fn measure(suite: &Suite, mode: Mode, nodes: usize, calls: usize) -> Result<Measured, String> {
-    round(suite, mode, nodes, calls).await.map_err(|stop| match stop {
+pub async fn measure(suites: &[Suite], mode: Mode, nodes: usize, calls: usize) -> Result<Measured, String> {
+    round(suites, mode, nodes, calls).await.map_err(|stop| match stop {
         Stop::Failed(text) | Stop::Skipped(text) => text,
     })
 }
 
-async fn round(suite: &Suite, mode: Mode, nodes: usize, calls: usize) -> Result<Measured, Stop> {
-    let verb = [Verb::Filter, Verb::Score].into_iter().find(|verb| suite.declared.verb(*verb).is_some());
-    let Some(verb) = verb else { return skipped("neither filter nor score is declared") };
-    let (message, table) = asked(suite, verb, mode, nodes).await?;
-    for _ in 0..calls / 10 {
-        call(suite, verb, &message).await?;
+async fn round(suites: &[Suite], mode: Mode, nodes: usize, calls: usize) -> Result<Measured, Stop> {
+    let mut processes = Vec::new();
+    for suite in suites {
+        let process = Process::new(suite, mode, nodes).await?;
+        process.repeat(calls / 10).await?;
+        processes.push(process);
     }
     let mut measured = Measured::default();
+    let Some(first) = processes.first() else { return Ok(measured) };
     for _ in 0..calls {
         let begun = Instant::now();
-        call(suite, verb, &message).await?;
+        first.call().await?;
         measured.times.push(begun.elapsed());
     }
-    let begun = Instant::now();
-    let each = calls.div_ceil(AT_ONCE);
-    try_join_all((0..AT_ONCE).map(|_| repeated(suite, verb, &message, each))).await?;
-    let answered = u32::try_from(each * AT_ONCE).unwrap_or(u32::MAX);
-    measured.rates.push(f64::from(answered) / begun.elapsed().as_secs_f64());
-    if let Some(table) = table {
-        table.close().await?;
+    measured.rates.push(rate(std::slice::from_ref(first), calls).await?);
+    if processes.len() > 1 {
+        measured.together.push(rate(&processes, calls).await?);
+    }
+    for process in processes {
+        process.close().await?;
     }
     Ok(measured)
 }
 
-async fn asked(suite: &Suite, verb: Verb, mode: Mode, nodes: usize) -> Result<(Bytes, Option<Table>), Stop> {
-    let (terms, scene) = (suite.terms(verb)?, suite.scene(nodes));
-    if mode == Mode::Rows {
-        return Ok((suite.question(verb, &scene)?.encode(), None));
-    }
-    if !suite.declared.holds_tables() || !terms.has_facts() {
-        return skipped("the backend holds no tables for this verb");
-    }
-    let table = filled(suite, terms, &scene).await?;
-    let question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
-    // The answer is checked once, before it is only counted.
-    suite.ask(&question).await?;
-    Ok((question.encode(), Some(table)))
+/// Calls a second of several callers at once, which share the processes.
+async fn rate(processes: &[Process<'_>], calls: usize) -> Result<f64, Stop> {
+    let each = calls.div_ceil(AT_ONCE);
+    let begun = Instant::now();
+    try_join_all(processes.iter().cycle().take(AT_ONCE).map(|process| process.repeat(each))).await?;
+    let answered = u32::try_from(each * AT_ONCE).unwrap_or(u32::MAX);
+    Ok(f64::from(answered) / begun.elapsed().as_secs_f64())
 }
 
-async fn repeated(suite: &Suite, verb: Verb, message: &Bytes, calls: usize) -> Result<(), Stop> {
-    for _ in 0..calls {
-        call(suite, verb, message).await?;
-    }
-    Ok(())
+/// A process with the question that it is asked.
+struct Process<'a> {
+    suite: &'a Suite,
+    verb: Verb,
+    message: Bytes,
+    table: Option<Table>,
 }
 
-async fn call(suite: &Suite, verb: Verb, message: &Bytes) -> Result<(), Stop> {
-    let answered = suite.client.verb(verb, message.clone(), Extras::default()).await?;
-    answered.map(drop).map_err(|status| Stop::Failed(crate::client::shown(&status)))
+impl<'a> Process<'a> {
+    async fn new(suite: &'a Suite, mode: Mode, nodes: usize) -> Result<Self, Stop> {
+        let verb = [Verb::Filter, Verb::Score].into_iter().find(|verb| suite.declared.verb(*verb).is_some());
+        let Some(verb) = verb else { return skipped("neither filter nor score is declared") };
+        let (terms, scene) = (suite.terms(verb)?, suite.scene(nodes));
+        if mode == Mode::Rows {
+            let message = suite.question(verb, &scene)?.encode();
+            return Ok(Self { suite, verb, message, table: None });
+        }
+        if !suite.declared.holds_tables() || !terms.has_facts() {
+            return skipped("the backend holds no tables for this verb");
+        }
+        let table = filled(suite, terms, &scene).await?;
+        let question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
+        // The answer is checked once, before it is only counted.
+        suite.ask(&question).await?;
+        Ok(Self { suite, verb, message: question.encode(), table: Some(table) })
+    }
+
+    async fn repeat(&self, calls: usize) -> Result<(), Stop> {
+        for _ in 0..calls {
+            self.call().await?;
+        }
+        Ok(())
+    }
+
+    async fn call(&self) -> Result<(), Stop> {
+        let answered = self.suite.client.verb(self.verb, self.message.clone(), Extras::default()).await?;
+        answered.map(drop).map_err(|status| Stop::Failed(shown(&status)))
+    }
+
+    async fn close(self) -> Result<(), Stop> {
+        match self.table {
+            Some(table) => table.close().await,
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -145,12 +178,13 @@ mod tests {
     #[test]
     fn quantiles_and_rates() {
         let mut measured = Measured::default();
-        assert_eq!((measured.quantile(0.5), measured.rate().to_bits()), (Duration::ZERO, 0));
-        measured
-            .add(Measured { times: (1..=100).map(Duration::from_millis).collect(), rates: vec![3.0, 1.0] });
-        measured.add(Measured { times: Vec::new(), rates: vec![2.0] });
+        assert_eq!((measured.quantile(0.5), median(&[]).to_bits()), (Duration::ZERO, 0));
+        let times = (1..=100).map(Duration::from_millis).collect();
+        measured.add(Measured { times, rates: vec![3.0, 1.0], together: vec![5.0] });
+        measured.add(Measured { rates: vec![2.0], ..Measured::default() });
         assert_eq!(measured.quantile(0.5), Duration::from_millis(51));
         assert_eq!(measured.quantile(0.99), Duration::from_millis(100));
-        assert_eq!(measured.rate().to_bits(), 2.0_f64.to_bits());
+        assert_eq!(median(&measured.rates).to_bits(), 2.0_f64.to_bits());
+        assert_eq!(median(&measured.together).to_bits(), 5.0_f64.to_bits());
     }
 }

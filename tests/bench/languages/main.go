@@ -1,7 +1,7 @@
 // Command languages measures the same policy in all languages that have an SDK, side by side: the time of a call, and the
 // calls a second. It prints a table of Markdown.
 //
-//	go run ./bench/languages [-nodes 500] [-rounds 7] [-calls 200]
+//	go run ./bench/languages [-nodes 500] [-rounds 7] [-calls 200] [-processes 2]
 package main
 
 import (
@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"extender-gateway.io/tests/e2e/product"
@@ -26,16 +28,17 @@ func main() {
 	nodes := flag.Int("nodes", 500, "the nodes of each call")
 	rounds := flag.Int("rounds", 7, "how often each language is measured")
 	calls := flag.Int("calls", 200, "the calls of a round")
+	processes := flag.Int("processes", 2, "the processes of each language that share the calls of the last column")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := measure(ctx, *nodes, *rounds, *calls); err != nil {
+	if err := measure(ctx, *nodes, *rounds, *calls, *processes); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, nodes, rounds, calls int) (err error) {
+func measure(ctx context.Context, nodes, rounds, calls, processes int) (err error) {
 	speed, err := product.Binary("policy-speed")
 	if err != nil {
 		return err
@@ -47,14 +50,26 @@ func measure(ctx context.Context, nodes, rounds, calls int) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	line := []string{"--args", args, "--nodes", strconv.Itoa(nodes), "--rounds", strconv.Itoa(rounds), "--calls", strconv.Itoa(calls)}
 	for _, language := range product.Languages {
-		var server *process.Server
-		if server, err = product.StartExample(ctx, dir, language, product.Reference); err != nil {
-			return err
+		var urls []string
+		for number := range max(processes, 1) {
+			var server *process.Server
+			if server, err = start(ctx, filepath.Join(dir, strconv.Itoa(number)), language); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, server.Kill()) }()
+			urls = append(urls, "http://"+server.Address)
 		}
-		defer func() { err = errors.Join(err, server.Kill()) }()
-		line = append(line, "--endpoint", language+"=http://"+server.Address)
+		line = append(line, "--endpoint", language+"="+strings.Join(urls, ","))
 	}
 	command := exec.CommandContext(ctx, speed, line...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	return command.Run()
+}
+
+// start runs the reference policy; the folder has its log.
+func start(ctx context.Context, dir, language string) (*process.Server, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return product.StartExample(ctx, dir, language, product.Reference)
 }

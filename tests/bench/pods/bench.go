@@ -64,6 +64,9 @@ func (s *settings) checkBinaries() (err error) {
 			for _, name := range c.binaries() {
 				_, missing[name] = product.Binary(name)
 			}
+			if c.kind == gateway {
+				_, missing[c.language] = c.policyProgram()
+			}
 		}
 	}
 	for _, one := range missing {

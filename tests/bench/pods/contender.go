@@ -37,6 +37,8 @@ type contender struct {
 	// declared, reads and table are only for the gateway's policies, shown for the gateway.
 	declared, reads, table string
 	shown                  observability
+	// language is that of the gateway's policies.
+	language string
 	// other is the file of another build of the gateway; "" for the current one.
 	other string
 }
@@ -56,8 +58,8 @@ func besideOther(contenders []contender, file string) (list []contender) {
 
 // gateways are the variants of the gateway that take part: all combinations. Empty lists are the defaults.
 type gateways struct {
-	declared, reads, tables []string
-	shown                   []observability
+	declared, reads, tables, languages []string
+	shown                              []observability
 }
 
 // contendersOf has one contender of each kind, and of the gateway one for each variant. Those that differ only in
@@ -77,14 +79,24 @@ func (g gateways) contenders() (list []contender) {
 	for _, declared := range or(g.declared, "pure") {
 		for _, reads := range or(g.reads, readsLabels) {
 			for _, table := range or(g.tables, "off") {
-				for _, shown := range orDefault(g.shown) {
-					list = append(list, contender{kind: gateway, declared: declared, reads: reads, table: table, shown: shown})
+				for _, language := range or(g.languages, rust) {
+					for _, shown := range orDefault(g.shown) {
+						list = append(list, contender{
+							kind: gateway, declared: declared, reads: reads, table: table, language: language, shown: shown,
+						})
+					}
 				}
 			}
 		}
 	}
 	return list
 }
+
+// The languages of the gateway's policies.
+const (
+	rust   = "rust"
+	python = "python"
+)
 
 // or is the list, or one with this word if it is empty.
 func or(list []string, word string) []string {
@@ -106,6 +118,9 @@ func (c contender) name() string {
 		return c.kind
 	}
 	name := c.kind + "-" + c.declared
+	if c.language == python {
+		name += "-" + python
+	}
 	if c.reads == readsAll {
 		name += "-reads-all"
 	}
@@ -135,6 +150,9 @@ func (c contender) title(policies int) string {
 		return "naive Go gateway, " + counted(policies, "backend")
 	default:
 		declared := map[string]string{"pure": "pure", "node": "per-node", "set": "whole-set"}[c.declared]
+		if c.language == python {
+			declared += " Python"
+		}
 		title := "gateway, " + counted(policies, declared+" policy")
 		if c.reads == readsAll {
 			title += " reading everything"
@@ -193,7 +211,7 @@ func (c contender) binaries() []string {
 	case echo:
 		return []string{product.EchoExtender}
 	case gateway:
-		return []string{product.Gateway, benchPolicy}
+		return []string{product.Gateway}
 	default:
 		return nil
 	}
@@ -270,14 +288,14 @@ func (e *extenders) startNaive(ctx context.Context) error {
 
 func (e *extenders) startGateway(ctx context.Context, c contender) error {
 	addresses, err := e.startEach(func(p policy) (*process.Server, error) {
-		return startBenchPolicy(ctx, e.stage.cluster.Dir, p, c)
+		return startPolicy(ctx, e.stage.cluster.Dir, p, c)
 	})
 	if err != nil {
 		return err
 	}
 	var backends []product.Backend
 	for i, p := range e.stage.policies {
-		backends = append(backends, backend(p.name, addresses[i]))
+		backends = append(backends, backend(p, addresses[i], c))
 	}
 	config := product.NewConfig(e.stage.cluster, e.stage.mode, backends)
 	if err := e.observe(ctx, &config, c.shown); err != nil {
@@ -290,9 +308,13 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 }
 
 // backend counts like a plain extender of weight 1.
-func backend(name, address string) product.Backend {
+func backend(p policy, address string, c contender) product.Backend {
+	var args map[string]any
+	if c.language == python {
+		args = p.args(c.declared)
+	}
 	return product.Backend{
-		Name: name, URL: "http://" + address,
+		Name: p.name, URL: "http://" + address, Args: args,
 		Filter: &product.Filter{Timeout: "800ms", FailurePolicy: "Fail"},
 		Score:  &product.Score{Timeout: "800ms", Weight: 1, Normalize: "None"},
 	}

@@ -16,8 +16,12 @@ import (
 	"extender-gateway.io/tests/kube/rules"
 )
 
-// benchPolicy is the program of the gateway's policies.
-const benchPolicy = "bench-policy"
+const (
+	// benchPolicy is the program of the gateway's policies.
+	benchPolicy = "bench-policy"
+	// labelScore is the example of the SDK for Python that decides the same.
+	labelScore = "label-score"
+)
 
 // policy refuses nodes that have a label and gives points to nodes that have others. Plain extenders and naive
 // backends get it as a file of rules, the gateway's policies as arguments: all decide the same.
@@ -88,11 +92,36 @@ func (p policy) arguments() []string {
 	return args
 }
 
-func startBenchPolicy(ctx context.Context, dir string, p policy, c contender) (*process.Server, error) {
-	path, err := product.Binary(benchPolicy)
+// args are the policy as label-score reads it.
+func (p policy) args(declared string) map[string]any {
+	prefer := []map[string]any{}
+	for l, score := range p.prefer {
+		prefer = append(prefer, map[string]any{"key": l.key, "value": l.value, "score": score})
+	}
+	return map[string]any{
+		"refuse":  map[string]any{"key": p.refuse.key, "value": p.refuse.value},
+		"prefer":  prefer,
+		"declare": map[string]string{"pure": "Pure", "node": "PerNode", "set": "WholeSet"}[declared],
+	}
+}
+
+// startPolicy starts a policy of the gateway.
+func startPolicy(ctx context.Context, dir string, p policy, c contender) (*process.Server, error) {
+	path, err := c.policyProgram()
 	if err != nil {
 		return nil, err
 	}
-	args := append(p.arguments(), "--declare", c.declared, "--reads", c.reads, "--table", c.table, "--address", "127.0.0.1:0")
+	args := []string{"--address", "127.0.0.1:0"}
+	if c.language == rust {
+		args = append(args, p.arguments()...)
+		args = append(args, "--declare", c.declared, "--reads", c.reads, "--table", c.table)
+	}
 	return process.Serve(ctx, process.Program{Name: p.name, Dir: dir, Path: path, Args: args}, "listening on")
+}
+
+func (c contender) policyProgram() (string, error) {
+	if c.language == python {
+		return product.Example(python, labelScore)
+	}
+	return product.Binary(benchPolicy)
 }

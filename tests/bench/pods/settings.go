@@ -57,6 +57,7 @@ func parse(args []string) (settings, error) {
 	flags.Func("declare", "`list` of how the gateway's policies declare themselves: pure, node, set (default pure)", words(&d.gateways.declared, "pure", "node", "set"))
 	flags.Func("reads", "`list` of what the gateway's policies declare that they read: labels, all (default labels)", words(&d.gateways.reads, readsLabels, readsAll))
 	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.gateways.tables, "on", "off"))
+	flags.Func("language", "`list` of the languages of the gateway's policies: rust, python; those in Python hold the table of nodes (default rust)", words(&d.gateways.languages, rust, python))
 	flags.Func("observability", "`list` of what the gateway shows of its calls: "+strings.Join(observabilities, ", ")+" (default default)", d.observabilities)
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of all contenders")
 	flags.IntVar(&s.pods, "pods", 0, "pods of a round that count (default 300, with objects 30)")

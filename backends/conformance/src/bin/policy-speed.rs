@@ -6,12 +6,13 @@ use std::{
 };
 
 use clap::Parser;
-use policy_conformance::{Asking, Measured, Mode, StartError, Suite, UsageError, begin, measure};
+use policy_conformance::{Asking, Measured, Mode, StartError, Suite, UsageError, begin, measure, median};
 
 const EXAMPLES: &str = "\
 Examples:
   policy-speed --endpoint rust=http://127.0.0.1:9000 --endpoint go=http://127.0.0.1:9001
-  policy-speed --endpoint http://127.0.0.1:9000 --nodes 5000 --rounds 3";
+  policy-speed --endpoint http://127.0.0.1:9000 --nodes 5000 --rounds 3
+  policy-speed --endpoint python=http://127.0.0.1:9000,http://127.0.0.1:9001";
 
 /// Measures how fast policy backends answer: the time of one call after the other, and the calls a second of eight at once.
 ///
@@ -19,8 +20,8 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "policy-speed", version, after_help = EXAMPLES)]
 struct Options {
-    /// A backend, with a name for the table; may be repeated.
-    #[arg(long = "endpoint", value_name = "[NAME=]URL", required = true)]
+    /// A backend, with a name for the table, and the URLs of its processes; may be repeated.
+    #[arg(long = "endpoint", value_name = "[NAME=]URL[,URL...]", required = true)]
     endpoints: Vec<String>,
     #[command(flatten)]
     asking: Asking,
@@ -74,12 +75,16 @@ fn main() -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<String, Failure> {
-    let mut suites = Vec::new();
+    let mut backends = Vec::new();
     for endpoint in &options.endpoints {
-        let (name, url) = endpoint.split_once('=').unwrap_or((endpoint, endpoint));
-        suites.push((name.to_owned(), begin(options.asking.target(url)?).await?));
+        let (name, urls) = endpoint.split_once('=').unwrap_or((endpoint, endpoint));
+        let mut suites = Vec::new();
+        for url in urls.split(',') {
+            suites.push(begin(options.asking.target(url)?).await?);
+        }
+        backends.push((name.to_owned(), suites));
     }
-    let mut rows: Vec<_> = suites
+    let mut rows: Vec<_> = backends
         .iter()
         .enumerate()
         .flat_map(|(at, (name, _))| {
@@ -89,8 +94,8 @@ async fn run(options: &Options) -> Result<String, Failure> {
     for round in 1..=options.rounds {
         drop(writeln!(io::stderr(), "round {round} of {}", options.rounds));
         for row in &mut rows {
-            if let Some((_, suite)) = suites.get(row.at) {
-                once(options, suite, row).await?;
+            if let Some((_, suites)) = backends.get(row.at) {
+                once(options, suites, row).await?;
             }
         }
     }
@@ -98,9 +103,9 @@ async fn run(options: &Options) -> Result<String, Failure> {
 }
 
 /// A backend without tables has no row for them.
-async fn once(options: &Options, suite: &Suite, row: &mut Row) -> Result<(), Failure> {
+async fn once(options: &Options, suites: &[Suite], row: &mut Row) -> Result<(), Failure> {
     let Ok(measured) = &mut row.measured else { return Ok(()) };
-    match measure(suite, row.mode, options.nodes, options.calls).await {
+    match measure(suites, row.mode, options.nodes, options.calls).await {
         Ok(round) => measured.add(round),
         Err(why) if row.mode == Mode::Table => row.measured = Err(why),
         Err(why) => return Err(Failure::Call { name: row.name.clone(), why }),
@@ -110,16 +115,24 @@ async fn once(options: &Options, suite: &Suite, row: &mut Row) -> Result<(), Fai
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| backend | nodes by | p50 ms | p99 ms | calls/s, 8 at once |\n|---|---|---|---|---|\n",
+        "| backend | nodes by | p50 ms | p99 ms | calls/s, 8 at once | all processes |\n|---|---|---|---|---|---|\n",
     );
     for Row { name, mode, measured, .. } in rows {
         let mode = mode.name();
         let line = match measured {
             Ok(measured) => {
                 let [p50, p99] = [0.5, 0.99].map(|share| measured.quantile(share).as_secs_f64() * 1_000.0);
-                format!("| {name} | {mode} | {p50:.2} | {p99:.2} | {:.0} |\n", measured.rate())
+                let together = if measured.together.is_empty() {
+                    "–".to_owned()
+                } else {
+                    format!("{:.0}", median(&measured.together))
+                };
+                format!(
+                    "| {name} | {mode} | {p50:.2} | {p99:.2} | {:.0} | {together} |\n",
+                    median(&measured.rates)
+                )
             }
-            Err(why) => format!("| {name} | {mode} | – | – | {why} |\n"),
+            Err(why) => format!("| {name} | {mode} | – | – | {why} | – |\n"),
         };
         text.push_str(&line);
     }
