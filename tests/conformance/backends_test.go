@@ -23,7 +23,7 @@ type backend struct {
 	// args are the operator's, and values those of labels that the policy knows.
 	args   func(t *testing.T) string
 	values []string
-	// bind is a pod that may be bound, because nothing binds it.
+	// bind is a pod that may be bound, NAMESPACE/NAME/UID/NODE.
 	bind string
 	// like is a backend that gives the same answers.
 	like *backend
@@ -36,7 +36,7 @@ const referenceArgs = `{"zone": "a", "most": 2}`
 const spreadArgs = `{"constraints": [{"by": "Owner", "topologyKey": "zone", "maxPods": 2, "whenUnsatisfiable": "DoNotSchedule"}]}`
 
 // all are the backends of this repository.
-func all() []backend {
+func all(cluster *cluster) []backend {
 	found := []backend{
 		ready("label-rules", nothing, "--rules", "racks-drained.yaml").knowing("rack-2", "rack-5"),
 		ready("node-resources", nothing),
@@ -50,7 +50,7 @@ func all() []backend {
 		reference.like = &rust
 		found = append(found, example(language, "no-arm", ""), reference)
 	}
-	return found
+	return append(found, samples(cluster)...)
 }
 
 func (b backend) knowing(values ...string) backend {
@@ -61,6 +61,13 @@ func (b backend) knowing(values ...string) backend {
 // binding is for a backend that says BOUND about any pod, and so also about one whose UID is another now.
 func (b backend) binding(pod string) backend {
 	b.bind, b.skip = pod, []string{"bind.other-uid"}
+	return b
+}
+
+// with is the backend with further options.
+func (b backend) with(options ...string) backend {
+	line := b.line
+	b.line = func(t *testing.T) []string { return append(line(t), options...) }
 	return b
 }
 

@@ -54,7 +54,7 @@ func check(t *testing.T, tls *identities) []result {
 		t.Fatal(err)
 	}
 	var results []result
-	for _, backend := range all() {
+	for _, backend := range all(newCluster(t)) {
 		t.Run(backend.name, func(t *testing.T) {
 			results = append(results, checkOne(t, suite, backend, tls))
 		})
