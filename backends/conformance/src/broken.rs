@@ -7,16 +7,17 @@ mod proxy;
 mod streams;
 mod subjects;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::Parser as _;
+use extender_policy_api::v1alpha1 as api;
 
 use self::{
     faults::fault,
-    proxy::{Fault, Proxy},
+    proxy::{Envelope, Fault, Proxy},
     subjects::Subject,
 };
-use crate::{Case, Finding, Options, Outcome, Suite, begin, cases};
+use crate::{Case, Finding, Options, Outcome, Suite, begin, case::Stop, cases, client::Client};
 
 /// A suite for a subject behind a proxy with this fault.
 async fn suite(subject: Subject, fault: Fault, seconds: u64) -> (Suite, Proxy) {
@@ -77,4 +78,24 @@ async fn each_case_is_seen_failing() {
         wrong.extend(seen_failing(&case).await.err());
     }
     assert!(wrong.is_empty(), "these do not notice a backend that breaks their rule:\n{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn responses_that_are_no_unary_ones_of_grpc_fail() {
+    for (envelope, text) in [
+        (Envelope::Empty, "a response without a message"),
+        (Envelope::Twice, "a response with more than one message"),
+        (Envelope::Web, "content-type is Some(\"application/grpc-web\"); expected application/grpc"),
+    ] {
+        let replica = Subject::Reading.serve().await;
+        let proxy = Proxy::start(replica, Fault { envelope, ..Fault::none() }).await;
+        let endpoint = format!("http://{}", proxy.address()).parse().unwrap();
+        let client = Client::connect(&endpoint, Duration::from_mins(1)).await.unwrap();
+        let answered = client.info(&api::GetInfoRequest::default()).await;
+        let expected = format!("/extender.policy.v1alpha1.PolicyService/GetInfo: {text}");
+        assert_eq!(
+            answered.map_err(|stop| format!("{stop:?}")).unwrap_err(),
+            format!("Failed({expected:?})")
+        );
+    }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
-use http::{HeaderName, HeaderValue, uri::PathAndQuery};
+use http::{HeaderName, HeaderValue, header::CONTENT_TYPE, uri::PathAndQuery};
 use http_body_util::BodyExt as _;
 use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
-    Code, Request, Status, Streaming,
+    Code, Request, Response, Status, Streaming,
     body::Body,
     client::Grpc,
     codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -90,12 +90,20 @@ impl Client {
         let asked = path.path().to_owned();
         let answered = self.send(path, message, extras);
         match tokio::time::timeout(self.patience, answered).await {
-            Ok(answered) => Ok(answered),
+            Ok(Ok(response)) => response.map(Ok).map_err(|what| Stop::Failed(format!("{asked}: {what}"))),
+            Ok(Err(status)) => Ok(Err(status)),
             Err(_) => Err(Stop::Failed(format!("{asked}: no response within {:?}", self.patience))),
         }
     }
 
-    async fn send(&self, path: PathAndQuery, message: Bytes, extras: Extras) -> Result<Bytes, Status> {
+    /// Sent as a call with one message and answered as one with many, because tonic's unary calls ignore what follows
+    /// the first message.
+    async fn send(
+        &self,
+        path: PathAndQuery,
+        message: Bytes,
+        extras: Extras,
+    ) -> Result<Result<Bytes, String>, Status> {
         let mut grpc = Grpc::new(self.channel.clone())
             .max_decoding_message_size(longest(path.path(), extras.nodes))
             .max_encoding_message_size(usize::MAX);
@@ -105,7 +113,7 @@ impl Client {
         if let Some(timeout) = extras.timeout {
             request.set_timeout(timeout);
         }
-        Ok(grpc.unary(request, path, Whole).await?.into_inner())
+        only_message(grpc.server_streaming(request, path, Whole).await?).await
     }
 
     /// The handshake.
@@ -165,7 +173,7 @@ impl Client {
         body: Bytes,
     ) -> Result<(), Stop> {
         let request = http::Request::post(Self::path(method)?)
-            .header(http::header::CONTENT_TYPE, content_type)
+            .header(CONTENT_TYPE, content_type)
             .header(http::header::TE, "trailers")
             .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
             .map_err(|error| Stop::broken(error.to_string()))?;
@@ -179,6 +187,27 @@ impl Client {
             .await
             .map_err(|_| Stop::Failed(format!("{method}: no response within {:?}", self.patience)))
     }
+}
+
+/// The message of a response, or why it is none of a unary call.
+async fn only_message(response: Response<Streaming<Bytes>>) -> Result<Result<Bytes, String>, Status> {
+    let (headers, mut messages, _) = response.into_parts();
+    let kind = headers.into_headers().remove(CONTENT_TYPE);
+    if !kind.as_ref().is_some_and(is_grpc) {
+        return Ok(Err(format!("content-type is {kind:?}; expected application/grpc")));
+    }
+    let first = messages.message().await?;
+    Ok(match (first, messages.message().await?) {
+        (Some(message), None) => Ok(message),
+        (None, _) => Err("a response without a message".to_owned()),
+        (Some(_), Some(_)) => Err("a response with more than one message".to_owned()),
+    })
+}
+
+/// `application/grpc`, which a format or parameters may follow; `application/grpc-web` is another protocol.
+fn is_grpc(kind: &HeaderValue) -> bool {
+    let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// A message with its prefix, and with a length in the prefix that may be wrong.

@@ -93,6 +93,21 @@ pub(super) struct Fault {
     pub(super) connections: Option<usize>,
     pub(super) open_connections: Option<usize>,
     pub(super) stream: streams::Fault,
+    pub(super) envelope: Envelope,
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Envelope {
+    /// As gRPC says.
+    #[default]
+    Right,
+    /// Without a message.
+    Empty,
+    /// The message twice.
+    Twice,
+    /// As another protocol.
+    Web,
 }
 
 impl Fault {
@@ -205,7 +220,7 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
     let (parts, body) = request.into_parts();
     let state = &shared.state;
     let Ok(body) = body.collect().await else {
-        return response(Err(Status::internal("the body is cut off")));
+        return refusal(&Status::internal("the body is cut off"));
     };
     let body = body.to_bytes();
     let grpc = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/grpc");
@@ -213,7 +228,7 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
         if shared.fault.spoiled_by_frames {
             state.spoil();
         }
-        return response(Err(Status::internal("this is not one message")));
+        return refusal(&Status::internal("this is not one message"));
     };
     let method = path.rsplit_once('/').filter(|(service, _)| service.ends_with(".PolicyService"));
     let method = method.map_or(path, |(_, method)| method).to_owned();
@@ -221,7 +236,10 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
     let ask = Ask { method, message, headers: parts.headers, connection, number, at_once };
     let answered = answer(shared, path, ask).await;
     state.at_once.fetch_sub(1, Ordering::SeqCst);
-    response(answered)
+    match (answered, shared.fault.envelope) {
+        (Ok(message), envelope) => message_in(envelope, &message),
+        (Err(status), _) => refusal(&status),
+    }
 }
 
 async fn answer(shared: &Shared, path: &str, ask: Ask) -> Answered {
@@ -260,24 +278,27 @@ fn one_message(body: &Bytes) -> Option<Bytes> {
     (rest.len() == length).then_some(rest)
 }
 
-fn response(answered: Answered) -> Response<Body> {
-    let builder = Response::builder().header(CONTENT_TYPE, "application/grpc");
-    match answered {
-        Ok(message) => {
-            let data = crate::client::framed(0, u32::try_from(message.len()).unwrap(), &message);
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", "0".parse().unwrap());
-            let frames = [Ok::<_, Status>(Frame::data(data)), Ok(Frame::trailers(trailers))];
-            builder.body(Body::new(StreamBody::new(futures_util::stream::iter(frames)))).unwrap()
-        }
-        Err(status) => {
-            let mut headers = HeaderMap::new();
-            status.add_header(&mut headers).unwrap();
-            let mut response = builder.body(Body::empty()).unwrap();
-            response.headers_mut().extend(headers);
-            response
-        }
-    }
+fn message_in(envelope: Envelope, message: &Bytes) -> Response<Body> {
+    let (kind, times) = match envelope {
+        Envelope::Right => ("application/grpc", 1),
+        Envelope::Empty => ("application/grpc", 0),
+        Envelope::Twice => ("application/grpc", 2),
+        Envelope::Web => ("application/grpc-web", 1),
+    };
+    let framed = crate::client::framed(0, u32::try_from(message.len()).unwrap(), message);
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    let mut frames = vec![Ok::<_, Status>(Frame::data(framed)); times];
+    frames.push(Ok(Frame::trailers(trailers)));
+    let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
+    Response::builder().header(CONTENT_TYPE, kind).body(body).unwrap()
+}
+
+fn refusal(status: &Status) -> Response<Body> {
+    let mut response =
+        Response::builder().header(CONTENT_TYPE, "application/grpc").body(Body::empty()).unwrap();
+    status.add_header(response.headers_mut()).unwrap();
+    response
 }
 
 /// The text of a status that a fault needs.
