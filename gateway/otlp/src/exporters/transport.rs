@@ -4,7 +4,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use http::{
-    HeaderMap, HeaderValue,
+    HeaderMap, HeaderValue, Uri,
     header::{CONTENT_TYPE, USER_AGENT},
     uri::Scheme,
 };
@@ -24,6 +24,7 @@ use tonic::{
     metadata::MetadataMap,
     transport::{Channel, Endpoint},
 };
+use tower::ServiceExt as _;
 
 use super::{OUR_USER_AGENT, StartError};
 use crate::Export;
@@ -45,15 +46,29 @@ pub(super) fn grpc<B: WithTonicConfig + WithExportConfig>(
 }
 
 fn channel(export: &Export, runtime: &Handle) -> Result<Channel, StartError> {
+    let url = export.endpoint.clone();
     let connector = connector(export)?.enable_http2().wrap_connector(tcp(export));
+    let connector = connector.map_request({
+        let url = url.clone();
+        move |_: Uri| url.clone()
+    });
     // While a connection is being made, only its own limit counts.
-    let endpoint = Endpoint::from(export.endpoint.clone())
+    let endpoint = Endpoint::from(without_tls(&url))
+        .origin(url)
         .user_agent(OUR_USER_AGENT)
         .expect("a constant of visible ASCII")
         .timeout(export.timeout)
         .connect_timeout(export.timeout);
     let _inside = runtime.enter();
     Ok(endpoint.connect_with_connector_lazy(connector))
+}
+
+/// The URL as tonic is told it, while the connector and the requests have the real one: where another crate of the build
+/// switches on tonic's own TLS, tonic refuses an https URL for which that is not configured, whatever the connector does.
+fn without_tls(url: &Uri) -> Uri {
+    let mut parts = url.clone().into_parts();
+    parts.scheme = Some(Scheme::HTTP);
+    Uri::from_parts(parts).expect("a URL with another scheme is a URL")
 }
 
 /// Configures an HTTP exporter. Its thread waits for the requests.
