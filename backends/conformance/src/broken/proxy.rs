@@ -285,11 +285,11 @@ fn message_in(envelope: Envelope, message: &Bytes) -> Response<Body> {
         Envelope::Twice => ("application/grpc", 2),
         Envelope::Web => ("application/grpc-web", 1),
     };
-    let framed = crate::client::framed(0, u32::try_from(message.len()).unwrap(), message);
+    let one = crate::client::framed(0, u32::try_from(message.len()).unwrap(), message);
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", "0".parse().unwrap());
-    let mut frames = vec![Ok::<_, Status>(Frame::data(framed)); times];
-    frames.push(Ok(Frame::trailers(trailers)));
+    let frames = [Frame::data(one.repeat(times).into()), Frame::trailers(trailers)];
+    let frames = frames.into_iter().map(Ok::<_, Status>);
     let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
     Response::builder().header(CONTENT_TYPE, kind).body(body).unwrap()
 }
