@@ -16,6 +16,10 @@ ARGS = """{
 @pytest.mark.parametrize("declare", ["Pure", "PerNode", "WholeSet"])
 def test_labels_reject_and_score(declare: str) -> None:
     policy = testing.with_args(configured(build), ARGS % declare)
-    nodes = [TestNode("refused").label("rack", "r7"), TestNode("both").label("rack", "r1").label("zone", "a"), TestNode("bare")]
+    nodes = [
+        TestNode("refused").label("rack", "r7"),
+        TestNode("both").label("rack", "r1").label("zone", "a"),
+        TestNode("bare"),
+    ]
     assert testing.filter(policy, TestPod("shop"), nodes) == [("refused", "label rack is r7")]
     assert testing.score(policy, TestPod("shop"), nodes) == [0, 2, 0]
