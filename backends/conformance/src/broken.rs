@@ -91,7 +91,8 @@ async fn responses_that_are_no_unary_ones_of_grpc_fail() {
         let proxy = Proxy::start(replica, Fault { envelope, ..Fault::none() }).await;
         let endpoint = format!("http://{}", proxy.address()).parse().unwrap();
         let client = Client::connect(&endpoint, Duration::from_mins(1)).await.unwrap();
-        let answered = client.info(&api::GetInfoRequest::default()).await;
+        let args = Subject::Reading.args().unwrap_or_default().as_bytes().into();
+        let answered = client.info(&api::GetInfoRequest { args, ..api::GetInfoRequest::default() }).await;
         let expected = format!("/extender.policy.v1alpha1.PolicyService/GetInfo: {text}");
         assert_eq!(answered.unwrap_err(), Stop::Failed(expected));
     }
