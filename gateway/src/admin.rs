@@ -2,11 +2,12 @@
 
 mod explain;
 mod flags;
+mod host;
 mod overview;
 mod page;
 pub mod status;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -26,6 +27,9 @@ use crate::{
     observe::{Observer, Query},
 };
 
+/// The header in which a browser says whose page a request is of.
+const FETCH_SITE: &str = "sec-fetch-site";
+
 /// The data behind the admin address.
 #[derive(Debug)]
 pub struct AdminState {
@@ -33,14 +37,16 @@ pub struct AdminState {
     pub observer: Arc<Observer>,
     /// The gateway's state.
     pub gateway_status: Arc<GatewayStatus>,
+    /// Host names that requests may have, besides private ones.
+    hosts: BTreeSet<String>,
     /// Allows one long response at a time: each may take some ten megabytes until it is sent.
     turn: Arc<Mutex<()>>,
 }
 
 impl AdminState {
     /// The state for [`routes()`].
-    pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>) -> Self {
-        Self { observer, gateway_status, turn: Arc::default() }
+    pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>, hosts: BTreeSet<String>) -> Self {
+        Self { observer, gateway_status, hosts, turn: Arc::default() }
     }
 
     /// A response from the decision log to these parameters, one at a time and on a thread of its own.
@@ -90,15 +96,23 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .route("/debug/flags/v", flags::verbosity())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn(reject_browsers))
+        .layer(middleware::from_fn_with_state(Arc::clone(&admin), reject_browsers))
         .with_state(admin)
 }
 
 /// Rejects requests that a browser sends on behalf of a web page: a port forwarded to a workstation must not be
 /// accessible to pages from the web.
-async fn reject_browsers(request: Request, next: Next) -> Response {
-    if request.headers().contains_key(ORIGIN) {
+async fn reject_browsers(State(admin): State<Arc<AdminState>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    if headers.contains_key(ORIGIN) {
         return error_response(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");
+    }
+    if headers.get(FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none") {
+        return error_response(StatusCode::FORBIDDEN, "requests of other web pages are rejected");
+    }
+    if !host::is_allowed(request.uri(), headers, &admin.hosts) {
+        let text = "requests with this Host are rejected: use an IP address or localhost, or add the name to admin.hosts";
+        return error_response(StatusCode::FORBIDDEN, text);
     }
     next.run(request).await
 }

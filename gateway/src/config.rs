@@ -46,7 +46,7 @@ use extender_config::{Cursor, Mistakes, Value, echo};
 use backend::BACKENDS;
 use checks::{check_config, check_verbs};
 use setting::{Setting, Yaml, choices, settings, write_scalar};
-use values::{body_size, exempt_namespaces, verb_path, write_list, write_size};
+use values::{body_size, bytes_in_flight, exempt_namespaces, verb_path, write_list, write_size};
 
 #[cfg(test)]
 mod tests;
@@ -110,10 +110,24 @@ settings! {
     address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
     max_request_bytes "maxRequestBytes" as (body_size, write_size): usize, default(128 << 20);
+    /// The most that the bodies of all requests in progress have together, in bytes, 64 Ki to 64 Gi; maxRequestBytes if
+    /// that is more. Default 512 Mi.
+    max_bytes_in_flight "maxBytesInFlight" as (bytes_in_flight, write_size): usize, default(512 << 20);
     /// TLS on this address. `None`: plain HTTP.
     tls "tls": ServerTls, absent("none");
+    /// Whether the gateway binds pods for callers that are not authenticated, at an address that others reach.
+    allow_unauthenticated_bind "allowUnauthenticatedBind": bool, default(false);
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
+}
+
+impl ExtenderSettings {
+    /// Whether callers from other machines may be anybody.
+    pub fn is_open(&self) -> bool {
+        let clients = self.tls.as_ref().and_then(|tls| tls.clients.as_ref());
+        let authenticates = clients.is_some_and(|clients| clients.presence == ClientCertificate::Required);
+        !self.address.ip().is_loopback() && !authenticates
+    }
 }
 
 settings! {
@@ -138,6 +152,8 @@ settings! {
     decision "decision": Duration, default(Duration::from_secs(1));
     /// The budget of one bind. Default 10 s.
     bind "bind": Duration, default(Duration::from_secs(10));
+    /// The most time for calls in progress when the gateway stops. Default 25 s.
+    shutdown "shutdown": Duration, default(Duration::from_secs(25));
 }
 
 settings! {
@@ -207,12 +223,24 @@ choices! {
 
 /// The most of a bind's budget that is reserved for checking whether it succeeded.
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// How long a response may take after the budget of its call is over.
+const RESPONSE: Duration = Duration::from_secs(1);
 
 impl Timeouts {
     /// The part of a bind's budget in which a binder may be called. The rest, a quarter but at most a second, is
     /// for reading the result from the apiserver.
     pub fn asking_to_bind(self) -> Duration {
         self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
+    }
+
+    /// The longest that a call may take, with a second for its response.
+    pub fn longest(self) -> Duration {
+        self.decision.max(self.bind).saturating_add(RESPONSE)
+    }
+
+    /// How long calls in progress may take when the gateway stops.
+    pub fn drain(self) -> Duration {
+        self.longest().min(self.shutdown)
     }
 }
 
@@ -342,14 +370,22 @@ impl Config {
         let Self {
             api_version: _,
             kind: _,
-            extender: ExtenderSettings { address, max_request_bytes: _, tls, verbs },
+            extender:
+                ExtenderSettings {
+                    address,
+                    max_request_bytes: _,
+                    max_bytes_in_flight: _,
+                    tls,
+                    allow_unauthenticated_bind: _,
+                    verbs,
+                },
             metrics,
             admin,
             otlp,
             traces: Traces { exporter, ratio: _, keep_slower_than: _, pod_annotation: _ },
             decisions: _,
             log: LogSettings { format, level: _ },
-            timeouts: Timeouts { decision, bind },
+            timeouts: Timeouts { decision, bind, shutdown: _ },
             cluster,
             nodes,
             pods: _,

@@ -9,9 +9,11 @@ mod answer;
 mod body;
 mod call_guard;
 mod connection;
+mod in_flight;
 mod limit;
 mod server;
 mod tls;
+mod write_timeout;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -31,7 +33,8 @@ pub(crate) use self::{answer::HeldBody, limit::Address, server::pages};
 use self::{
     answer::{CallRefusal, ReplyBody},
     call_guard::CallGuard,
-    limit::RequestInProgress,
+    in_flight::{BodyBytes, BytesInFlight},
+    limit::{AnswerInProgress, RequestInProgress},
 };
 pub use self::{
     server::{Entrance, serve},
@@ -56,6 +59,8 @@ pub struct Door {
     pub served: ArcSwap<Served>,
     /// Receives the records of calls.
     pub observer: Arc<Observer>,
+    /// The bodies of the requests in progress.
+    in_flight: Arc<BytesInFlight>,
     /// Limits log lines about refused calls, by verb and outcome.
     refused: RateLimitedLog<(&'static str, &'static str)>,
 }
@@ -67,6 +72,8 @@ pub struct Served {
     pub decider: Decider,
     /// The largest request body, in bytes.
     pub most: usize,
+    /// The most of all bodies of requests in progress, in bytes.
+    pub most_in_flight: usize,
     /// The last path segment of each verb.
     pub verbs: VerbPaths,
     /// The configuration.
@@ -92,7 +99,12 @@ fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
 impl Door {
     /// A door that initially answers by this configuration.
     pub fn new(served: Served, observer: Arc<Observer>) -> Self {
-        Self { served: ArcSwap::from_pointee(served), observer, refused: RateLimitedLog::default() }
+        Self {
+            served: ArcSwap::from_pointee(served),
+            observer,
+            in_flight: Arc::default(),
+            refused: RateLimitedLog::default(),
+        }
     }
 
     /// Answers one request. Never fails: every error has a response.
@@ -107,6 +119,7 @@ impl Door {
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
         guard.secure = secure;
+        let mut bytes = self.in_flight.request(served.most_in_flight);
         guard.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.verb, &head, &served.verbs) {
             Err(refusal) => {
@@ -116,14 +129,14 @@ impl Door {
             }
             Ok(verb) => {
                 let body = async {
-                    let body = body::read(&head, body, served.most).await?;
+                    let body = body::read(&head, body, (served.most, &mut bytes)).await?;
                     drop(awaited);
                     Ok(body)
                 };
                 self.decide(verb, body, (&served, guard)).await
             }
         };
-        response.map(|body| HeldBody::new(body, in_progress))
+        response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
     }
 
     /// Answers a call of this process, with this body. It is decided, recorded and counted like one of kube-scheduler;
@@ -177,8 +190,8 @@ impl Door {
     }
 }
 
-/// The body of a response. The request is in progress until the body is dropped.
-type CallBody = HeldBody<ReplyBody, RequestInProgress>;
+/// The body of a response. The request is in progress, and its memory in use, until the body is dropped.
+type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
 
 /// The verb of a request, unless its path or method is refused.
 fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {

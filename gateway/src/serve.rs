@@ -15,6 +15,8 @@ pub mod simulation;
 mod telemetry;
 
 use std::{
+    convert::Infallible,
+    future::pending,
     io::{self, Write},
     net::{SocketAddr, TcpListener as Bound},
     path::{Path, PathBuf},
@@ -26,7 +28,7 @@ use extender_apiserver::ConnectError;
 use extender_otlp::{SettingsError, StartError};
 use futures_util::future::OptionFuture;
 use tokio::{
-    net::TcpListener,
+    net::TcpSocket,
     runtime,
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -96,7 +98,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     // kube's client and ours use the same provider; a second installation finds the first one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
-    let extender = listen("extender.address", config.extender.address)?;
+    let extender = reserve("extender.address", config.extender.address)?;
     let scraped = listen("metrics.address", config.metrics.address)?;
     let administered = listen("admin.address", config.admin.address)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -117,6 +119,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let sources = status_sources((file, &config), gateway, &assembly, (&health, &certificates));
     let gateway_status = Arc::new(GatewayStatus::new(sources));
     telemetry::gauges(&observer, &gateway_status, &health);
+    let admin_state =
+        AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status), config.admin.hosts.clone());
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.cluster.kubeconfig.clone(),
@@ -127,7 +131,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         certificates,
         listener: scraped,
         health: Arc::clone(&health),
-        admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status)))),
+        admin: (administered, Arc::new(admin_state)),
     };
     let failed = background.start(second)?;
     let beating = Arc::clone(&health);
@@ -177,7 +181,8 @@ fn status_sources(
 struct CallServer {
     file: PathBuf,
     config: Config,
-    extender: Bound,
+    /// Reserved, and not listened on before calls can be answered.
+    extender: TcpSocket,
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
     telemetry: Telemetry,
@@ -226,12 +231,18 @@ impl CallServer {
                 return Ok(());
             }
         };
-        let listener = TcpListener::from_std(self.extender)?;
+        let address = self.config.extender.address;
+        let listener = self.extender.listen(BACKLOG).map_err(|source| ServeError::Listen {
+            field: "extender.address",
+            address,
+            source,
+        })?;
         let Telemetry { exporters, observer, sampler } = self.telemetry;
         let door = Arc::new(Door::new(served, Arc::clone(&observer)));
         self.gateway_status.open(&door);
         print_line(&format!("extender listening on {}", listener.local_addr()?));
-        self.health.ready();
+        let complete = complete(&self.assembly, &self.health);
+        self.health.accepts_calls();
         let reload = Reload::new(
             (self.file, self.config),
             self.hangups,
@@ -239,6 +250,7 @@ impl CallServer {
             (sampler, self.gateway_status),
         );
         tokio::select! {
+            never = complete => match never {},
             () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => {
                 observer.finished(LAST_CALLS).await;
                 exporters.shutdown(LAST_SPANS).await;
@@ -252,9 +264,54 @@ impl CallServer {
     }
 }
 
+/// What the gateway waits for before it is ready, as `/readyz` names it.
+const NODES: &str = "nodes";
+const PODS: &str = "pods";
+
+/// Marks the lists that are missing as there once they are. Calls are answered meanwhile, so that a single replica without
+/// an apiserver does what it can; a replica that waits does not replace one that knows its nodes.
+fn complete(assembly: &Assembly, health: &Arc<Health>) -> impl Future<Output = Infallible> + use<> {
+    let (table, pods) = (assembly.table(), assembly.pods());
+    if table.as_ref().is_some_and(|table| !table.is_synced()) {
+        health.waits_for(NODES);
+    }
+    if pods.as_ref().is_some_and(|pods| !pods.is_synced()) {
+        health.waits_for(PODS);
+    }
+    let health = Arc::clone(health);
+    async move {
+        let nodes = async {
+            OptionFuture::from(table.as_ref().map(|table| table.synced())).await;
+            health.has(NODES);
+        };
+        let pods = async {
+            OptionFuture::from(pods.as_ref().map(|pods| pods.synced())).await;
+            health.has(PODS);
+        };
+        tokio::join!(nodes, pods);
+        pending().await
+    }
+}
+
 /// Prints the listening addresses for scripts. A closed pipe is ignored.
 fn print_line(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Takes an address without listening: until then connections are refused at once, which costs a caller nothing, while one
+/// that is accepted and not served costs its timeout.
+fn reserve(field: &'static str, address: SocketAddr) -> Result<TcpSocket, ServeError> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let bound = socket.and_then(|socket| {
+        // As for every listener of the standard library: a restart takes the address that closed connections still have.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    });
+    bound.map_err(|source| ServeError::Listen { field, address, source })
 }
 
 fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {

@@ -79,11 +79,11 @@ func TestPermissions(t *testing.T) {
 		"config: {nodes: {source: NamesOnly}}": "",
 		"config: {pods: {source: Watch}}":      "nodes: list watch; pods: list watch",
 		"config: {requeue: PodCondition}":      "nodes: list watch; pods/status: patch",
-		"config: {binder: BuiltIn}":            "nodes: list watch; pods: get; pods/binding: create",
-		"config: {binder: BuiltIn, requeue: PodCondition, pods: {source: Watch}}":               "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
-		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                 "nodes: list watch; pods: list watch",
-		"policies: [{name: a, url: 'http://a:1', preempt: {}}]\nconfig: {pods: {source: None}}": "nodes: list watch",
-		"policies: [{name: a, program: spread, args: {constraints: []}, filter: {}}]":           "nodes: list watch; pods: list watch",
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                               "nodes: list watch; pods: get; pods/binding: create",
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, requeue: PodCondition, pods: {source: Watch}}": "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
+		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                                               "nodes: list watch; pods: list watch",
+		"policies: [{name: a, url: 'http://a:1', preempt: {}}]\nconfig: {pods: {source: None}}":                               "nodes: list watch",
+		"policies: [{name: a, program: spread, args: {constraints: []}, filter: {}}]":                                         "nodes: list watch; pods: list watch",
 	} {
 		got := withValues(t, values)
 		if got.err != nil {

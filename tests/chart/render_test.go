@@ -181,17 +181,17 @@ func TestRestarts(t *testing.T) {
 	}
 	before := annotation("{}")
 	for values, restarts := range map[string]bool{
-		"config: {requeue: PodCondition}":          false,
-		"config: {log: {level: debug}}":            false,
-		"config: {exempt: {namespaces: [a]}}":      false,
-		"config: {traces: {ratio: 0.5}}":           false,
-		"config: {extender: {maxRequestBytes: 1}}": false,
-		"config: {log: {format: JSON}}":            true,
-		"config: {binder: BuiltIn}":                true,
-		"config: {timeouts: {decision: 2s}}":       true,
-		"config: {traces: {exporter: None}}":       true,
-		"tls: {mode: Secret, secretName: a}":       true,
-		"config: {extender: {address: '[::]:80'}}": true,
+		"config: {requeue: PodCondition}":                                       false,
+		"config: {log: {level: debug}}":                                         false,
+		"config: {exempt: {namespaces: [a]}}":                                   false,
+		"config: {traces: {ratio: 0.5}}":                                        false,
+		"config: {extender: {maxRequestBytes: 1}}":                              false,
+		"config: {log: {format: JSON}}":                                         true,
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}": true,
+		"config: {timeouts: {decision: 2s}}":                                    true,
+		"config: {traces: {exporter: None}}":                                    true,
+		"tls: {mode: Secret, secretName: a}":                                    true,
+		"config: {extender: {address: '[::]:80'}}":                              true,
 	} {
 		if after := annotation(values); (after != before) != restarts {
 			t.Errorf("%s: %s, %s", values, before, after)

@@ -14,8 +14,8 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if lt (int .Values.replicas) 1 -}}
 {{- fail (printf "replicas: %d runs no gateway, and kube-scheduler then schedules no pod; set at least 1" (int .Values.replicas)) -}}
 {{- end -}}
-{{- if lt (int .Values.terminationGracePeriodSeconds) 14 -}}
-{{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway needs to finish its calls, up to 13 s; set at least 14" (int .Values.terminationGracePeriodSeconds)) -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) 18 -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway needs to finish its calls and to send its last traces, up to 18 s with the default timeouts; set at least 18" (int .Values.terminationGracePeriodSeconds)) -}}
 {{- end -}}
 {{- if not (regexMatch "^[a-z]" (include "extender-gateway.fullname" .)) -}}
 {{- fail (printf "fullnameOverride: %s begins with a digit, and names of Services must begin with a letter; set one that does, or use another release name" (include "extender-gateway.fullname" .)) -}}
@@ -186,6 +186,10 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- range .Values.policies -}}{{- if hasKey . "bind" -}}{{- $binders = append $binders .name -}}{{- end -}}{{- end -}}
 {{- if not (has $binder (concat (list "None" "BuiltIn") $binders)) -}}
 {{- fail (printf "config.binder: %s is not a policy with bind; set None, BuiltIn, or the name of one of the policies with bind: %s" $binder (join ", " $binders | default "there is none")) -}}
+{{- end -}}
+{{- $clients := and (ne .Values.tls.mode "None") (or .Values.tls.clients.caSecretName .Values.tls.clients.caConfigMapName) (eq .Values.tls.clients.clientCertificate "Required") -}}
+{{- if and (ne $binder "None") (not $clients) (not (dig "extender" "allowUnauthenticatedBind" false .Values.config)) -}}
+{{- fail (printf "config.binder: %s would let anyone bind pods who reaches the gateway, because callers need no certificate; set tls.clients, or config.extender.allowUnauthenticatedBind: true" $binder) -}}
 {{- end -}}
 {{- $reads := include "extender-gateway.policyThatReadsPods" . -}}
 {{- if and $reads (eq (dig "pods" "source" "" .Values.config) "None") -}}

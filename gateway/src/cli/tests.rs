@@ -153,7 +153,9 @@ kind: GatewayConfiguration
 extender:
   address: \"0.0.0.0:8888\"
   maxRequestBytes: 128Mi
+  maxBytesInFlight: 512Mi
   # tls: none
+  allowUnauthenticatedBind: false
   verbs:
     filter: filter
     prioritize: prioritize
@@ -163,6 +165,7 @@ metrics:
   address: \"0.0.0.0:9402\"
 admin:
   address: \"127.0.0.1:9403\"
+  hosts: []
 otlp: {}
   # endpoint: OTEL_EXPORTER_OTLP_ENDPOINT
   # protocol: OTEL_EXPORTER_OTLP_PROTOCOL
@@ -180,6 +183,7 @@ log:
 timeouts:
   decision: 1s
   bind: 10s
+  shutdown: 25s
 cluster: {}
   # kubeconfig: KUBECONFIG, ~/.kube/config or the pod's service account
 nodes:

@@ -16,6 +16,7 @@ pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
     timeouts(root, parts);
     if let (Some(binder), Some(backends)) = (&parts.binder, &parts.backends) {
         check_binder(root, binder, backends);
+        strangers(root, binder, parts);
     }
     pods(root, parts);
 }
@@ -45,7 +46,7 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// No backend's timeout is longer than its call. A default is shortened to the call's; an explicit value is a mistake.
 fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
-    let Some(Timeouts { decision, bind }) = parts.timeouts else { return };
+    let Some(Timeouts { decision, bind, shutdown: _ }) = parts.timeouts else { return };
     let items = root.optional("backends").and_then(|backends| backends.items_if_list());
     for item in items.iter().flatten() {
         for verb in ["filter", "score", "preempt"] {
@@ -98,6 +99,17 @@ fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[BackendSettings
             }
         }
     }
+}
+
+/// Whoever may call bind places any pending pod on any node with the gateway's permissions, past kube-scheduler's checks.
+fn strangers(root: &Section<'_>, binder: &Binder, parts: &ConfigParts) {
+    let Some(extender) = &parts.extender else { return };
+    if *binder == Binder::None || !extender.is_open() || extender.allow_unauthenticated_bind {
+        return;
+    }
+    let wrong = format!("would let anyone bind pods who reaches extender.address {}", extender.address);
+    let remedy = "None, extender.tls with clientCAFile, a loopback address, or extender.allowUnauthenticatedBind: true";
+    root.mistake_below(&["binder"], wrong, remedy);
 }
 
 /// Added victims are checked against pods, so pods must be watched.

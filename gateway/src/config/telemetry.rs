@@ -1,13 +1,13 @@
 //! Settings of metrics, the admin address, traces, the decision log and the log.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use extender_config::{Cursor, Value};
 
 use super::any_address;
 use super::setting::{Setting, Yaml, choices, settings, write_scalar};
-use super::values::{annotation_name, collector_url, log_size, write_size};
+use super::values::{annotation_name, collector_url, host_names, log_size, write_list, write_size};
 
 const SCRAPE: &str = "scrape /metrics, for example with the OpenTelemetry Collector's Prometheus receiver";
 
@@ -26,6 +26,8 @@ settings! {
     pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}";
     /// The listening address. Default 127.0.0.1:9403; port 0 selects a free port.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
+    /// Host names of requests besides IP addresses and those that only exist inside a cluster or machine.
+    hosts "hosts" as (host_names, write_list): BTreeSet<String>, default(BTreeSet::new());
 }
 
 settings! {

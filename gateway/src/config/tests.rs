@@ -10,6 +10,8 @@ use super::*;
 /// The shipped example, which must stay valid.
 const EXAMPLE: &str = include_str!("../../examples/gateway.yaml");
 /// The beginning of every configuration.
+/// A gateway that binds, for callers of its machine.
+const BINDS: &str = "extender: {address: '127.0.0.1:8888'}\nbinder: BuiltIn";
 const HEADER: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
 /// The minimal backends of a configuration.
 const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";
@@ -44,11 +46,13 @@ fn the_least_configuration_has_the_documented_defaults() {
         extender: ExtenderSettings {
             address: "0.0.0.0:8888".parse().unwrap(),
             max_request_bytes: 134_217_728,
+            max_bytes_in_flight: 536_870_912,
             tls: None,
+            allow_unauthenticated_bind: false,
             verbs: VerbPaths::default(),
         },
         metrics: MetricsSettings { address: "0.0.0.0:9402".parse().unwrap() },
-        admin: AdminSettings { address: "127.0.0.1:9403".parse().unwrap() },
+        admin: AdminSettings { address: "127.0.0.1:9403".parse().unwrap(), hosts: BTreeSet::new() },
         otlp: Otlp::default(),
         traces: Traces {
             exporter: None,
@@ -58,7 +62,11 @@ fn the_least_configuration_has_the_documented_defaults() {
         },
         decisions: Decisions { max_bytes: 67_108_864 },
         log: LogSettings { format: LogFormat::Text, level: LogLevel::Info },
-        timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
+        timeouts: Timeouts {
+            decision: Duration::from_secs(1),
+            bind: Duration::from_secs(10),
+            shutdown: Duration::from_secs(25),
+        },
         cluster: Cluster { kubeconfig: None },
         nodes: NodeSource::Watch,
         pods: PodSettings { source: None },
@@ -70,31 +78,35 @@ fn the_least_configuration_has_the_documented_defaults() {
         },
         requeue: Requeueing::None,
         binder: Binder::None,
-        backends: vec![BackendSettings {
-            name: BackendName::new("a").unwrap(),
-            url: BackendUrl::new("http://a:1").unwrap(),
-            tls: None,
-            mode: Mode::Enforce,
-            pure_answers: PureAnswers::Remembered,
-            args: None,
-            matches: Match::default(),
-            filter: Some(FilterSettings {
-                timeout: Duration::from_millis(200),
-                failure_policy: FailurePolicy::Fail,
-                preemption_may_help: Preemption::Ignored,
-            }),
-            score: Some(ScoreSettings {
-                timeout: Duration::from_millis(200),
-                weight: Weight::ONE,
-                normalize: None,
-                reversed: None,
-                failure_policy: "Ignore",
-            }),
-            preempt: None,
-            bind: None,
-        }],
+        backends: vec![least_backend()],
     };
     assert_eq!(config, expected);
+}
+
+fn least_backend() -> BackendSettings {
+    BackendSettings {
+        name: BackendName::new("a").unwrap(),
+        url: BackendUrl::new("http://a:1").unwrap(),
+        tls: None,
+        mode: Mode::Enforce,
+        pure_answers: PureAnswers::Remembered,
+        args: None,
+        matches: Match::default(),
+        filter: Some(FilterSettings {
+            timeout: Duration::from_millis(200),
+            failure_policy: FailurePolicy::Fail,
+            preemption_may_help: Preemption::Ignored,
+        }),
+        score: Some(ScoreSettings {
+            timeout: Duration::from_millis(200),
+            weight: Weight::ONE,
+            normalize: None,
+            reversed: None,
+            failure_policy: "Ignore",
+        }),
+        preempt: None,
+        bind: None,
+    }
 }
 
 #[test]
@@ -187,8 +199,8 @@ fn pods_are_watched_where_something_needs_them() {
     let cases = [
         ("", "filter: {}", PodSource::None),
         ("", "preempt: {}", PodSource::Watch),
-        ("binder: BuiltIn", "filter: {}", PodSource::None),
-        ("nodes: {source: Request}\nbinder: BuiltIn", "preempt: {}", PodSource::None),
+        (BINDS, "filter: {}", PodSource::None),
+        (&format!("nodes: {{source: Request}}\n{BINDS}"), "preempt: {}", PodSource::None),
         ("pods: {source: None}", "preempt: {}", PodSource::None),
         ("pods: {source: Watch}", "filter: {}", PodSource::Watch),
     ];
@@ -218,8 +230,8 @@ fn what_only_a_start_can_change() {
         let fixed = config(lines, backends).fixed_since_the_start(&config(start, BACKENDS));
         assert_eq!(fixed, expected, "{lines} {backends}");
     }
-    let binds = format!("{longer}\nbinder: BuiltIn");
-    let fixed = config(&binds, BACKENDS).fixed_since_the_start(&config("binder: BuiltIn", BACKENDS));
+    let binds = format!("{longer}\n{BINDS}");
+    let fixed = config(&binds, BACKENDS).fixed_since_the_start(&config(BINDS, BACKENDS));
     assert_eq!(fixed, ["timeouts.decision to a longer time", "timeouts.bind to a longer time"]);
 }
 

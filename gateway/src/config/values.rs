@@ -21,6 +21,8 @@ const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s
 /// The range of the largest request body: below it ordinary pods would be rejected, above it one call could use more
 /// memory than a gateway should have.
 pub(super) const BODY_SIZE: (i128, i128) = (64 << 10, 1 << 30);
+/// The range of the most of all request bodies together.
+const BYTES_IN_FLIGHT: (i128, i128) = (64 << 10, 64 << 30);
 /// The range of the decision log: a smaller one could not hold a call about thousands of nodes.
 const LOG_SIZE: (i128, i128) = (1 << 20, 16 << 30);
 /// Suffixes that sizes are displayed with and their bytes, the larger first.
@@ -117,6 +119,11 @@ pub(super) fn body_size(field: &Cursor<'_>) -> Option<usize> {
     read_size(field, BODY_SIZE, "a size from 64Ki to 1Gi such as 128Mi")
 }
 
+/// Reads the most of all bodies together.
+pub(super) fn bytes_in_flight(field: &Cursor<'_>) -> Option<usize> {
+    read_size(field, BYTES_IN_FLIGHT, "a size from 64Ki to 64Gi such as 512Mi")
+}
+
 /// Reads the size of the decision log; 0 disables it.
 pub(super) fn log_size(field: &Cursor<'_>) -> Option<usize> {
     if matches!(field.value(), Value::Integer(0)) {
@@ -188,6 +195,21 @@ pub(super) fn namespaces(field: &Cursor<'_>, right: &str) -> Option<BTreeSet<Str
 
 pub(super) fn exempt_namespaces(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
     namespaces(field, "a list of namespaces such as [kube-system], [] for none")
+}
+
+/// Names without ports, in lower case.
+pub(super) fn host_names(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
+    const HOST: &str = "a host name such as gateway.example.com";
+    let name = |item: Cursor<'_>| {
+        item.parsed(HOST, |text| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            if text.is_empty() || !text.bytes().all(plain) {
+                return Err(format!("{} is not a host name", echo(text)));
+            }
+            Ok(text.to_ascii_lowercase())
+        })
+    };
+    field.list("a list of host names such as [gateway.example.com]", name).map(BTreeSet::from_iter)
 }
 
 pub(super) fn write_list(texts: &BTreeSet<String>, out: &mut Yaml) {

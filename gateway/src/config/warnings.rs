@@ -18,8 +18,14 @@ impl Config {
     /// Settings that are valid but probably unintended, each as `PATH: fact; advice`. Backends are numbered as in the
     /// file. `exempt` has the exempt namespaces if the file does not name them.
     pub fn warnings(&self, exempt: &BTreeSet<String>) -> Vec<String> {
-        let of_gateway =
-            [no_backend_enforces(self), unused_kubeconfig(self), unknown_victims(self), long_chain(self)];
+        let of_gateway = [
+            no_backend_enforces(self),
+            unused_kubeconfig(self),
+            unknown_victims(self),
+            long_chain(self),
+            cut_off(self),
+            binds_for_strangers(self),
+        ];
         let of = |(at, backend)| InBackend { config: self, at, backend };
         let backends: Vec<InBackend<'_>> = self.backends.iter().enumerate().map(of).collect();
         let of_binds = backends.iter().flat_map(|it| [it.unused_bind(), it.no_next_binder()]);
@@ -75,6 +81,30 @@ fn long_chain(config: &Config) -> Option<String> {
     );
     let advice = "shorten their preempt.timeout, or raise timeouts.decision";
     (count > 1 && sum > config.timeouts.decision).then(|| warning("timeouts.decision", &fact, advice))
+}
+
+fn binds_for_strangers(config: &Config) -> Option<String> {
+    let extender = &config.extender;
+    let open = config.binder != Binder::None && extender.is_open();
+    let fact = format!(
+        "is true, so anyone who reaches {} may bind any pending pod to any node with the gateway's permissions",
+        extender.address
+    );
+    let advice =
+        "require client certificates with extender.tls.clientCAFile, or limit who reaches the address";
+    open.then(|| warning("extender.allowUnauthenticatedBind", &fact, advice))
+}
+
+/// A call that began just before the end of the gateway.
+fn cut_off(config: &Config) -> Option<String> {
+    let (shutdown, longest) = (config.timeouts.shutdown, config.timeouts.longest());
+    let fact = format!(
+        "is {}, but a call may take {}: the gateway cancels those that are not finished when it stops",
+        DurationText(shutdown),
+        DurationText(longest)
+    );
+    let advice = "raise it, and terminationGracePeriodSeconds to 10 seconds more, or shorten timeouts.decision and timeouts.bind";
+    (longest > shutdown).then(|| warning("timeouts.shutdown", &fact, advice))
 }
 
 fn preempting(config: &Config) -> impl Iterator<Item = &BackendSettings> {

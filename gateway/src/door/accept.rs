@@ -6,17 +6,14 @@
 use std::{
     io::{self, ErrorKind},
     net::SocketAddr,
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{
-    io::AsyncWrite,
     net::{TcpListener, TcpStream},
     time::{MissedTickBehavior, interval, sleep},
 };
-use tokio_io_timeout::TimeoutWriter;
 
 use super::limit::{Address, ConnectionLimit, ConnectionSlot};
 use crate::observe::{Metrics, RateLimitedLog};
@@ -24,13 +21,10 @@ use crate::observe::{Metrics, RateLimitedLog};
 /// How long a connection may be without a complete request head. More than the 90 seconds for which kube-scheduler
 /// keeps idle connections: closing a connection while a request is in transit fails that request.
 pub(super) const IDLE: Duration = Duration::from_mins(2);
-/// The interval for closing connections without any request. In HTTP/1.1 a timer ends them; this is for HTTP/2
-/// connections that were negotiated and never start.
-const SWEEP: Duration = Duration::from_secs(30);
+/// The interval for closing connections without any request, and connections with answers that are not read.
+const TICK: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, whose usual cause is a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a caller may leave available bytes unread: otherwise its responses would stay in memory indefinitely.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest request head, in bytes. That of kube-scheduler has some hundred.
 pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 
@@ -38,6 +32,8 @@ pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 pub(super) struct Accept {
     listener: TcpListener,
     address: Address,
+    /// How long a caller may take to read an answer.
+    answer_timeout: Duration,
     limit: Arc<ConnectionLimit>,
     metrics: Arc<Metrics>,
     failed: RateLimitedLog,
@@ -58,6 +54,7 @@ impl Accept {
         Self {
             listener,
             address,
+            answer_timeout: address.answer_timeout(),
             limit,
             metrics,
             failed: RateLimitedLog::default(),
@@ -70,8 +67,9 @@ impl Accept {
     where
         S: Future<Output = ()> + Send + 'static,
     {
-        let mut sweeps = interval(SWEEP);
-        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let unread = self.answer_timeout.as_secs() / TICK.as_secs();
         tokio::pin!(until);
         loop {
             tokio::select! {
@@ -79,7 +77,10 @@ impl Accept {
                     Ok((stream, caller)) => self.admit((stream, caller), &serve).await,
                     Err(error) => self.not_accepted(&error).await,
                 },
-                _ = sweeps.tick() => self.dropped("silent", self.limit.close_silent(IDLE)),
+                _ = ticks.tick() => {
+                    self.dropped("silent", self.limit.close_silent(IDLE));
+                    self.dropped("unread", self.limit.close_unread(unread));
+                }
                 () = &mut until => return,
             }
         }
@@ -137,47 +138,5 @@ impl Accept {
         if connections > 0 {
             self.metrics.connections_dropped((self.address.as_str(), cause), connections);
         }
-    }
-}
-
-/// A connection that ends if the caller does not read for too long.
-pub(super) type WriteTimeout<S = TcpStream> = Pin<Box<TimeoutWriter<S>>>;
-
-/// Ends `stream` if the caller does not read for too long.
-pub(super) fn with_write_timeout<S: AsyncWrite>(stream: S) -> WriteTimeout<S> {
-    let mut writer = TimeoutWriter::new(stream);
-    writer.set_timeout(Some(WRITE_TIMEOUT));
-    Box::pin(writer)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::ErrorKind;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::time::{Instant, sleep};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_caller_that_takes_nothing_loses_its_connection() {
-        let (ours, _theirs) = duplex(8);
-        let began = Instant::now();
-        let error = with_write_timeout(ours).write_all(&[0; 9]).await.unwrap_err();
-        assert_eq!((error.kind(), began.elapsed().as_secs()), (ErrorKind::TimedOut, WRITE_TIMEOUT.as_secs()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_one_does_not() {
-        let (ours, mut theirs) = duplex(8);
-        let read = tokio::spawn(async move {
-            for _ in 0..4 {
-                sleep(WRITE_TIMEOUT / 2).await;
-                theirs.read_exact(&mut [0; 8]).await.unwrap();
-            }
-        });
-        let mut ours = with_write_timeout(ours);
-        ours.write_all(&[0; 32]).await.unwrap();
-        read.await.unwrap();
     }
 }

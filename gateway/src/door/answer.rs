@@ -57,6 +57,14 @@ impl CallRefusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
     }
 
+    pub(super) fn overload(most: usize) -> Self {
+        let text = format!(
+            "extender-gateway: overloaded: the requests in progress have {most} bytes together; look for callers that send too many, or \
+             raise extender.maxBytesInFlight"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overload", text)
+    }
+
     pub(super) fn panicked() -> Self {
         let text = "extender-gateway: internal error; see the gateway's log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
-use super::answer::CallRefusal;
+use super::{answer::CallRefusal, in_flight::BodyBytes};
 use crate::decide::CallError;
 
 /// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
@@ -22,43 +22,72 @@ const FIRST: usize = 64 << 10;
 /// moved twice while it grows: at 64 KiB and at 4 MiB.
 const TRUSTED: usize = 64;
 
-/// Reads a body of at most `most` bytes.
-pub(super) async fn read(head: &Parts, mut body: Incoming, most: usize) -> Result<Bytes, CallRefusal> {
+/// Reads a body of at most `most` bytes, which count in `bytes`.
+pub(super) async fn read(
+    head: &Parts,
+    mut body: Incoming,
+    (most, bytes): (usize, &mut BodyBytes),
+) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
-    if declared.is_some_and(|declared: usize| declared > most) {
-        drain(body);
-        return Err(CallRefusal::too_large(most));
-    }
-    let problem = match timeout(TIMEOUT, collect(&mut body, declared.unwrap_or(0), most)).await {
-        Ok(Ok(Some(whole))) => return Ok(whole),
-        Ok(Ok(None)) => {
-            drain(body);
-            return Err(CallRefusal::too_large(most));
-        }
-        Ok(Err(error)) => format!("cannot read the request body ({error})"),
-        Err(_) => format!("request body not received within {TIMEOUT:?}"),
+    let declared = declared.unwrap_or(0);
+    let read = if declared > most {
+        Err(Unread::TooLarge)
+    } else if bytes.has_room_for(declared) {
+        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes))).await;
+        read.unwrap_or(Err(Unread::Late))
+    } else {
+        Err(Unread::Overload)
     };
-    Err(CallError::Request(problem).into())
+    let refusal = match read {
+        Ok(whole) => return Ok(whole),
+        Err(Unread::TooLarge) => CallRefusal::too_large(most),
+        Err(Unread::Overload) => CallRefusal::overload(bytes.most()),
+        Err(Unread::Late) => {
+            return Err(CallError::Request(format!("request body not received within {TIMEOUT:?}")).into());
+        }
+        Err(Unread::Cut(error)) => {
+            return Err(CallError::Request(format!("cannot read the request body ({error})")).into());
+        }
+    };
+    drain(body);
+    Err(refusal)
 }
 
-/// The whole body; `None` if it has more than `most` bytes.
-async fn collect(body: &mut Incoming, declared: usize, most: usize) -> hyper::Result<Option<Bytes>> {
+/// Why there is no body.
+enum Unread {
+    TooLarge,
+    Overload,
+    Late,
+    Cut(hyper::Error),
+}
+
+/// The whole body.
+async fn collect(
+    body: &mut Incoming,
+    declared: usize,
+    (most, bytes): (usize, &mut BodyBytes),
+) -> Result<Bytes, Unread> {
     let mut whole = Vec::new();
-    while let Some(chunk) = next(body).await? {
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok((chunk.len() <= most).then_some(chunk));
-        }
+    while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
+        if received > most {
+            return Err(Unread::TooLarge);
+        }
+        let is_all = whole.is_empty() && body.is_end_stream();
+        let needed = if is_all { received } else { room(declared, received).max(whole.capacity()) };
+        if !bytes.grow_to(needed) {
+            return Err(Unread::Overload);
+        }
+        if is_all {
+            return Ok(chunk);
+        }
         if received > whole.capacity() {
-            whole.reserve_exact(room(declared, received) - whole.len());
+            whole.reserve_exact(needed - whole.len());
         }
         whole.extend_from_slice(&chunk);
-        if whole.len() > most {
-            return Ok(None);
-        }
     }
-    Ok(Some(whole.into()))
+    Ok(whole.into())
 }
 
 /// The new size of a buffer that has become too small. The declared length is not verified: it is trusted in

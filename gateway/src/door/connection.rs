@@ -18,15 +18,20 @@ use hyper::{
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::graceful::Watcher,
+    server::graceful::GracefulConnection,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+    time::{Instant, sleep, timeout_at},
+};
 
 use super::{
     CallBody, Door,
-    accept::{Accepted, IDLE, LARGEST_HEAD, with_write_timeout},
-    limit::ConnectionSlot,
-    tls::{self, Tls, TlsCause, TlsRefusal},
+    accept::{Accepted, IDLE, LARGEST_HEAD},
+    limit::{Address, ConnectionSlot},
+    tls::{self, Handshakes, Tls, TlsCause, TlsRefusal},
+    write_timeout::WriteTimeout,
 };
 use crate::observe::RateLimitedLog;
 
@@ -34,6 +39,14 @@ use crate::observe::RateLimitedLog;
 /// are closed.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
+/// How long an HTTP/2 connection may be without its first call. Callers connect for a call; only a canceled one leaves a
+/// connection that was never used.
+const FIRST_CALL: Duration = Duration::from_secs(30);
+/// How old a connection becomes, so that a certificate authority that was removed counts. After that an HTTP/1.1 caller
+/// is asked to close with the next response, and an HTTP/2 caller by a GOAWAY; calls in progress are finished, for at
+/// most [`FINISHED_AFTER`].
+const LARGEST_AGE: Duration = Duration::from_mins(10);
+const FINISHED_AFTER: Duration = Duration::from_mins(2);
 /// The most concurrent calls on an HTTP/2 connection. kube-scheduler binds without a limit, and waits beyond this
 /// one.
 const STREAMS: u32 = 256;
@@ -46,7 +59,7 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 pub(super) struct Host {
     pub(super) door: Arc<Door>,
     /// `None` without TLS.
-    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) tls: Option<(Arc<Tls>, Handshakes)>,
     /// Whether callers are asked to reconnect elsewhere.
     pub(super) draining: AtomicBool,
     /// Limits log lines about failed handshakes, by cause.
@@ -55,13 +68,13 @@ pub(super) struct Host {
 
 impl Host {
     /// Serves a connection to its end.
-    pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, watcher: Watcher) {
+    pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, ending: Ending) {
         let Accepted { stream, caller, slot } = accepted;
-        let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot });
-        let Some(tls) = &self.tls else {
-            return connection.http1(with_write_timeout(stream), watcher).await;
-        };
-        match tls::handshake(tls, stream).await {
+        let old_at = Instant::now() + LARGEST_AGE;
+        let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot, old_at });
+        let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());
+        let Some((tls, handshakes)) = &self.tls else { return connection.http1(stream, ending).await };
+        match handshakes.run(Arc::clone(tls), stream).await {
             Err(failed) => {
                 let metrics = self.door.observer.metrics.process();
                 metrics.tls_handshake_failed(failed.refusal.cause.label());
@@ -70,9 +83,9 @@ impl Host {
             }
             Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
                 tracing::debug!(%caller, "a caller speaks HTTP/2");
-                connection.http2(stream, watcher).await;
+                connection.http2(stream, ending).await;
             }
-            Ok(stream) => connection.http1(stream, watcher).await,
+            Ok(stream) => connection.http1(stream, ending).await,
         }
     }
 
@@ -92,21 +105,35 @@ pub(super) fn http1() -> http1::Builder {
     http
 }
 
+/// When connections are asked to end. The sender learns when all of them have.
+pub(super) type Ending = watch::Receiver<()>;
+
 /// The data shared by a connection's requests.
 struct Connection {
     host: Arc<Host>,
     caller: SocketAddr,
     slot: ConnectionSlot,
+    /// When the caller is asked to connect again.
+    old_at: Instant,
 }
 
 impl Connection {
-    async fn http1(self: Arc<Self>, stream: impl Stream, watcher: Watcher) {
+    async fn http1(self: Arc<Self>, stream: impl Stream, mut ending: Ending) {
         let service = service_fn(move |request| self.clone().call(request));
         let served = http1().serve_connection(TokioIo::new(stream), service);
-        ended(watcher.watch(served).await);
+        // Not at its age: a caller that has just sent a request on an idle connection would lose it. The next response
+        // asks for the end, and an idle connection ends by its own time.
+        finished(served, async { drop(ending.changed().await) }).await;
     }
 
-    async fn http2(self: Arc<Self>, stream: impl Stream, watcher: Watcher) {
+    async fn http2(self: Arc<Self>, stream: impl Stream, mut ending: Ending) {
+        let (connection, old_at) = (self.slot.connection(), self.old_at);
+        let silent = async {
+            sleep(FIRST_CALL).await;
+            if !connection.is_silent() {
+                std::future::pending::<()>().await;
+            }
+        };
         let served = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
@@ -116,7 +143,11 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
-        ended(watcher.watch(served).await);
+        let asked = async { drop(timeout_at(old_at, ending.changed()).await) };
+        tokio::select! {
+            () = finished(served, asked) => {}
+            () = silent => tracing::debug!("an HTTP/2 connection without a call is closed"),
+        }
     }
 
     async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
@@ -124,15 +155,32 @@ impl Connection {
         let version = request.version();
         let mut response = host.door.call(request, (self.caller, host.tls.is_some()), in_progress).await;
         // HTTP/2 has a frame for this, which is sent when the connection ends.
-        if version < Version::HTTP_2 && host.draining.load(Ordering::Relaxed) {
+        let is_last = host.draining.load(Ordering::Relaxed) || Instant::now() >= self.old_at;
+        if version < Version::HTTP_2 && is_last {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
     }
 }
 
-fn ended(connection: Result<(), hyper::Error>) {
-    if let Err(error) = connection {
+/// Serves a connection to its end. When it is asked to end, it accepts no new calls and finishes those in progress.
+async fn finished<C>(served: C, asked: impl Future<Output = ()>)
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    tokio::pin!(served);
+    let over = async {
+        asked.await;
+        Instant::now()
+    };
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        since = over => {
+            served.as_mut().graceful_shutdown();
+            timeout_at(since + FINISHED_AFTER, served).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!("connection closed by an error: {error}");
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! All addresses share the file descriptors of the process with the connections to backends and the apiserver, so
 //! each has a share, and some descriptors are reserved. At its limit an address closes a connection for each new
-//! one, unless all have requests in progress that have fully arrived. Connections that never sent a complete
-//! request are closed first, the oldest first; then those that wait for the body of one, the longest wait first;
-//! then those idle for longest. So idle connections, and requests without their bodies, keep no caller out.
+//! one, unless all have requests in progress that have fully arrived and answers that are being read. Connections that
+//! never sent a complete request are closed first, the oldest first; then those that wait for the body of one, the
+//! longest wait first; then those whose callers do not read their answers; then those idle for longest. So idle
+//! connections, requests without their bodies and slow readers keep no caller out.
+//!
+//! An answer that is not read is closed with its connection after a while, because it stays in memory: flow control of
+//! HTTP/2 holds it back while the connection lives, and no timer of the socket notices.
 
 use std::{
     collections::HashMap,
@@ -43,6 +47,15 @@ impl Address {
         }
     }
 
+    /// How long a caller may take to read an answer: those of kube-scheduler give up after seconds, and the decision log
+    /// may go to a workstation, through the apiserver.
+    pub(super) fn answer_timeout(self) -> Duration {
+        match self {
+            Self::Extender | Self::Metrics => Duration::from_mins(1),
+            Self::Admin => Duration::from_mins(5),
+        }
+    }
+
     /// The most connections in a process with this many descriptors: a quarter is reserved for everything else.
     fn share(self, descriptors: u64) -> usize {
         let share = match self {
@@ -70,7 +83,14 @@ pub(super) struct ConnectionLimit {
     open: Mutex<OpenConnections>,
     /// A counter that orders connections by the start and end of their requests.
     events: AtomicU64,
+    /// How many ticks have passed, by which the age of answers is told.
+    ticks: AtomicU64,
 }
+
+/// Answers are told apart by the tick of their start, for this many ticks.
+const TOLD_APART: usize = 32;
+/// An answer that was not read for this many ticks makes room for a new connection.
+const UNREAD: u64 = 2;
 
 #[derive(Debug, Default)]
 struct OpenConnections {
@@ -88,6 +108,8 @@ pub(super) struct OpenConnection {
     waits_since: AtomicU64,
     /// The number of the event at which the latest request ended; 0 before the first.
     latest: AtomicU64,
+    /// Answers that are being sent, by the tick of their start.
+    answers: [AtomicU32; TOLD_APART],
     /// Ends the connection. Set once it is served.
     task: OnceLock<AbortHandle>,
 }
@@ -99,16 +121,18 @@ enum Usefulness {
     Silent,
     /// It waits for the body of a request that began at this event.
     Waiting(u64),
+    /// Its caller does not read its answers.
+    Unread,
     /// Its latest request ended at this event.
     Idle(u64),
 }
 
 impl OpenConnection {
-    /// `None` while a request that has fully arrived is in progress.
-    fn usefulness(&self) -> Option<Usefulness> {
+    /// `None` while a request that has fully arrived is in progress, and while its answer is read.
+    fn usefulness(&self, tick: u64) -> Option<Usefulness> {
         let (requests, arriving) = (self.requests.load(Relaxed), self.arriving.load(Relaxed));
         match (arriving, self.latest.load(Relaxed)) {
-            _ if requests > arriving => None,
+            _ if requests > arriving => self.has_only_unread(tick).then_some(Usefulness::Unread),
             (1.., _) => Some(Usefulness::Waiting(self.waits_since.load(Relaxed))),
             (0, 0) => Some(Usefulness::Silent),
             (0, latest) => Some(Usefulness::Idle(latest)),
@@ -116,8 +140,26 @@ impl OpenConnection {
     }
 
     /// Whether it never sent a complete request, and is not sending one.
-    fn is_silent(&self) -> bool {
-        self.usefulness() == Some(Usefulness::Silent)
+    pub(super) fn is_silent(&self) -> bool {
+        self.requests.load(Relaxed) == 0 && self.latest.load(Relaxed) == 0
+    }
+
+    /// Whether all its requests that have arrived are answered, and one of the answers is unread.
+    fn has_only_unread(&self, tick: u64) -> bool {
+        let answers: u32 = self.answers.iter().map(|answers| answers.load(Relaxed)).sum();
+        let decided = self.requests.load(Relaxed).saturating_sub(self.arriving.load(Relaxed));
+        answers >= decided && self.has_answers_of(UNREAD, tick)
+    }
+
+    /// Whether an answer began this many ticks ago, or earlier.
+    fn has_answers_of(&self, ticks: u64, tick: u64) -> bool {
+        // None is older, because connections with older ones are closed.
+        let starts = (ticks..TOLD_APART as u64).filter_map(|ago| tick.checked_sub(ago));
+        starts.into_iter().any(|start| self.answers_of(start).load(Relaxed) > 0)
+    }
+
+    fn answers_of(&self, tick: u64) -> &AtomicU32 {
+        &self.answers[usize::try_from(tick).unwrap_or(0) % TOLD_APART]
     }
 
     /// Sets the task that serves the connection.
@@ -139,7 +181,7 @@ impl ConnectionLimit {
     }
 
     fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default(), events: AtomicU64::new(0) })
+        Arc::new(Self { most, open: Mutex::default(), events: AtomicU64::new(0), ticks: AtomicU64::new(0) })
     }
 
     /// Admits a connection. Returns its slot, and whether another connection was closed for it; `None` if all have
@@ -148,7 +190,7 @@ impl ConnectionLimit {
         let mut open = self.open.lock();
         let full = open.connections.len() >= self.most;
         if full {
-            let number = open.least_useful()?;
+            let number = open.least_useful(self.ticks.load(Relaxed))?;
             open.connections.remove(&number).inspect(|least| least.close());
         }
         let connection = Arc::new(OpenConnection {
@@ -157,6 +199,7 @@ impl ConnectionLimit {
             arriving: AtomicU32::new(0),
             waits_since: AtomicU64::new(0),
             latest: AtomicU64::new(0),
+            answers: Default::default(),
             task: OnceLock::new(),
         });
         let number = open.accepted;
@@ -172,6 +215,16 @@ impl ConnectionLimit {
         silent.map(|connection| connection.close()).count() as u64
     }
 
+    /// Another tick has passed: closes the connections with an answer that was not read for this many of them. Returns
+    /// their number.
+    pub(super) fn close_unread(&self, ticks: u64) -> u64 {
+        debug_assert!(ticks < TOLD_APART as u64, "older answers would count as new ones");
+        let tick = self.ticks.fetch_add(1, Relaxed) + 1;
+        let open = self.open.lock();
+        let unread = open.connections.values().filter(|each| each.has_answers_of(ticks, tick));
+        unread.map(|connection| connection.close()).count() as u64
+    }
+
     fn next_event(&self) -> u64 {
         self.events.fetch_add(1, Relaxed) + 1
     }
@@ -179,9 +232,10 @@ impl ConnectionLimit {
 
 impl OpenConnections {
     /// The number of the connection to close first.
-    fn least_useful(&self) -> Option<u64> {
+    fn least_useful(&self, tick: u64) -> Option<u64> {
         let closable = self.connections.iter();
-        let closable = closable.filter_map(|(number, connection)| Some((connection.usefulness()?, *number)));
+        let closable =
+            closable.filter_map(|(number, connection)| Some((connection.usefulness(tick)?, *number)));
         closable.min().map(|(_, number)| number)
     }
 }
@@ -226,6 +280,28 @@ impl RequestInProgress {
         self.connection.waits_since.store(self.limit.next_event(), Relaxed);
         self.connection.arriving.fetch_add(1, Relaxed);
         AwaitedBody(Arc::clone(&self.connection))
+    }
+}
+
+impl RequestInProgress {
+    /// Its answer begins, and is being sent until the returned value is dropped.
+    pub(super) fn answers(self) -> AnswerInProgress {
+        let tick = self.limit.ticks.load(Relaxed);
+        self.connection.answers_of(tick).fetch_add(1, Relaxed);
+        AnswerInProgress { request: self, tick }
+    }
+}
+
+/// An answer that is being sent, until it is dropped with its last byte.
+#[derive(Debug)]
+pub(super) struct AnswerInProgress {
+    request: RequestInProgress,
+    tick: u64,
+}
+
+impl Drop for AnswerInProgress {
+    fn drop(&mut self) {
+        self.request.connection.answers_of(self.tick).fetch_sub(1, Relaxed);
     }
 }
 
@@ -346,6 +422,40 @@ mod tests {
             [silent.was_closed().await, used.was_closed().await, young.was_closed().await],
             [true, false, false]
         );
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_reads_makes_room_and_is_closed_in_the_end() {
+        let limit = ConnectionLimit::new(3);
+        let (unread, decided, idle) = (connect(&limit), connect(&limit), connect(&limit));
+        drop(idle.slot.request().answers());
+        let _first = unread.slot.request().answers();
+        assert_eq!(limit.close_unread(4), 0);
+        let _second = unread.slot.request().answers();
+        let request = decided.slot.request();
+        for _ in 1..3 {
+            assert_eq!(limit.close_unread(4), 0);
+        }
+        assert_eq!(limit.open.lock().least_useful(3), Some(unread.slot.number));
+        assert_eq!(limit.close_unread(4), 1);
+        assert!(unread.was_closed().await);
+        drop(request);
+        assert!(!decided.was_closed().await && !idle.was_closed().await);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_reads_may_take_as_long_as_its_calls() {
+        let limit = ConnectionLimit::new(1);
+        let connected = connect(&limit);
+        let deciding = connected.slot.request();
+        for _ in 0..TOLD_APART * 2 {
+            let answer = connected.slot.request().answers();
+            assert_eq!(limit.close_unread(2), 0);
+            assert!(limit.admit().is_none(), "a call is being decided");
+            drop(answer);
+        }
+        drop(deciding);
+        assert!(!connected.was_closed().await);
     }
 
     #[tokio::test]

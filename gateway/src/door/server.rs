@@ -20,19 +20,21 @@ use hyper::{
     body::Incoming,
     service::{Service, service_fn},
 };
-use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown, service::TowerToHyperService};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{
     net::TcpListener,
+    sync::watch,
     time::{error::Elapsed, sleep, timeout},
 };
 
 use super::{
     Door,
-    accept::{Accept, Accepted, with_write_timeout},
+    accept::{Accept, Accepted},
     answer::HeldBody,
     connection::{Host, http1},
     limit::Address,
-    tls::Tls,
+    tls::{Handshakes, Tls},
+    write_timeout::WriteTimeout,
 };
 use crate::observe::{Metrics, RateLimitedLog};
 
@@ -41,8 +43,6 @@ const ACCEPTED_AFTER_STOP: Duration = Duration::from_secs(3);
 /// How long connections that never sent a call may take then. HTTP/2 connections that were negotiated and have not
 /// started do not learn that they should end.
 const SILENT: Duration = Duration::from_secs(1);
-/// How long calls in progress may take during the shutdown.
-const DRAIN: Duration = Duration::from_secs(10);
 /// How long a request for a page may take until its response begins, including its body.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -62,11 +62,16 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// Serves until 3 seconds after `stop` ends, then finishes the calls in progress, in at most 10 seconds.
+/// Serves until 3 seconds after `stop` ends, then finishes the calls in progress, for as long as the configuration's
+/// longest budget allows them to take, and at most `timeouts.shutdown`.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
-    let host =
-        Host { door, tls: tls.clone(), draining: AtomicBool::new(false), refused: RateLimitedLog::default() };
+    let host = Host {
+        door,
+        tls: tls.clone().map(|tls| (tls, Handshakes::start())),
+        draining: AtomicBool::new(false),
+        refused: RateLimitedLog::default(),
+    };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(tls) => {}
@@ -82,9 +87,9 @@ async fn follow(tls: Option<Arc<Tls>>) {
 }
 
 async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
-    let connections = GracefulShutdown::new();
+    let (ends, ending) = watch::channel(());
     let accept = Accept::new(listener, Address::Extender, Arc::clone(&host.door.observer.metrics));
-    let serve = |accepted| Arc::clone(&host).serve(accepted, connections.watcher());
+    let serve = |accepted| Arc::clone(&host).serve(accepted, ending.clone());
     accept.until(stop, serve).await;
     host.draining.store(true, Ordering::Relaxed);
     accept.until(sleep(ACCEPTED_AFTER_STOP), serve).await;
@@ -94,10 +99,14 @@ async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<O
         limit.close_silent(Duration::ZERO);
         std::future::pending::<()>().await;
     };
+    // The latest configuration that could have begun a call.
+    let drain = host.door.served.load().config.timeouts.drain();
+    drop(ending);
+    ends.send_replace(());
     tokio::select! {
-        () = connections.shutdown() => {}
+        () = ends.closed() => {}
         () = silent => {}
-        () = sleep(DRAIN) => tracing::warn!("calls still in progress after {DRAIN:?} are canceled"),
+        () = sleep(drain) => tracing::warn!("calls still in progress after {drain:?} are canceled"),
     }
 }
 
@@ -112,11 +121,11 @@ pub(crate) async fn pages(
         Err(error) => return error,
     };
     let accept = Accept::new(listener, address, metrics);
-    accept.until(std::future::pending(), |accepted| serve_pages(accepted, routes.clone())).await;
+    accept.until(std::future::pending(), |accepted| serve_pages(accepted, address, routes.clone())).await;
     io::Error::other("it accepts no more")
 }
 
-async fn serve_pages(accepted: Accepted, routes: Router) {
+async fn serve_pages(accepted: Accepted, address: Address, routes: Router) {
     let Accepted { stream, caller, slot } = accepted;
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -125,10 +134,11 @@ async fn serve_pages(accepted: Accepted, routes: Router) {
         let answer = routes.call(request.map(|body| HeldBody::new(body, awaited)));
         async move {
             let answer = timeout(PAGE_TIMEOUT, answer).await?.unwrap_or_else(|never| match never {});
-            Ok::<_, Elapsed>(answer.map(|body| HeldBody::new(body, in_progress)))
+            Ok::<_, Elapsed>(answer.map(|body| HeldBody::new(body, in_progress.answers())))
         }
     });
-    let served = http1().serve_connection(TokioIo::new(with_write_timeout(stream)), service);
+    let stream = WriteTimeout::new(stream, address.answer_timeout());
+    let served = http1().serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
         tracing::debug!(%caller, "connection closed by an error: {error}");
     }

@@ -23,7 +23,7 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-pub(super) use self::handshake::{TlsCause, TlsRefusal, handshake};
+pub(super) use self::handshake::{Handshakes, TlsCause, TlsRefusal};
 use crate::{
     config::{ClientCertificate, ClientCertificates, ServerTls},
     tls::{IdentityFiles, PemError, PemFile},

@@ -2,6 +2,7 @@
 //! nothing: the thread that serves calls updates a heartbeat, and both probes fail if it is old.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     sync::{
         Arc,
@@ -16,9 +17,13 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     routing::get,
 };
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::metrics::{self, Metrics};
+
+/// What it waits for at first: the configuration, the first attempts to connect to backends, and the listening socket.
+const CALLS: &str = "the first connections to backends";
 
 /// The interval of heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -26,10 +31,12 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// several may be decided between two heartbeats.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// Whether the gateway accepts calls, and whether the thread that serves them runs.
+/// Whether the gateway should get calls, and whether the thread that serves them runs.
 #[derive(Debug)]
 pub struct Health {
-    ready: AtomicBool,
+    /// What is missing before it should get calls.
+    missing: Mutex<BTreeSet<&'static str>>,
+    is_stopping: AtomicBool,
     began: Instant,
     /// Milliseconds from `began` to the latest heartbeat.
     heartbeat: AtomicU64,
@@ -38,7 +45,12 @@ pub struct Health {
 impl Default for Health {
     /// Not ready, with a heartbeat of now.
     fn default() -> Self {
-        Self { ready: AtomicBool::new(false), began: Instant::now(), heartbeat: AtomicU64::new(0) }
+        Self {
+            missing: Mutex::new(BTreeSet::from([CALLS])),
+            is_stopping: AtomicBool::new(false),
+            began: Instant::now(),
+            heartbeat: AtomicU64::new(0),
+        }
     }
 }
 
@@ -76,23 +88,38 @@ impl Health {
         if self.is_ready() {
             return self.live();
         }
-        let text = "not ready: waiting for nodes, pods or backends, or stopping\n";
-        (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
+        let text = if self.is_stopping.load(Ordering::Relaxed) {
+            "not ready: stopping\n".to_owned()
+        } else {
+            let missing: Vec<_> = self.missing.lock().iter().copied().collect();
+            format!("not ready: waiting for {}\n", missing.join(", "))
+        };
+        (StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// Marks the gateway as ready: it accepts calls from now on.
-    pub fn ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
+    /// Calls are accepted from now on. It is ready once everything else that [it waits for](Self::waits_for) is there.
+    pub fn accepts_calls(&self) {
+        self.has(CALLS);
+    }
+
+    /// Not ready until this is there.
+    pub fn waits_for(&self, what: &'static str) {
+        self.missing.lock().insert(what);
+    }
+
+    /// This is there, and counts as there from now on.
+    pub fn has(&self, what: &'static str) {
+        self.missing.lock().remove(what);
     }
 
     /// Marks the gateway as stopping: it should get no more calls.
     pub fn stopping(&self) {
-        self.ready.store(false, Ordering::Relaxed);
+        self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is ready.
+    /// Whether it should get calls.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+        !self.is_stopping.load(Ordering::Relaxed) && self.missing.lock().is_empty()
     }
 }
 
@@ -114,10 +141,27 @@ mod tests {
 
     use super::*;
 
+    #[tokio::test]
+    async fn a_gateway_without_its_nodes_is_live_and_not_ready() {
+        let health = Health::default();
+        health.waits_for("nodes");
+        health.waits_for("pods");
+        health.accepts_calls();
+        let unavailable = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
+        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes, pods\n"));
+        assert_eq!(health.live().0, StatusCode::OK);
+        health.has("pods");
+        assert_eq!(health.readiness(), unavailable("not ready: waiting for nodes\n"));
+        health.has("nodes");
+        assert_eq!(health.readiness().0, StatusCode::OK);
+        health.stopping();
+        assert_eq!(health.readiness(), unavailable("not ready: stopping\n"));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn probes_fail_while_the_thread_that_answers_calls_is_stuck() {
         let health = Arc::new(Health::default());
-        health.ready();
+        health.accepts_calls();
         let answers = || (health.live(), health.readiness());
         let fine = (StatusCode::OK, "ok\n".to_owned());
         let beating = tokio::spawn({

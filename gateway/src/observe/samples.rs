@@ -18,8 +18,10 @@ use crate::{
 
 /// A configuration with these backends.
 pub(crate) fn config(backends: &str) -> Config {
-    let head =
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nnodes: {source: NamesOnly}\n";
+    let local = if backends.contains("extender:") { "" } else { "extender: {address: '127.0.0.1:8888'}\n" };
+    let head = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nnodes: {{source: NamesOnly}}\n{local}"
+    );
     Config::parse(&format!("{head}backends:\n{backends}"), Path::new("."))
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }

@@ -10,6 +10,12 @@ use super::{reach::ReachError, *};
 /// A configuration with these lines, and these backends as a list on one line.
 fn config(lines: &str, backends: &str) -> Config {
     let header = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
+    let allowed = "extender: {allowUnauthenticatedBind: true";
+    let lines = if lines.contains("extender: {") {
+        lines.replace("extender: {", &format!("{allowed}, "))
+    } else {
+        format!("{allowed}}}\n{lines}")
+    };
     let yaml = format!("{header}{lines}\nbackends: [{backends}]\n");
     Config::parse(&yaml, Path::new("/etc")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
 }

@@ -160,6 +160,7 @@ impl Assembly {
         Ok(Served {
             decider,
             most: config.extender.max_request_bytes,
+            most_in_flight: config.extender.max_bytes_in_flight.max(config.extender.max_request_bytes),
             verbs: config.extender.verbs.clone(),
             config: config.clone(),
             generation: self.generation,

@@ -10,6 +10,7 @@ mod bind_truth;
 mod call_failures;
 mod calls;
 mod decisions;
+mod door_limits;
 mod explain;
 mod flags;
 mod handshake;

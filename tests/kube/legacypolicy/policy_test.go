@@ -121,8 +121,8 @@ func TestTheLastPolicyTypesTakeWhatIsPrinted(t *testing.T) {
 	}{
 		"the least":         {"backends: [{name: a, url: 'http://a:1', filter: {}}]", nil, []extender{decide}},
 		"only what is used": {"nodes: {source: Request}\nbackends: [{name: a, url: 'http://a:1', score: {}}]", []string{"--minimal"}, []extender{minimal}},
-		"a binder":          {"binder: a\nbackends: [{name: a, url: 'http://a:1', bind: {}, " + resources + "}]", nil, []extender{decide, limited}},
-		"not counted":       {"binder: BuiltIn\nbackends: [{name: a, url: 'http://a:1', filter: {}, " + resources + "}]", nil, []extender{decide, bind, ignored}},
+		"a binder":          {"extender: {allowUnauthenticatedBind: true}\nbinder: a\nbackends: [{name: a, url: 'http://a:1', bind: {}, " + resources + "}]", nil, []extender{decide, limited}},
+		"not counted":       {"extender: {allowUnauthenticatedBind: true}\nbinder: BuiltIn\nbackends: [{name: a, url: 'http://a:1', filter: {}, " + resources + "}]", nil, []extender{decide, bind, ignored}},
 		"TLS": {
 			"extender: {tls: {certFile: a, keyFile: b, clientCAFile: c}}\nbackends: [{name: a, url: 'http://a:1', filter: {}}]",
 			[]string{"--url", "https://gateway:1", "--ca-file", "/ca.crt"},

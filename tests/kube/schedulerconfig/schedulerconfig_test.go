@@ -60,7 +60,7 @@ func TestKubeSchedulerTakesWhatIsPrinted(t *testing.T) {
 			[]config.Extender{},
 		},
 		"the gateway's settings": {
-			"extender: {address: '[::]:80', verbs: {filter: predicates/always_true, bind: 'true'}}\n" +
+			"extender: {address: '[::]:80', allowUnauthenticatedBind: true, verbs: {filter: predicates/always_true, bind: 'true'}}\n" +
 				"timeouts: {decision: 1500ms, bind: 1h}\nnodes: {source: Request}\nbinder: BuiltIn\n" + filters,
 			nil,
 			[]config.Extender{
@@ -75,14 +75,14 @@ func TestKubeSchedulerTakesWhatIsPrinted(t *testing.T) {
 			},
 		},
 		"a binder of managed resources": {
-			"binder: a\nbackends:\n" +
+			"extender: {allowUnauthenticatedBind: true}\nbinder: a\nbackends:\n" +
 				"- {name: a, url: 'http://a:1', bind: {}, match: {managedResources: " +
 				"[{name: example.com/a}, {name: example.com/b, ignoredByScheduler: true}]}}\n" +
 				"- {name: b, url: 'http://b:1', filter: {}, match: {managedResources: [{name: example.com/a}]}}\n",
 			nil, []config.Extender{decide(), bind(counted, ignored)},
 		},
 		"resources that are not counted, and everything is bound": {
-			"binder: BuiltIn\nbackends:\n" +
+			"extender: {allowUnauthenticatedBind: true}\nbinder: BuiltIn\nbackends:\n" +
 				"- {name: a, url: 'http://a:1', filter: {}, match: {managedResources: " +
 				"[{name: example.com/a}, {name: example.com/b, ignoredByScheduler: true}]}}\n" +
 				"- {name: b, url: 'http://b:1', bind: {}, match: {managedResources: [{name: example.com/b}]}}\n",
@@ -139,7 +139,7 @@ func TestKubeSchedulerTakesTheExample(t *testing.T) {
 
 // TestTheLoaderRefuses shows that the tests above would notice entries that kube-scheduler does not accept.
 func TestTheLoaderRefuses(t *testing.T) {
-	text := print(t, gatewayHeader+"binder: BuiltIn\n"+filters)
+	text := print(t, gatewayHeader+"extender: {allowUnauthenticatedBind: true}\nbinder: BuiltIn\n"+filters)
 	for wrong, change := range map[string][2]string{
 		"unknown field":                       {"filterVerb", "filterPath"},
 		"found 2 extenders implementing bind": {"filterVerb", "bindVerb"},

@@ -184,6 +184,14 @@ fn right_text() -> impl Strategy<Value = String> {
             format!("- {{name: '{position}', {fields}{bind}}}\n")
         };
         let backends: String = backends.iter().enumerate().map(backend).collect();
+        let allowed = "extender: {allowUnauthenticatedBind: true";
+        let gateway = if binder.is_empty() {
+            gateway
+        } else if gateway.contains("extender: {") {
+            gateway.replace("extender: {", &format!("{allowed}, "))
+        } else {
+            format!("{gateway}{allowed}}}\n")
+        };
         format!("{HEADER}{gateway}{binder}backends:\n{backends}")
     })
 }

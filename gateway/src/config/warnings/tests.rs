@@ -9,7 +9,8 @@ fn warned(lines: &str, backends: &[&str]) -> Vec<String> {
     let header = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
     let item = |(at, settings): (usize, &&str)| format!("- {{name: b{at}, url: 'http://b:1', {settings}}}\n");
     let backends: String = backends.iter().enumerate().map(item).collect();
-    let yaml = format!("{header}{lines}\nbackends:\n{backends}");
+    let local = if lines.contains("extender:") { "" } else { "extender: {address: '127.0.0.1:8888'}\n" };
+    let yaml = format!("{header}{local}{lines}\nbackends:\n{backends}");
     let config = Config::parse(&yaml, Path::new("")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
     config.warnings(&default_exempt(None))
 }
@@ -23,6 +24,24 @@ fn usual_configurations_have_no_warnings() {
     assert_eq!(warned("binder: b0", &["bind: {}", "filter: {}, mode: Shadow"]), none);
     assert_eq!(warned("cluster: {kubeconfig: k}", &["filter: {}"]), none);
     assert_eq!(warned("nodes: {source: Request}", &["preempt: {}"]), none);
+}
+
+#[test]
+fn a_gateway_that_anyone_may_ask_to_bind_is_warned_about() {
+    let open = "binder: BuiltIn\nextender: {address: '10.0.0.1:1', allowUnauthenticatedBind: true}";
+    let text = "extender.allowUnauthenticatedBind: is true, so anyone who reaches 10.0.0.1:1 may bind any pending pod to any node with the \
+                gateway's permissions; require client certificates with extender.tls.clientCAFile, or limit who reaches the address";
+    assert_eq!(warned(open, &["filter: {}"]), [text]);
+    assert_eq!(warned(&open.replace("10.0.0.1", "127.0.0.1"), &["filter: {}"]), [""; 0]);
+    assert_eq!(warned(&open.replace("binder: BuiltIn\n", ""), &["filter: {}"]), [""; 0]);
+}
+
+#[test]
+fn calls_that_the_end_cuts_off_are_warned_about() {
+    let text = "timeouts.shutdown: is 25s, but a call may take 31s: the gateway cancels those that are not finished when it stops; raise it, \
+                and terminationGracePeriodSeconds to 10 seconds more, or shorten timeouts.decision and timeouts.bind";
+    assert_eq!(warned("timeouts: {bind: 30s}", &["filter: {}"]), [text]);
+    assert_eq!(warned("timeouts: {bind: 30s, shutdown: 31s}", &["filter: {}"]), [""; 0]);
 }
 
 #[test]

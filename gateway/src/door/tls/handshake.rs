@@ -1,6 +1,6 @@
 //! The TLS handshake of a connection, limited in time, and why it failed, with the remedy.
 
-use std::{fmt, io, time::Duration};
+use std::{convert::Infallible, fmt, io, sync::Arc, thread, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -12,12 +12,15 @@ use rustls::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::TcpStream,
+    runtime::{self, Handle},
+    sync::oneshot,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{NotAllowed, Tls};
-use crate::door::accept::{WriteTimeout, with_write_timeout};
+use crate::door::write_timeout::WriteTimeout;
 
 /// How long a handshake may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,17 +79,54 @@ impl FailedHandshake {
     }
 }
 
-pub(in crate::door) async fn handshake(
-    tls: &Tls,
-    stream: TcpStream,
-) -> Result<TlsStream<WriteTimeout>, FailedHandshake> {
+/// A connection before its handshake.
+type Transport = WriteTimeout<TcpStream>;
+
+/// The thread of handshakes. One takes half a millisecond of computing before the caller has shown anything; on the thread
+/// that serves calls, a flood of them would delay calls.
+#[derive(Debug)]
+pub(in crate::door) struct Handshakes {
+    runtime: Handle,
+    /// Dropped with it: the thread ends.
+    _end: oneshot::Sender<Infallible>,
+}
+
+impl Handshakes {
+    /// Starts the thread.
+    ///
+    /// # Panics
+    /// The system has no thread left, which only happens to a process that is just starting.
+    pub(in crate::door) fn start() -> Self {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
+        let (handle, (end, ended)) = (runtime.handle().clone(), oneshot::channel());
+        let thread = thread::Builder::new().name("tls-handshakes".to_owned());
+        let started = thread.spawn(move || drop(runtime.block_on(ended)));
+        started.expect("a process that starts has a thread left");
+        Self { runtime: handle, _end: end }
+    }
+
+    /// The handshake of a connection.
+    pub(in crate::door) async fn run(
+        &self,
+        tls: Arc<Tls>,
+        stream: Transport,
+    ) -> Result<TlsStream<Transport>, FailedHandshake> {
+        let handshake = self.runtime.spawn(async move { handshake(&tls, stream).await });
+        let handshake = AbortOnDropHandle::new(handshake);
+        // A panic is one of the libraries, and this connection's own.
+        handshake.await.unwrap_or_else(|_| Err(FailedHandshake::new(TlsCause::Other, "it was interrupted")))
+    }
+}
+
+async fn handshake(tls: &Tls, stream: Transport) -> Result<TlsStream<Transport>, FailedHandshake> {
     let late = || FailedHandshake::new(TlsCause::Late, format!("it did not complete within {TIMEOUT:?}"));
     timeout(TIMEOUT, accept(tls, stream)).await.unwrap_or_else(|_| Err(late()))
 }
 
-async fn accept(tls: &Tls, stream: TcpStream) -> Result<TlsStream<WriteTimeout>, FailedHandshake> {
+async fn accept(tls: &Tls, stream: Transport) -> Result<TlsStream<Transport>, FailedHandshake> {
     let mut first = [0];
-    if matches!(stream.peek(&mut first).await, Ok(0) | Err(_)) {
+    if matches!(stream.get_ref().peek(&mut first).await, Ok(0) | Err(_)) {
         return Err(FailedHandshake::new(TlsCause::Gone, "the caller disconnected"));
     }
     // Methods are uppercase letters, and no TLS record begins with one.
@@ -97,7 +137,7 @@ async fn accept(tls: &Tls, stream: TcpStream) -> Result<TlsStream<WriteTimeout>,
         return Err(FailedHandshake { close, ..FailedHandshake::new(TlsCause::WithoutTls, found) });
     }
     let acceptor = TlsAcceptor::from(tls.current.load_full());
-    acceptor.accept(with_write_timeout(stream)).into_fallible().await.map_err(|(error, stream)| {
+    acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
         // The alert is already being sent.
         FailedHandshake { refusal: TlsRefusal::from(&error), close: close(stream, b"").boxed() }
     })

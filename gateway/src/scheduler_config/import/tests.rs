@@ -48,6 +48,8 @@ fn each_extender_becomes_a_backend() {
 # `extender-policies http-extender`.
 apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration
+# Who reaches this address can bind pods: another one needs extender.tls with clientCAFile.
+extender: {address: \"127.0.0.1:8888\"}
 timeouts:
   decision: 5s300ms
   bind: 6s100ms

@@ -124,8 +124,15 @@ impl Display for Gateway<'_> {
         writeln!(out, "# The gateway's configuration: each backend is one of the extenders, asked by")?;
         writeln!(out, "# `extender-policies http-extender`.")?;
         writeln!(out, "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration")?;
-        writeln!(out, "timeouts:\n  decision: {}", DurationText(import.decision()))?;
         let binder = extenders.iter().find(|extender| extender.bind_verb.is_some());
+        if binder.is_some() {
+            writeln!(
+                out,
+                "# Who reaches this address can bind pods: another one needs extender.tls with clientCAFile."
+            )?;
+            writeln!(out, "extender: {{address: \"127.0.0.1:8888\"}}")?;
+        }
+        writeln!(out, "timeouts:\n  decision: {}", DurationText(import.decision()))?;
         if let Some(binder) = binder {
             // The gateway reserves the last quarter, at most a second, for reading the pod's final state.
             let budget = (binder.limit() + Duration::from_secs(1)).min(LONGEST);

@@ -37,7 +37,11 @@ impl Admin {
             certificates: Arc::default(),
         });
         standing.open(&gateway.door);
-        let routes = admin::routes(Arc::new(Shown::new(Arc::clone(&gateway.observer), Arc::new(standing))));
+        let routes = admin::routes(Arc::new(Shown::new(
+            Arc::clone(&gateway.observer),
+            Arc::new(standing),
+            std::collections::BTreeSet::new(),
+        )));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });

@@ -1,6 +1,6 @@
 //! Invalid backends and their errors.
 
-use super::super::HEADER;
+use super::super::{HEADER, right};
 use super::{said_of_backend, sentences};
 
 #[test]
@@ -128,7 +128,29 @@ fn settings_of_the_other_verbs() {
 
 /// The errors of `binder` and the `bind` block of the only backend.
 fn said_of_bind(binder: &str, bind: &str) -> Vec<String> {
-    sentences(&format!("{HEADER}{binder}\nbackends: [{{name: a, url: 'http://a:1', filter: {{}}{bind}}}]"))
+    let local = "extender: {address: '127.0.0.1:8888'}";
+    sentences(&format!(
+        "{HEADER}{local}\n{binder}\nbackends: [{{name: a, url: 'http://a:1', filter: {{}}{bind}}}]"
+    ))
+}
+
+#[test]
+fn strangers_bind_no_pods() {
+    let said = |extender: &str, binder: &str| {
+        let backend = "{name: a, url: 'http://a:1', filter: {}, bind: {}}";
+        sentences(&format!("{HEADER}extender: {{{extender}}}\nbinder: {binder}\nbackends: [{backend}]"))
+    };
+    let refused = "binder: would let anyone bind pods who reaches extender.address 0.0.0.0:8888; expected None, extender.tls with clientCAFile, \
+                   a loopback address, or extender.allowUnauthenticatedBind: true";
+    for binder in ["BuiltIn", "a"] {
+        assert_eq!(said("", binder), [refused], "{binder}");
+        let tls = "tls: {certFile: a, keyFile: b, clientCAFile: c";
+        assert_eq!(said(&format!("{tls}, clientCertificate: Optional}}"), binder), [refused]);
+        for allowed in [&format!("{tls}}}"), "address: '[::1]:8888'", "allowUnauthenticatedBind: true"] {
+            let backend = "{name: a, url: 'http://a:1', filter: {}, bind: {}}";
+            right(&format!("{HEADER}extender: {{{allowed}}}\nbinder: {binder}\nbackends: [{backend}]"));
+        }
+    }
 }
 
 #[test]
@@ -173,7 +195,8 @@ fn who_binds() {
 fn a_mistake_has_no_others_in_its_train() {
     let weight =
         "backends[0].filter.weight: unknown field; known fields: timeout, failurePolicy, preemptionMayHelp";
-    assert_eq!(said_of_backends("binder: a", "filter: {weight: 1}, bind: {}"), [weight]);
+    let binder = "extender: {allowUnauthenticatedBind: true}\nbinder: a";
+    assert_eq!(said_of_backends(binder, "filter: {weight: 1}, bind: {}"), [weight]);
     let source = "nodes.source: unknown value \"Wach\"; expected Watch, Request, File or NamesOnly";
     let backend = "preempt: {addedVictims: Allowed}";
     assert_eq!(said_of_backends("nodes: {source: Wach}", backend), [source]);
