@@ -208,7 +208,7 @@ async fn without_a_binder_the_answer_says_what_to_set() {
 #[tokio::test]
 async fn a_kubeconfig_that_cannot_be_used_fails_the_start() {
     let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-                nodes: {source: Request}\ncluster: {kubeconfig: /no/such/file}\nbinder: BuiltIn\n\
+                extender: {address: '127.0.0.1:0'}\nnodes: {source: Request}\ncluster: {kubeconfig: /no/such/file}\nbinder: BuiltIn\n\
                 backends: [{name: only, url: 'http://127.0.0.1:1', filter: {}}]\n";
     let config = Config::parse(yaml, Path::new(".")).unwrap();
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 0));

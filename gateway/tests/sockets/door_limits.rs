@@ -39,9 +39,9 @@ fn padded(length: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn all_requests_in_progress_have_so_many_bytes_and_what_is_beyond_is_refused_at_once() {
-    const SIZE: usize = 200 << 10;
+    const SIZE: usize = 500 << 10;
     let backend = Scripted::always(Act::Hang).await;
-    let gateway = gateway_with(&backend, ", maxRequestBytes: 256Ki, maxBytesInFlight: 500Ki").await;
+    let gateway = gateway_with(&backend, ", maxBytesInFlight: 1100Ki").await;
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut client = Client::connect(gateway.address).await;
@@ -56,7 +56,7 @@ async fn all_requests_in_progress_have_so_many_bytes_and_what_is_beyond_is_refus
     }
     until("they are not decided", || backend.asked("Filter").len() == 2).await;
     let answer = gateway.post("/filter", padded(SIZE)).await;
-    let text = "extender-gateway: overloaded: the requests in progress have 512000 bytes together; look for callers that send too many, or raise extender.maxBytesInFlight";
+    let text = "extender-gateway: overloaded: the requests in progress have 1126400 bytes together; look for callers that send too many, or raise extender.maxBytesInFlight";
     assert_eq!((answer.status, answer.error()), (200, text.to_owned()));
     let small = gateway.post("/prioritize", by_name(&["a"])).await;
     assert_eq!(small.json(), json!([{"Host": "a", "Score": 0}]), "a small one has room");

@@ -57,8 +57,7 @@ impl Files {
 
     fn configure(&self, backends: &str) {
         let head = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
-        let other =
-            "nodes: {source: NamesOnly}\nbinder: BuiltIn\nrequeue: PodCondition\ntimeouts: {decision: 60s}\n";
+        let other = "extender: {allowUnauthenticatedBind: true}\nnodes: {source: NamesOnly}\nbinder: BuiltIn\nrequeue: PodCondition\ntimeouts: {decision: 60s}\n";
         self.write("gateway.yaml", &format!("{head}{other}backends:\n{backends}"));
     }
 

@@ -1,7 +1,7 @@
 //! The gateway's shutdown, as callers see it.
 
 use crate::support::{
-    Gateway,
+    ClosedPort, Gateway, apiserver,
     backend::Scripted,
     by_name, ended,
     http::Client,
@@ -12,7 +12,7 @@ use std::fs;
 use tempfile::NamedTempFile;
 use tokio::{
     io::AsyncReadExt,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::oneshot,
     time::{Duration, timeout},
 };
@@ -84,4 +84,39 @@ async fn a_signal_during_the_start_is_heard() {
     signal(&starting.child, "TERM").await;
     let ended = timeout(Duration::from_mins(1), starting.child.wait()).await.unwrap().unwrap();
     assert_eq!(ended.code(), Some(0), "{ended}");
+}
+
+/// An address that nobody listens on and that only programs take which share it, as every listener does.
+fn reserved() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_refuses_connections_and_one_without_its_nodes_is_not_ready() {
+    let (mute, file) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), NamedTempFile::new().unwrap());
+    let (reserved, closed_port) = (reserved(), ClosedPort::new());
+    let address = reserved.local_addr().unwrap();
+    let kubeconfig = apiserver::kubeconfig(closed_port.address);
+    let text = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: '{address}'}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
+         cluster: {{kubeconfig: {}}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+        kubeconfig.path().display(),
+        mute.local_addr().unwrap()
+    );
+    fs::write(file.path(), text).unwrap();
+    let starting = Starting::new(file.path()).await;
+    let _connection = mute.accept().await.unwrap();
+    let error = TcpStream::connect(address).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "it costs a caller nothing");
+    let program = starting.serving().await;
+    let answer = Client::connect(program.extender).await.post("/filter", by_name(&["a"]).as_bytes()).await;
+    assert_eq!(answer.status, 200, "calls are answered, if only with an error");
+    let probe = async |path: &str| Client::connect(program.metrics).await.send("GET", path, b"").await;
+    let readiness = probe("/readyz").await;
+    assert_eq!((readiness.status, readiness.body), (503, b"not ready: waiting for nodes\n".to_vec()));
+    assert_eq!(probe("/livez").await.status, 200);
 }
