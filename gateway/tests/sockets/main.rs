@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod ask;
+mod attacks;
 mod backend_tls;
 mod bind;
 mod bind_truth;
