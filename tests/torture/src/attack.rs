@@ -1,0 +1,176 @@
+//! The attacks, each from many connections of its own.
+
+use std::{
+    io::{self, Write as _},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use crate::{
+    Failure,
+    stage::{Stage, open_files},
+};
+
+/// What is done to the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attack {
+    Heads,
+    Bodies,
+    Readers,
+    Deep,
+    Wide,
+}
+
+/// The time between two bytes of a slow body.
+const BYTE_EACH: Duration = Duration::from_millis(500);
+/// The size of a body that is to cost much.
+const LARGE: usize = 32 << 20;
+
+/// An attack that goes on until it is dropped.
+pub(crate) struct Held {
+    streams: Arc<Vec<TcpStream>>,
+    is_over: Arc<AtomicBool>,
+    feeding: Option<JoinHandle<()>>,
+    /// Of one body.
+    pub(crate) bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        if let Some(feeding) = self.feeding.take() {
+            // A panic of the thread has been printed.
+            let _ = feeding.join();
+        }
+    }
+}
+
+impl Attack {
+    pub(crate) const ALL: [Self; 5] = [Self::Heads, Self::Bodies, Self::Readers, Self::Deep, Self::Wide];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Heads => "slow heads at three addresses",
+            Self::Bodies => "slow bodies, a byte each half second",
+            Self::Readers => "slow readers at three addresses",
+            Self::Deep => "one body of nested arrays",
+            Self::Wide => "one body of many names",
+        }
+    }
+
+    /// Begins the attack; it has arrived when this returns.
+    pub(crate) fn begin(self, stage: &Stage, connections: usize) -> Result<Held, Failure> {
+        let gateway = &stage.gateway;
+        let addresses = [gateway.extender, gateway.metrics, gateway.admin];
+        // The other end of each is in another process.
+        if matches!(self, Self::Heads | Self::Readers) && connections * addresses.len() + 200 > open_files() {
+            return Err(
+                "the limit of open files is too low: raise it with ulimit -n, or lower --connections".into(),
+            );
+        }
+        let mut held = match self {
+            Self::Heads => held(&addresses, connections, |_| {
+                b"POST /filter HTTP/1.1\r\nHost: gateway\r\nX-Slow: ".to_vec()
+            })?,
+            Self::Bodies => held(&addresses[..1], connections, |_| {
+                b"POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: 100000\r\n\r\n{".to_vec()
+            })?,
+            Self::Readers => held(&addresses, connections, |at| {
+                let (method, path, body) = match at {
+                    0 => ("POST", "/filter", &*stage.body),
+                    1 => ("GET", "/metrics", &b""[..]),
+                    _ => ("GET", "/debug/decisions?limit=1000", &b""[..]),
+                };
+                let head = format!(
+                    "{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                [head.as_bytes(), body].concat().repeat(20)
+            })?,
+            Self::Deep => large(gateway.extender, nested())?,
+            Self::Wide => large(gateway.extender, names())?,
+        };
+        if self == Self::Bodies {
+            held.feed();
+        }
+        Ok(held)
+    }
+}
+
+impl Held {
+    fn of(streams: Vec<TcpStream>, bytes: usize) -> Self {
+        Self { streams: Arc::new(streams), is_over: Arc::default(), feeding: None, bytes }
+    }
+
+    /// Sends a byte on each connection now and then.
+    fn feed(&mut self) {
+        let (streams, is_over) = (Arc::clone(&self.streams), Arc::clone(&self.is_over));
+        self.feeding = Some(thread::spawn(move || {
+            while !is_over.load(Relaxed) {
+                for stream in &*streams {
+                    // The gateway may have closed it.
+                    let _ = (&*stream).write(b" ");
+                }
+                thread::sleep(BYTE_EACH);
+            }
+        }));
+    }
+}
+
+/// Connections to each of these addresses, on which these bytes were written as far as they are taken.
+fn held(addresses: &[SocketAddr], connections: usize, bytes: impl Fn(usize) -> Vec<u8>) -> io::Result<Held> {
+    let mut streams = Vec::new();
+    for (at, address) in addresses.iter().enumerate() {
+        let bytes = bytes(at);
+        for _ in 0..connections {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nonblocking(true)?;
+            // An attacker that is thrown out is no error.
+            let _ = (&stream).write(&bytes);
+            streams.push(stream);
+        }
+    }
+    Ok(Held::of(streams, 0))
+}
+
+/// One call with a large body, of which the answer is not awaited.
+fn large(address: SocketAddr, body: Vec<u8>) -> io::Result<Held> {
+    let mut stream = TcpStream::connect(address)?;
+    let start = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(start.as_bytes())?;
+    let bytes = body.len();
+    // In parts, as a network delivers it, while honest calls go on.
+    let sending = thread::spawn({
+        let stream = stream.try_clone()?;
+        move || {
+            let mut stream = stream;
+            let _ = body.chunks(64 << 10).try_for_each(|chunk| stream.write_all(chunk));
+        }
+    });
+    let mut held = Held::of(vec![stream], bytes);
+    held.feeding = Some(sending);
+    Ok(held)
+}
+
+fn nested() -> Vec<u8> {
+    let mut body = br#"{"Pod":{"metadata":{"name":"web","annotations":"#.to_vec();
+    body.resize(LARGE, b'[');
+    body
+}
+
+fn names() -> Vec<u8> {
+    let mut body =
+        br#"{"Pod":{"metadata":{"name":"web","namespace":"shop","uid":"u"}},"NodeNames":["a""#.to_vec();
+    let mut number = 0_u32;
+    while body.len() < LARGE {
+        body.extend(format!(",\"node-{number:x}\"").bytes());
+        number += 1;
+    }
+    body.extend(b"]}");
+    body
+}

@@ -1,0 +1,92 @@
+//! `torture`: attacks the built gateway on loopback, and measures what honest calls notice. It fails if one of them fails,
+//! or if the gateway takes more memory than its documentation says.
+
+use std::{
+    error::Error,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+mod attack;
+mod honest;
+mod report;
+mod stage;
+
+use self::{attack::Attack, honest::Calls, report::Row, stage::Stage};
+
+/// An error ends the program.
+type Failure = Box<dyn Error>;
+
+const EXAMPLES: &str = "\
+Examples:
+  torture                        all attacks, a minute
+  torture --connections 200 --calls 300
+  torture --only 'slow readers'";
+
+/// Attacks the gateway, and measures what honest calls notice.
+#[derive(Debug, Parser)]
+#[command(name = "torture", after_help = EXAMPLES)]
+struct Options {
+    /// The connections of an attack, at each address.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    connections: usize,
+    /// The honest calls before, during and after an attack, in each round.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    calls: usize,
+    /// How often each attack is repeated.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    rounds: usize,
+    /// Only attacks whose name has this text.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "torture: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<bool, Failure> {
+    let mut rows = Vec::new();
+    for attack in Attack::ALL.into_iter().filter(|attack| attack.name().contains(&options.only)) {
+        let _ = writeln!(io::stderr(), "{} ...", attack.name());
+        rows.push(measured(attack, options)?);
+    }
+    let _ = write!(io::stdout(), "{}", report::table(&rows));
+    Ok(rows.iter().all(Row::is_good))
+}
+
+/// Each attack has a gateway of its own, so that its memory is that of this attack.
+fn measured(attack: Attack, options: &Options) -> Result<Row, Failure> {
+    let stage = Stage::set()?;
+    let mut row = Row::new(attack, stage.resident()?);
+    // The first calls fill caches.
+    honest::calls(&stage, options.calls)?;
+    for _ in 0..options.rounds {
+        row.quiet += honest::calls(&stage, options.calls)?;
+        let held = attack.begin(&stage, options.connections)?;
+        row.attacked += honest::calls(&stage, options.calls)?;
+        row.resident = row.resident.max(stage.resident()?);
+        row.bytes = held.bytes;
+        drop(held);
+        row.quiet += honest::calls(&stage, options.calls)?;
+    }
+    row.peak = stage.peak()?;
+    Ok(row)
+}
+
+impl std::ops::AddAssign for Calls {
+    fn add_assign(&mut self, other: Self) {
+        self.times.extend(other.times);
+        self.failed += other.failed;
+    }
+}

@@ -1,0 +1,70 @@
+//! What was measured, as a table of Markdown.
+
+use std::fmt::Write as _;
+
+use crate::{attack::Attack, honest::Calls};
+
+/// The most memory that a large request takes, as a multiple of its body.
+const MOST_AMPLIFICATION: u64 = 10;
+/// The most memory that an attack by connections takes besides: that of the connections that the gateway admits.
+const MOST_OF_CONNECTIONS: u64 = 256 << 20;
+
+/// One attack.
+pub(crate) struct Row {
+    attack: Attack,
+    /// Honest calls before and after it, and meanwhile.
+    pub(crate) quiet: Calls,
+    pub(crate) attacked: Calls,
+    /// The gateway's memory at the start, the most that was seen during the attack, and its peak.
+    begin: u64,
+    pub(crate) resident: u64,
+    pub(crate) peak: u64,
+    /// Of one body, 0 for attacks by connections.
+    pub(crate) bytes: usize,
+}
+
+impl Row {
+    pub(crate) fn new(attack: Attack, begin: u64) -> Self {
+        let (quiet, attacked) = (Calls::default(), Calls::default());
+        Self { attack, quiet, attacked, begin, resident: 0, peak: 0, bytes: 0 }
+    }
+
+    /// Whether no honest call failed, and memory is within its limit. Times are shown and not judged: the machine may do
+    /// other work.
+    pub(crate) fn is_good(&self) -> bool {
+        let most = match self.bytes as u64 {
+            0 => MOST_OF_CONNECTIONS,
+            bytes => bytes * MOST_AMPLIFICATION,
+        };
+        self.quiet.failed + self.attacked.failed == 0 && self.peak.saturating_sub(self.begin) <= most
+    }
+}
+
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "| attack | honest p50, p99 ms | meanwhile | rise of p99 | failed | memory MB: before, peak | by body |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let ms = |calls: &Calls, share| calls.quantile(share).as_secs_f64() * 1_000.0;
+        let (quiet, attacked) = (ms(&row.quiet, 0.99), ms(&row.attacked, 0.99));
+        let megabytes = |bytes: u64| bytes / 1_000_000;
+        let amplification = match row.bytes as u64 {
+            0 => "–".to_owned(),
+            bytes => format!("{} ×", row.peak.saturating_sub(row.begin) / bytes),
+        };
+        // Writing to a `String` does not fail.
+        let _ = writeln!(
+            table,
+            "| {} | {:.2}, {quiet:.2} | {:.2}, {attacked:.2} | {:+.0} % | {} | {}, {} | {amplification} |",
+            row.attack.name(),
+            ms(&row.quiet, 0.5),
+            ms(&row.attacked, 0.5),
+            (attacked / quiet - 1.0) * 100.0,
+            row.quiet.failed + row.attacked.failed,
+            megabytes(row.begin),
+            megabytes(row.peak),
+        );
+    }
+    table
+}

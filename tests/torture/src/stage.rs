@@ -1,0 +1,79 @@
+//! A gateway and a policy.
+
+use std::{fs, time::Duration};
+
+use extender_bench::usage::Memory;
+use extender_harness::{
+    gateway::{Backend, Configuration, Gateway, NodeSource, Observability},
+    node::{Images, Node, nodes},
+    pod::ReplicaSet,
+    policy::Policy,
+    request::{names_part, pod_part, write_node_list},
+};
+
+use crate::Failure;
+
+/// The nodes of the cluster, and those of a call.
+const NODES: usize = 5_000;
+const OFFERED: usize = 500;
+
+const RULES: &str = "\
+rules:
+- require: [{key: topology.acme.io/rack, notIn: [rack-2]}]
+  reason: rack is being drained
+- prefer: [{key: topology.kubernetes.io/zone, equals: eu-west-1a}]
+  score: 3
+";
+
+/// Ends when it is dropped.
+pub(crate) struct Stage {
+    pub(crate) gateway: Gateway,
+    _policy: Policy,
+    _folder: tempfile::TempDir,
+    /// An honest call of filter.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Stage {
+    pub(crate) fn set() -> Result<Self, Failure> {
+        let folder = tempfile::tempdir()?;
+        let file = |name: &str| folder.path().join(name);
+        let known = nodes(0..NODES, Images::Few);
+        write_node_list(&file("nodes.json"), known.iter().map(|node| node.json.as_str()))?;
+        fs::write(file("rules.yaml"), RULES)?;
+        let policy = Policy::start("racks", &file("rules.yaml"))?;
+        let configuration = Configuration {
+            address: "127.0.0.1:0".parse()?,
+            nodes: NodeSource::File(file("nodes.json")),
+            backends: vec![Backend::of(&policy, 1)],
+            timeout: Duration::from_secs(5),
+            observability: Observability::AsItComes,
+        };
+        let gateway = Gateway::start(&configuration, &file("gateway.yaml"))?;
+        let body = body(known.iter().take(OFFERED));
+        Ok(Self { gateway, _policy: policy, _folder: folder, body })
+    }
+
+    /// The gateway's memory now, in bytes.
+    pub(crate) fn resident(&self) -> Result<u64, Failure> {
+        Ok(Memory::of(self.gateway.process.id())?.resident)
+    }
+
+    /// The most that it had.
+    pub(crate) fn peak(&self) -> Result<u64, Failure> {
+        Ok(Memory::of(self.gateway.process.id())?.peak)
+    }
+}
+
+/// The body of a call about these nodes.
+pub(crate) fn body<'a>(offered: impl Iterator<Item = &'a Node>) -> Vec<u8> {
+    let pod = ReplicaSet::new("shop", "web", &[("app", "web")], 1).pod();
+    [pod_part(&pod), names_part(offered)].concat()
+}
+
+/// A limit of open files that leaves room for the connections of the attacks.
+pub(crate) fn open_files() -> usize {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024)
+}
