@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: bench-sdk book programs image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -87,6 +87,10 @@ bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language,
 	cd tests && go run ./bench/languages
 	cd tests && go run ./bench/pods --contenders echo,gateway --declare pure,node --table on --language rust,python \
 	  --workload few-deployments,all-different $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# `make test` does the same with fewer connections, for a few seconds. The connections need file descriptors: ulimit -n 8192.
+torture: binaries ## Attacks on the gateway, and what honest calls notice: 2 minutes
+	$(TARGET)/release/torture $(ARGS)
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds
@@ -237,6 +241,7 @@ go-checks: go
 # Tests of the built programs.
 programs: binaries
 	cargo test --locked --workspace --test tried_rules -- --include-ignored
+	$(TARGET)/release/torture --connections 200 --calls 200 --rounds 1
 
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
 # rebuild them each time.

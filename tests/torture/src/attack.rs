@@ -30,6 +30,9 @@ pub(crate) enum Attack {
 const BYTE_EACH: Duration = Duration::from_millis(500);
 /// The size of a body that is to cost much.
 const LARGE: usize = 32 << 20;
+/// The most names that a call may have, and the length of the longest ones.
+const MOST_NAMES: usize = 99_999;
+const LONGEST_NAME: usize = 253;
 
 /// An attack that goes on until it is dropped.
 pub(crate) struct Held {
@@ -138,10 +141,13 @@ fn held(addresses: &[SocketAddr], connections: usize, bytes: impl Fn(usize) -> V
     Ok(Held::of(streams, 0))
 }
 
-/// One call with a large body, of which the answer is not awaited.
+/// One call with a large body, which goes on while honest calls are measured.
 fn large(address: SocketAddr, body: Vec<u8>) -> io::Result<Held> {
     let mut stream = TcpStream::connect(address)?;
-    let start = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+    let start = format!(
+        "POST /filter HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(start.as_bytes())?;
     let bytes = body.len();
     // In parts, as a network delivers it, while honest calls go on.
@@ -149,7 +155,8 @@ fn large(address: SocketAddr, body: Vec<u8>) -> io::Result<Held> {
         let stream = stream.try_clone()?;
         move || {
             let mut stream = stream;
-            let _ = body.chunks(64 << 10).try_for_each(|chunk| stream.write_all(chunk));
+            let sent = body.chunks(64 << 10).try_for_each(|chunk| stream.write_all(chunk));
+            let _ = sent.and_then(|()| io::copy(&mut stream, &mut io::sink()));
         }
     });
     let mut held = Held::of(vec![stream], bytes);
@@ -166,10 +173,8 @@ fn nested() -> Vec<u8> {
 fn names() -> Vec<u8> {
     let mut body =
         br#"{"Pod":{"metadata":{"name":"web","namespace":"shop","uid":"u"}},"NodeNames":["a""#.to_vec();
-    let mut number = 0_u32;
-    while body.len() < LARGE {
-        body.extend(format!(",\"node-{number:x}\"").bytes());
-        number += 1;
+    for number in 1..MOST_NAMES {
+        body.extend(format!(",\"{number:0>LONGEST_NAME$}\"").bytes());
     }
     body.extend(b"]}");
     body
