@@ -38,8 +38,8 @@ pub use telemetry::{
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
-pub(crate) use values::parse_duration;
 pub use values::{DurationText, SizeText};
+pub(crate) use values::parse_duration;
 
 use extender_config::{Cursor, Mistakes, Value, echo};
 
@@ -178,7 +178,7 @@ settings! {
     pub struct ReasonSettings: "a mapping such as {prefix: Backend}";
     /// The prefix of reasons.
     prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
-    /// What happens to a reason that differs from the last attempt's.
+    /// What happens to reasons that would change the pod's condition.
     changing "changing": ChangingReasons, default(ChangingReasons::Held);
     /// What happens to a pod that is rejected repeatedly.
     repeated "repeated": RepeatedRefusals, default(RepeatedRefusals::BackOff);
@@ -193,15 +193,15 @@ choices! {
         None = "None",
     }
 
-    /// What happens when a backend's reason for a pod and a node differs from the last attempt's.
+    /// What happens when a pod that is rejected on all nodes gets reasons that would change its condition.
     pub enum ChangingReasons {
-        /// The first text is kept for a while.
+        /// All nodes get one summary of the pod's first reasons, for a while.
         Held = "Held",
         /// Each text is sent unchanged.
         AsGiven = "AsGiven",
     }
 
-    /// What happens when all nodes are rejected for a pod more than 5 times in 2 s.
+    /// What happens when all nodes are rejected for a pod more than 50 times in 10 s.
     pub enum RepeatedRefusals {
         /// For 30 s such rejections become errors, after which kube-scheduler backs off.
         BackOff = "BackOff",

@@ -64,6 +64,8 @@ pub struct Decider {
     /// In effective order.
     backends: Vec<Arc<Backend>>,
     settings: DeciderSettings,
+    /// Changes with the settings of any backend.
+    policy_settings: u64,
     prefetched: PrefetchedScores,
     /// By backend and verb: a backend that is down fails hundreds of calls per second.
     failure_log: RateLimitedLog<(String, Verb)>,
@@ -98,8 +100,10 @@ pub struct DeciderSettings {
 impl Decider {
     /// Creates one for backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
+        let policies: Vec<_> = backends.iter().map(|backend| format!("{:?}", backend.settings)).collect();
         Self {
             backends,
+            policy_settings: settings.pacing.fingerprint(policies),
             prefetched: PrefetchedScores::new(settings.cadences.early_scores),
             settings,
             failure_log: RateLimitedLog::default(),

@@ -12,6 +12,7 @@ mod calls;
 mod decisions;
 mod door_limits;
 mod explain;
+mod fits_nowhere;
 mod flags;
 mod handshake;
 mod http2;

@@ -54,10 +54,10 @@ unlabeled! {
             "Nodes rejected because the gateway did not know them yet";
         panics: "extender_gateway_panics_total",
             "Panics caught in calls, in their background work, and in connections to backends";
-        held_reasons: "extender_gateway_held_reasons_total",
-            "Changed reasons replaced by the text of the first attempt";
-        forgotten_reasons: "extender_gateway_forgotten_reasons_total",
-            "Reasons dropped because the memory for reasons is full";
+        summarized_refusals: "extender_gateway_summarized_refusals_total",
+            "Filter calls whose reasons were replaced by a summary of the pod's first reasons";
+        untracked_reasons: "extender_gateway_untracked_reasons_total",
+            "Rejections on all nodes whose reasons may change because the memory for pods is full";
         repeated_refusals: "extender_gateway_repeated_refusals_total",
             "Filter calls answered with an error because the pod was rejected repeatedly";
         uncounted_refusals: "extender_gateway_uncounted_refusals_total",

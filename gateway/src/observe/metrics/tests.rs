@@ -92,7 +92,7 @@ fn what_was_counted_can_be_read() {
     metrics.backend("racks").clamped.inc_by(3);
     metrics.process().unknown_nodes.inc_by(2);
     metrics.panicked();
-    metrics.process().forgotten_reasons.inc_by(7);
+    metrics.process().untracked_reasons.inc_by(7);
     metrics.process().uncounted_refusals.inc();
     for line in [
         r#"calls_total{verb="filter",outcome="ok"} 1"#,
@@ -100,7 +100,7 @@ fn what_was_counted_can_be_read() {
         r#"backend_clamped_scores_total{backend="racks"} 3"#,
         "unknown_nodes_total 2",
         "panics_total 1",
-        "forgotten_reasons_total 7",
+        "untracked_reasons_total 7",
         "uncounted_refusals_total 1",
     ] {
         has(&metrics, line);
