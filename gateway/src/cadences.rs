@@ -27,8 +27,8 @@ pub struct Cadences {
     pub early_scores: Duration,
     /// A pod that was rejected on all nodes too often in this time must back off.
     pub refusals: Duration,
-    /// How long a node's first text is kept.
-    pub first_texts: Duration,
+    /// How long a pod's first refusal is remembered, and with it the summary of its reasons.
+    pub first_reasons: Duration,
 }
 
 impl Default for Cadences {
@@ -42,8 +42,8 @@ impl Default for Cadences {
             check_every: const { NonZeroU32::new(1000).expect("it is not 0") },
             unknown_nodes: Duration::from_millis(100),
             early_scores: Duration::from_secs(1),
-            refusals: Duration::from_secs(2),
-            first_texts: Duration::from_secs(30),
+            refusals: Duration::from_secs(10),
+            first_reasons: Duration::from_mins(2),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod backend;
 mod checks;
 mod lockout;
 mod matches;
+mod rollout;
 mod setting;
 mod sources;
 mod telemetry;
@@ -29,6 +30,7 @@ pub use backend::{
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
 pub use lockout::{default_exempt, lockout_remedy};
 pub use matches::Match;
+pub use rollout::{CanarySettings, OnExcess, Percent, RejectShareSettings};
 pub use setting::Choice;
 pub(crate) use setting::scalar;
 pub use sources::{NodeSource, PodSettings, PodSource};
@@ -38,8 +40,8 @@ pub use telemetry::{
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
-pub(crate) use values::parse_duration;
 pub use values::{DurationText, SizeText};
+pub(crate) use values::{parse_duration, parse_long_duration};
 
 use extender_config::{Cursor, Mistakes, Value, echo};
 
@@ -178,7 +180,7 @@ settings! {
     pub struct ReasonSettings: "a mapping such as {prefix: Backend}";
     /// The prefix of reasons.
     prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
-    /// What happens to a reason that differs from the last attempt's.
+    /// What happens to reasons that would change the pod's condition.
     changing "changing": ChangingReasons, default(ChangingReasons::Held);
     /// What happens to a pod that is rejected repeatedly.
     repeated "repeated": RepeatedRefusals, default(RepeatedRefusals::BackOff);
@@ -193,15 +195,15 @@ choices! {
         None = "None",
     }
 
-    /// What happens when a backend's reason for a pod and a node differs from the last attempt's.
+    /// What happens when a pod that is rejected on all nodes gets reasons that would change its condition.
     pub enum ChangingReasons {
-        /// The first text is kept for a while.
+        /// All nodes get one summary of the pod's first reasons, for a while.
         Held = "Held",
         /// Each text is sent unchanged.
         AsGiven = "AsGiven",
     }
 
-    /// What happens when all nodes are rejected for a pod more than 5 times in 2 s.
+    /// What happens when all nodes are rejected for a pod more than 50 times in 10 s.
     pub enum RepeatedRefusals {
         /// For 30 s such rejections become errors, after which kube-scheduler backs off.
         BackOff = "BackOff",

@@ -1,5 +1,3 @@
-//go:build measure
-
 package e2e
 
 import (
@@ -13,67 +11,133 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/extender"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/peer"
 )
 
-// observed is how long a pod that fits nowhere is watched.
-const observed = 10 * time.Second
+const (
+	// observed is how long a pod that fits nowhere is watched.
+	observed = 10 * time.Second
+	// mostFilterCalls is how often the gateway may be asked about it in that time: the first attempt, one because the
+	// pod got its condition, one because the summary changed it, and one for an unrelated event.
+	mostFilterCalls = 4
+)
 
-// refusals are two policies that leave no node, and the common part of their reasons.
+// refusals are policies that leave no node.
 type refusals struct {
-	title    string
-	policies []policy
-	reasons  []string
+	title string
+	// gateway and plain start the policies and return the addresses for kube-scheduler.
+	gateway, plain func(*scenario) []string
+	// reasons are parts of the condition.
+	reasons []string
 }
 
-// TestHowOftenAPodThatFitsNowhereIsAskedAbout measures how often the gateway is called; there is no required
-// number, so it is not a part of make test: cd tests && go test -count=1 -v -tags measure -run HowOften ./e2e
+// TestAPodThatFitsNowhereIsLeftAlone counts the calls for a pod that fits nowhere, whatever changes in the reasons.
+// The calls of plain extenders are written down beside them.
 //
-// kube-scheduler offers a moving sample of 144 of the 300 nodes. Its message counts the reasons in that sample, so
-// it changes from attempt to attempt, and each change causes a retry. It ends when two attempts in a row happen to
-// have the same counts: soon with two reasons, rarely with many.
-func TestHowOftenAPodThatFitsNowhereIsAskedAbout(t *testing.T) {
+// kube-scheduler offers a moving sample of 144 of the 300 nodes. Its message counts the reasons in that sample, so it
+// changes from attempt to attempt, and each change causes a retry.
+func TestAPodThatFitsNowhereIsLeftAlone(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "A pod that fits nowhere, 300 nodes, two policies that refuse uneven shares: filter calls in %s\n", observed)
-	fmt.Fprintln(w, "  reasons\textender\tcalls\tof the second\tuntil")
+	fmt.Fprintf(w, "A pod that fits nowhere, 300 nodes: filter calls in %s\n", observed)
+	fmt.Fprintln(w, "  reasons\textender\tcalls of each\tuntil\tcondition")
 	for _, refusals := range []refusals{
-		{"one a policy", []policy{refusing("zone-evacuated"), refusing("zone-reserved")}, []string{"is being evacuated", "is reserved"}},
-		{"one a rack and tenant", []policy{refusing("racks-drained"), refusing("tenants-full")}, []string{"is being drained", "is over its quota"}},
+		ofRules("two policies, one reason each", []string{"zone-evacuated", "zone-reserved"}, "is being evacuated", "is reserved"),
+		ofRules("two policies, one reason a rack and tenant", []string{"racks-drained", "tenants-full"}, "is being drained", "is over its quota"),
+		ofRefuser("a counter", func(call int64, _ int) string {
+			return fmt.Sprintf("the quota is used up, %d pods wait", call)
+		}, "no node passes the policies: refuser: the quota is used up, 1 pods wait (144)"),
+		ofRefuser("usage", func(call int64, node int) string {
+			return fmt.Sprintf("%d of 64 units are free, 65 are needed", (7*int64(node)+call)%64)
+		}, "no node passes the policies", "of 64 units are free, 65 are needed", "other reasons"),
 	} {
-		askEachFront(t, w, refusals)
+		t.Run(refusals.title, func(t *testing.T) { refusals.compare(t, w) })
 	}
 	_ = w.Flush()
 	results.note(table.String())
 }
 
-func askEachFront(t *testing.T, table io.Writer, refusals refusals) {
-	for _, asked := range []struct {
-		title string
-		front front
-		start func(*scenario, []policy) []*counter
-	}{
-		{"gateway", gatewayFront{}, countedGateway},
-		{"plain Go, FailedNodes", plainFront{}, countedPlain(extender.Failed)},
-		{"plain Go, FailedAndUnresolvableNodes", plainFront{}, countedPlain(extender.FailedAndUnresolvable)},
-	} {
-		t.Run(asked.title+"/"+refusals.title, func(t *testing.T) {
-			sentence := fmt.Sprintf("a pod that fits nowhere stays pending, calls are counted: reasons %s, %s", refusals.title, asked.title)
-			s := newScenario(t, sentence, asked.front, controlplane.Names)
-			fmt.Fprintf(table, "  %s\t%s\t%s\n", refusals.title, asked.title, s.observe(asked.start, refusals))
-		})
+// ofRules are the policies of rule files in testdata.
+func ofRules(title string, rules []string, reasons ...string) refusals {
+	var policies []policy
+	for _, name := range rules {
+		policies = append(policies, refusing(name))
+	}
+	return refusals{
+		title:   title,
+		reasons: append(reasons, "no node passes the policies"),
+		gateway: func(s *scenario) []string {
+			entries := gatewayFront{}.start(s, policies)
+			return []string{strings.TrimPrefix(entries[0].URLPrefix, "http://")}
+		},
+		plain: func(s *scenario) (addresses []string) {
+			for _, p := range policies {
+				server, err := peer.Start(s.ctx, shared.Cluster, shared.plainExtender, peer.Options{
+					Name: "plain-" + p.name, Rules: p.file(), Mode: s.mode, Refusals: extender.FailedAndUnresolvable,
+				})
+				s.must(err)
+				s.Cleanup(func() { s.must(server.Kill()) })
+				addresses = append(addresses, server.Address)
+			}
+			return addresses
+		},
 	}
 }
 
-// observe counts the calls for one pod and returns the rest of a line of the table.
-func (s *scenario) observe(start func(*scenario, []policy) []*counter, refusals refusals) string {
+// ofRefuser is one policy with reasons of its own.
+func ofRefuser(title string, reason func(call int64, node int) string, reasons ...string) refusals {
+	return refusals{
+		title:   title,
+		reasons: reasons,
+		gateway: func(s *scenario) []string {
+			backend := product.Backend{
+				Name: "refuser", URL: "http://" + (&refuser{reason: reason}).serveBackend(s),
+				Filter: &product.Filter{Timeout: backendTimeout},
+			}
+			return []string{serveGateway(s, product.NewConfig(shared.Cluster, s.mode, []product.Backend{backend})).Address}
+		},
+		plain: func(s *scenario) []string {
+			return []string{(&refuser{reason: reason}).serveExtender(s)}
+		},
+	}
+}
+
+// compare observes the gateway, which is left alone, and plain extenders.
+func (r refusals) compare(t *testing.T, table io.Writer) {
+	sentence := "a pod that fits nowhere is left alone: " + r.title
+	t.Run("gateway", func(t *testing.T) {
+		s := newScenario(t, sentence, gatewayFront{}, controlplane.Names)
+		counters, condition := s.observe(r.gateway(s), table, r.title)
+		if calls := counters[0].filters.Load(); calls > mostFilterCalls {
+			s.Errorf("%d filter calls in %s instead of at most %d", calls, observed, mostFilterCalls)
+		}
+		if condition.Reason != corev1.PodReasonUnschedulable {
+			s.Errorf("the condition is %s: %s", condition.Reason, condition.Message)
+		}
+		for _, reason := range r.reasons {
+			if !strings.Contains(condition.Message, reason) {
+				s.Errorf("the condition lacks %q: %s", reason, condition.Message)
+			}
+		}
+	})
+	t.Run("plain", func(t *testing.T) {
+		s := newScenario(t, sentence+" (counted only)", plainFront{}, controlplane.Names)
+		s.observe(r.plain(s), table, r.title)
+	})
+}
+
+// observe counts the calls to these extenders for one pod, writes a line of the table, and returns the pod's condition.
+func (s *scenario) observe(extenders []string, table io.Writer, title string) ([]*counter, corev1.PodCondition) {
 	s.nodes(unevenZones(300))
-	counters := start(s, refusals.policies)
+	var counters []*counter
 	var entries []configv1.Extender
-	for _, c := range counters {
+	for _, address := range extenders {
+		c := s.count(address)
+		counters = append(counters, c)
 		entries = append(entries, controlplane.ExtenderEntry(c.address, s.mode))
 	}
 	s.scheduler(entries, controlplane.DefaultScores)
@@ -82,14 +146,16 @@ func (s *scenario) observe(start func(*scenario, []policy) []*counter, refusals 
 	s.pods(pod)
 	// The length of the observation, not a wait for something.
 	<-time.After(observed)
-	calls, last := callsOf(counters), time.Unix(0, counters[0].last.Load()).Sub(begin)
-	message := s.refused(pod, corev1.PodReasonUnschedulable)
-	for _, reason := range refusals.reasons {
-		if !strings.Contains(message, reason) {
-			s.Errorf("the condition lacks %q: %s", reason, message)
-		}
+	var calls []string
+	for _, c := range counters {
+		calls = append(calls, fmt.Sprint(c.filters.Load()))
 	}
-	return fmt.Sprintf("%s\t%.1f s", calls, last.Seconds())
+	last := time.Unix(0, counters[0].last.Load()).Sub(begin)
+	condition := scheduled(s.get(s.ctx, pod))
+	line := fmt.Sprintf("%s\t%s\t%s\t%.1f s\t%s", title, s.front.name(), strings.Join(calls, ", "), last.Seconds(), condition.Reason)
+	fmt.Fprintln(table, "  "+line)
+	s.Log(line, condition.Message)
+	return counters, condition
 }
 
 // unevenZones are nodes of which half are in one zone and a quarter in each of two others. kube-scheduler
@@ -101,31 +167,4 @@ func unevenZones(count int) []*corev1.Node {
 		node.Labels[objects.ZoneLabel] = "eu-west-1" + string("aabc"[i%4])
 	}
 	return nodes
-}
-
-func countedGateway(s *scenario, policies []policy) []*counter {
-	entries := gatewayFront{}.start(s, policies)
-	return []*counter{s.count(strings.TrimPrefix(entries[0].URLPrefix, "http://"))}
-}
-
-func countedPlain(refusals extender.Refusals) func(*scenario, []policy) []*counter {
-	return func(s *scenario, policies []policy) (counters []*counter) {
-		for _, p := range policies {
-			server, err := peer.Start(s.ctx, shared.Cluster, shared.plainExtender, peer.Options{
-				Name: "plain-" + p.name, Rules: p.file(), Mode: s.mode, Refusals: refusals,
-			})
-			s.must(err)
-			s.Cleanup(func() { s.must(server.Kill()) })
-			counters = append(counters, s.count(server.Address))
-		}
-		return counters
-	}
-}
-
-// callsOf fills the table's two columns; the gateway is one extender for both policies.
-func callsOf(counters []*counter) string {
-	if len(counters) == 1 {
-		return fmt.Sprintf("%d\t-", counters[0].filters.Load())
-	}
-	return fmt.Sprintf("%d\t%d", counters[0].filters.Load(), counters[1].filters.Load())
 }

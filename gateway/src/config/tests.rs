@@ -36,6 +36,35 @@ fn right(yaml: &str) -> Config {
     parse(yaml).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
 }
 
+/// `{name: a, url: 'http://a:1', filter: {}, score: {}}`.
+fn least_backend() -> BackendSettings {
+    BackendSettings {
+        name: BackendName::new("a").unwrap(),
+        url: BackendUrl::new("http://a:1").unwrap(),
+        tls: None,
+        mode: Mode::Enforce,
+        canary: None,
+        max_reject_share: None,
+        pure_answers: PureAnswers::Remembered,
+        args: None,
+        matches: Match::default(),
+        filter: Some(FilterSettings {
+            timeout: Duration::from_millis(200),
+            failure_policy: FailurePolicy::Fail,
+            preemption_may_help: Preemption::Ignored,
+        }),
+        score: Some(ScoreSettings {
+            timeout: Duration::from_millis(200),
+            weight: Weight::ONE,
+            normalize: None,
+            reversed: None,
+            failure_policy: "Ignore",
+        }),
+        preempt: None,
+        bind: None,
+    }
+}
+
 #[test]
 fn the_least_configuration_has_the_documented_defaults() {
     let config =

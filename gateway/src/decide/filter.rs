@@ -14,7 +14,7 @@ use super::{
     Call, CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
     call_context::{CallContext, EncodedNodes, Readiness},
-    pacing::{AttemptScope, Pace},
+    pacing::{AttemptScope, Pace, Told},
     prioritize::BackendScores,
 };
 use crate::{
@@ -45,6 +45,22 @@ pub struct Filtered {
     pub reasons: Vec<Reason>,
 }
 
+impl Filtered {
+    /// Gives all rejected nodes this text. Whether preemption may help stays each node's own.
+    fn summarize(&mut self, text: &str) {
+        let Self { rejected, reasons } = self;
+        let Some(by) = rejected.groups.first().map(|group| group.by) else { return };
+        for group in rejected.nodes.iter_mut().flatten() {
+            *group = u32::from(reasons[*group as usize].preemption_may_help);
+        }
+        let kinds = [false, true];
+        *reasons =
+            kinds.map(|preemption_may_help| Reason { text: text.to_owned(), preemption_may_help }).into();
+        let group = |preemption_may_help| Group { by, reason: text.to_owned(), preemption_may_help };
+        rejected.groups = kinds.map(group).into();
+    }
+}
+
 impl Decider {
     /// Decides which nodes the pod may not run on. The record gets the details.
     ///
@@ -56,6 +72,7 @@ impl Decider {
         let all = |_: &Backend| count > 0;
         let (participants, seats) = self.participants(&mut context, all, record).await?;
         let (verdict, scores) = self.fold(&context, &participants, seats, record).await;
+        self.count_rejections(call, record);
         let left = match &verdict {
             Verdict::Decided(rejected) => count - number_of_rejected(rejected),
             Verdict::Failed { .. } | Verdict::NotYetKnown { .. } => 0,
@@ -167,37 +184,33 @@ impl Decider {
         }
     }
 
-    /// If no node is left: keeps reasons the same from one attempt to the next, and makes a pod that is retried too
-    /// often back off.
+    /// If no node is left: keeps the pod's condition the same from one attempt to the next, and makes a pod that is
+    /// retried too often even so back off.
     fn pace_retries(
         &self,
         call: Call<'_>,
         participants: &[Participant<'_>],
         mut filtered: Filtered,
     ) -> Result<Filtered, CallError> {
-        let Filtered { rejected, reasons } = &mut filtered;
-        let (settings, metrics, pod) = (&self.settings, self.metrics(), call.pod.uid());
-        if pod.is_empty() || rejected.nodes.is_empty() || rejected.nodes.iter().any(Option::is_none) {
+        let (settings, pod) = (&self.settings, call.pod.uid());
+        if pod.is_empty() || call.request.names.count() == 0 {
             return Ok(filtered);
         }
+        if number_of_rejected(&filtered.rejected) < call.request.names.count() {
+            settings.pacing.accepted(pod);
+            return Ok(filtered);
+        }
+        let pace = settings.pacing.refused(pod, scope(call));
         if settings.reasons.changing == ChangingReasons::Held {
-            let backend = |group: &Group| match group.by {
-                By::Seat(seat) | By::Unknown(seat) | By::Deleted(seat) | By::Oversize(seat) => {
-                    participants[seat].backend.settings.name.as_str()
-                }
-            };
-            let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
-            let held = settings.pacing.hold(pod, &call.request.names, &backends, (rejected, reasons));
-            metrics.process().held_reasons.inc_by(held.changed as u64);
-            metrics.process().forgotten_reasons.inc_by(held.forgotten as u64);
+            self.hold_condition(pod, participants, pace, &mut filtered);
         }
         if settings.reasons.repeated == RepeatedRefusals::AsGiven {
             return Ok(filtered);
         }
-        match settings.pacing.refused(pod, scope(call)) {
-            Pace::Usual => return Ok(filtered),
+        match pace {
+            Pace::Usual | Pace::Half => return Ok(filtered),
             Pace::Unknown => {
-                metrics.process().uncounted_refusals.inc();
+                self.metrics().process().uncounted_refusals.inc();
                 return Ok(filtered);
             }
             Pace::JustTooFast => {
@@ -207,10 +220,45 @@ impl Decider {
             }
             Pace::TooFast => {}
         }
-        metrics.process().repeated_refusals.inc();
+        self.metrics().process().repeated_refusals.inc();
         let group = filtered.rejected.nodes.iter().flatten().next();
         let reason = group.map(|group| filtered.reasons[*group as usize].text.clone());
         Err(CallError::Repeated(reason.unwrap_or_default()))
+    }
+
+    /// Replaces the reasons by the pod's summary if they would change its condition.
+    fn hold_condition(
+        &self,
+        pod: &str,
+        participants: &[Participant<'_>],
+        pace: Pace,
+        filtered: &mut Filtered,
+    ) {
+        let pacing = &self.settings.pacing;
+        let policies = self.policies(participants);
+        let told = match pace {
+            Pace::Half => pacing.tell_half(pod, policies),
+            _ => pacing.tell(pod, policies, &filtered.rejected, &filtered.reasons),
+        };
+        match told {
+            Told::Reasons => {}
+            Told::Untracked => drop(self.metrics().process().untracked_reasons.inc()),
+            Told::Summary(summary) => {
+                self.metrics().process().summarized_refusals.inc();
+                filtered.summarize(&summary);
+            }
+        }
+    }
+
+    /// The policies behind a decision: whose answers count, with which settings and of which revision.
+    fn policies(&self, participants: &[Participant<'_>]) -> u64 {
+        let policy = |participant: &Participant<'_>| {
+            let ready = participant.ready.as_ref().ok();
+            let revision = ready.map(|ready| ready.session.info.revision.clone());
+            (participant.backend.settings.name.to_string(), revision)
+        };
+        let policies: Vec<_> = participants.iter().map(policy).collect();
+        self.settings.pacing.fingerprint((self.policy_settings, policies))
     }
 
     pub(super) fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {

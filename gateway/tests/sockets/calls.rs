@@ -278,35 +278,6 @@ async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
 }
 
 #[tokio::test]
-async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
-    let attempt = std::sync::atomic::AtomicUsize::new(0);
-    let only = Scripted::start(info(NodeView::Name), move |_, message| {
-        let reason = format!("{} units are free", attempt.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-        Act::Message(filtered(&message, &["a", "b"], &reason).encode_to_vec())
-    })
-    .await;
-    let configured = backend("only", &only, "filter: {}");
-    for (reasons, told, sixth) in [
-        ("{}", ["0", "0"], "the pod was retried too often in a short time; only: 0 units are free"),
-        ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
-    ] {
-        let rest = format!("nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}");
-        let cadences = Cadences { refusals: TEST_TIMEOUT, ..steady() };
-        let gateway = Gateway::start_paced(&rest, cadences).await;
-        for units in told {
-            let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();
-            let reason = format!("only: {units} units are free");
-            assert_eq!(answer["FailedAndUnresolvableNodes"], json!({"a": reason, "b": reason}), "{reasons}");
-        }
-        for _ in 2..5 {
-            assert_eq!(gateway.post("/filter", by_name(&["a", "b"])).await.error(), "");
-        }
-        let error = gateway.post("/filter", by_name(&["a", "b"])).await.error();
-        assert!(error.ends_with(sixth) && error.is_empty() == sixth.is_empty(), "{error}");
-    }
-}
-
-#[tokio::test]
 async fn backends_are_asked_about_the_pods_that_match_them() {
     let only = Scripted::refusing(&["a"], "no", 3).await;
     for (rest, settings, asked) in [

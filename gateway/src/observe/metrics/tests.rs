@@ -35,6 +35,8 @@ impl Metrics {
         process.requeued("ok");
         process.tls_handshake_failed("without_tls");
         process.certificates.set(|| vec![(["a".to_owned(), "b".to_owned()], 1.0)]);
+        process.overrides.set(|| vec![(["zones".to_owned(), "Shadow".to_owned()], 1.0)]);
+        process.reject_limits.set(|| vec![("zones".to_owned(), true)]);
         process.backends.set(|| vec![state("zones", Some(1.0))]);
         for gauge in [
             &process.call_thread_silence,
@@ -92,7 +94,7 @@ fn what_was_counted_can_be_read() {
     metrics.backend("racks").clamped.inc_by(3);
     metrics.process().unknown_nodes.inc_by(2);
     metrics.panicked();
-    metrics.process().forgotten_reasons.inc_by(7);
+    metrics.process().untracked_reasons.inc_by(7);
     metrics.process().uncounted_refusals.inc();
     for line in [
         r#"calls_total{verb="filter",outcome="ok"} 1"#,
@@ -100,7 +102,7 @@ fn what_was_counted_can_be_read() {
         r#"backend_clamped_scores_total{backend="racks"} 3"#,
         "unknown_nodes_total 2",
         "panics_total 1",
-        "forgotten_reasons_total 7",
+        "untracked_reasons_total 7",
         "uncounted_refusals_total 1",
     ] {
         has(&metrics, line);

@@ -177,7 +177,7 @@ pub(crate) fn steady() -> Cadences {
         check_every: NonZeroU32::MAX,
         early_scores: Duration::from_hours(1),
         refusals: Duration::ZERO,
-        first_texts: Duration::from_hours(1),
+        first_reasons: Duration::from_hours(1),
         ..Cadences::default()
     }
 }
