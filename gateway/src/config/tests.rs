@@ -112,32 +112,6 @@ fn the_least_configuration_has_the_documented_defaults() {
     assert_eq!(config, expected);
 }
 
-fn least_backend() -> BackendSettings {
-    BackendSettings {
-        name: BackendName::new("a").unwrap(),
-        url: BackendUrl::new("http://a:1").unwrap(),
-        tls: None,
-        mode: Mode::Enforce,
-        pure_answers: PureAnswers::Remembered,
-        args: None,
-        matches: Match::default(),
-        filter: Some(FilterSettings {
-            timeout: Duration::from_millis(200),
-            failure_policy: FailurePolicy::Fail,
-            preemption_may_help: Preemption::Ignored,
-        }),
-        score: Some(ScoreSettings {
-            timeout: Duration::from_millis(200),
-            weight: Weight::ONE,
-            normalize: None,
-            reversed: None,
-            failure_policy: "Ignore",
-        }),
-        preempt: None,
-        bind: None,
-    }
-}
-
 #[test]
 fn the_example_is_right_and_says_what_it_seems_to() {
     let config = right(EXAMPLE);
