@@ -3,6 +3,7 @@
 mod explain;
 mod flags;
 mod host;
+mod overrides;
 mod overview;
 mod page;
 pub mod status;
@@ -91,6 +92,7 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .route("/debug/pods", get(overview::pods))
         .route("/debug/history", get(overview::history))
         .route("/debug/status", get(status))
+        .route("/debug/overrides", overrides::route())
         .route("/debug/flags/s", flags::scores())
         .route("/debug/flags/f", flags::rejections())
         .route("/debug/flags/v", flags::verbosity())
@@ -137,7 +139,7 @@ async fn status(State(admin): State<Arc<AdminState>>) -> Response {
 async fn not_found(uri: Uri) -> Response {
     let text = format!(
         "no such path {}; available: GET / (a page for browsers), GET /debug/decisions, /debug/explain, /debug/history, \
-         /debug/pods and /debug/status, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
+         /debug/pods and /debug/status, GET and POST /debug/overrides, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
         uri.path()
     );
     error_response(StatusCode::NOT_FOUND, &text)

@@ -2,6 +2,7 @@
 
 mod admin;
 mod apiserver;
+mod backend;
 mod check_config;
 mod completion;
 mod explain;
@@ -102,6 +103,10 @@ enum Query {
     #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
     Status(status::StatusOptions),
 
+    /// Set the mode of a backend for a while, in every replica
+    #[command(long_about = backend::ABOUT, after_help = backend::EXAMPLES)]
+    Backend(backend::BackendOptions),
+
     /// Print the version of this program, and of each gateway that answers
     #[command(long_about = version::ABOUT, after_help = version::EXAMPLES)]
     Version(version::VersionOptions),
@@ -112,6 +117,7 @@ impl Query {
         match self {
             Self::Explain(options) => explain::run(options, console),
             Self::Status(options) => status::run(options, console),
+            Self::Backend(options) => backend::run(options, console),
             Self::Version(options) => version::run(options, commit, console),
         }
     }

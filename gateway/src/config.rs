@@ -6,6 +6,7 @@ pub mod backend;
 mod checks;
 mod lockout;
 mod matches;
+mod rollout;
 mod setting;
 mod sources;
 mod telemetry;
@@ -29,6 +30,7 @@ pub use backend::{
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
 pub use lockout::{default_exempt, lockout_remedy};
 pub use matches::Match;
+pub use rollout::{CanarySettings, OnExcess, Percent, RejectShareSettings};
 pub use setting::Choice;
 pub(crate) use setting::scalar;
 pub use sources::{NodeSource, PodSettings, PodSource};
@@ -39,7 +41,7 @@ pub use telemetry::{
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
 pub use values::{DurationText, SizeText};
-pub(crate) use values::parse_duration;
+pub(crate) use values::{parse_duration, parse_long_duration};
 
 use extender_config::{Cursor, Mistakes, Value, echo};
 

@@ -9,6 +9,7 @@ mod ask;
 mod bind;
 mod call_context;
 mod filter;
+mod modes;
 mod pacing;
 mod preempt;
 mod prioritize;
@@ -43,6 +44,7 @@ use crate::{
     config::{self, Mode, ReasonSettings, Timeouts},
     object::{ObjectError, pod::ObjectPod},
     observe::{Metrics, Observer, RateLimitedLog},
+    overrides::Overrides,
     record::{CallRecord, Outcome, PodRef, RequestedNodes},
     wire::{KnownObjects, Request, WireError},
 };
@@ -95,6 +97,8 @@ pub struct DeciderSettings {
     pub cadences: Cadences,
     /// What the decisions are for.
     pub purpose: DecisionPurpose,
+    /// The modes that replace those of the configuration.
+    pub overrides: Arc<Overrides>,
 }
 
 impl Decider {
@@ -164,14 +168,6 @@ impl Decider {
             .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
     }
 
-    /// The backends in this mode whose conditions match this pod, in effective order.
-    fn interested(&self, pod: &ObjectPod<'_>, mode: Mode) -> impl Iterator<Item = &Arc<Backend>> {
-        let exempt = self.settings.exempt.contains(pod.namespace());
-        let backends = if exempt { &[] } else { self.backends.as_slice() };
-        let backends = backends.iter().filter(move |backend| backend.settings.mode == mode);
-        backends.filter(|backend| backend.settings.matches.interest.covers(pod))
-    }
-
     fn metrics(&self) -> &Metrics {
         &self.settings.observer.metrics
     }
@@ -210,6 +206,11 @@ impl Decider {
             similar,
             "backend call failed: {failure}"
         );
+    }
+
+    /// The modes that replace those of the configuration.
+    pub fn overrides(&self) -> &Arc<Overrides> {
+        &self.settings.overrides
     }
 
     /// Each backend's settings and current session, in effective order, or why it is unavailable.

@@ -2,8 +2,8 @@
 //!
 //! A call passes through [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) → [`backend`] and
 //! back. [`object`] parses Kubernetes objects, [`cluster`] keeps the node and pod tables, [`config`] has the
-//! operator's settings and [`cadences`] the intervals that are not configurable, [`observe`] creates logs, metrics
-//! and traces, and [`tls`] reads certificates and keys.
+//! operator's settings, [`overrides`] the modes that replace them for a while and [`cadences`] the intervals that are
+//! not configurable, [`observe`] creates logs, metrics and traces, and [`tls`] reads certificates and keys.
 
 pub mod admin;
 pub mod api;
@@ -20,6 +20,7 @@ mod explain;
 mod hostile;
 pub mod object;
 pub mod observe;
+pub mod overrides;
 pub mod record;
 pub mod scheduler_config;
 pub mod serve;

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, Rpcs};
 use crate::{
-    config::{self, BindFailurePolicy},
+    config::{self, BindFailurePolicy, Mode},
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
 };
@@ -240,6 +240,11 @@ impl Outcome {
 }
 
 impl BackendOutcome {
+    /// Whether its answer counts in this call, whatever its configured mode is: Enforce or Shadow.
+    pub fn mode(&self) -> Mode {
+        if self.agreement.is_some() { Mode::Shadow } else { Mode::Enforce }
+    }
+
     /// Its part before it is called.
     pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);

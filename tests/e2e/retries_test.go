@@ -47,7 +47,7 @@ func TestAPodThatFitsNowhereIsLeftAlone(t *testing.T) {
 	fmt.Fprintln(w, "  reasons\textender\tcalls of each\tuntil\tcondition")
 	for _, refusals := range []refusals{
 		ofRules("two policies, one reason each", []string{"zone-evacuated", "zone-reserved"}, "is being evacuated", "is reserved"),
-		ofRules("two policies, one reason a rack and tenant", []string{"racks-drained", "tenants-full"}, "is being drained", "other reasons"),
+		ofRules("two policies, one reason a rack and tenant", []string{"racks-drained", "tenants-full"}, "is being drained", "is over its quota"),
 		ofRefuser("a counter", func(call int64, _ int) string {
 			return fmt.Sprintf("the quota is used up, %d pods wait", call)
 		}, "no node passes the policies: refuser: the quota is used up, 1 pods wait (144)"),

@@ -72,7 +72,7 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- define "extender-gateway.backends" -}}
 {{- $backends := list -}}
 {{- range .Values.policies -}}
-{{- $backend := pick . "name" "url" "tls" "mode" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" -}}
+{{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" -}}
 {{- if not .url -}}
 {{- $_ := set $backend "url" (include "extender-gateway.policyURL" (dict "root" $ "policy" .)) -}}
 {{- end -}}

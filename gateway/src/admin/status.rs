@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus, FailureCount,
-        Handshake, MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus,
-        VerbStatus, WaitingStatus,
+        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus,
+        ExcessiveRejectionsStatus, FailureCount, Handshake, MinuteStatus, OverrideStatus, ReadsStatus,
+        RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
     backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -27,6 +27,7 @@ use crate::{
         metrics::{BackendState, MinuteSummary, RecentSummary, Source},
         waiting::WaitingSummary,
     },
+    overrides::{ExcessiveRejections, Overrides},
     tls::{CertificateFile, Certificates, Validity},
 };
 
@@ -130,6 +131,12 @@ impl GatewayStatus {
         let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.certificate_ends());
         metrics.certificates.set(ends);
         let status = Arc::downgrade(self);
+        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.override_ends());
+        metrics.overrides.set(ends);
+        let status = Arc::downgrade(self);
+        let limits = move || status.upgrade().map_or_else(Vec::new, |status| status.reject_limits());
+        metrics.reject_limits.set(limits);
+        let status = Arc::downgrade(self);
         metrics
             .backends
             .set(move || status.upgrade().map_or_else(Vec::new, |status| status.backend_states()));
@@ -151,6 +158,28 @@ impl GatewayStatus {
         served.decider.sessions().map(state).collect()
     }
 
+    /// The backend and mode of each override that applies, and the Unix time at which it ends.
+    fn override_ends(&self) -> Vec<([String; 2], f64)> {
+        let Some(served) = self.served() else { return Vec::new() };
+        let names = served.config.backends.iter().map(|backend| backend.name.as_str());
+        let end = |name: &str| {
+            let found = served.decider.overrides().find(name)?;
+            Some(([name.to_owned(), found.mode.word().to_owned()], found.ends.as_duration().as_secs_f64()))
+        };
+        names.filter_map(end).collect()
+    }
+
+    /// Each backend with a limit of rejections, and whether it is over it.
+    fn reject_limits(&self) -> Vec<(String, bool)> {
+        let Some(served) = self.served() else { return Vec::new() };
+        let limited = served.config.backends.iter().filter(|backend| backend.max_reject_share.is_some());
+        let excess = |backend: &BackendSettings| {
+            let excess = served.decider.overrides().excessive_rejections(backend);
+            (backend.name.to_string(), excess.is_some())
+        };
+        limited.map(excess).collect()
+    }
+
     /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
     fn certificate_ends(&self) -> Vec<([String; 2], f64)> {
         let ends = |(file, validity): (CertificateFile, Validity)| {
@@ -169,6 +198,11 @@ impl GatewayStatus {
     /// The pod table, once a watch has filled it.
     fn pods(&self) -> Option<&PodTable> {
         Some(&*self.sources.pods).filter(|pods| pods.is_synced())
+    }
+
+    /// The configuration in use; `None` before calls are accepted.
+    pub fn served(&self) -> Option<Arc<Served>> {
+        Some(self.door.get()?.served.load_full())
     }
 
     /// The status; `None` before calls are accepted.
@@ -203,6 +237,7 @@ impl GatewayStatus {
             log: observer.decisions.state(),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
             certificates: self.certificates(),
+            overrides: served.decider.overrides().all().into_iter().map(OverrideStatus::from).collect(),
             problems: Vec::new(),
         };
         status.problems = problems::of(&status, &served.config, self, observer);
@@ -272,10 +307,13 @@ fn backends(
     waiting: &BTreeMap<String, WaitingSummary>,
     table: Option<&NodeTable>,
 ) -> Vec<BackendStatus> {
+    let overrides = served.decider.overrides();
     let status = |settings: &BackendSettings, session: Option<Result<Arc<Session>, _>>| {
         let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
         let mut status = BackendStatus {
             waiting: waiting.get(settings.name.as_str()).map(waiting_status),
+            overridden: overrides.find(settings.name.as_str()).map(OverrideStatus::from),
+            excessive_rejections: excessive_rejections(overrides, settings),
             ..backend(settings, session, observer)
         };
         if let (Some(session), Some(table)) = (connected, table) {
@@ -286,6 +324,15 @@ fn backends(
     let called = served.decider.sessions().map(|(settings, session)| status(settings, Some(session)));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
     called.chain(disabled.map(|settings| status(settings, None))).collect()
+}
+
+fn excessive_rejections(
+    overrides: &Overrides,
+    settings: &BackendSettings,
+) -> Option<ExcessiveRejectionsStatus> {
+    let most = settings.max_reject_share.as_ref()?.share.share();
+    let ExcessiveRejections { share, since } = overrides.excessive_rejections(settings)?;
+    Some(ExcessiveRejectionsStatus { share, most, since })
 }
 
 /// A label that no node has is often why a backend rejects everything.
@@ -319,6 +366,9 @@ fn backend(
         name: settings.name.to_string(),
         url: settings.url.to_string(),
         mode: settings.mode.word().to_owned(),
+        overridden: None,
+        canary_percent: settings.canary.map(|canary| canary.percent.value()),
+        excessive_rejections: None,
         matches: settings.matches.to_string(),
         connected: session.is_some(),
         connected_since: session.as_ref().map(|session| session.since),

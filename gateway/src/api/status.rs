@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{LogState, NodeForm};
+use crate::api::{LogState, NodeForm, OverrideStatus};
 
 /// The state of a gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Status {
     /// The certificate files in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<CertificateStatus>,
+    /// The modes that replace those of the configuration for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<OverrideStatus>,
     /// The problems, the most severe first.
     pub problems: Vec<Problem>,
 }
@@ -166,8 +169,17 @@ pub struct BackendStatus {
     pub name: String,
     /// Its URL.
     pub url: String,
-    /// `Enforce`, `Shadow` or `Disabled`.
+    /// The mode of the configuration: `Enforce`, `Shadow` or `Disabled`.
     pub mode: String,
+    /// What replaces it for a while.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<OverrideStatus>,
+    /// The percentage of pods for which its answers count; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_percent: Option<u8>,
+    /// How far it is over its limit of rejections; `None`: it is not, or has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excessive_rejections: Option<ExcessiveRejectionsStatus>,
     /// The pods for which it is called, in words.
     #[serde(default)]
     pub matches: String,
@@ -190,6 +202,18 @@ pub struct BackendStatus {
     pub waiting: Option<WaitingStatus>,
     /// Its configured verbs.
     pub verbs: Vec<BackendVerb>,
+}
+
+/// A backend that rejects more nodes than its `maxRejectShare`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExcessiveRejectionsStatus {
+    /// The share of nodes that it rejected in the window, from 0 to 1.
+    pub share: f64,
+    /// The limit.
+    pub most: f64,
+    /// Since when it is more.
+    pub since: Timestamp,
 }
 
 /// The pods that wait because a backend rejected or failed them.

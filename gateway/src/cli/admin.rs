@@ -12,13 +12,14 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
+pub(super) use self::request::AdminQuery;
 use self::{
     endpoint::{AdminEndpoint, admin_url},
     request::QueryError,
 };
 use super::{apiserver::ClusterAccess, names};
 use crate::{
-    api::{DecisionList, Status},
+    api::{DecisionList, OverrideList, Status},
     config::BackendUrl,
     explain::replicas::{Away, Gathered},
 };
@@ -72,6 +73,12 @@ pub(super) trait ReplicaAnswer: DeserializeOwned {
 }
 
 impl ReplicaAnswer for DecisionList {
+    fn replica(&mut self) -> (&mut String, Timestamp) {
+        (&mut self.gateway, self.log.since)
+    }
+}
+
+impl ReplicaAnswer for OverrideList {
     fn replica(&mut self) -> (&mut String, Timestamp) {
         (&mut self.gateway, self.log.since)
     }
@@ -141,9 +148,14 @@ impl Gateways {
 
     /// Queries all replicas concurrently. A replica that is reached in two ways counts once.
     pub(super) async fn query<T: ReplicaAnswer>(&self, path: &str) -> Gathered<T> {
+        self.ask(AdminQuery::get(path)).await
+    }
+
+    /// Sends a query to all replicas concurrently.
+    pub(super) async fn ask<T: ReplicaAnswer>(&self, query: AdminQuery<'_>) -> Gathered<T> {
         let (mut replicas, mut found, mut away) = (Vec::new(), Vec::new(), self.away.clone());
         let answer = async |endpoint: &AdminEndpoint| {
-            serde_json::from_slice::<T>(&endpoint.get(path).await?).map_err(QueryError::Malformed)
+            serde_json::from_slice::<T>(&endpoint.query(query).await?).map_err(QueryError::Malformed)
         };
         let responses = join_all(self.endpoints.iter().map(answer)).await;
         for (endpoint, response) in self.endpoints.iter().zip(responses) {

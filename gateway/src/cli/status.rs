@@ -231,7 +231,8 @@ fn listed(texts: impl Iterator<Item = String>) -> String {
 
 fn configured(backend: &BackendStatus) -> String {
     let verbs: Vec<_> = backend.verbs.iter().map(|verb| verb.verb.as_str()).collect();
-    format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" "))
+    let mode = backend.overridden.as_ref().map_or(&backend.mode, |it| &it.mode);
+    format!("{} ({}, {mode}, {})", backend.name, backend.url, verbs.join(" "))
 }
 
 /// A backend without a connection is a separate problem, not a difference.

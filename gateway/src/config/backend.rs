@@ -14,7 +14,7 @@ use http::uri::Scheme;
 use super::setting::Mappings;
 use super::setting::{Choice, Setting, Yaml, choices, scalar, settings, write_scalar};
 use super::values::{json_object, write_json};
-use super::{BackendTls, BackendUrl, Match, effective_order};
+use super::{BackendTls, BackendUrl, CanarySettings, Match, RejectShareSettings, effective_order};
 
 const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
 const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
@@ -33,6 +33,10 @@ settings! {
     tls "tls": BackendTls, hidden;
     /// Whether its answers count. Default Enforce.
     mode "mode": Mode, default(Mode::Enforce);
+    /// The pods for which its answers count, if not for all.
+    canary "canary": CanarySettings, hidden;
+    /// The largest share of nodes that it may reject, if there is a limit.
+    max_reject_share "maxRejectShare": RejectShareSettings, hidden;
     /// Whether answers of verbs that it declares pure are cached. Default Remembered.
     pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
     /// One compact JSON object with sorted keys, sent in the handshake and with each call.
@@ -367,6 +371,15 @@ fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
             fields.mistake_of("tls", "is missing, but url is https", "{caFile: FILE}");
         }
         _ => {}
+    }
+    let mode = parts.mode.unwrap_or(Mode::Enforce);
+    if fields.has("canary") && mode != Mode::Enforce {
+        let wrong = format!("cannot be combined with mode: {}", mode.word());
+        fields.mistake_of("canary", wrong, Remedy::Do("remove it, or set mode: Enforce"));
+    }
+    if fields.has("maxRejectShare") && !fields.has("filter") {
+        let remedy = Remedy::Do("remove it, or add `filter: {}`");
+        fields.mistake_of("maxRejectShare", "is a limit for filter, and there is no filter", remedy);
     }
     if !["filter", "score", "preempt", "bind"].iter().any(|verb| fields.has(verb)) {
         let remedy = Remedy::Do("add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");

@@ -89,6 +89,8 @@ fn least_backend() -> BackendSettings {
         url: BackendUrl::new("http://a:1").unwrap(),
         tls: None,
         mode: Mode::Enforce,
+        canary: None,
+        max_reject_share: None,
         pure_answers: PureAnswers::Remembered,
         args: None,
         matches: Match::default(),

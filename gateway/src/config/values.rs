@@ -66,9 +66,14 @@ impl Setting for Duration {
 /// Reads whole numbers, each with a unit of `h`, `m`, `s` or `ms`, that add up to 1 ms to 1 h. Mirrors
 /// Go's `time.ParseDuration`, without signs, fractions and the units below `ms`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    parse_long_duration(text, LONGEST)
+}
+
+/// The same up to another limit.
+pub(crate) fn parse_long_duration(text: &str, longest: Duration) -> Result<Duration, String> {
     let total = milliseconds(text).ok_or_else(|| format!("{} is not a duration", echo(text)))?;
     let duration = Duration::from_millis(total);
-    if duration.is_zero() || duration > LONGEST {
+    if duration.is_zero() || duration > longest {
         return Err(format!("{} is out of range", echo(text)));
     }
     Ok(duration)

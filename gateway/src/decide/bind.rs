@@ -15,7 +15,7 @@ use super::{CallError, Decider};
 use crate::{
     backend::{Attempt, Backend},
     cluster::binder::{Apiserver, BindingState},
-    config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
+    config::{BackendName, BindFailurePolicy, BindSettings},
     contract::bind::{BindQuestion, Bound},
     object::{self, pod::ObjectPod},
     record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome},
@@ -86,11 +86,11 @@ impl Decider {
 impl<'c> BindCall<'c> {
     async fn bind(&self, record: &mut CallRecord) -> Result<(), CallError> {
         // If no backend can bind, no facts about the pod are needed.
-        let may_bind =
-            |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
+        let decider = self.decider;
+        let may_bind = |backend: &Backend| backend.settings.bind.is_some() && decider.may_enforce(backend);
         let exempt = self.decider.settings.exempt.contains(&self.assignment.namespace);
         if !exempt
-            && self.decider.backends.iter().any(|backend| may_bind(&backend.settings))
+            && decider.backends.iter().any(|backend| may_bind(backend))
             && self.backends(record).await?
         {
             return Ok(());

@@ -72,6 +72,7 @@ impl Decider {
         let all = |_: &Backend| count > 0;
         let (participants, seats) = self.participants(&mut context, all, record).await?;
         let (verdict, scores) = self.fold(&context, &participants, seats, record).await;
+        self.count_rejections(call, record);
         let left = match &verdict {
             Verdict::Decided(rejected) => count - number_of_rejected(rejected),
             Verdict::Failed { .. } | Verdict::NotYetKnown { .. } => 0,

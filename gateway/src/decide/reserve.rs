@@ -24,7 +24,6 @@ use crate::{
         binder::{ApiserverError, BindingState},
         pods::{AssumptionId, PodTable},
     },
-    config::Mode,
     object::{self, ObjectError},
     record::{CallRecord, Outcome},
     wire::{Request, WireError},
@@ -92,8 +91,7 @@ impl Decider {
 
     /// Whether a filter whose answers count has pods counted, or may have.
     pub(super) fn has_limits(&self) -> bool {
-        let enforces =
-            |backend: &Backend| backend.settings.mode == Mode::Enforce && backend.settings.filter.is_some();
+        let enforces = |backend: &Backend| backend.settings.filter.is_some() && self.may_enforce(backend);
         self.backends.iter().any(|backend| enforces(backend) && backend.may_count_pods())
     }
 

@@ -14,6 +14,7 @@ use crate::{
     decide::{Binders, Decider, DeciderSettings, DecisionPurpose, RetryPacing},
     door::Served,
     observe::Observer,
+    overrides::Overrides,
     tls::{CertificateFile, certificate_files},
 };
 
@@ -41,6 +42,8 @@ pub struct Assembly {
     /// The apiserver for Bindings and its kubeconfig, once a configuration has a binder.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
+    /// Kept, so that a reload does not end what an operator has set.
+    overrides: Arc<Overrides>,
     cadences: Cadences,
     purpose: DecisionPurpose,
     /// The number of configurations served so far.
@@ -65,6 +68,7 @@ impl Assembly {
             exempt,
             pacing: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
+            overrides: Arc::new(Overrides::new(Arc::clone(&observer.waiting))),
             observer,
             cadences,
             purpose: DecisionPurpose::Scheduling,
@@ -150,6 +154,7 @@ impl Assembly {
             observer: Arc::clone(&self.observer),
             cadences: self.cadences,
             purpose: self.purpose,
+            overrides: Arc::clone(&self.overrides),
         };
         let decider = Decider::new(backends, settings);
         let start = self.cadences.start;

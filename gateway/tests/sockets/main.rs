@@ -23,6 +23,7 @@ mod metrics;
 mod misused_http2;
 mod old_callers;
 mod one_round;
+mod overrides;
 mod page;
 mod pod_counts;
 mod preempt;

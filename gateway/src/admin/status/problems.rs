@@ -2,6 +2,7 @@
 
 mod backends;
 mod certificates;
+mod modes;
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
@@ -46,6 +47,7 @@ pub(super) fn of(
     for backend in &status.backends {
         problems.extend(backends::of(backend, config, &gateway_status.sources.exempt));
     }
+    problems.extend(modes::of(status));
     problems.sort_by_key(|problem| problem.severity);
     problems
 }
@@ -65,6 +67,11 @@ fn problem(
         remedy: remedy.into(),
         runbook: format!("docs/runbook.md#{entry}"),
     }
+}
+
+/// The minutes until then, rounded up, at least one.
+fn minutes_left(then: Timestamp) -> i64 {
+    ((59 - seconds_since(then)) / 60).max(1)
 }
 
 fn ready(status: &Status) -> Option<Problem> {

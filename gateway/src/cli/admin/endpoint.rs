@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tokio::net::lookup_host;
 
-use super::request::{self, QueryError, with_timeout};
+use super::request::{self, AdminQuery, QueryError, with_timeout};
 use crate::{cli::apiserver::error_text, config::BackendUrl};
 
 /// How to reach one replica.
@@ -74,13 +74,14 @@ fn is_running(pod: &Pod) -> bool {
 }
 
 impl AdminEndpoint {
-    /// The body of the response to `GET path`.
-    pub(super) async fn get(&self, path: &str) -> Result<Vec<u8>, QueryError> {
+    /// The body of the response.
+    pub(super) async fn query(&self, query: AdminQuery<'_>) -> Result<Vec<u8>, QueryError> {
+        let path = query.path;
         match self {
-            Self::Address { url, address } => request::direct(*address, &url.authority(), path).await,
+            Self::Address { url, address } => request::direct(*address, &url.authority(), query).await,
             Self::Pod { client, namespace, name, port } => {
                 let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy{path}");
-                request::proxied(client, &path).await
+                request::proxied(client, &path, query).await
             }
         }
     }

@@ -4,8 +4,12 @@ use std::{error::Error, io, net::SocketAddr, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use extender_apiserver::whole_text;
-use http::{Request, Response, header::HOST};
-use http_body_util::{BodyExt, Empty};
+use http::{
+    Method, Request, Response,
+    header::{CONTENT_TYPE, HOST},
+    request,
+};
+use http_body_util::{BodyExt, Full};
 use hyper::{body::Body, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use kube::Client;
@@ -26,6 +30,35 @@ const MAX_BYTES: usize = 512 << 20;
 
 /// The longest error message that is shown, in characters.
 const MAX_MESSAGE: usize = 400;
+
+/// What is requested of an admin address.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct AdminQuery<'q> {
+    /// The path.
+    pub(in crate::cli) path: &'q str,
+    /// The JSON to post; `None`: a GET.
+    pub(in crate::cli) posted: Option<&'q [u8]>,
+}
+
+impl<'q> AdminQuery<'q> {
+    /// A GET.
+    pub(in crate::cli) fn get(path: &'q str) -> Self {
+        Self { path, posted: None }
+    }
+
+    fn head(self, path: &str) -> request::Builder {
+        match self.posted {
+            Some(_) => {
+                Request::builder().method(Method::POST).uri(path).header(CONTENT_TYPE, "application/json")
+            }
+            None => Request::get(path),
+        }
+    }
+
+    fn body(self) -> &'q [u8] {
+        self.posted.unwrap_or_default()
+    }
+}
 
 /// Why a gateway did not answer. Displayed as `cause; remedy`.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +96,7 @@ const HERE: &str = "By default it listens on 127.0.0.1: run this on its machine 
 fn remedy(code: u16) -> &'static str {
     match code {
         403 => {
-            "; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: [pods/proxy], verbs: [get]}"
+            "; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: [pods/proxy], verbs: [get]}, for the command backend also create"
         }
         404 => "; is it the admin address of an extender-gateway? The metrics and the extender have others",
         502..=504 => {
@@ -79,18 +112,28 @@ pub(super) async fn with_timeout<T>(work: impl Future<Output = T>) -> Result<T, 
 }
 
 /// Sends the request to this address.
-pub(super) async fn direct(address: SocketAddr, host: &str, path: &str) -> Result<Vec<u8>, QueryError> {
+pub(super) async fn direct(
+    address: SocketAddr,
+    host: &str,
+    query: AdminQuery<'_>,
+) -> Result<Vec<u8>, QueryError> {
     let stream = with_timeout(TcpStream::connect(address)).await?.map_err(QueryError::Connect)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // It ends with the response, or with the process.
     tokio::spawn(connection);
-    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).map_err(broken)?;
+    let head = query.head(query.path).header(HOST, host);
+    let request = head.body(Full::new(Bytes::copy_from_slice(query.body()))).map_err(broken)?;
     read(with_timeout(sender.send_request(request)).await?.map_err(broken)?).await
 }
 
-/// Sends the request through the apiserver, with its path.
-pub(super) async fn proxied(client: &Client, path: &str) -> Result<Vec<u8>, QueryError> {
-    let request = Request::get(path).body(kube::client::Body::empty()).map_err(broken)?;
+/// Sends the request through the apiserver, with this path.
+pub(super) async fn proxied(
+    client: &Client,
+    path: &str,
+    query: AdminQuery<'_>,
+) -> Result<Vec<u8>, QueryError> {
+    let body = kube::client::Body::from(query.body().to_vec());
+    let request = query.head(path).body(body).map_err(broken)?;
     let response = with_timeout(client.send(request)).await?;
     read(response.map_err(|error| QueryError::Apiserver(error_text(error)))?).await
 }

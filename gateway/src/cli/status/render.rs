@@ -144,7 +144,7 @@ fn connections(backends: &[BackendStatus], now: Timestamp) -> Table {
         table.row([
             backend.name.as_str(),
             &backend.url,
-            &backend.mode,
+            &mode(backend),
             &state(backend, now),
             &number(backend.outages),
             &waiting_pods(backend),
@@ -152,6 +152,15 @@ fn connections(backends: &[BackendStatus], now: Timestamp) -> Table {
         ]);
     }
     table
+}
+
+/// The mode in effect; an override with its end.
+fn mode(backend: &BackendStatus) -> String {
+    match (&backend.overridden, backend.canary_percent) {
+        (Some(it), _) => format!("{} until {}", it.mode, moment(it.ends)),
+        (None, Some(percent)) => format!("{} for {percent} % of pods", backend.mode),
+        (None, None) => backend.mode.clone(),
+    }
 }
 
 fn state(backend: &BackendStatus, now: Timestamp) -> String {

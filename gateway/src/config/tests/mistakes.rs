@@ -51,7 +51,7 @@ backends:
          expected http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000",
         "line 8: backends[1].name: \"rack-drain\" is already the name of backends[0]; expected a unique name",
         "line 9: backends[1].fliter: unknown field; did you mean filter? \
-         Known fields: name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
+         Known fields: name, url, tls, mode, canary, maxRejectShare, pureAnswers, args, match, filter, score, preempt, bind",
         "line 11: backends[1].score.weight: 0 is out of range; expected a whole number from 1 to 1000000",
         "line 12: backends[1].score.timeout: 5 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
     ];

@@ -105,7 +105,7 @@ fn backend_fields() -> impl Strategy<Value = String> {
         "url: 'http://[::1]:65535', mode: Shadow",
         "url: 'http://10.0.0.1:80', mode: Disabled",
         "url: 'https://a:443', tls: {caFile: ca.crt}",
-        "url: 'https://a:443', mode: Enforce, pureAnswers: AskedEachTime, tls: {caFile: ../ca.crt, certFile: c, keyFile: k, serverName: '::1'}",
+        "url: 'https://a:443', mode: Enforce, canary: {percent: 10}, maxRejectShare: {share: 0.9, window: 1m, onExcess: Shadow}, pureAnswers: AskedEachTime, tls: {caFile: ../ca.crt, certFile: c, keyFile: k, serverName: '::1'}",
     ]);
     let args =
         one_of(&["", ", args: {}", r#", args: {a: ["\u0000\u0085\t\"'#: ", "", {b: 1.0, c: -7}], "": ~}"#]);

@@ -211,7 +211,7 @@ impl PartEntry {
         let not_sent = [&part.unknown, &part.deleted, &part.oversize];
         Self {
             name: texts.number(part.backend.name.as_str()),
-            mode: part.backend.mode,
+            mode: part.mode(),
             policy: part.policy,
             asked: last.map_or(0, |attempt| attempt.requested),
             known: last.map_or(0, |attempt| attempt.cached),

@@ -22,6 +22,10 @@ macro_rules! unlabeled {
             pub backends: Source<Vec<(String, BackendState)>>,
             /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
             pub certificates: Source<Vec<([String; 2], f64)>>,
+            /// The backend and mode of each override, and the Unix time at which it ends.
+            pub overrides: Source<Vec<([String; 2], f64)>>,
+            /// The backends with a limit of rejections, and whether each is over it.
+            pub reject_limits: Source<Vec<(String, bool)>>,
             /// By cause.
             pub(super) tls_handshake_failures: LabeledCounts<&'static str>,
             /// By outcome.
@@ -155,8 +159,26 @@ impl ProcessMetrics {
             certificates
                 .map(|([field, file], ends)| ([("field", field), ("file", file)], ConstGauge::new(ends))),
         )?;
+        self.write_modes(page)?;
         self.write_backends(page)?;
         self.write_gauges(page)
+    }
+
+    fn write_modes(&self, page: &mut Page<'_>) -> fmt::Result {
+        let overrides = self.overrides.read().unwrap_or_default().into_iter();
+        page.family(
+            "extender_gateway_backend_override_end_timestamp_seconds",
+            "Unix time until which a backend has this mode in place of the configured one",
+            overrides.map(|([backend, mode], ends)| {
+                ([("backend", backend), ("mode", mode)], ConstGauge::new(ends))
+            }),
+        )?;
+        let limits = self.reject_limits.read().unwrap_or_default().into_iter();
+        page.family(
+            "extender_gateway_backend_reject_share_exceeded",
+            "1 while a backend rejects more nodes than its maxRejectShare, 0 otherwise",
+            limits.map(|(backend, is_over)| ([("backend", backend)], ConstGauge::new(i64::from(is_over)))),
+        )
     }
 
     fn write_backends(&self, page: &mut Page<'_>) -> fmt::Result {

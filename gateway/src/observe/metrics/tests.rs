@@ -35,6 +35,8 @@ impl Metrics {
         process.requeued("ok");
         process.tls_handshake_failed("without_tls");
         process.certificates.set(|| vec![(["a".to_owned(), "b".to_owned()], 1.0)]);
+        process.overrides.set(|| vec![(["zones".to_owned(), "Shadow".to_owned()], 1.0)]);
+        process.reject_limits.set(|| vec![("zones".to_owned(), true)]);
         process.backends.set(|| vec![state("zones", Some(1.0))]);
         for gauge in [
             &process.call_thread_silence,

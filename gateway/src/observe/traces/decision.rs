@@ -100,7 +100,7 @@ fn known_event(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
     }
     let mut attributes = vec![
         KeyValue::new(names::BACKEND, part.backend.name.to_string()),
-        KeyValue::new(names::MODE, part.backend.mode.word()),
+        KeyValue::new(names::MODE, part.mode().word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, rejected(&part.outcome)),
     ];

@@ -66,7 +66,7 @@ fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Ve
         KeyValue::new(SERVER_ADDRESS, settings.url.host().to_owned()),
         KeyValue::new(SERVER_PORT, i64::from(settings.url.port())),
         KeyValue::new(names::BACKEND, settings.name.to_string()),
-        KeyValue::new(names::MODE, settings.mode.word()),
+        KeyValue::new(names::MODE, part.mode().word()),
         KeyValue::new(names::ASKED, i64::from(attempt.requested)),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, decision::rejected(&part.outcome)),

@@ -1,14 +1,14 @@
 //! Problems of a backend: it is away, fails, is slow, rejects everything, or its pods wait.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use extender_gateway_core::Verb;
 
-use super::{MAX_FAILURE_AGE, problem, seconds_since};
+use super::{MAX_FAILURE_AGE, modes::excessive_rejections, problem, seconds_since};
 use crate::{
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity},
     backend::remedy,
-    config::{BackendSettings, Config, Mode, Requeueing, lockout_remedy},
+    config::{BackendSettings, Choice, Config, Mode, Requeueing, lockout_remedy},
 };
 
 /// The minimum number of calls in a minute for a problem with their duration.
@@ -42,9 +42,21 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
 /// The problems of a backend.
 pub(super) fn of(backend: &BackendStatus, config: &Config, exempt: &BTreeSet<String>) -> Vec<Problem> {
     let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
-    let of_settings = settings.into_iter().flat_map(|settings| of_backend(backend, settings));
+    let in_effect = settings.map(|settings| in_effect(backend, settings));
+    let of_settings = in_effect.iter().flat_map(|settings| of_backend(backend, settings));
     let locked_out = settings.and_then(|settings| locked_out(config, settings, exempt));
-    of_settings.chain(untried(backend, config)).chain(locked_out).collect()
+    let excess = excessive_rejections(backend);
+    of_settings.chain(excess).chain(untried(backend, config)).chain(locked_out).collect()
+}
+
+/// The settings with the mode that replaces the configured one.
+fn in_effect<'s>(backend: &BackendStatus, settings: &'s BackendSettings) -> Cow<'s, BackendSettings> {
+    let overridden = backend.overridden.as_ref();
+    let of_word = |word: &str| Mode::WORDS.iter().find(|(known, _)| *known == word).map(|(_, mode)| *mode);
+    match overridden.and_then(|it| of_word(&it.mode)).filter(|mode| *mode != settings.mode) {
+        Some(mode) => Cow::Owned(BackendSettings { mode, ..settings.clone() }),
+        None => Cow::Borrowed(settings),
+    }
 }
 
 /// Pods that still wait although their backend has recovered or changed: kube-scheduler does not know that.
@@ -202,8 +214,8 @@ fn rejects_all(
         let remedy = "nothing: it has changed since, and the pods that wait have not been tried again yet";
         return Some(problem((Severity::Recent, "backend-rejects-everything"), about, what, remedy));
     }
-    let remedy = "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `mode: Shadow` keeps it \
-                  running without effect";
+    let remedy = "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `extender-gateway \
+                  backend NAME shadow` keeps it running without effect";
     Some(Problem {
         impact: Some(with_waiting(impact, backend)),
         ..problem((severity, "backend-rejects-everything"), about, what, remedy)

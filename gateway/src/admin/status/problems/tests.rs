@@ -78,6 +78,9 @@ fn good() -> Status {
         name: "zones".to_owned(),
         url: "http://zones:9000".to_owned(),
         mode: "Enforce".to_owned(),
+        overridden: None,
+        canary_percent: None,
+        excessive_rejections: None,
         connected: true,
         failure: None,
         matches: "all".to_owned(),
@@ -114,6 +117,7 @@ fn good() -> Status {
         log,
         traces: None,
         certificates: Vec::new(),
+        overrides: Vec::new(),
         problems: Vec::new(),
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn status(gateway: &str) -> Status {
         log: log(),
         traces: None,
         certificates: Vec::new(),
+        overrides: Vec::new(),
         problems: Vec::new(),
     }
 }
@@ -88,6 +89,9 @@ fn zones() -> BackendStatus {
         name: "zones".into(),
         url: "http://zones:9000".into(),
         mode: "Enforce".into(),
+        overridden: None,
+        canary_percent: None,
+        excessive_rejections: None,
         connected: true,
         failure: None,
         matches: "all".into(),

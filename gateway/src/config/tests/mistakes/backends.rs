@@ -69,6 +69,45 @@ fn backends() {
 }
 
 #[test]
+fn rollouts() {
+    const PERCENT: &str = "a whole number from 0 to 100 such as 10";
+    const SHARE: &str = "a number from 0 to 1 such as 0.9";
+    let cases = [
+        (
+            "filter: {}, canary: 10",
+            "canary: 10 is a number; expected a mapping such as {percent: 10}".to_owned(),
+        ),
+        ("filter: {}, canary: {}", format!("canary.percent: is missing; expected {PERCENT}")),
+        (
+            "filter: {}, canary: {percent: 101}",
+            format!("canary.percent: 101 is out of range; expected {PERCENT}"),
+        ),
+        (
+            "filter: {}, canary: {percent: 0.1}",
+            format!("canary.percent: 0.1 is not a whole number; expected {PERCENT}"),
+        ),
+        (
+            "filter: {}, canary: {percent: 10}, mode: Shadow",
+            "canary: cannot be combined with mode: Shadow; remove it, or set mode: Enforce".to_owned(),
+        ),
+        ("filter: {}, maxRejectShare: {}", format!("maxRejectShare.share: is missing; expected {SHARE}")),
+        (
+            "filter: {}, maxRejectShare: {share: 0.9, onExcess: Disable}",
+            "maxRejectShare.onExcess: unknown value \"Disable\"; expected Report or Shadow".to_owned(),
+        ),
+        (
+            "score: {}, maxRejectShare: {share: 0.9}",
+            "maxRejectShare: is a limit for filter, and there is no filter; remove it, or add `filter: {}`"
+                .to_owned(),
+        ),
+    ];
+    for (fields, expected) in cases {
+        let backend = format!("{{name: b, url: 'http://b:1', {fields}}}");
+        assert_eq!(said_of_backend(&backend), [format!("backends[1].{expected}")], "{fields}");
+    }
+}
+
+#[test]
 fn settings_of_verbs() {
     const WEIGHT: &str = "a whole number from 1 to 1000000";
     let cases = [

@@ -1,0 +1,47 @@
+//! Modes that are not the configured ones, and backends that reject more than they may.
+
+use super::{minutes_left, problem};
+use crate::{
+    api::{BackendStatus, ExcessiveRejectionsStatus, OverrideStatus, Problem, Severity, Status},
+    text::{moment, share as percent},
+};
+
+/// One for each override.
+pub(super) fn of(status: &Status) -> impl Iterator<Item = Problem> {
+    status.overrides.iter().map(overridden)
+}
+
+fn overridden(it: &OverrideStatus) -> Problem {
+    let OverrideStatus { backend, mode, ends, reason, .. } = it;
+    let (about, name) = match backend {
+        Some(name) => (format!("backend {name}"), name.as_str()),
+        None => ("all backends".to_owned(), "--all"),
+    };
+    let what = format!(
+        "mode {mode} in place of the configured one until {} ({} min): {reason}",
+        moment(*ends),
+        minutes_left(*ends),
+    );
+    let remedy = format!(
+        "nothing: it ends by itself; `extender-gateway backend {name} reset` ends it now, and a mode for longer belongs in the \
+         configuration"
+    );
+    problem((Severity::Warning, "mode-overridden"), &about, what, remedy)
+}
+
+/// More rejections than `maxRejectShare`.
+pub(super) fn excessive_rejections(backend: &BackendStatus) -> Option<Problem> {
+    let ExcessiveRejectionsStatus { share, most, since } = backend.excessive_rejections.as_ref()?;
+    let what = format!(
+        "it rejects {} of the nodes, more than maxRejectShare {most}, since {}",
+        percent(*share),
+        moment(*since)
+    );
+    let name = &backend.name;
+    let remedy = format!(
+        "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `extender-gateway backend {name} \
+         shadow --for 30m --reason TEXT` keeps it running without effect"
+    );
+    let entry = (Severity::Warning, "backend-rejects-too-many-nodes");
+    Some(problem(entry, &format!("backend {name}"), what, remedy))
+}

@@ -1,0 +1,168 @@
+//! `backend`: sets the mode of a backend for a while, in every replica.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use tokio::runtime;
+
+use super::{
+    admin::{AdminQuery, GatewayOptions},
+    apiserver::ClusterOptions,
+    output::{Console, Failure, Output},
+};
+use crate::{
+    api::{API_VERSION, OverrideAction, OverrideList, OverrideRequest, OverrideStatus},
+    explain::replicas::{Away, Gathered},
+    text::{clean, moment},
+};
+
+/// The command's description.
+pub(super) const ABOUT: &str = "Set the mode of a backend for a while, in every replica.\n\n\
+    shadow: it is called in the background, and its answers do not count. disable: it is not called. enforce: its answers count, \
+    also if the configuration says Shadow or canary. reset ends this early; at its end the configured mode applies again by itself.\n\n\
+    A replica that starts later does not know of it, and a restart forgets it: repeat the command, or change the configuration.";
+
+/// Examples.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  extender-gateway backend rack-drain shadow --for 30m --reason 'rejects every node since 12:00'
+  extender-gateway backend rack-drain reset
+  extender-gateway backend --all disable --for 10m --reason 'incident 4711'
+  kubectl extender backend rack-drain shadow --for 1h --reason TEXT --gateway-namespace extender-gateway
+
+Exit codes:
+  0  all replicas have done it
+  1  cannot write the output
+  2  usage error
+  4  a replica did not answer, or refused
+  5  no gateway has done it";
+
+/// The command's options.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub(super) struct BackendOptions {
+    /// The backend's name in the configuration
+    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    name: Option<String>,
+
+    /// What to do
+    #[arg(value_name = "ACTION", value_enum)]
+    action: OverrideAction,
+
+    /// All backends that have no override of their own
+    #[arg(long)]
+    all: bool,
+
+    /// For how long, at most 24h, such as 30m
+    #[arg(long = "for", value_name = "DURATION", required_if_eq_any = TIMED)]
+    time: Option<String>,
+
+    /// Why: shown by status, and in the log
+    #[arg(long, value_name = "TEXT", required_if_eq_any = TIMED)]
+    reason: Option<String>,
+
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
+
+    #[command(flatten)]
+    gateways: GatewayOptions,
+
+    #[command(flatten)]
+    cluster: ClusterOptions,
+}
+
+/// The actions that need a time and a reason.
+const TIMED: [(&str, &str); 3] = [("action", "shadow"), ("action", "disable"), ("action", "enforce")];
+
+/// The output of `-o json` and `-o yaml`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    api_version: &'static str,
+    kind: &'static str,
+    /// The replicas that have done it, with all of their overrides.
+    replicas: Vec<ReplicaOverrides>,
+    /// The replicas that have not.
+    away: Vec<Away>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicaOverrides {
+    gateway: String,
+    overrides: Vec<OverrideStatus>,
+}
+
+/// Sets the mode.
+pub(super) fn run(options: &BackendOptions, console: &mut Console<'_>) -> Result<(), Failure> {
+    // Neither files nor a second thread are needed.
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = Report::new(runtime.block_on(options.send())?);
+    if report.replicas.is_empty() {
+        return Err(Failure::Away(report.away));
+    }
+    options.output.write(&report, console)?;
+    if report.away.is_empty() { Ok(()) } else { Err(Failure::Problems(report.away.len())) }
+}
+
+impl BackendOptions {
+    async fn send(&self) -> Result<Gathered<OverrideList>, Failure> {
+        let access = if self.gateways.needs_apiserver() {
+            self.cluster.access().await?
+        } else {
+            Err("it was not needed".to_owned())
+        };
+        let body = serde_json::to_vec(&self.request()).map_err(std::io::Error::from)?;
+        let query = AdminQuery { path: "/debug/overrides", posted: Some(&body) };
+        Ok(self.gateways.find(&access).await.ask(query).await)
+    }
+
+    fn request(&self) -> OverrideRequest {
+        OverrideRequest {
+            backend: self.name.clone(),
+            all: self.all,
+            action: self.action,
+            time: self.time.clone(),
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+impl Report {
+    fn new(gathered: Gathered<OverrideList>) -> Self {
+        let of_replica =
+            |list: OverrideList| ReplicaOverrides { gateway: list.gateway, overrides: list.items };
+        let mut replicas: Vec<_> = gathered.answers.into_iter().map(of_replica).collect();
+        replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
+        Self { api_version: API_VERSION, kind: "OverrideReport", replicas, away: gathered.away }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ReplicaOverrides { gateway, overrides } in &self.replicas {
+            let gateway = clean(gateway);
+            if overrides.is_empty() {
+                writeln!(out, "{gateway}: all backends have their configured modes")?;
+            }
+            for it in overrides {
+                writeln!(out, "{gateway}: {}", sentence(it))?;
+            }
+        }
+        for Away { gateway, why } in &self.away {
+            writeln!(out, "{}: NOT DONE: {}", clean(gateway), clean(why))?;
+        }
+        Ok(())
+    }
+}
+
+fn sentence(it: &OverrideStatus) -> String {
+    let OverrideStatus { backend, mode, ends, reason, .. } = it;
+    let about = backend.as_ref().map_or_else(|| "all backends".to_owned(), |name| format!("backend {name}"));
+    clean(&format!("{about}: {mode} until {} ({reason})", moment(*ends))).into_owned()
+}

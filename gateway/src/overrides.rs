@@ -1,0 +1,204 @@
+//! Modes of backends that an operator, or a limit of the configuration, sets for a while: the way out of a bad policy.
+//!
+//! An override replaces the mode of the configuration until its end, and ends by itself. It outlives a reload of the
+//! configuration, and not the process: a restart returns to what the configuration says.
+
+mod reject_shares;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
+
+pub use self::reject_shares::{ExcessiveRejections, FilterDecision};
+use self::reject_shares::{RejectShares, ShareChange};
+use crate::{
+    config::{BackendSettings, Choice, Mode, OnExcess},
+    observe::waiting::{PolicyChange, WaitingPods},
+};
+
+/// The overrides of a process.
+#[derive(Debug)]
+pub struct Overrides {
+    /// At most one for each target. Those that have ended do not count.
+    active: ArcSwap<Vec<Override>>,
+    next_id: AtomicU64,
+    shares: Mutex<RejectShares>,
+    /// The pods to try again when a mode changes.
+    waiting: Arc<WaitingPods>,
+}
+
+/// A mode in place of the configured one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// The backends that have it.
+    pub target: OverrideTarget,
+    /// Their mode.
+    pub mode: Mode,
+    /// Why, on one line.
+    pub reason: String,
+    /// When it began.
+    pub since: Timestamp,
+    /// When it ends.
+    pub ends: Timestamp,
+    until: Instant,
+    id: u64,
+}
+
+/// The backends of an override.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverrideTarget {
+    /// All that have no override of their own.
+    All,
+    /// The one of this name.
+    Backend(String),
+}
+
+impl fmt::Display for OverrideTarget {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => out.write_str("all backends"),
+            Self::Backend(name) => write!(out, "backend {name}"),
+        }
+    }
+}
+
+impl Overrides {
+    /// No overrides. A changed mode is reported to the pods that wait.
+    pub fn new(waiting: Arc<WaitingPods>) -> Self {
+        Self { active: ArcSwap::default(), next_id: AtomicU64::new(1), shares: Mutex::default(), waiting }
+    }
+
+    /// The mode that a backend has in place of the configured one. Its own override precedes that of all backends.
+    pub fn mode_of(&self, backend: &str) -> Option<Mode> {
+        self.find(backend).map(|found| found.mode)
+    }
+
+    /// The override that applies to a backend.
+    pub fn find(&self, backend: &str) -> Option<Override> {
+        let active = self.active.load();
+        if active.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let with = |is_target: fn(&OverrideTarget, &str) -> bool| {
+            active.iter().find(|it| is_target(&it.target, backend) && it.until > now).cloned()
+        };
+        with(|target, backend| matches!(target, OverrideTarget::Backend(name) if name == backend))
+            .or_else(|| with(|target, _| *target == OverrideTarget::All))
+    }
+
+    /// All that have not ended.
+    pub fn all(&self) -> Vec<Override> {
+        let now = Instant::now();
+        self.active.load().iter().filter(|it| it.until > now).cloned().collect()
+    }
+
+    /// Sets a mode for this time, in place of an earlier override of the same target.
+    pub fn set(self: &Arc<Self>, target: OverrideTarget, mode: Mode, time: Duration, reason: &str) {
+        let since = Timestamp::now();
+        let new = Override {
+            ends: since.checked_add(time).unwrap_or(Timestamp::MAX),
+            until: Instant::now() + time,
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            reason: reason.to_owned(),
+            target,
+            mode,
+            since,
+        };
+        tracing::warn!(
+            target = %new.target,
+            mode = mode.word(),
+            ends = %new.ends,
+            reason,
+            "mode overridden; it returns to the configured mode by itself"
+        );
+        let Override { id, until, .. } = new;
+        let target = new.target.clone();
+        self.replace(&target, Some(&new));
+        self.report(&target);
+        if let Ok(runtime) = Handle::try_current() {
+            let overrides = Arc::clone(self);
+            drop(runtime.spawn(async move {
+                sleep_until(until).await;
+                overrides.end(&target, id);
+            }));
+        }
+    }
+
+    /// Ends the override of a target before its time. Whether there was one.
+    pub fn reset(&self, target: &OverrideTarget) -> bool {
+        let found = self.all().into_iter().find(|it| it.target == *target);
+        if let Some(found) = &found {
+            self.end(target, found.id);
+        }
+        found.is_some()
+    }
+
+    /// Removes this override, unless another one has replaced it.
+    fn end(&self, target: &OverrideTarget, id: u64) {
+        if self.active.load().iter().any(|it| it.id == id) {
+            self.replace(target, None);
+            tracing::info!(%target, "override of the mode ended; the configured mode applies");
+            self.report(target);
+        }
+    }
+
+    fn replace(&self, target: &OverrideTarget, new: Option<&Override>) {
+        self.active.rcu(|active| {
+            let others = active.iter().filter(|it| it.target != *target).cloned();
+            others.chain(new.cloned()).collect::<Vec<_>>()
+        });
+    }
+
+    fn report(&self, target: &OverrideTarget) {
+        match target {
+            OverrideTarget::All => self.waiting.all_changed(),
+            OverrideTarget::Backend(name) => self.waiting.changed(name, PolicyChange::Configuration),
+        }
+    }
+
+    /// Records a filter decision of a backend, and reacts if it now rejects more nodes than it may.
+    pub fn decided(self: &Arc<Self>, settings: &BackendSettings, decision: FilterDecision<'_>) {
+        let Some(limit) = &settings.max_reject_share else { return };
+        let backend = settings.name.as_str();
+        let change = self.shares.lock().record(backend, limit, decision, Instant::now());
+        let most = limit.share.share();
+        match change {
+            ShareChange::None => {}
+            ShareChange::Ended => tracing::info!(backend, most, "backend no longer rejects too many nodes"),
+            ShareChange::Exceeded(share) => {
+                tracing::warn!(backend, share, most, "backend rejects too many nodes");
+                if limit.on_excess == OnExcess::Shadow {
+                    // When its answers count again, they are judged from the beginning.
+                    self.shares.lock().clear(backend);
+                    let reason =
+                        format!("it rejected {share:.2} of the nodes, more than maxRejectShare {most}");
+                    let target = OverrideTarget::Backend(backend.to_owned());
+                    self.set(target, Mode::Shadow, limit.shadow_for, &reason);
+                }
+            }
+        }
+    }
+
+    /// How far a backend is over its limit of rejections now.
+    pub fn excessive_rejections(&self, settings: &BackendSettings) -> Option<ExcessiveRejections> {
+        let limit = settings.max_reject_share.as_ref()?;
+        self.shares.lock().excess(settings.name.as_str(), limit, Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests;
