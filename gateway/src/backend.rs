@@ -6,12 +6,14 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
+pub mod breaker;
 mod connect;
 pub mod connections;
 mod containment;
 mod frame_budget;
 pub mod grpc;
 pub mod handshake;
+mod in_flight;
 pub mod info;
 pub mod remedy;
 pub mod remote_table;
@@ -24,18 +26,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
+use extender_gateway_core::{BackendFailure, FailureKind, Verb, preempt::Kept};
 use extender_policy_api::v1alpha1::Purpose;
 use http::Uri;
+use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Code;
 
 use self::{
+    breaker::{Change, Evidence, OpenBreaker, Permit},
     connect::unreachable,
-    containment::contained,
-    grpc::{Limits, RpcError},
+    containment::{contained, contained_now},
+    grpc::{FailureScope, Limits, RpcError},
     info::BindPlan,
-    session::{Session, SessionHandle},
+    session::{Connection, Session, SessionHandle},
 };
 use crate::{
     config,
@@ -47,7 +51,7 @@ use crate::{
         question::{CallFields, Question},
     },
     observe::{Metrics, RateLimitedLog},
-    record::Rpcs,
+    record::{RpcRole, Rpcs},
 };
 
 /// One attempt to call a backend.
@@ -61,6 +65,7 @@ pub struct Attempt<'r> {
 
 /// A request as it is sent.
 struct Request<'s, const N: usize> {
+    verb: Verb,
     path: &'s Uri,
     pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
@@ -106,6 +111,11 @@ impl Backend {
     pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         let state = self.session.state.borrow();
         state.clone().unwrap_or_else(|| Err(unreachable("not connected yet")))
+    }
+
+    /// The circuit breakers that are open.
+    pub fn open_breakers(&self) -> Vec<(Verb, OpenBreaker)> {
+        self.session.breakers.open().collect()
     }
 
     /// Whether filter has pods counted. While there is no connection, what the latest handshake said; before the first
@@ -157,7 +167,8 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let read = |message| answer::filter(message, question.nodes.count, question.scores);
-        self.ask_nodes(session, &session.connection.paths.filter, question, attempt, read).await
+        let method = (Verb::Filter, &session.connection.paths.filter);
+        self.ask_nodes(session, method, question, attempt, read).await
     }
 
     /// Calls Score: one raw score for each of these nodes. The attempt records the RPC.
@@ -168,7 +179,8 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let read = |message| answer::score(message, question.nodes.count);
-        self.ask_nodes(session, &session.connection.paths.score, question, attempt, read).await
+        let method = (Verb::Prioritize, &session.connection.paths.score);
+        self.ask_nodes(session, method, question, attempt, read).await
     }
 
     /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
@@ -181,6 +193,7 @@ impl Backend {
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
+            verb: Verb::Preempt,
             path: &session.connection.paths.preempt,
             pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
@@ -203,6 +216,7 @@ impl Backend {
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
+            verb: Verb::Bind,
             path: &session.connection.paths.bind,
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
@@ -227,13 +241,14 @@ impl Backend {
     async fn ask_nodes<T>(
         &self,
         session: &Session,
-        path: &Uri,
+        (verb, path): (Verb, &Uri),
         question: Question<'_>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<Reply<Answered<T>>, BackendFailure>,
     ) -> Result<Reply<T>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
+            verb,
             path,
             pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
@@ -254,24 +269,24 @@ impl Backend {
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Request { path, pieces, nodes, form, largest_answer } = request;
+        let Request { verb, path, pieces, nodes, form, largest_answer } = request;
         let Attempt { timeout, rpcs } = attempt;
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
             return Err(BackendFailure::new(FailureKind::Late, detail));
         }
         let connection = &*session.connection;
-        if let Err(open) = connection.circuit.check() {
-            // The next handshake shows whether it responds again.
-            self.session.recheck.notify_one();
-            return Err(open);
-        }
+        let _in_flight = self.session.in_flight.enter_below_limit()?;
+        let permit = connection.breakers.permit(verb)?;
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
+        if permit.is_probe() {
+            rpcs.mark(RpcRole::Probe);
+        }
         let limits = Limits { timeout, answer: largest_answer };
         let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
-        connection.circuit.ended(&answer);
+        self.judge((connection, permit), (verb, timeout), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
         let answer = answer.map_err(BackendFailure::from);
@@ -283,6 +298,43 @@ impl Backend {
         }
         rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);
         let answer = answer?;
-        contained(&self.metrics, async { read(answer) }).await
+        contained_now(&self.metrics, || read(answer))
+    }
+
+    /// Reports the end of a call to its breaker.
+    fn judge(
+        &self,
+        (connection, permit): (&Connection, Permit<'_>),
+        (verb, timeout): (Verb, Duration),
+        answer: &Result<Bytes, RpcError>,
+    ) {
+        let ended = |error: &RpcError| error.scope == FailureScope::Connection;
+        if answer.as_ref().is_err_and(ended) && !connection.is_first_to_end() {
+            return;
+        }
+        let allowed = self.settings.timeouts()[verb].unwrap_or_default();
+        let evidence = Evidence::of(answer, timeout, allowed);
+        let Some(change) = permit.ended(evidence) else { return };
+        let backend = &self.settings.name;
+        if change == Change::Opened
+            && let Some(metrics) = self.metrics.known_backend(backend.as_str())
+        {
+            metrics.verbs[verb].circuit_openings.inc();
+        }
+        let verb = verb.backend_name();
+        match change {
+            Change::Opened => {
+                let failure = answer.as_ref().err().map(RpcError::to_string).unwrap_or_default();
+                tracing::warn!(
+                    %backend,
+                    verb,
+                    "circuit breaker opened: calls fail at once until a probe is answered; the latest failure: {failure}"
+                );
+            }
+            Change::Closed(since) => {
+                let seconds = Timestamp::now().duration_since(since).as_secs();
+                tracing::info!(%backend, verb, seconds, "circuit breaker closed: a call was answered");
+            }
+        }
     }
 }

@@ -215,6 +215,11 @@ impl Decider {
         self.backends.iter().map(|backend| (&*backend.settings, backend.session()))
     }
 
+    /// The backends that are called, in effective order.
+    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().map(|backend| &**backend)
+    }
+
     /// Waits until the first attempt to connect to every backend has succeeded or failed.
     pub async fn first_attempts(&self) {
         for backend in &self.backends {

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus, FailureCount,
-        Handshake, MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus,
-        VerbStatus, WaitingStatus,
+        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, CircuitState, CircuitStatus,
+        ConfigurationStatus, FailureCount, Handshake, MinuteStatus, ReadsStatus, RejectedBecause,
+        RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
-    backend::{info::Info, session::Session},
+    backend::{Backend, breaker::OpenBreaker, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::{BackendSettings, Choice, Mode, NodeSource},
     door::{Door, Served},
@@ -139,16 +139,23 @@ impl GatewayStatus {
     fn backend_states(&self) -> Vec<(String, BackendState)> {
         let Some(door) = self.door.get() else { return Vec::new() };
         let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
-        let state = |(settings, session): (&BackendSettings, Result<Arc<Session>, _>)| {
+        let state = |backend: &Backend| {
+            let settings = &backend.settings;
             let waiting = waiting.get(settings.name.as_str());
+            let breakers = backend.open_breakers();
+            let open = |verb| breakers.iter().filter(|(open, _)| *open == verb).count();
             let state = BackendState {
-                connected: session.ok().map(|session| session.since.as_duration().as_secs_f64()),
+                open_circuits: settings
+                    .verbs()
+                    .map(|verb| (verb, u32::try_from(open(verb)).unwrap_or(u32::MAX)))
+                    .collect(),
+                connected: backend.session().ok().map(|session| session.since.as_duration().as_secs_f64()),
                 waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
                 oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
             };
             (settings.name.to_string(), state)
         };
-        served.decider.sessions().map(state).collect()
+        served.decider.backends().map(state).collect()
     }
 
     /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
@@ -272,20 +279,33 @@ fn backends(
     waiting: &BTreeMap<String, WaitingSummary>,
     table: Option<&NodeTable>,
 ) -> Vec<BackendStatus> {
-    let status = |settings: &BackendSettings, session: Option<Result<Arc<Session>, _>>| {
+    let status = |settings: &BackendSettings, called: Option<&Backend>| {
+        let session = called.map(Backend::session);
         let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
         let mut status = BackendStatus {
             waiting: waiting.get(settings.name.as_str()).map(waiting_status),
             ..backend(settings, session, observer)
         };
+        for (verb, open) in called.map(Backend::open_breakers).unwrap_or_default() {
+            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.backend_name());
+            if let Some(of_verb) = of_verb {
+                of_verb.circuits.push(circuit(&open));
+            }
+        }
         if let (Some(session), Some(table)) = (connected, table) {
             add_missing_labels(&mut status, &session.info, table);
         }
         status
     };
-    let called = served.decider.sessions().map(|(settings, session)| status(settings, Some(session)));
+    let called = served.decider.backends().map(|backend| status(&backend.settings, Some(backend)));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
     called.chain(disabled.map(|settings| status(settings, None))).collect()
+}
+
+fn circuit(open: &OpenBreaker) -> CircuitStatus {
+    let OpenBreaker { since, cause, is_probing } = open;
+    let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
+    CircuitStatus { state, since: *since, cause: cause.clone() }
 }
 
 /// A label that no node has is often why a backend rejects everything.
@@ -351,6 +371,7 @@ fn backend_verb(
         verb: verb.backend_name().to_owned(),
         failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        circuits: Vec::new(),
         reads: info
             .and_then(|info| info.reads_in_words(verb))
             .map(|(pods, nodes)| ReadsStatus { pods, nodes }),

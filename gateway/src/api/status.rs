@@ -237,6 +237,9 @@ pub struct BackendVerb {
     /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
+    /// Its open circuit breakers: calls are refused without being sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub circuits: Vec<CircuitStatus>,
     /// What it is sent of pods and nodes, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsStatus>,
@@ -275,6 +278,27 @@ pub struct BackendVerb {
     /// The latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+}
+
+/// A circuit breaker that is not closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CircuitStatus {
+    /// Its state.
+    pub state: CircuitState,
+    /// When it opened.
+    pub since: Timestamp,
+    /// The latest failure.
+    pub cause: String,
+}
+
+/// The state of a circuit breaker that is not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CircuitState {
+    /// Calls are refused.
+    Open,
+    /// One call is in progress, and decides whether it closes. The others are refused.
+    Probing,
 }
 
 /// The number of failures of a kind.

@@ -6,6 +6,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{
     Backend,
+    breaker::Breakers,
     info::ClusterTables,
     session::{self, SessionHandle, SessionReports, SessionTask},
 };
@@ -59,11 +60,13 @@ impl Connections {
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
-        let (publisher, handle) = session::channel(SessionReports {
+        let reports = SessionReports {
             backend: settings.name.clone(),
             metrics: Arc::clone(&self.metrics),
             waiting: Arc::clone(&self.waiting),
-        });
+        };
+        let breakers = Breakers::new((&*self.gateway, settings.name.as_str()), self.cadences.probe);
+        let (publisher, handle) = session::channel(reports, breakers);
         let task = SessionTask {
             settings: settings.clone(),
             tables: known.clone(),

@@ -8,7 +8,10 @@ mod status;
 use std::{fmt::Write, time::Duration};
 
 use self::status::{STATUS, ok};
-pub use self::{duplex::Duplex, status::RpcError};
+pub use self::{
+    duplex::Duplex,
+    status::{FailureScope, RpcError},
+};
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
@@ -191,7 +194,7 @@ fn reset(detail: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
-fn not_grpc(what: &str) -> BackendFailure {
+pub(super) fn not_grpc(what: &str) -> BackendFailure {
     malformed(format!("not a gRPC response: {what}; does url point to another service?"))
 }
 
@@ -203,7 +206,7 @@ mod tests {
     fn a_timeout_has_one_text_whoever_noticed_it() {
         let said = |status, after| {
             let failure = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED: Deadline Exceeded");
-            let error = RpcError { status: Some(status), failure };
+            let error = RpcError { status: Some(status), ..failure.into() };
             with_one_text(error, Duration::from_millis(after), Duration::from_millis(200)).failure.detail
         };
         for after in [180, 199, 250] {

@@ -84,9 +84,9 @@ pub(super) async fn handshake(
     let mut framed = Vec::new();
     put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let failed = |RpcError { status, failure }| {
+    let failed = |RpcError { status, failure, scope }| {
         let detail = format!("{FAILED}: {failure}");
-        RpcError { status, failure: BackendFailure::new(failure.kind, detail) }
+        RpcError { status, failure: BackendFailure::new(failure.kind, detail), scope }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
     let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;

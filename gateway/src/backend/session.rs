@@ -7,13 +7,13 @@ mod run;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_core::BackendFailure;
 use h2::client::SendRequest;
 use http::Uri;
 use jiff::Timestamp;
@@ -23,7 +23,8 @@ use tokio::sync::{Notify, watch};
 pub(super) use self::run::{SessionTask, run};
 use super::{
     answer_cache::AnswerCache,
-    grpc::RpcError,
+    breaker::Breakers,
+    in_flight::InFlight,
     info::{API_VERSION, Info, NODE_TABLE_SERVICE},
     remote_table::RemoteTables,
 };
@@ -66,7 +67,18 @@ pub(super) struct Connection {
     pub(super) paths: Paths,
     /// The first field of each request.
     pub(super) head: RequestHead,
-    pub(super) circuit: Circuit,
+    /// Those of the address, which outlive the connection.
+    pub(super) breakers: Arc<Breakers>,
+    /// Whether a call has failed because the connection ended.
+    has_ended: AtomicBool,
+}
+
+impl Connection {
+    /// Records that a call failed because the connection ended. Returns whether it is the first one: the calls of one
+    /// connection that end with it are one failure of the backend, as when one of its replicas is replaced.
+    pub(super) fn is_first_to_end(&self) -> bool {
+        !self.has_ended.swap(true, Ordering::Relaxed)
+    }
 }
 
 /// The URIs of the methods.
@@ -102,49 +114,6 @@ impl Paths {
     }
 }
 
-/// The circuit breaker of a connection: after some calls in a row without a response, further ones fail immediately
-/// until the backend responds, also to a handshake. Every canceled call resets a stream, and many servers close a
-/// connection with many resets, together with its calls and node tables.
-#[derive(Debug, Default)]
-pub(super) struct Circuit {
-    /// Calls that timed out since the latest answer.
-    unanswered: AtomicU32,
-}
-
-/// The most consecutive calls without a response. Half of what the strictest server tolerates: Go, Java and h2
-/// close a connection after 20 to 100 resets that they have not processed yet.
-const MOST_UNANSWERED: u32 = 10;
-
-impl Circuit {
-    /// Whether a call may be sent.
-    ///
-    /// # Errors
-    /// The circuit is open.
-    pub(super) fn check(&self) -> Result<(), BackendFailure> {
-        let unanswered = self.unanswered.load(Ordering::Relaxed);
-        if unanswered < MOST_UNANSWERED {
-            return Ok(());
-        }
-        let detail = format!("not called: {unanswered} calls in a row had no answer");
-        Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
-    }
-
-    /// Records the end of a call. A timeout means that there was no response; any other end is a
-    /// response or the end of the connection.
-    pub(super) fn ended<T>(&self, answer: &Result<T, RpcError>) {
-        if answer.as_ref().is_err_and(RpcError::is_late) {
-            self.unanswered.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.answered();
-        }
-    }
-
-    /// Records a response of the backend.
-    fn answered(&self) {
-        self.unanswered.store(0, Ordering::Relaxed);
-    }
-}
-
 /// The latest session, or why there is none; `None` before the first attempt to connect.
 type SessionState = Option<Result<Arc<Session>, BackendFailure>>;
 
@@ -152,6 +121,10 @@ type SessionState = Option<Result<Arc<Session>, BackendFailure>>;
 #[derive(Debug)]
 pub(super) struct SessionHandle {
     pub(super) state: watch::Receiver<SessionState>,
+    /// The calls in progress.
+    pub(super) in_flight: InFlight,
+    /// Refuse calls that would only fail.
+    pub(super) breakers: Arc<Breakers>,
     /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
     /// reset, and perhaps the connection with it.
     pub(super) recheck: Arc<Notify>,
@@ -197,6 +170,7 @@ impl SessionReports {
 pub(super) struct SessionPublisher {
     reports: SessionReports,
     state: watch::Sender<SessionState>,
+    breakers: Arc<Breakers>,
     recheck: Arc<Notify>,
     longest_timeout: Arc<Mutex<Duration>>,
     may_count_pods: Arc<AtomicBool>,
@@ -219,17 +193,20 @@ impl SessionPublisher {
 }
 
 /// Both ends of a new connection.
-pub(super) fn channel(reports: SessionReports) -> (SessionPublisher, SessionHandle) {
+pub(super) fn channel(reports: SessionReports, breakers: Breakers) -> (SessionPublisher, SessionHandle) {
     let (publish, state) = watch::channel(None);
     let may_count_pods = Arc::new(AtomicBool::new(true));
+    let breakers = Arc::new(breakers);
     let handle = SessionHandle {
         state,
+        in_flight: InFlight::default(),
+        breakers: Arc::clone(&breakers),
         recheck: Arc::default(),
         longest_timeout: Arc::default(),
         may_count_pods: Arc::clone(&may_count_pods),
     };
     let (recheck, longest_timeout) = (Arc::clone(&handle.recheck), Arc::clone(&handle.longest_timeout));
-    (SessionPublisher { reports, state: publish, recheck, longest_timeout, may_count_pods }, handle)
+    (SessionPublisher { reports, state: publish, breakers, recheck, longest_timeout, may_count_pods }, handle)
 }
 
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
@@ -246,40 +223,4 @@ pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSetting
         && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)
         && asked(one) == asked(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use tonic::Code;
-
-    use super::*;
-
-    fn late() -> Result<(), RpcError> {
-        Err(BackendFailure::new(FailureKind::Late, "no answer within 200 ms").into())
-    }
-
-    #[test]
-    fn calls_without_an_answer_open_it_and_any_answer_closes_it() {
-        let status = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED");
-        let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
-        let answers = [
-            Ok(()),
-            Err(RpcError { status: Some(Code::DeadlineExceeded), failure: status }),
-            Err(reset.into()),
-        ];
-        for answer in answers {
-            let circuit = Circuit::default();
-            for _ in 0..MOST_UNANSWERED {
-                assert_eq!(circuit.check(), Ok(()));
-                circuit.ended(&late());
-            }
-            let failure = circuit.check().unwrap_err();
-            assert_eq!(failure.kind, FailureKind::CircuitOpen);
-            assert_eq!(failure.detail, "not called: 10 calls in a row had no answer");
-            circuit.ended(&answer);
-            assert_eq!(circuit.check(), Ok(()), "{answer:?}");
-            circuit.ended(&late());
-            assert_eq!(circuit.check(), Ok(()), "it counts from the start");
-        }
-    }
 }

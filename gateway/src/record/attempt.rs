@@ -171,6 +171,17 @@ pub struct Rpc {
     pub failure: Option<FailureKind>,
     /// The gRPC status.
     pub code: &'static str,
+    /// Why it was sent.
+    pub role: RpcRole,
+}
+
+/// Why a request was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RpcRole {
+    /// For its answer.
+    Call,
+    /// The same, and its answer decides about an open circuit breaker.
+    Probe,
 }
 
 impl Rpcs {
@@ -187,8 +198,16 @@ impl Rpcs {
             received: 0,
             failure: None,
             code: CANCELED,
+            role: RpcRole::Call,
         });
         span
+    }
+
+    /// Records why that request is sent.
+    pub fn mark(&mut self, role: RpcRole) {
+        if let Some(open) = &mut self.open {
+            open.role = role;
+        }
     }
 
     /// Records the end of that request: the bytes of its response, the failure, if any, and the gRPC status.

@@ -7,6 +7,7 @@ mod ask;
 mod backend_tls;
 mod bind;
 mod bind_truth;
+mod breaker;
 mod call_failures;
 mod calls;
 mod decisions;

@@ -19,6 +19,17 @@ pub struct RpcError {
     pub status: Option<Code>,
     /// The failure that it stands for.
     pub failure: BackendFailure,
+    /// How much of the call the failure ended.
+    pub scope: FailureScope,
+}
+
+/// How much ended with a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureScope {
+    /// The call, or its stream.
+    Call,
+    /// The connection, with all calls on it.
+    Connection,
 }
 
 impl RpcError {
@@ -54,7 +65,7 @@ impl fmt::Display for RpcError {
 
 impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
-        Self { status: None, failure }
+        Self { status: None, failure, scope: FailureScope::Call }
     }
 }
 
@@ -66,7 +77,8 @@ impl From<h2::Error> for RpcError {
             _ => reset("the connection was lost"),
         };
         let is_canceled = error.is_reset() && error.reason() == Some(h2::Reason::CANCEL);
-        Self { status: is_canceled.then_some(Code::Cancelled), failure }
+        let scope = if error.is_reset() { FailureScope::Call } else { FailureScope::Connection };
+        Self { status: is_canceled.then_some(Code::Cancelled), failure, scope }
     }
 }
 
@@ -111,7 +123,8 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
         Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(RpcError { status: Some(known), failure: BackendFailure::new(kind, described(known, &message)) })
+    let failure = BackendFailure::new(kind, described(known, &message));
+    Err(RpcError { status: Some(known), ..failure.into() })
 }
 
 /// A number of digits only, no longer than the largest number.
@@ -181,7 +194,7 @@ mod tests {
         ] {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());
-            let ended = RpcError { status: Some(code), failure: BackendFailure::new(kind, detail) };
+            let ended = RpcError { status: Some(code), ..BackendFailure::new(kind, detail).into() };
             assert_eq!(ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
@@ -195,7 +208,7 @@ mod tests {
     #[test]
     fn unimplemented_is_told_by_its_code_alone() {
         let failure = BackendFailure::new(FailureKind::Status, "UNIMPLEMENTED: says the text");
-        let with = |status| RpcError { status, failure: failure.clone() };
+        let with = |status| RpcError { status, ..failure.clone().into() };
         assert!(with(Some(Code::Unimplemented)).is_unimplemented());
         assert!(!with(Some(Code::Internal)).is_unimplemented());
         assert!(!with(None).is_unimplemented());

@@ -25,12 +25,13 @@ use tokio::{
 };
 
 use super::{
-    Circuit, Connection, Paths, Session, SessionPublisher,
+    Connection, Paths, Session, SessionPublisher,
     limits::{Limits, Outage},
 };
 use crate::{
     backend::{
         answer_cache::{AnswerCache, CachedVerbs},
+        breaker::Breakers,
         connect::{self, closed, connect},
         containment::{contained, panicked},
         handshake::handshake,
@@ -169,13 +170,16 @@ impl Connecting<'_> {
     /// Performs handshakes until the connection counts as lost.
     async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new(self.task, requests);
+        let mut known = Known::new((self.task, &self.publisher.breakers), requests);
         let mut missed = 0;
         loop {
-            let Connection { requests, paths, circuit, .. } = &*known.connection;
+            let Connection { requests, paths, breakers, .. } = &*known.connection;
             let answer = handshake(settings, requests, paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
-                circuit.answered();
+                if missed > 0 || self.ready_since.is_none() {
+                    breakers.may_have_recovered();
+                }
+                breakers.lives();
             }
             match answer {
                 Err(error) => {
@@ -235,6 +239,7 @@ impl Connecting<'_> {
             cache.mark_impure();
         }
         if is_new {
+            known.connection.breakers.may_have_recovered();
             self.limits.announcements.log(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
@@ -277,13 +282,14 @@ struct Known {
 }
 
 impl Known {
-    fn new(task: &SessionTask, requests: SendRequest<Bytes>) -> Self {
+    fn new((task, breakers): (&SessionTask, &Arc<Breakers>), requests: SendRequest<Bytes>) -> Self {
         let settings = &task.settings;
         let connection = Arc::new(Connection {
             requests,
             paths: Paths::new(&settings.url),
             head: RequestHead::new(&task.gateway, settings.name.as_str(), settings.args.as_ref()),
-            circuit: Circuit::default(),
+            breakers: Arc::clone(breakers),
+            has_ended: AtomicBool::new(false),
         });
         Self {
             streams: Streams::new(task, Arc::clone(&connection)),
@@ -339,11 +345,12 @@ mod tests {
     /// The pauses before each session in this time, in milliseconds.
     async fn pauses<S: Future<Output = SessionEnd>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
         let settings = settings();
-        let (publisher, _seen) = channel(SessionReports {
+        let reports = SessionReports {
             backend: settings.name.clone(),
             metrics: Arc::new(Metrics::new()),
             waiting: Arc::default(),
-        });
+        };
+        let (publisher, _seen) = channel(reports, Breakers::new("test", Duration::from_secs(1)));
         let ended = Mutex::new(Instant::now());
         let pauses = Mutex::new(Vec::new());
         let sessions = retry(&settings, &publisher, || {

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::Report;
 use crate::{
     api::{
-        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
-        ReadsStatus, Severity, Status, TableStatus, VerbStatus,
+        BackendStatus, BackendVerb, CircuitState, CircuitStatus, ConfigurationStatus, Handshake, LastCall,
+        LogState, NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus, VerbStatus,
     },
     text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
@@ -245,11 +245,21 @@ fn first(words: &str) -> String {
     }
 }
 
-/// A verb that is not supported comes first: this is worse than a failed call.
+/// A verb that is not supported or not called comes first: this is worse than a failed call.
 fn last_failure(verb: &BackendVerb, now: Timestamp) -> String {
-    match (&verb.unsuitable, &verb.last_failure) {
-        (Some(why), _) => format!("unavailable: {why}"),
-        (None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),
-        (None, None) => NOTHING.to_owned(),
+    match (&verb.unsuitable, verb.circuits.first(), &verb.last_failure) {
+        (Some(why), ..) => format!("unavailable: {why}"),
+        (None, Some(circuit), _) => open_circuit(circuit, now),
+        (None, None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),
+        (None, None, None) => NOTHING.to_owned(),
     }
+}
+
+fn open_circuit(circuit: &CircuitStatus, now: Timestamp) -> String {
+    let CircuitStatus { state, since, cause } = circuit;
+    let state = match state {
+        CircuitState::Open => "open",
+        CircuitState::Probing => "probing",
+    };
+    format!("circuit {state} for {}: {cause}", lasted(*since, now))
 }

@@ -52,6 +52,8 @@ pub struct BackendVerbMetrics {
     pub(super) sent: Counter,
     pub(super) received: Counter,
     pub(super) disagreements: Counter,
+    /// How often a circuit breaker opened.
+    pub circuit_openings: Counter,
     pub(super) shadow: LabeledCounts<Agreement>,
     /// The exponential moving average of the share of rejected nodes.
     rejected_share: Mutex<Option<f64>>,

@@ -174,6 +174,7 @@ pub(crate) fn steady() -> Cadences {
         start: TEST_TIMEOUT,
         connect: TEST_TIMEOUT,
         handshake: TEST_TIMEOUT,
+        probe: Duration::from_hours(1),
         check_every: NonZeroU32::MAX,
         early_scores: Duration::from_hours(1),
         refusals: Duration::ZERO,

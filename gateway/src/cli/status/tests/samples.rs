@@ -110,6 +110,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
         verb: verb.into(),
         failure_policy: if verb == "score" { "Ignore" } else { "Fail" }.into(),
         unsuitable: None,
+        circuits: Vec::new(),
         reads: Some(ReadsStatus {
             pods: "nothing".into(),
             nodes: "label topology.kubernetes.io/zone".into(),
