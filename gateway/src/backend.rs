@@ -6,10 +6,12 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
+mod availability;
 pub mod breaker;
 mod connect;
 pub mod connections;
 mod containment;
+pub mod endpoints;
 mod frame_budget;
 pub mod grpc;
 pub mod handshake;
@@ -17,6 +19,7 @@ mod in_flight;
 pub mod info;
 pub mod remedy;
 pub mod remote_table;
+pub mod resolver;
 pub mod session;
 pub mod sync;
 
@@ -34,12 +37,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Code;
 
 use self::{
-    breaker::{Change, Evidence, OpenBreaker, Permit},
-    connect::unreachable,
+    breaker::{Change, Evidence, Permit},
     containment::{contained, contained_now},
+    endpoints::{AddressState, Caller, Endpoints},
     grpc::{FailureScope, Limits, RpcError},
     info::BindPlan,
-    session::{Connection, Session, SessionHandle},
+    session::{Connection, Session},
 };
 use crate::{
     config,
@@ -82,7 +85,7 @@ pub struct Backend {
     pub settings: Arc<config::BackendSettings>,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
-    session: Arc<SessionHandle>,
+    endpoints: Arc<Endpoints>,
     /// One permit for each concurrent shadow call.
     shadow_calls: Arc<Semaphore>,
     oversize_log: RateLimitedLog,
@@ -94,34 +97,46 @@ const MOST_SHADOW_CALLS: usize = 16;
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Backend {
-    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, session: Arc<SessionHandle>) -> Self {
+    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, endpoints: Arc<Endpoints>) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
             metrics: Arc::clone(metrics),
-            session,
+            endpoints,
             shadow_calls: Arc::new(Semaphore::new(MOST_SHADOW_CALLS)),
             oversize_log: RateLimitedLog::default(),
         }
     }
 
-    /// The connection with the backend's handshake.
+    /// The connection for a call, with the handshake at that address.
     ///
     /// # Errors
     /// Why there is no connection.
-    pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
-        let state = self.session.state.borrow();
-        state.clone().unwrap_or_else(|| Err(unreachable("not connected yet")))
+    pub fn session(&self, caller: Caller<'_>) -> Result<Arc<Session>, BackendFailure> {
+        self.endpoints.choose(caller)
     }
 
-    /// The circuit breakers that are open.
-    pub fn open_breakers(&self) -> Vec<(Verb, OpenBreaker)> {
-        self.session.breakers.open().collect()
+    /// The connection to one of its addresses, for what the handshake says.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn any_session(&self) -> Result<Arc<Session>, BackendFailure> {
+        self.endpoints.any()
+    }
+
+    /// Since when it is connected without an outage; `None` if it is not.
+    pub fn connected_since(&self) -> Option<Timestamp> {
+        self.endpoints.shared.availability.since()
+    }
+
+    /// The state of each of its addresses.
+    pub fn addresses(&self) -> Vec<AddressState> {
+        self.endpoints.all().iter().map(AddressState::of).collect()
     }
 
     /// Whether filter has pods counted. While there is no connection, what the latest handshake said; before the first
     /// one it may.
     pub fn may_count_pods(&self) -> bool {
-        self.session.may_count_pods.load(Ordering::Relaxed)
+        self.endpoints.shared.may_count_pods.load(Ordering::Relaxed)
     }
 
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
@@ -155,8 +170,7 @@ impl Backend {
 
     /// Waits until the first attempt to connect has succeeded or failed.
     pub async fn first_attempt(&self) {
-        // An error means that the session task has ended, which ends the process.
-        let _ = self.session.state.clone().wait_for(Option::is_some).await;
+        self.endpoints.shared.availability.first_attempt().await;
     }
 
     /// Calls Filter: which of these nodes the pod may not run on. The attempt records the RPC.
@@ -202,7 +216,7 @@ impl Backend {
         };
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = |message| preempt::answer(message, count, offered);
-        Ok(self.compare_revision(session, self.call(session, request, attempt, read).await?))
+        Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
     /// Calls Bind. The attempt records the RPC.
@@ -227,12 +241,12 @@ impl Backend {
     }
 
     /// The value of an answer. If its revision differs from the handshake's, the handshake is repeated soon.
-    fn compare_revision<T>(&self, session: &Session, answered: Answered<T>) -> T {
+    fn compare_revision<T>(session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake determines which.
             session.cache.mark_outdated();
             if !answered.revision.is_empty() {
-                self.session.recheck.notify_one();
+                session.endpoint().recheck.notify_one();
             }
         }
         answered.value
@@ -256,7 +270,7 @@ impl Backend {
             largest_answer: largest_answer(count),
         };
         Ok(match self.call(session, request, attempt, read).await? {
-            Reply::Answered(answered) => Reply::Answered(self.compare_revision(session, answered)),
+            Reply::Answered(answered) => Reply::Answered(Self::compare_revision(session, answered)),
             Reply::Missed => Reply::Missed,
         })
     }
@@ -276,8 +290,9 @@ impl Backend {
             return Err(BackendFailure::new(FailureKind::Late, detail));
         }
         let connection = &*session.connection;
-        let _in_flight = self.session.in_flight.enter_below_limit()?;
-        let permit = connection.breakers.permit(verb)?;
+        let endpoint = &*connection.endpoint;
+        let _in_flight = (self.endpoints.in_flight.enter_below_limit()?, endpoint.in_flight.enter());
+        let permit = endpoint.breakers.permit(verb)?;
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
         if permit.is_probe() {
@@ -294,7 +309,7 @@ impl Backend {
         if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) {
             // The connection may be ending, or the verb has another declaration now; a handshake now detects that
             // sooner than the next regular one.
-            self.session.recheck.notify_one();
+            endpoint.recheck.notify_one();
         }
         rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);
         let answer = answer?;

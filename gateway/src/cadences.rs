@@ -17,6 +17,8 @@ pub struct Cadences {
     pub refresh: Duration,
     /// The minimum of that, if answers have another revision.
     pub shortest_refresh: Duration,
+    /// The time between two resolutions of a backend's host.
+    pub resolve: Duration,
     /// The pause before the first probe of an open circuit breaker.
     pub probe: Duration,
     /// One in this many calls that the cache could answer is sent to the backend anyway.
@@ -41,6 +43,7 @@ impl Default for Cadences {
             handshake: Duration::from_secs(2),
             refresh: Duration::from_secs(1),
             shortest_refresh: Duration::from_millis(50),
+            resolve: Duration::from_secs(5),
             probe: Duration::from_secs(1),
             check_every: const { NonZeroU32::new(1000).expect("it is not 0") },
             unknown_nodes: Duration::from_millis(100),

@@ -212,7 +212,7 @@ impl Decider {
     pub fn sessions(
         &self,
     ) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
-        self.backends.iter().map(|backend| (&*backend.settings, backend.session()))
+        self.backends.iter().map(|backend| (&*backend.settings, backend.any_session()))
     }
 
     /// The backends that are called, in effective order.

@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, CircuitState, CircuitStatus,
-        ConfigurationStatus, FailureCount, Handshake, MinuteStatus, ReadsStatus, RejectedBecause,
-        RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
+        API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState,
+        CircuitStatus, ConfigurationStatus, FailureCount, Handshake, MinuteStatus, ReadsStatus,
+        RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
     },
-    backend::{Backend, breaker::OpenBreaker, info::Info, session::Session},
+    backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::{BackendSettings, Choice, Mode, NodeSource},
     door::{Door, Served},
@@ -142,14 +142,16 @@ impl GatewayStatus {
         let state = |backend: &Backend| {
             let settings = &backend.settings;
             let waiting = waiting.get(settings.name.as_str());
-            let breakers = backend.open_breakers();
-            let open = |verb| breakers.iter().filter(|(open, _)| *open == verb).count();
+            let addresses = backend.addresses();
+            let breakers = || addresses.iter().flat_map(|address| &address.open_breakers);
+            let open = |verb| breakers().filter(|(open, _)| *open == verb).count();
             let state = BackendState {
                 open_circuits: settings
                     .verbs()
                     .map(|verb| (verb, u32::try_from(open(verb)).unwrap_or(u32::MAX)))
                     .collect(),
-                connected: backend.session().ok().map(|session| session.since.as_duration().as_secs_f64()),
+                connected: backend.connected_since().map(|since| since.as_duration().as_secs_f64()),
+                addresses: u32::try_from(connected(&addresses)).unwrap_or(u32::MAX),
                 waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
                 oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
             };
@@ -280,17 +282,17 @@ fn backends(
     table: Option<&NodeTable>,
 ) -> Vec<BackendStatus> {
     let status = |settings: &BackendSettings, called: Option<&Backend>| {
-        let session = called.map(Backend::session);
+        let session = called.map(Backend::any_session);
         let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
         let mut status = BackendStatus {
             waiting: waiting.get(settings.name.as_str()).map(waiting_status),
             ..backend(settings, session, observer)
         };
-        for (verb, open) in called.map(Backend::open_breakers).unwrap_or_default() {
-            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.backend_name());
-            if let Some(of_verb) = of_verb {
-                of_verb.circuits.push(circuit(&open));
-            }
+        let addresses = called.map(Backend::addresses).unwrap_or_default();
+        status.connected_since = called.and_then(Backend::connected_since);
+        add_circuits(&mut status, &addresses);
+        if addresses.len() > 1 {
+            status.addresses = addresses.iter().map(address_status).collect();
         }
         if let (Some(session), Some(table)) = (connected, table) {
             add_missing_labels(&mut status, &session.info, table);
@@ -302,10 +304,35 @@ fn backends(
     called.chain(disabled.map(|settings| status(settings, None))).collect()
 }
 
-fn circuit(open: &OpenBreaker) -> CircuitStatus {
-    let OpenBreaker { since, cause, is_probing } = open;
-    let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
-    CircuitStatus { state, since: *since, cause: cause.clone() }
+/// The number of addresses with a session.
+fn connected(addresses: &[AddressState]) -> usize {
+    addresses.iter().filter(|address| address.session.is_ok()).count()
+}
+
+fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
+    for address in addresses {
+        for (verb, OpenBreaker { since, cause, is_probing }) in &address.open_breakers {
+            let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
+            let address = address.address.to_string();
+            let circuit = CircuitStatus { address, state, since: *since, cause: cause.clone() };
+            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.backend_name());
+            if let Some(of_verb) = of_verb {
+                of_verb.circuits.push(circuit);
+            }
+        }
+    }
+}
+
+fn address_status(state: &AddressState) -> AddressStatus {
+    let session = state.session.as_ref();
+    AddressStatus {
+        address: state.address.to_string(),
+        connected: session.is_ok(),
+        failure: session.err().map(|failure| failure.detail.clone()),
+        calls: u32::try_from(state.calls).unwrap_or(u32::MAX),
+        version: session.map(|session| session.info.version.clone()).unwrap_or_default(),
+        revision: session.map(|session| session.info.revision.clone()).unwrap_or_default(),
+    }
 }
 
 /// A label that no node has is often why a backend rejects everything.
@@ -341,7 +368,8 @@ fn backend(
         mode: settings.mode.word().to_owned(),
         matches: settings.matches.to_string(),
         connected: session.is_some(),
-        connected_since: session.as_ref().map(|session| session.since),
+        connected_since: None,
+        addresses: Vec::new(),
         outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
         waiting: None,
         failure,

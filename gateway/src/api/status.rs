@@ -179,6 +179,9 @@ pub struct BackendStatus {
     /// Since when it is connected without an outage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_since: Option<Timestamp>,
+    /// Its addresses, if its host resolves to several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<AddressStatus>,
     /// How often the connection was lost, or could not be made at first.
     #[serde(default)]
     pub outages: u64,
@@ -206,6 +209,25 @@ pub struct WaitingStatus {
     /// How long ago that was, in seconds; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_seconds: Option<u64>,
+}
+
+/// One of several addresses of a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressStatus {
+    /// `IP:PORT`.
+    pub address: String,
+    /// Whether there is a connection with a successful handshake.
+    pub connected: bool,
+    /// Why it is not called, although others may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The calls in progress.
+    pub calls: u32,
+    /// The version that it reports; empty when unknown.
+    pub version: String,
+    /// The revision that it reports; empty when unknown.
+    pub revision: String,
 }
 
 /// What a backend reports in the handshake.
@@ -284,6 +306,8 @@ pub struct BackendVerb {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitStatus {
+    /// The address that is not called.
+    pub address: String,
     /// Its state.
     pub state: CircuitState,
     /// When it opened.

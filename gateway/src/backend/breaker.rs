@@ -97,7 +97,7 @@ impl Breakers {
         }
         let mut open = breaker.open.lock();
         let Some(open) = &mut *open else { return Ok(Permit { breakers: self, verb, is_probe: false }) };
-        if open.is_probing || Instant::now() < open.due || self.signs() == open.signs_of_life {
+        if !self.is_due(open) {
             return Err(open.refusal.clone());
         }
         open.is_probing = true;
@@ -105,9 +105,17 @@ impl Breakers {
     }
 
     /// Whether calls for a verb are refused, unless one is due as a probe.
-    #[cfg(test)]
     pub(super) fn is_open(&self, verb: Verb) -> bool {
         self.verbs[verb].failures.load(Ordering::Relaxed) >= MOST_FAILURES
+    }
+
+    /// Whether it is open and the next call is a probe.
+    pub(super) fn is_probe_due(&self, verb: Verb) -> bool {
+        self.is_open(verb) && self.verbs[verb].open.lock().as_ref().is_some_and(|open| self.is_due(open))
+    }
+
+    fn is_due(&self, open: &Open) -> bool {
+        !open.is_probing && Instant::now() >= open.due && self.signs() != open.signs_of_life
     }
 
     /// Records that the backend answered something other than a call.

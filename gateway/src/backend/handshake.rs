@@ -15,7 +15,7 @@ use prost::Message;
 use tonic::Code;
 
 use super::{
-    connect::connect,
+    connect::{Target, connect},
     containment::contained,
     grpc::{self, RpcError},
     info::{API_VERSION, ClusterTables, Info},
@@ -234,7 +234,7 @@ async fn refusal(
 /// # Errors
 /// The backend cannot be reached, does not respond in time, or rejects its `args` (`INVALID_ARGUMENT`).
 pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResponse, RpcError> {
-    let (requests, connection) = connect(settings, PREFLIGHT_TIMEOUT).await?;
+    let (requests, connection) = connect(settings, Target::Host, PREFLIGHT_TIMEOUT).await?;
     let paths = Paths::new(&settings.url);
     let mut handshake = pin!(handshake(settings, &requests, &paths, PREFLIGHT_TIMEOUT));
     tokio::select! {

@@ -14,6 +14,7 @@ use super::{Call, CallError, Decider, DecisionPurpose};
 use crate::{
     backend::{
         Backend,
+        endpoints::Caller,
         info::{ClusterTables, Info, NodesView, Plan, VerbPlan},
         remote_table::TableSource,
         session::Session,
@@ -224,7 +225,8 @@ impl<'c> CallContext<'c> {
     /// # Errors
     /// The request contains a node that cannot be parsed.
     pub(super) async fn ready<P: Plan>(&mut self, backend: &Backend) -> Result<Readiness, CallError> {
-        let session = match backend.session() {
+        let caller = Caller { verb: P::VERB, pod: self.call.pod.uid() };
+        let session = match backend.session(caller) {
             Ok(session) => session,
             Err(failure) => return Ok(Err(failure)),
         };

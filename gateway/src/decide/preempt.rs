@@ -21,7 +21,7 @@ use super::{
     shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
 };
 use crate::{
-    backend::{Attempt, Backend},
+    backend::{Attempt, Backend, endpoints::Caller},
     cluster::pods::PodTable,
     config::{AddedVictims, Mode, PreemptSettings},
     contract::{preempt::PreemptQuestion, question::CallFields},
@@ -126,7 +126,7 @@ impl Decider {
         (id, left): (&str, &[Candidate]),
         attempt: &mut BackendAttempt,
     ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
-        let session = backend.session()?;
+        let session = backend.session(Caller { verb: Verb::Preempt, pod: call.pod.uid() })?;
         let encoded = self.encode_victims(call, wait_until, &session, left).await?;
         let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
         attempt.set_requested(encoded.candidates.len());
@@ -162,7 +162,7 @@ impl Decider {
         left: &[Candidate],
     ) -> Prepared {
         let permit = backend.shadow_call()?;
-        let session = backend.session()?;
+        let session = backend.session(Caller { verb: Verb::Preempt, pod: call.pod.uid() })?;
         if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }

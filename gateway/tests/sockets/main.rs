@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod addresses;
 mod ask;
 mod backend_tls;
 mod bind;

@@ -152,6 +152,7 @@ fn what_a_backend_suffers_from() {
     zones.verbs[1].last_failure =
         Some(LastFailure { time: at(-5), kind: "late".into(), message: "late: no answer".into() });
     zones.verbs[1].circuits.push(CircuitStatus {
+        address: "10.0.0.7:9000".into(),
         state: CircuitState::Open,
         since: at(-40),
         cause: "no answer within 100 ms".into(),

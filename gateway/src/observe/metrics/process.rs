@@ -115,6 +115,8 @@ pub struct BackendState {
     pub waiting_pods: u32,
     /// How long the oldest of them has waited, in seconds.
     pub oldest_waiting_pod: f64,
+    /// The number of addresses with a session.
+    pub addresses: u32,
     /// Each of its verbs, with the number of open circuit breakers.
     pub open_circuits: Vec<(Verb, u32)>,
 }
@@ -176,6 +178,11 @@ impl ProcessMetrics {
             "extender_gateway_backend_connected_timestamp_seconds",
             "Unix time since which the backend is connected without an outage",
             connected,
+        )?;
+        page.family(
+            "extender_gateway_backend_connected_addresses",
+            "Addresses of the backend that are connected and whose handshakes succeeded",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.addresses)))),
         )?;
         let circuits = all.iter().flat_map(|(name, state)| {
             state.open_circuits.iter().map(move |(verb, open)| {

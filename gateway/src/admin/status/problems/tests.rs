@@ -83,6 +83,7 @@ fn good() -> Status {
         failure: None,
         matches: "all".to_owned(),
         connected_since: None,
+        addresses: Vec::new(),
         outages: 0,
         waiting: None,
         handshake: None,

@@ -92,6 +92,7 @@ fn zones() -> BackendStatus {
         failure: None,
         matches: "all".into(),
         connected_since: Some(at(-3600)),
+        addresses: Vec::new(),
         outages: 0,
         waiting: None,
         handshake: Some(Handshake {
@@ -201,6 +202,7 @@ fn quota() -> BackendStatus {
         connected: false,
         failure: Some("cannot connect to quota:9000: connection refused".into()),
         connected_since: None,
+        addresses: Vec::new(),
         outages: 1,
         waiting: Some(WaitingStatus { pods: 12, oldest_seconds: 245, untried: 0, changed_seconds: None }),
         handshake: None,
