@@ -20,6 +20,7 @@ pub mod info;
 pub mod remedy;
 pub mod remote_table;
 pub mod resolver;
+mod retry_budget;
 pub mod session;
 pub mod sync;
 
@@ -40,7 +41,7 @@ use self::{
     breaker::{Change, Evidence, Permit},
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
-    grpc::{FailureScope, Limits, RpcError},
+    grpc::{FailureScope, Limits, Processed, RpcError},
     info::BindPlan,
     session::{Connection, Session},
 };
@@ -113,6 +114,21 @@ impl Backend {
     /// Why there is no connection.
     pub fn session(&self, caller: Caller<'_>) -> Result<Arc<Session>, BackendFailure> {
         self.endpoints.choose(caller)
+    }
+
+    /// Another connection for a call that was not processed at this one.
+    pub fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
+        self.endpoints.elsewhere(caller, failed)
+    }
+
+    /// Whether the retry budget allows a retry, which is then counted. Only for calls that the backend has certainly not
+    /// processed, and not for verbs with side effects.
+    pub fn allows_retry(&self, verb: Verb) -> bool {
+        let allows = self.endpoints.retries.withdraw();
+        if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
+            metrics.verbs[verb].retries.inc();
+        }
+        allows
     }
 
     /// The connection to one of its addresses, for what the handshake says.
@@ -292,7 +308,8 @@ impl Backend {
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
         let _in_flight = (self.endpoints.in_flight.enter_below_limit()?, endpoint.in_flight.enter());
-        let permit = endpoint.breakers.permit(verb)?;
+        let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
+        self.endpoints.retries.deposit();
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
         if permit.is_probe() {
@@ -304,6 +321,9 @@ impl Backend {
         self.judge((connection, permit), (verb, timeout), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
+        if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
+            rpcs.not_processed();
+        }
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) {

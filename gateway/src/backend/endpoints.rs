@@ -29,6 +29,7 @@ use super::{
     breaker::{Breakers, OpenBreaker},
     connect::unreachable,
     in_flight::InFlight,
+    retry_budget::RetryBudget,
     session::{Session, SessionHandle},
 };
 
@@ -91,6 +92,7 @@ pub(super) struct Endpoints {
     pub(super) shared: Arc<Shared>,
     /// The calls to all addresses in progress.
     pub(super) in_flight: InFlight,
+    pub(super) retries: RetryBudget,
     /// Counts random choices.
     choices: AtomicU64,
     _in_use: watch::Receiver<()>,
@@ -113,6 +115,7 @@ impl Endpoints {
             unresolved: Mutex::default(),
             shared,
             in_flight: InFlight::default(),
+            retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,
         }
@@ -144,6 +147,13 @@ impl Endpoints {
                 self.balance(&connected, caller).ok_or_else(|| self.failure(several))
             }
         }
+    }
+
+    /// Another usable session for a call that was not processed at this one.
+    pub(super) fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
+        let other = self.choose_other(caller, Some(failed)).ok()?;
+        let is_other = !Arc::ptr_eq(&other.connection, &failed.connection) && other.is_usable(caller.verb);
+        is_other.then_some(other)
     }
 
     /// Any session, for what the handshake says.

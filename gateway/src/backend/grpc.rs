@@ -10,7 +10,7 @@ use std::{fmt::Write, time::Duration};
 use self::status::{STATUS, ok};
 pub use self::{
     duplex::Duplex,
-    status::{FailureScope, RpcError},
+    status::{FailureScope, Processed, RpcError},
 };
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
@@ -81,8 +81,9 @@ async fn exchange(
 ) -> Result<Bytes, RpcError> {
     // Only its check of the connection has an effect: a freshly cloned handle has no stream that waits to be
     // opened.
-    let mut connection = connection.clone().ready().await?;
-    let (response, mut stream) = connection.send_request(request, false)?;
+    let mut connection = connection.clone().ready().await.map_err(RpcError::not_sent)?;
+    let sent = connection.send_request(request, false);
+    let (response, mut stream) = sent.map_err(RpcError::not_sent)?;
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();

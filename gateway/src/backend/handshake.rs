@@ -84,9 +84,10 @@ pub(super) async fn handshake(
     let mut framed = Vec::new();
     put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let failed = |RpcError { status, failure, scope }| {
+    let failed = |error: RpcError| {
+        let failure = &error.failure;
         let detail = format!("{FAILED}: {failure}");
-        RpcError { status, failure: BackendFailure::new(failure.kind, detail), scope }
+        RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
     let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;

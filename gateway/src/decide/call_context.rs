@@ -189,6 +189,19 @@ pub(super) struct Ready {
     nodes: usize,
 }
 
+impl Ready {
+    /// The same at another session, if it is sent exactly the same.
+    pub(super) fn at<P: Plan>(&self, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
+        let here = P::of(&self.session.info).as_ref().ok()?.common();
+        let there = P::of(&session.info).as_ref().ok()?.common();
+        let is_same = (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
+            && self.session.info.most_request_bytes == session.info.most_request_bytes
+            && encoded.left_out != LeftOut::ForOne;
+        let reads_id = there.reads_id;
+        is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })
+    }
+}
+
 /// How a backend can be called, or why it is unavailable.
 pub(super) type Readiness = Result<Ready, BackendFailure>;
 

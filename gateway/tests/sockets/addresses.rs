@@ -25,10 +25,10 @@ use crate::support::{
 
 /// What every host resolves to; an error if that is nothing.
 #[derive(Debug, Default)]
-struct Hosts(Mutex<Vec<SocketAddr>>);
+pub(crate) struct Hosts(Mutex<Vec<SocketAddr>>);
 
 impl Hosts {
-    fn of(backends: &[&Scripted]) -> Arc<Self> {
+    pub(crate) fn of(backends: &[&Scripted]) -> Arc<Self> {
         let hosts = Arc::new(Self::default());
         hosts.set(backends);
         hosts
@@ -48,7 +48,7 @@ impl Resolve for Hosts {
 }
 
 /// Hosts are resolved all the time.
-fn resolving() -> Cadences {
+pub(crate) fn resolving() -> Cadences {
     Cadences { resolve: Duration::from_millis(10), ..eager() }
 }
 
@@ -58,7 +58,7 @@ fn resolving_when_lost() -> Cadences {
 }
 
 /// A gateway in front of one backend with these addresses, all of which are connected.
-async fn before(hosts: &Arc<Hosts>, cadences: Cadences, verbs: &str) -> (Gateway, Admin) {
+pub(crate) async fn before(hosts: &Arc<Hosts>, cadences: Cadences, verbs: &str) -> (Gateway, Admin) {
     let backends = format!("- {{name: racks, url: 'http://racks.test:9000', {verbs}}}\n");
     let rest = format!("nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backends}");
     let resolver = Arc::clone(hosts);
@@ -89,7 +89,7 @@ async fn connected(admin: Admin, count: usize) {
     ended("not all addresses are connected", all).await;
 }
 
-async fn filter(gateway: &Gateway, pod: u32) -> Value {
+pub(crate) async fn filter(gateway: &Gateway, pod: u32) -> Value {
     gateway.post("/filter", of_pod(pod)).await.json()
 }
 
@@ -98,7 +98,7 @@ fn of_pod(pod: u32) -> String {
     json!({"Pod": pod, "Nodes": null, "NodeNames": ["a", "b"]}).to_string()
 }
 
-fn calls(backend: &Scripted) -> usize {
+pub(crate) fn calls(backend: &Scripted) -> usize {
     backend.messages("Filter").len()
 }
 

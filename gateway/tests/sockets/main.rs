@@ -31,6 +31,7 @@ mod probes;
 mod reads;
 mod reload;
 mod remembered;
+mod retries;
 mod revisions;
 mod shadow;
 mod silent;

@@ -21,6 +21,17 @@ pub struct RpcError {
     pub failure: BackendFailure,
     /// How much of the call the failure ended.
     pub scope: FailureScope,
+    /// Whether the backend may have processed the call.
+    pub processed: Processed,
+}
+
+/// Whether a backend may have processed a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processed {
+    /// It may.
+    Perhaps,
+    /// It has not: the call was not sent, or refused (`REFUSED_STREAM`, or a GOAWAY with a lower last stream).
+    Never,
 }
 
 /// How much ended with a call that failed.
@@ -36,6 +47,11 @@ impl RpcError {
     /// Whether the backend does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
         self.status == Some(Code::Unimplemented)
+    }
+
+    /// The failure of a call that was not sent.
+    pub fn not_sent(error: h2::Error) -> Self {
+        Self { processed: Processed::Never, ..error.into() }
     }
 
     /// Whether the call timed out here. `DEADLINE_EXCEEDED` from the backend is a response.
@@ -65,7 +81,7 @@ impl fmt::Display for RpcError {
 
 impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
-        Self { status: None, failure, scope: FailureScope::Call }
+        Self { status: None, failure, scope: FailureScope::Call, processed: Processed::Perhaps }
     }
 }
 
@@ -78,7 +94,10 @@ impl From<h2::Error> for RpcError {
         };
         let is_canceled = error.is_reset() && error.reason() == Some(h2::Reason::CANCEL);
         let scope = if error.is_reset() { FailureScope::Call } else { FailureScope::Connection };
-        Self { status: is_canceled.then_some(Code::Cancelled), failure, scope }
+        // h2 reports a GOAWAY of the peer to the streams that it excludes, and to those that are not opened any more.
+        let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        let processed = if error.is_remote() && is_refused { Processed::Never } else { Processed::Perhaps };
+        Self { status: is_canceled.then_some(Code::Cancelled), failure, scope, processed }
     }
 }
 

@@ -54,6 +54,7 @@ fn role(role: RpcRole) -> Option<&'static str> {
     match role {
         RpcRole::Call => None,
         RpcRole::Probe => Some("probe"),
+        RpcRole::Retry => Some("retry"),
     }
 }
 

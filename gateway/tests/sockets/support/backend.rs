@@ -46,6 +46,8 @@ pub(crate) enum Act {
     Later(watch::Receiver<bool>, Box<Act>),
     /// Resets the stream.
     Reset,
+    /// Refuses the stream: it is not processed.
+    Refuse,
     /// Closes the connection.
     Drop,
 }
@@ -320,6 +322,7 @@ async fn call(
         Act::Reset => {
             respond.send_reset(h2::Reason::INTERNAL_ERROR);
         }
+        Act::Refuse => respond.send_reset(h2::Reason::REFUSED_STREAM),
         Act::Drop => {
             close.send(()).await.unwrap();
             // Dropped before the connection, the stream would be reset.
