@@ -15,6 +15,7 @@ pub mod endpoints;
 mod frame_budget;
 pub mod grpc;
 pub mod handshake;
+mod health;
 mod in_flight;
 pub mod info;
 pub mod remedy;

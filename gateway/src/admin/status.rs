@@ -323,12 +323,16 @@ fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
     }
 }
 
+/// Why an address is not called although it is connected.
+const NOT_SERVING: &str = "UNAVAILABLE: its health service reports NOT_SERVING";
+
 fn address_status(state: &AddressState) -> AddressStatus {
     let session = state.session.as_ref();
+    let not_serving = || (!state.serves).then(|| NOT_SERVING.to_owned());
     AddressStatus {
         address: state.address.to_string(),
         connected: session.is_ok(),
-        failure: session.err().map(|failure| failure.detail.clone()),
+        failure: session.err().map(|failure| failure.detail.clone()).or_else(not_serving),
         calls: u32::try_from(state.calls).unwrap_or(u32::MAX),
         version: session.map(|session| session.info.version.clone()).unwrap_or_default(),
         revision: session.map(|session| session.info.revision.clone()).unwrap_or_default(),

@@ -3,7 +3,8 @@
 //! Of several addresses, each call has two: one chosen by the pod's UID, and one at random. It goes to the one with
 //! fewer calls in progress, and to the first if both are equally loaded. So load is spread as with two random choices,
 //! while without concurrent calls a pod's calls go to one address, whose session has the scores that came with its
-//! filter answer. An address without a session, or with an open circuit breaker, is left out while another is usable.
+//! filter answer. An address without a session, with an open circuit breaker, or whose
+//! health service reports that it does not serve, is left out while another is usable.
 
 mod supervisor;
 
@@ -44,6 +45,8 @@ pub(super) struct Endpoint {
     /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
     /// reset, and perhaps the connection with it.
     pub(super) recheck: Notify,
+    /// Whether its health service reports `NOT_SERVING`.
+    not_serving: AtomicBool,
 }
 
 impl Endpoint {
@@ -54,6 +57,21 @@ impl Endpoint {
             breakers: Breakers::new((gateway, backend, address), first_probe),
             in_flight: InFlight::default(),
             recheck: Notify::default(),
+            not_serving: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it serves, according to its health service if it has one.
+    pub(super) fn serves(&self) -> bool {
+        !self.not_serving.load(Ordering::Relaxed)
+    }
+
+    /// Records what the health service reports.
+    pub(super) fn set_serving(&self, serves: bool) {
+        if self.not_serving.swap(!serves, Ordering::Relaxed) == serves {
+            let address = self.address;
+            let now = if serves { "serving again" } else { "NOT_SERVING; other addresses are used" };
+            tracing::info!(%address, "health of the address: {now}");
         }
     }
 }
@@ -67,6 +85,8 @@ pub(super) struct Shared {
     pub(super) longest_timeout: Mutex<Duration>,
     /// Whether filter has pods counted, according to the latest handshake; true before the first one.
     pub(super) may_count_pods: AtomicBool,
+    /// Whether there are several addresses.
+    several: AtomicBool,
     /// Wakes the supervisor: a connection has ended, so that the addresses may be others.
     pub(super) lost: Notify,
 }
@@ -77,8 +97,14 @@ impl Shared {
             availability,
             longest_timeout: Mutex::default(),
             may_count_pods: AtomicBool::new(true),
+            several: AtomicBool::new(false),
             lost: Notify::default(),
         }
+    }
+
+    /// Whether there are several addresses.
+    pub(super) fn has_several(&self) -> bool {
+        self.several.load(Ordering::Relaxed)
     }
 }
 
@@ -204,6 +230,8 @@ pub struct AddressState {
     pub address: SocketAddr,
     /// Its session, or why there is none.
     pub session: Result<Arc<Session>, BackendFailure>,
+    /// Whether it serves, according to its health service if it has one.
+    pub serves: bool,
     /// The calls in progress.
     pub calls: usize,
     /// The circuit breakers that are open.
@@ -216,6 +244,7 @@ impl AddressState {
         Self {
             address: endpoint.address,
             session: handle.session(),
+            serves: endpoint.serves(),
             calls: endpoint.in_flight.now(),
             open_breakers: endpoint.breakers.open().collect(),
         }

@@ -58,7 +58,10 @@ impl Session {
 
     /// Whether a call for a verb may go to this address if there are others.
     pub(super) fn is_usable(&self, verb: Verb) -> bool {
-        !self.connection.has_ended.load(Ordering::Relaxed) && !self.endpoint().breakers.is_open(verb)
+        let endpoint = self.endpoint();
+        !self.connection.has_ended.load(Ordering::Relaxed)
+            && !endpoint.breakers.is_open(verb)
+            && endpoint.serves()
     }
 }
 
@@ -100,6 +103,7 @@ pub(super) struct Paths {
     pub(super) preempt: Uri,
     pub(super) bind: Uri,
     pub(super) sync: Uri,
+    pub(super) health: Uri,
 }
 
 impl Paths {
@@ -120,6 +124,7 @@ impl Paths {
             preempt: verb("Preempt"),
             bind: verb("Bind"),
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
+            health: path("grpc.health.v1.Health", "Check"),
         }
     }
 }

@@ -194,8 +194,9 @@ impl Ready {
     pub(super) fn at<P: Plan>(&self, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
         let here = P::of(&self.session.info).as_ref().ok()?.common();
         let there = P::of(&session.info).as_ref().ok()?.common();
-        let is_same = (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
-            && self.session.info.most_request_bytes == session.info.most_request_bytes
+        // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
+        let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
+            && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
             && encoded.left_out != LeftOut::ForOne;
         let reads_id = there.reads_id;
         is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })

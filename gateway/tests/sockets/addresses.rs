@@ -69,7 +69,7 @@ pub(crate) async fn before(hosts: &Arc<Hosts>, cadences: Cadences, verbs: &str) 
     (gateway, admin)
 }
 
-async fn status(admin: Admin) -> Status {
+pub(crate) async fn status(admin: Admin) -> Status {
     serde_json::from_slice(&admin.send("GET", "/debug/status", "").await.body).unwrap()
 }
 

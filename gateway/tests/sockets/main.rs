@@ -16,6 +16,7 @@ mod door_limits;
 mod explain;
 mod flags;
 mod handshake;
+mod health;
 mod http2;
 mod large_nodes;
 mod log;

@@ -8,7 +8,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     panic::resume_unwind,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -142,6 +142,7 @@ impl Supervisor {
             self.shared.availability.removed(address);
         }
         *endpoints.unresolved.lock() = None;
+        self.shared.several.store(list.len() > 1, Ordering::Relaxed);
         endpoints.list.store(Arc::new(list));
     }
 

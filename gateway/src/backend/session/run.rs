@@ -33,6 +33,7 @@ use crate::{
         containment::{contained, panicked},
         endpoints::{Endpoint, Shared},
         handshake::handshake,
+        health::HealthChecks,
         info::{ClusterTables, Info},
         sync::Streams,
     },
@@ -201,6 +202,9 @@ impl Connecting<'_> {
                 Ok(response) => {
                     missed = 0;
                     self.accept(response, &mut known).await;
+                    if self.publisher.shared.has_several() {
+                        known.health.refresh(&known.connection, cadences.handshake).await;
+                    }
                     self.ready_since.get_or_insert_with(Instant::now);
                 }
             }
@@ -288,12 +292,15 @@ struct Known {
     streams: Streams,
     /// The latest accepted handshake.
     latest: Option<GetInfoResponse>,
+    health: HealthChecks,
     log_limit: RateLimitedLog,
 }
 
 impl Known {
     fn new((task, endpoint): (&SessionTask, &Arc<Endpoint>), requests: SendRequest<Bytes>) -> Self {
         let settings = &task.settings;
+        // A new connection may lead to another process.
+        endpoint.set_serving(true);
         let connection = Arc::new(Connection {
             requests,
             paths: Paths::new(&settings.url),
@@ -306,6 +313,7 @@ impl Known {
             streams: Streams::new(task, Arc::clone(&connection)),
             connection,
             latest: None,
+            health: HealthChecks::default(),
             log_limit: RateLimitedLog::default(),
         }
     }

@@ -186,10 +186,10 @@ fn addresses(backends: &[BackendStatus]) -> Option<Table> {
         Table::new(["BACKEND", "ADDRESS", "STATE", "CALLS", "REPORTED VERSION", "NOT CALLED FOR"], 3..4);
     for backend in backends {
         for address in &backend.addresses {
-            let state = address
-                .failure
-                .as_ref()
-                .map_or_else(|| "connected".to_owned(), |failure| format!("down: {failure}"));
+            let state = address.failure.as_ref().map_or_else(
+                || "connected".to_owned(),
+                |failure| format!("{}: {failure}", if address.connected { "not called" } else { "down" }),
+            );
             let AddressStatus { version, revision, .. } = address;
             let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
             let version = [version.clone(), revision].into_iter().filter(|part| !part.is_empty());
