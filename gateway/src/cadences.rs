@@ -19,6 +19,8 @@ pub struct Cadences {
     pub shortest_refresh: Duration,
     /// The time between two resolutions of a backend's host.
     pub resolve: Duration,
+    /// A circuit breaker opens after this many failures in a row.
+    pub breaker_failures: u32,
     /// The pause before the first probe of an open circuit breaker.
     pub probe: Duration,
     /// One in this many calls that the cache could answer is sent to the backend anyway.
@@ -44,6 +46,7 @@ impl Default for Cadences {
             refresh: Duration::from_secs(1),
             shortest_refresh: Duration::from_millis(50),
             resolve: Duration::from_secs(5),
+            breaker_failures: 5,
             probe: Duration::from_secs(1),
             check_every: const { NonZeroU32::new(1000).expect("it is not 0") },
             unknown_nodes: Duration::from_millis(100),

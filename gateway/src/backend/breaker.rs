@@ -1,6 +1,6 @@
 //! The circuit breaker of one verb at one address of a backend.
 //!
-//! After [`MOST_FAILURES`] calls in a row without a usable answer it opens: further calls fail at once, so that a
+//! After 5 calls in a row without a usable answer it opens: further calls fail at once, so that a
 //! backend that is late costs its timeout a few times and not for every pod. After a pause one call goes through as a
 //! probe. Its answer closes the breaker; its failure begins a longer pause.
 //!
@@ -21,10 +21,8 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::grpc::RpcError;
+use crate::cadences::Cadences;
 
-/// The most consecutive failures. Every late call resets a stream, and many servers close a connection because of 20
-/// to 100 resets that they have not processed yet, together with its calls and node tables; four verbs stay below that.
-pub(super) const MOST_FAILURES: u32 = 5;
 /// The longest pause if calls are late, in first pauses: each probe costs a pod the timeout.
 const LONGEST_OF_LATE: u32 = 30;
 /// The longest pause if calls fail at once: a probe costs nothing, and a backend that has recovered should be used soon.
@@ -64,26 +62,44 @@ impl Evidence {
     }
 }
 
+/// When breakers open, and when they are probed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BreakerRule {
+    /// The consecutive failures after which a breaker opens. Every late call resets a stream, and many servers close a
+    /// connection because of 20 to 100 resets that they have not processed yet, together with its calls and node tables;
+    /// four verbs with 5 failures each stay below that.
+    pub(super) failures: u32,
+    /// The pause before the first probe; each pause is twice the one before.
+    pub(super) first_pause: Duration,
+}
+
+impl From<&Cadences> for BreakerRule {
+    fn from(cadences: &Cadences) -> Self {
+        Self { failures: cadences.breaker_failures, first_pause: cadences.probe }
+    }
+}
+
 /// The breakers of one address.
 #[derive(Debug)]
 pub(super) struct Breakers {
+    rule: BreakerRule,
     verbs: PerVerb<Breaker>,
     /// Handshakes that were answered, and connections. A backend that does not even answer a handshake is not probed.
     signs_of_life: AtomicU64,
 }
 
 impl Breakers {
-    /// Closed breakers with this pause before the first probe; each pause is twice the one before. `of` distinguishes
-    /// the replica of the gateway and the address, so that pauses differ.
-    pub(super) fn new(of: impl Hash, first: Duration) -> Self {
+    /// Closed breakers. `of` distinguishes the replica of the gateway and the address, so that pauses differ.
+    pub(super) fn new(of: impl Hash, rule: BreakerRule) -> Self {
         let jitter = |verb: Verb| FixedState::default().hash_one((&of, verb.name()));
-        let pauses = |verb| Pauses { first, jitter: jitter(verb) };
+        let pauses = |verb| Pauses { first: rule.first_pause, jitter: jitter(verb) };
         let verbs = PerVerb::from_fn(|verb| Breaker {
             failures: AtomicU32::new(0),
             open: Mutex::default(),
+            rule,
             pauses: pauses(verb),
         });
-        Self { verbs, signs_of_life: AtomicU64::new(0) }
+        Self { rule, verbs, signs_of_life: AtomicU64::new(0) }
     }
 
     /// Whether a call may be sent. The end of the call must be reported to the permit.
@@ -92,7 +108,7 @@ impl Breakers {
     /// The breaker is open.
     pub(super) fn permit(&self, verb: Verb) -> Result<Permit<'_>, BackendFailure> {
         let breaker = &self.verbs[verb];
-        if breaker.failures.load(Ordering::Relaxed) < MOST_FAILURES {
+        if !self.is_open(verb) {
             return Ok(Permit { breakers: self, verb, is_probe: false });
         }
         let mut open = breaker.open.lock();
@@ -106,7 +122,7 @@ impl Breakers {
 
     /// Whether calls for a verb are refused, unless one is due as a probe.
     pub(super) fn is_open(&self, verb: Verb) -> bool {
-        self.verbs[verb].failures.load(Ordering::Relaxed) >= MOST_FAILURES
+        self.verbs[verb].failures.load(Ordering::Relaxed) >= self.rule.failures
     }
 
     /// Whether it is open and the next call is a probe.
@@ -164,6 +180,7 @@ struct Breaker {
     /// Failures since the latest answer.
     failures: AtomicU32,
     open: Mutex<Option<Open>>,
+    rule: BreakerRule,
     pauses: Pauses,
 }
 
@@ -250,11 +267,11 @@ impl Breaker {
             // Calls that were sent before it opened change nothing.
             if is_probe {
                 open.probes += 1;
-                open.put_off((cause, signs_of_life), self.pauses);
+                open.put_off((cause, signs_of_life), (self.rule, self.pauses));
             }
             return None;
         }
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < MOST_FAILURES {
+        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < self.rule.failures {
             return None;
         }
         let open = open.insert(Open {
@@ -266,15 +283,19 @@ impl Breaker {
             signs_of_life,
             is_probing: false,
         });
-        open.put_off((cause, signs_of_life), self.pauses);
+        open.put_off((cause, signs_of_life), (self.rule, self.pauses));
         Some(Change::Opened)
     }
 }
 
 impl Open {
     /// Begins the pause before the next probe.
-    fn put_off(&mut self, (cause, signs_of_life): (BackendFailure, u64), pauses: Pauses) {
-        let detail = format!("not called: {MOST_FAILURES} calls in a row failed: {cause}");
+    fn put_off(
+        &mut self,
+        (cause, signs_of_life): (BackendFailure, u64),
+        (rule, pauses): (BreakerRule, Pauses),
+    ) {
+        let detail = format!("not called: {} calls in a row failed: {cause}", rule.failures);
         self.refusal = BackendFailure::new(FailureKind::CircuitOpen, detail);
         self.due = Instant::now() + pauses.after(self.probes, cause.kind);
         (self.cause, self.signs_of_life) = (cause, signs_of_life);
@@ -300,6 +321,7 @@ mod tests {
     use super::*;
 
     const FIRST: Duration = Duration::from_secs(1);
+    const RULE: BreakerRule = BreakerRule { failures: 5, first_pause: FIRST };
     const ALLOWED: Duration = Duration::from_millis(200);
 
     fn late() -> BackendFailure {
@@ -317,8 +339,8 @@ mod tests {
     }
 
     fn opened() -> Breakers {
-        let breakers = Breakers::new("a", FIRST);
-        for _ in 0..MOST_FAILURES {
+        let breakers = Breakers::new("a", RULE);
+        for _ in 0..RULE.failures {
             assert!(call(&breakers, Evidence::Fails(late())));
         }
         breakers
@@ -354,9 +376,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_opens_after_failures_in_a_row_for_that_verb_alone() {
-        let breakers = Breakers::new("a", FIRST);
+        let breakers = Breakers::new("a", RULE);
         for _ in 0..3 {
-            for _ in 1..MOST_FAILURES {
+            for _ in 1..RULE.failures {
                 assert!(call(&breakers, Evidence::Fails(late())));
             }
             assert!(call(&breakers, Evidence::Works), "an answer in between");
@@ -427,7 +449,7 @@ mod tests {
             assert!(pause <= longest && pause >= longest * 3 / 4, "{probes}: {pause}");
         }
         assert!(pauses.after(9, FailureKind::Reset) <= FIRST * LONGEST);
-        let of = |gateway| Breakers::new((gateway, "racks"), FIRST).verbs[Verb::Filter].pauses.jitter;
+        let of = |gateway| Breakers::new((gateway, "racks"), RULE).verbs[Verb::Filter].pauses.jitter;
         assert_ne!(of("gateway-0"), of("gateway-1"));
         assert_eq!(of("gateway-0"), of("gateway-0"));
     }

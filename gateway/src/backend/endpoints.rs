@@ -27,7 +27,7 @@ use tokio::sync::{Notify, watch};
 pub(super) use self::supervisor::Supervisor;
 use super::{
     availability::Availability,
-    breaker::{Breakers, OpenBreaker},
+    breaker::{BreakerRule, Breakers, OpenBreaker},
     connect::unreachable,
     in_flight::InFlight,
     retry_budget::RetryBudget,
@@ -51,10 +51,10 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// An address that replicas of the gateway with this name call.
-    pub(super) fn new((gateway, backend): (&str, &str), address: SocketAddr, first_probe: Duration) -> Self {
+    pub(super) fn new((gateway, backend): (&str, &str), address: SocketAddr, rule: BreakerRule) -> Self {
         Self {
             address,
-            breakers: Breakers::new((gateway, backend, address), first_probe),
+            breakers: Breakers::new((gateway, backend, address), rule),
             in_flight: InFlight::default(),
             recheck: Notify::default(),
             not_serving: AtomicBool::new(false),

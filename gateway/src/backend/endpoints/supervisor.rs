@@ -150,7 +150,7 @@ impl Supervisor {
     fn start(&mut self, address: SocketAddr) -> SessionHandle {
         let SessionTask { settings, gateway, cadences, .. } = &*self.task;
         let of = (&**gateway, settings.name.as_str());
-        let endpoint = Arc::new(Endpoint::new(of, address, cadences.probe));
+        let endpoint = Arc::new(Endpoint::new(of, address, cadences.into()));
         self.shared.availability.added(address);
         let (publisher, handle) = session::channel(endpoint, Arc::clone(&self.shared));
         self.sessions.spawn(session::run(Arc::clone(&self.task), publisher));

@@ -360,7 +360,7 @@ mod tests {
 
     fn endpoint() -> Arc<Endpoint> {
         let address = ([127, 0, 0, 1], 1).into();
-        Arc::new(Endpoint::new(("gateway", "racks"), address, Duration::from_secs(1)))
+        Arc::new(Endpoint::new(("gateway", "racks"), address, (&Cadences::default()).into()))
     }
 
     fn shared() -> Arc<Shared> {
