@@ -6,15 +6,22 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
+mod availability;
+pub mod breaker;
 mod connect;
 pub mod connections;
 mod containment;
+pub mod endpoints;
 mod frame_budget;
 pub mod grpc;
 pub mod handshake;
+mod health;
+mod in_flight;
 pub mod info;
 pub mod remedy;
 pub mod remote_table;
+pub mod resolver;
+mod retry_budget;
 pub mod session;
 pub mod sync;
 
@@ -24,18 +31,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
+use extender_gateway_core::{BackendFailure, FailureKind, Verb, preempt::Kept};
 use extender_policy_api::v1alpha1::Purpose;
 use http::Uri;
+use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Code;
 
 use self::{
-    connect::unreachable,
-    containment::contained,
-    grpc::{Limits, RpcError},
+    breaker::{Change, Evidence, Permit},
+    containment::{contained, contained_now},
+    endpoints::{AddressState, Caller, Endpoints},
+    grpc::{FailureScope, Limits, Processed, RpcError},
     info::BindPlan,
-    session::{Session, SessionHandle},
+    session::{Connection, Session},
 };
 use crate::{
     config,
@@ -47,7 +56,7 @@ use crate::{
         question::{CallFields, Question},
     },
     observe::{Metrics, RateLimitedLog},
-    record::Rpcs,
+    record::{RpcRole, Rpcs},
 };
 
 /// One attempt to call a backend.
@@ -61,6 +70,7 @@ pub struct Attempt<'r> {
 
 /// A request as it is sent.
 struct Request<'s, const N: usize> {
+    verb: Verb,
     path: &'s Uri,
     pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
@@ -77,7 +87,7 @@ pub struct Backend {
     pub settings: Arc<config::BackendSettings>,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
-    session: Arc<SessionHandle>,
+    endpoints: Arc<Endpoints>,
     /// One permit for each concurrent shadow call.
     shadow_calls: Arc<Semaphore>,
     oversize_log: RateLimitedLog,
@@ -89,29 +99,61 @@ const MOST_SHADOW_CALLS: usize = 16;
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Backend {
-    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, session: Arc<SessionHandle>) -> Self {
+    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, endpoints: Arc<Endpoints>) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
             metrics: Arc::clone(metrics),
-            session,
+            endpoints,
             shadow_calls: Arc::new(Semaphore::new(MOST_SHADOW_CALLS)),
             oversize_log: RateLimitedLog::default(),
         }
     }
 
-    /// The connection with the backend's handshake.
+    /// The connection for a call, with the handshake at that address.
     ///
     /// # Errors
     /// Why there is no connection.
-    pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
-        let state = self.session.state.borrow();
-        state.clone().unwrap_or_else(|| Err(unreachable("not connected yet")))
+    pub fn session(&self, caller: Caller<'_>) -> Result<Arc<Session>, BackendFailure> {
+        self.endpoints.choose(caller)
+    }
+
+    /// Another connection for a call that was not processed at this one.
+    pub fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
+        self.endpoints.elsewhere(caller, failed)
+    }
+
+    /// Whether the retry budget allows a retry, which is then counted. Only for calls that the backend has certainly not
+    /// processed, and not for verbs with side effects.
+    pub fn allows_retry(&self, verb: Verb) -> bool {
+        let allows = self.endpoints.retries.withdraw();
+        if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
+            metrics.verbs[verb].retries.inc();
+        }
+        allows
+    }
+
+    /// The connection to one of its addresses, for what the handshake says.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn any_session(&self) -> Result<Arc<Session>, BackendFailure> {
+        self.endpoints.any()
+    }
+
+    /// Since when it is connected without an outage; `None` if it is not.
+    pub fn connected_since(&self) -> Option<Timestamp> {
+        self.endpoints.shared.availability.since()
+    }
+
+    /// The state of each of its addresses.
+    pub fn addresses(&self) -> Vec<AddressState> {
+        self.endpoints.all().iter().map(AddressState::of).collect()
     }
 
     /// Whether filter has pods counted. While there is no connection, what the latest handshake said; before the first
     /// one it may.
     pub fn may_count_pods(&self) -> bool {
-        self.session.may_count_pods.load(Ordering::Relaxed)
+        self.endpoints.shared.may_count_pods.load(Ordering::Relaxed)
     }
 
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
@@ -145,8 +187,7 @@ impl Backend {
 
     /// Waits until the first attempt to connect has succeeded or failed.
     pub async fn first_attempt(&self) {
-        // An error means that the session task has ended, which ends the process.
-        let _ = self.session.state.clone().wait_for(Option::is_some).await;
+        self.endpoints.shared.availability.first_attempt().await;
     }
 
     /// Calls Filter: which of these nodes the pod may not run on. The attempt records the RPC.
@@ -157,7 +198,8 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let read = |message| answer::filter(message, question.nodes.count, question.scores);
-        self.ask_nodes(session, &session.connection.paths.filter, question, attempt, read).await
+        let method = (Verb::Filter, &session.connection.paths.filter);
+        self.ask_nodes(session, method, question, attempt, read).await
     }
 
     /// Calls Score: one raw score for each of these nodes. The attempt records the RPC.
@@ -168,7 +210,8 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let read = |message| answer::score(message, question.nodes.count);
-        self.ask_nodes(session, &session.connection.paths.score, question, attempt, read).await
+        let method = (Verb::Prioritize, &session.connection.paths.score);
+        self.ask_nodes(session, method, question, attempt, read).await
     }
 
     /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
@@ -181,6 +224,7 @@ impl Backend {
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
+            verb: Verb::Preempt,
             path: &session.connection.paths.preempt,
             pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
@@ -189,7 +233,7 @@ impl Backend {
         };
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = |message| preempt::answer(message, count, offered);
-        Ok(self.compare_revision(session, self.call(session, request, attempt, read).await?))
+        Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
     /// Calls Bind. The attempt records the RPC.
@@ -203,6 +247,7 @@ impl Backend {
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
+            verb: Verb::Bind,
             path: &session.connection.paths.bind,
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
@@ -213,12 +258,12 @@ impl Backend {
     }
 
     /// The value of an answer. If its revision differs from the handshake's, the handshake is repeated soon.
-    fn compare_revision<T>(&self, session: &Session, answered: Answered<T>) -> T {
+    fn compare_revision<T>(session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake determines which.
             session.cache.mark_outdated();
             if !answered.revision.is_empty() {
-                self.session.recheck.notify_one();
+                session.endpoint().recheck.notify_one();
             }
         }
         answered.value
@@ -227,13 +272,14 @@ impl Backend {
     async fn ask_nodes<T>(
         &self,
         session: &Session,
-        path: &Uri,
+        (verb, path): (Verb, &Uri),
         question: Question<'_>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<Reply<Answered<T>>, BackendFailure>,
     ) -> Result<Reply<T>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
+            verb,
             path,
             pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
@@ -241,7 +287,7 @@ impl Backend {
             largest_answer: largest_answer(count),
         };
         Ok(match self.call(session, request, attempt, read).await? {
-            Reply::Answered(answered) => Reply::Answered(self.compare_revision(session, answered)),
+            Reply::Answered(answered) => Reply::Answered(Self::compare_revision(session, answered)),
             Reply::Missed => Reply::Missed,
         })
     }
@@ -254,35 +300,77 @@ impl Backend {
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
-        let Request { path, pieces, nodes, form, largest_answer } = request;
+        let Request { verb, path, pieces, nodes, form, largest_answer } = request;
         let Attempt { timeout, rpcs } = attempt;
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
             return Err(BackendFailure::new(FailureKind::Late, detail));
         }
         let connection = &*session.connection;
-        if let Err(open) = connection.circuit.check() {
-            // The next handshake shows whether it responds again.
-            self.session.recheck.notify_one();
-            return Err(open);
-        }
+        let endpoint = &*connection.endpoint;
+        let _in_flight = (self.endpoints.in_flight.enter_below_limit()?, endpoint.in_flight.enter());
+        let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
+        self.endpoints.retries.deposit();
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
+        if permit.is_probe() {
+            rpcs.mark(RpcRole::Probe);
+        }
         let limits = Limits { timeout, answer: largest_answer };
         let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
-        connection.circuit.ended(&answer);
+        self.judge((connection, permit), (verb, timeout), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
+        if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
+            rpcs.not_processed();
+        }
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         if failure == Some(FailureKind::Reset) || status == Some(Code::FailedPrecondition) {
             // The connection may be ending, or the verb has another declaration now; a handshake now detects that
             // sooner than the next regular one.
-            self.session.recheck.notify_one();
+            endpoint.recheck.notify_one();
         }
         rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);
         let answer = answer?;
-        contained(&self.metrics, async { read(answer) }).await
+        contained_now(&self.metrics, || read(answer))
+    }
+
+    /// Reports the end of a call to its breaker.
+    fn judge(
+        &self,
+        (connection, permit): (&Connection, Permit<'_>),
+        (verb, timeout): (Verb, Duration),
+        answer: &Result<Bytes, RpcError>,
+    ) {
+        let ended = |error: &RpcError| error.scope == FailureScope::Connection;
+        if answer.as_ref().is_err_and(ended) && !connection.is_first_to_end() {
+            return;
+        }
+        let allowed = self.settings.timeouts()[verb].unwrap_or_default();
+        let evidence = Evidence::of(answer, timeout, allowed);
+        let Some(change) = permit.ended(evidence) else { return };
+        let backend = &self.settings.name;
+        if change == Change::Opened
+            && let Some(metrics) = self.metrics.known_backend(backend.as_str())
+        {
+            metrics.verbs[verb].circuit_openings.inc();
+        }
+        let verb = verb.backend_name();
+        match change {
+            Change::Opened => {
+                let failure = answer.as_ref().err().map(RpcError::to_string).unwrap_or_default();
+                tracing::warn!(
+                    %backend,
+                    verb,
+                    "circuit breaker opened: calls fail at once until a probe is answered; the latest failure: {failure}"
+                );
+            }
+            Change::Closed(since) => {
+                let seconds = Timestamp::now().duration_since(since).as_secs();
+                tracing::info!(%backend, verb, seconds, "circuit breaker closed: a call was answered");
+            }
+        }
     }
 }

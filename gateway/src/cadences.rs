@@ -17,6 +17,12 @@ pub struct Cadences {
     pub refresh: Duration,
     /// The minimum of that, if answers have another revision.
     pub shortest_refresh: Duration,
+    /// The time between two resolutions of a backend's host.
+    pub resolve: Duration,
+    /// A circuit breaker opens after this many failures in a row.
+    pub breaker_failures: u32,
+    /// The pause before the first probe of an open circuit breaker.
+    pub probe: Duration,
     /// One in this many calls that the cache could answer is sent to the backend anyway.
     pub check_every: NonZeroU32,
     /// How long a call waits for nodes that kube-scheduler knows but the watch has not delivered yet: it is usually
@@ -39,6 +45,9 @@ impl Default for Cadences {
             handshake: Duration::from_secs(2),
             refresh: Duration::from_secs(1),
             shortest_refresh: Duration::from_millis(50),
+            resolve: Duration::from_secs(5),
+            breaker_failures: 5,
+            probe: Duration::from_secs(1),
             check_every: const { NonZeroU32::new(1000).expect("it is not 0") },
             unknown_nodes: Duration::from_millis(100),
             early_scores: Duration::from_secs(1),

@@ -217,7 +217,12 @@ impl Decider {
     pub fn sessions(
         &self,
     ) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
-        self.backends.iter().map(|backend| (&*backend.settings, backend.session()))
+        self.backends.iter().map(|backend| (&*backend.settings, backend.any_session()))
+    }
+
+    /// The backends that are called, in effective order.
+    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().map(|backend| &**backend)
     }
 
     /// Waits until the first attempt to connect to every backend has succeeded or failed.

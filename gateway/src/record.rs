@@ -15,7 +15,7 @@ use extender_gateway_core::{
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, Rpcs};
+pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcRole, Rpcs};
 use crate::{
     config::{self, BindFailurePolicy, Mode},
     object::pod::ObjectPod,

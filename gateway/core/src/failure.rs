@@ -32,7 +32,7 @@ pub enum FailureKind {
     Malformed,
     /// According to its handshake, the backend does not serve what the configuration requires.
     Unsuitable,
-    /// Not called: too many consecutive calls had timed out.
+    /// Not called: too many consecutive calls had no usable response.
     CircuitOpen,
     /// A bug of the gateway, hit while it read the backend's response.
     Internal,

@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{
-        API_VERSION, BackendStatus, BackendVerb, CertificateStatus, ConfigurationStatus,
-        ExcessiveRejectionsStatus, FailureCount, Handshake, MinuteStatus, OverrideStatus, ReadsStatus,
-        RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus, WaitingStatus,
+        API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState,
+        CircuitStatus, ConfigurationStatus, ExcessiveRejectionsStatus, FailureCount, Handshake, MinuteStatus,
+        OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus,
+        WaitingStatus,
     },
-    backend::{info::Info, session::Session},
+    backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::{BackendSettings, Choice, Mode, NodeSource},
     door::{Door, Served},
@@ -146,16 +147,25 @@ impl GatewayStatus {
     fn backend_states(&self) -> Vec<(String, BackendState)> {
         let Some(door) = self.door.get() else { return Vec::new() };
         let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
-        let state = |(settings, session): (&BackendSettings, Result<Arc<Session>, _>)| {
+        let state = |backend: &Backend| {
+            let settings = &backend.settings;
             let waiting = waiting.get(settings.name.as_str());
+            let addresses = backend.addresses();
+            let breakers = || addresses.iter().flat_map(|address| &address.open_breakers);
+            let open = |verb| breakers().filter(|(open, _)| *open == verb).count();
             let state = BackendState {
-                connected: session.ok().map(|session| session.since.as_duration().as_secs_f64()),
+                open_circuits: settings
+                    .verbs()
+                    .map(|verb| (verb, u32::try_from(open(verb)).unwrap_or(u32::MAX)))
+                    .collect(),
+                connected: backend.connected_since().map(|since| since.as_duration().as_secs_f64()),
+                addresses: u32::try_from(connected(&addresses)).unwrap_or(u32::MAX),
                 waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
                 oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
             };
             (settings.name.to_string(), state)
         };
-        served.decider.sessions().map(state).collect()
+        served.decider.backends().map(state).collect()
     }
 
     /// The backend and mode of each override that applies, and the Unix time at which it ends.
@@ -308,7 +318,8 @@ fn backends(
     table: Option<&NodeTable>,
 ) -> Vec<BackendStatus> {
     let overrides = served.decider.overrides();
-    let status = |settings: &BackendSettings, session: Option<Result<Arc<Session>, _>>| {
+    let status = |settings: &BackendSettings, called: Option<&Backend>| {
+        let session = called.map(Backend::any_session);
         let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
         let mut status = BackendStatus {
             waiting: waiting.get(settings.name.as_str()).map(waiting_status),
@@ -316,12 +327,18 @@ fn backends(
             excessive_rejections: excessive_rejections(overrides, settings),
             ..backend(settings, session, observer)
         };
+        let addresses = called.map(Backend::addresses).unwrap_or_default();
+        status.connected_since = called.and_then(Backend::connected_since);
+        add_circuits(&mut status, &addresses);
+        if addresses.len() > 1 {
+            status.addresses = addresses.iter().map(address_status).collect();
+        }
         if let (Some(session), Some(table)) = (connected, table) {
             add_missing_labels(&mut status, &session.info, table);
         }
         status
     };
-    let called = served.decider.sessions().map(|(settings, session)| status(settings, Some(session)));
+    let called = served.decider.backends().map(|backend| status(&backend.settings, Some(backend)));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
     called.chain(disabled.map(|settings| status(settings, None))).collect()
 }
@@ -333,6 +350,41 @@ fn excessive_rejections(
     let most = settings.max_reject_share.as_ref()?.share.share();
     let ExcessiveRejections { share, since } = overrides.excessive_rejections(settings)?;
     Some(ExcessiveRejectionsStatus { share, most, since })
+}
+
+/// The number of addresses with a session.
+fn connected(addresses: &[AddressState]) -> usize {
+    addresses.iter().filter(|address| address.session.is_ok()).count()
+}
+
+fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
+    for address in addresses {
+        for (verb, OpenBreaker { since, cause, is_probing }) in &address.open_breakers {
+            let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
+            let address = address.address.to_string();
+            let circuit = CircuitStatus { address, state, since: *since, cause: cause.clone() };
+            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.backend_name());
+            if let Some(of_verb) = of_verb {
+                of_verb.circuits.push(circuit);
+            }
+        }
+    }
+}
+
+/// Why an address is not called although it is connected.
+const NOT_SERVING: &str = "UNAVAILABLE: its health service reports NOT_SERVING";
+
+fn address_status(state: &AddressState) -> AddressStatus {
+    let session = state.session.as_ref();
+    let not_serving = || (!state.serves).then(|| NOT_SERVING.to_owned());
+    AddressStatus {
+        address: state.address.to_string(),
+        connected: session.is_ok(),
+        failure: session.err().map(|failure| failure.detail.clone()).or_else(not_serving),
+        calls: u32::try_from(state.calls).unwrap_or(u32::MAX),
+        version: session.map(|session| session.info.version.clone()).unwrap_or_default(),
+        revision: session.map(|session| session.info.revision.clone()).unwrap_or_default(),
+    }
 }
 
 /// A label that no node has is often why a backend rejects everything.
@@ -371,7 +423,8 @@ fn backend(
         excessive_rejections: None,
         matches: settings.matches.to_string(),
         connected: session.is_some(),
-        connected_since: session.as_ref().map(|session| session.since),
+        connected_since: None,
+        addresses: Vec::new(),
         outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
         waiting: None,
         failure,
@@ -401,6 +454,7 @@ fn backend_verb(
         verb: verb.backend_name().to_owned(),
         failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        circuits: Vec::new(),
         reads: info
             .and_then(|info| info.reads_in_words(verb))
             .map(|(pods, nodes)| ReadsStatus { pods, nodes }),

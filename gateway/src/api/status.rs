@@ -191,6 +191,9 @@ pub struct BackendStatus {
     /// Since when it is connected without an outage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_since: Option<Timestamp>,
+    /// Its addresses, if its host resolves to several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<AddressStatus>,
     /// How often the connection was lost, or could not be made at first.
     #[serde(default)]
     pub outages: u64,
@@ -232,6 +235,25 @@ pub struct WaitingStatus {
     pub changed_seconds: Option<u64>,
 }
 
+/// One of several addresses of a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressStatus {
+    /// `IP:PORT`.
+    pub address: String,
+    /// Whether there is a connection with a successful handshake.
+    pub connected: bool,
+    /// Why it is not called, although others may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The calls in progress.
+    pub calls: u32,
+    /// The version that it reports; empty when unknown.
+    pub version: String,
+    /// The revision that it reports; empty when unknown.
+    pub revision: String,
+}
+
 /// What a backend reports in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -261,6 +283,9 @@ pub struct BackendVerb {
     /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
+    /// Its open circuit breakers: calls are refused without being sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub circuits: Vec<CircuitStatus>,
     /// What it is sent of pods and nodes, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsStatus>,
@@ -299,6 +324,29 @@ pub struct BackendVerb {
     /// The latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+}
+
+/// A circuit breaker that is not closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CircuitStatus {
+    /// The address that is not called.
+    pub address: String,
+    /// Its state.
+    pub state: CircuitState,
+    /// When it opened.
+    pub since: Timestamp,
+    /// The latest failure.
+    pub cause: String,
+}
+
+/// The state of a circuit breaker that is not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CircuitState {
+    /// Calls are refused.
+    Open,
+    /// One call is in progress, and decides whether it closes. The others are refused.
+    Probing,
 }
 
 /// The number of failures of a kind.

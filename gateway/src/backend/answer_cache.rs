@@ -4,6 +4,7 @@
 //! empty one. Nothing is cached for a backend that does not report its revision.
 
 mod cached_answers;
+mod shared;
 
 use std::{
     cmp::Reverse,
@@ -17,6 +18,7 @@ use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use self::cached_answers::CachedAnswers;
+pub use self::shared::SharedCaches;
 use crate::cluster::table::RowKey;
 
 /// The most that the cached answers of one verb of one backend may take, in bytes. The least recently used pods are

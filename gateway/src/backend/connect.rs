@@ -2,7 +2,7 @@
 //!
 //! TLS files are read for each connection, so that a new connection uses their current content.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
@@ -47,20 +47,29 @@ pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h
 /// The backend is unreachable at any step up to the HTTP/2 handshake.
 pub(super) async fn connect(
     backend: &config::BackendSettings,
+    target: Target,
     within: Duration,
 ) -> Result<Connected, BackendFailure> {
-    let late = |_| cannot(&backend.url, &format!("no answer within {} ms", within.as_millis()));
-    timeout(within, open(backend)).await.map_err(late)?
+    timeout(within, open(backend, target)).await.map_err(|_| late(&backend.url, within))?
 }
 
-async fn open(backend: &config::BackendSettings) -> Result<Connected, BackendFailure> {
+/// What is connected to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target {
+    /// One of the addresses that the host of the URL resolves to.
+    Host,
+    /// This address, which the host of the URL resolves to.
+    Address(SocketAddr),
+}
+
+async fn open(backend: &config::BackendSettings, target: Target) -> Result<Connected, BackendFailure> {
     let url = &backend.url;
-    let refused = |error: io::Error| {
-        let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
-        cannot(url, &why)
+    let stream = match target {
+        Target::Host => TcpStream::connect((url.host(), url.port())).await,
+        Target::Address(address) => TcpStream::connect(address).await,
     };
-    let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
-    stream.set_nodelay(true).map_err(refused)?;
+    let stream = stream.map_err(|error| refused(url, &error))?;
+    stream.set_nodelay(true).map_err(|error| refused(url, &error))?;
     match &backend.tls {
         None => http2(stream).await,
         Some(tls) => {
@@ -179,6 +188,17 @@ fn misuse(error: &h2::Error) -> Option<(FailureKind, &io::Error)> {
         _ => return None,
     };
     Some((kind, error))
+}
+
+/// The failure of an attempt that took too long.
+pub(super) fn late(url: &config::BackendUrl, within: Duration) -> BackendFailure {
+    cannot(url, &format!("no answer within {} ms", within.as_millis()))
+}
+
+/// The failure of an attempt that ended with this error.
+pub(super) fn refused(url: &config::BackendUrl, error: &io::Error) -> BackendFailure {
+    let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
+    cannot(url, &why)
 }
 
 fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {

@@ -2,12 +2,19 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinSet},
+};
 
 use super::{
     Backend,
+    answer_cache::SharedCaches,
+    availability::{Availability, Reports},
+    endpoints::{Endpoints, Shared, Supervisor},
     info::ClusterTables,
-    session::{self, SessionHandle, SessionReports, SessionTask},
+    resolver::{Resolve, SystemResolver},
+    session::{self, SessionTask},
 };
 use crate::{
     cadences::Cadences,
@@ -23,6 +30,7 @@ pub struct Connections {
     metrics: Arc<Metrics>,
     waiting: Arc<WaitingPods>,
     cadences: Cadences,
+    resolver: Arc<dyn Resolve>,
     live: Vec<Live>,
     tasks: JoinSet<()>,
 }
@@ -33,14 +41,21 @@ struct Live {
     settings: config::BackendSettings,
     /// Whether pods were watched when it was created, which decides which views a handshake can request.
     pods: bool,
-    connection: Weak<SessionHandle>,
+    connection: Weak<Endpoints>,
 }
 
 impl Connections {
     /// No connections yet. `gateway` is the name of this replica.
     pub fn new(gateway: Arc<str>, observer: &Observer, cadences: Cadences) -> Self {
         let (metrics, waiting) = (Arc::clone(&observer.metrics), Arc::clone(&observer.waiting));
-        Self { gateway, metrics, waiting, cadences, live: Vec::new(), tasks: JoinSet::new() }
+        let resolver = Arc::new(SystemResolver);
+        Self { gateway, metrics, waiting, cadences, resolver, live: Vec::new(), tasks: JoinSet::new() }
+    }
+
+    /// The same with another resolver of hosts, for later backends.
+    #[must_use]
+    pub fn resolving(self, resolver: Arc<dyn Resolve>) -> Self {
+        Self { resolver, ..self }
     }
 
     /// A backend with its current settings, and the tables that its requests are built from.
@@ -50,7 +65,7 @@ impl Connections {
             |live: &&Live| session::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
-        let mut longest_timeout = connection.longest_timeout.lock();
+        let mut longest_timeout = connection.shared.longest_timeout.lock();
         *longest_timeout = settings.longest_timeout().max(*longest_timeout);
         drop(longest_timeout);
         // Its series are shown from now on.
@@ -58,24 +73,33 @@ impl Connections {
         Arc::new(Backend::new(settings, &self.metrics, connection))
     }
 
-    fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
-        let (publisher, handle) = session::channel(SessionReports {
+    fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Endpoints> {
+        let availability = Availability::new(Reports {
             backend: settings.name.clone(),
             metrics: Arc::clone(&self.metrics),
             waiting: Arc::clone(&self.waiting),
         });
-        let task = SessionTask {
-            settings: settings.clone(),
-            tables: known.clone(),
-            gateway: Arc::clone(&self.gateway),
-            metrics: Arc::clone(&self.metrics),
-            cadences: self.cadences,
+        let shared = Arc::new(Shared::new(availability));
+        let (in_use, used) = watch::channel(());
+        let endpoints = Arc::new(Endpoints::new(Arc::clone(&shared), used));
+        let supervisor = Supervisor {
+            task: Arc::new(SessionTask {
+                settings: settings.clone(),
+                tables: known.clone(),
+                gateway: Arc::clone(&self.gateway),
+                metrics: Arc::clone(&self.metrics),
+                cadences: self.cadences,
+                caches: SharedCaches::default(),
+            }),
+            resolver: Arc::clone(&self.resolver),
+            endpoints: Arc::downgrade(&endpoints),
+            shared,
+            sessions: JoinSet::new(),
         };
-        self.tasks.spawn(session::run(task, publisher));
-        let handle = Arc::new(handle);
-        let (pods, connection) = (known.pods.is_some(), Arc::downgrade(&handle));
+        self.tasks.spawn(supervisor.run(in_use));
+        let (pods, connection) = (known.pods.is_some(), Arc::downgrade(&endpoints));
         self.live.push(Live { settings: settings.clone(), pods, connection });
-        handle
+        endpoints
     }
 
     /// Waits until a task that supervises a connection panics, which should never happen: the process must stop. A
@@ -110,9 +134,9 @@ mod tests {
             let filter = format!("filter: {{timeout: {timeout}ms}}");
             let config = samples::config(&format!("- {{name: a, url: 'http://127.0.0.1:1', {filter}}}\n"));
             let backend = connections.backend(&config.backends[0], &tables);
-            assert_eq!(*backend.session.longest_timeout.lock(), Duration::from_millis(longest));
+            assert_eq!(*backend.endpoints.shared.longest_timeout.lock(), Duration::from_millis(longest));
             let first = first.get_or_insert_with(|| Arc::clone(&backend));
-            assert!(Arc::ptr_eq(&first.session, &backend.session));
+            assert!(Arc::ptr_eq(&first.endpoints, &backend.endpoints));
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Keeps a panic in code that reads what a backend sends to that backend: it becomes a [`BackendFailure`], is counted,
 //! and is handled like any other failure. The process and the other backends go on.
 
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
 use futures_util::FutureExt;
@@ -19,6 +22,14 @@ pub(super) async fn contained<T, E: From<BackendFailure>>(
         .catch_unwind()
         .await
         .unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref()).into()))
+}
+
+/// The same for work that waits for nothing. A future that is not needed would be part of the future of each call.
+pub(super) fn contained_now<T>(
+    metrics: &Metrics,
+    work: impl FnOnce() -> Result<T, BackendFailure>,
+) -> Result<T, BackendFailure> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref())))
 }
 
 /// Counts a panic. The panic hook has already logged its location.
@@ -43,8 +54,9 @@ mod tests {
         let panics: Result<u8, BackendFailure> =
             contained(&metrics, async { panic!("position {}", 9) }).await;
         let failure = panics.unwrap_err();
+        assert_eq!(contained_now::<u8>(&metrics, || panic!("position {}", 9)), Err(failure.clone()));
         assert_eq!(failure.kind, FailureKind::Internal);
         assert_eq!(failure.detail, "internal error of the gateway, please report it: position 9");
-        assert!(metrics.text().contains("extender_gateway_panics_total 1\n"));
+        assert!(metrics.text().contains("extender_gateway_panics_total 2\n"));
     }
 }

@@ -8,7 +8,10 @@ mod status;
 use std::{fmt::Write, time::Duration};
 
 use self::status::{STATUS, ok};
-pub use self::{duplex::Duplex, status::RpcError};
+pub use self::{
+    duplex::Duplex,
+    status::{FailureScope, Processed, RpcError},
+};
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
@@ -78,8 +81,9 @@ async fn exchange(
 ) -> Result<Bytes, RpcError> {
     // Only its check of the connection has an effect: a freshly cloned handle has no stream that waits to be
     // opened.
-    let mut connection = connection.clone().ready().await?;
-    let (response, mut stream) = connection.send_request(request, false)?;
+    let mut connection = connection.clone().ready().await.map_err(RpcError::not_sent)?;
+    let sent = connection.send_request(request, false);
+    let (response, mut stream) = sent.map_err(RpcError::not_sent)?;
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
@@ -191,7 +195,7 @@ fn reset(detail: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
-fn not_grpc(what: &str) -> BackendFailure {
+pub(super) fn not_grpc(what: &str) -> BackendFailure {
     malformed(format!("not a gRPC response: {what}; does url point to another service?"))
 }
 
@@ -203,7 +207,7 @@ mod tests {
     fn a_timeout_has_one_text_whoever_noticed_it() {
         let said = |status, after| {
             let failure = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED: Deadline Exceeded");
-            let error = RpcError { status: Some(status), failure };
+            let error = RpcError { status: Some(status), ..failure.into() };
             with_one_text(error, Duration::from_millis(after), Duration::from_millis(200)).failure.detail
         };
         for after in [180, 199, 250] {

@@ -15,7 +15,7 @@ use prost::Message;
 use tonic::Code;
 
 use super::{
-    connect::connect,
+    connect::{Target, connect},
     containment::contained,
     grpc::{self, RpcError},
     info::{API_VERSION, ClusterTables, Info},
@@ -84,9 +84,10 @@ pub(super) async fn handshake(
     let mut framed = Vec::new();
     put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let failed = |RpcError { status, failure }| {
+    let failed = |error: RpcError| {
+        let failure = &error.failure;
         let detail = format!("{FAILED}: {failure}");
-        RpcError { status, failure: BackendFailure::new(failure.kind, detail) }
+        RpcError { failure: BackendFailure::new(failure.kind, detail), ..error }
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
     let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;
@@ -234,7 +235,7 @@ async fn refusal(
 /// # Errors
 /// The backend cannot be reached, does not respond in time, or rejects its `args` (`INVALID_ARGUMENT`).
 pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResponse, RpcError> {
-    let (requests, connection) = connect(settings, PREFLIGHT_TIMEOUT).await?;
+    let (requests, connection) = connect(settings, Target::Host, PREFLIGHT_TIMEOUT).await?;
     let paths = Paths::new(&settings.url);
     let mut handshake = pin!(handshake(settings, &requests, &paths, PREFLIGHT_TIMEOUT));
     tokio::select! {

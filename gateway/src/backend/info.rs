@@ -6,7 +6,7 @@ mod reads;
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     filter::Turn,
     score::{Normalization, Range},
 };
@@ -117,6 +117,9 @@ pub struct ScorePlan {
 
 /// The plan of filter or score.
 pub trait Plan: Sized {
+    /// The verb.
+    const VERB: Verb;
+
     /// The plan in a handshake.
     fn of(info: &Info) -> &Result<Self, BackendFailure>;
     /// The part that does not depend on the verb.
@@ -124,6 +127,8 @@ pub trait Plan: Sized {
 }
 
 impl Plan for FilterPlan {
+    const VERB: Verb = Verb::Filter;
+
     fn of(info: &Info) -> &Result<Self, BackendFailure> {
         &info.filter
     }
@@ -134,6 +139,8 @@ impl Plan for FilterPlan {
 }
 
 impl Plan for ScorePlan {
+    const VERB: Verb = Verb::Prioritize;
+
     fn of(info: &Info) -> &Result<Self, BackendFailure> {
         &info.score
     }
@@ -233,22 +240,22 @@ impl Info {
     }
 
     /// Why it cannot serve this verb.
-    pub fn refusal(&self, verb: extender_gateway_core::Verb) -> Option<&BackendFailure> {
+    pub fn refusal(&self, verb: Verb) -> Option<&BackendFailure> {
         match verb {
-            extender_gateway_core::Verb::Filter => self.filter.as_ref().err(),
-            extender_gateway_core::Verb::Prioritize => self.score.as_ref().err(),
-            extender_gateway_core::Verb::Preempt => self.preempt.as_ref().err(),
-            extender_gateway_core::Verb::Bind => self.bind.as_ref().err(),
+            Verb::Filter => self.filter.as_ref().err(),
+            Verb::Prioritize => self.score.as_ref().err(),
+            Verb::Preempt => self.preempt.as_ref().err(),
+            Verb::Bind => self.bind.as_ref().err(),
         }
     }
 
     /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.
-    pub fn reads_in_words(&self, verb: extender_gateway_core::Verb) -> Option<(String, String)> {
+    pub fn reads_in_words(&self, verb: Verb) -> Option<(String, String)> {
         let plan = match verb {
-            extender_gateway_core::Verb::Filter => &self.filter.as_ref().ok()?.common,
-            extender_gateway_core::Verb::Prioritize => &self.score.as_ref().ok()?.common,
-            extender_gateway_core::Verb::Preempt => self.preempt.as_ref().ok()?,
-            extender_gateway_core::Verb::Bind => {
+            Verb::Filter => &self.filter.as_ref().ok()?.common,
+            Verb::Prioritize => &self.score.as_ref().ok()?.common,
+            Verb::Preempt => self.preempt.as_ref().ok()?,
+            Verb::Bind => {
                 return Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned()));
             }
         };

@@ -4,34 +4,30 @@
 mod limits;
 mod run;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_core::{BackendFailure, Verb};
 use h2::client::SendRequest;
 use http::Uri;
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-pub(super) use self::run::{SessionTask, run};
+pub(super) use self::{
+    limits::{Outage, Place},
+    run::{SessionTask, run},
+};
 use super::{
     answer_cache::AnswerCache,
-    grpc::RpcError,
+    connect::unreachable,
+    endpoints::{Endpoint, Shared},
     info::{API_VERSION, Info, NODE_TABLE_SERVICE},
     remote_table::RemoteTables,
 };
-use crate::{
-    config,
-    contract::question::RequestHead,
-    observe::{Metrics, WaitingPods, waiting::PolicyChange},
-};
+use crate::{config, contract::question::RequestHead};
 
 /// A connection and the result of its latest handshake.
 #[derive(Debug)]
@@ -40,12 +36,10 @@ pub struct Session {
     pub(super) connection: Arc<Connection>,
     /// From the latest handshake.
     pub info: Info,
-    /// The answer cache of this handshake.
-    pub cache: AnswerCache,
+    /// The answer cache of this handshake, shared by the addresses with the same one.
+    pub cache: Arc<AnswerCache>,
     /// The nodes that it holds.
     pub tables: RemoteTables,
-    /// Since when there is a session, without an outage.
-    pub since: Timestamp,
     /// Whether a later handshake requests something else and is not used yet.
     outdated: AtomicBool,
 }
@@ -55,6 +49,19 @@ impl Session {
     /// what it requests.
     pub fn is_outdated(&self) -> bool {
         self.outdated.load(Ordering::Relaxed)
+    }
+
+    /// What belongs to its address.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.connection.endpoint
+    }
+
+    /// Whether a call for a verb may go to this address if there are others.
+    pub(super) fn is_usable(&self, verb: Verb) -> bool {
+        let endpoint = self.endpoint();
+        !self.connection.has_ended.load(Ordering::Relaxed)
+            && !endpoint.breakers.is_open(verb)
+            && endpoint.serves()
     }
 }
 
@@ -66,7 +73,25 @@ pub(super) struct Connection {
     pub(super) paths: Paths,
     /// The first field of each request.
     pub(super) head: RequestHead,
-    pub(super) circuit: Circuit,
+    pub(super) endpoint: Arc<Endpoint>,
+    /// Whether the connection has ended.
+    has_ended: AtomicBool,
+    /// Whether a call has failed because of that.
+    has_failed_a_call: AtomicBool,
+}
+
+impl Connection {
+    /// Records that a call failed because the connection ended. Returns whether it is the first one: the calls of one
+    /// connection that end with it are one failure of the backend, as when one of its replicas is replaced.
+    pub(super) fn is_first_to_end(&self) -> bool {
+        self.ended();
+        !self.has_failed_a_call.swap(true, Ordering::Relaxed)
+    }
+
+    /// Records that the connection has ended.
+    pub(super) fn ended(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The URIs of the methods.
@@ -78,6 +103,7 @@ pub(super) struct Paths {
     pub(super) preempt: Uri,
     pub(super) bind: Uri,
     pub(super) sync: Uri,
+    pub(super) health: Uri,
 }
 
 impl Paths {
@@ -98,138 +124,93 @@ impl Paths {
             preempt: verb("Preempt"),
             bind: verb("Bind"),
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
+            health: path("grpc.health.v1.Health", "Check"),
         }
     }
 }
 
-/// The circuit breaker of a connection: after some calls in a row without a response, further ones fail immediately
-/// until the backend responds, also to a handshake. Every canceled call resets a stream, and many servers close a
-/// connection with many resets, together with its calls and node tables.
-#[derive(Debug, Default)]
-pub(super) struct Circuit {
-    /// Calls that timed out since the latest answer.
-    unanswered: AtomicU32,
+/// An address as calls see it. The task of the address ends when all clones are dropped.
+#[derive(Debug, Clone)]
+pub(super) struct SessionHandle {
+    pub(super) endpoint: Arc<Endpoint>,
+    latest: Arc<ArcSwapOption<Session>>,
+    /// Why there is no session; `None` before the first attempt to connect.
+    failure: watch::Receiver<Option<BackendFailure>>,
 }
 
-/// The most consecutive calls without a response. Half of what the strictest server tolerates: Go, Java and h2
-/// close a connection after 20 to 100 resets that they have not processed yet.
-const MOST_UNANSWERED: u32 = 10;
+impl SessionHandle {
+    /// The session, if there is one.
+    pub(super) fn current(&self) -> Option<Arc<Session>> {
+        self.latest.load_full()
+    }
 
-impl Circuit {
-    /// Whether a call may be sent.
+    /// Whether there is a session whose connection has not ended.
+    pub(super) fn is_live(&self) -> bool {
+        self.current().is_some_and(|session| !session.connection.has_ended.load(Ordering::Relaxed))
+    }
+
+    /// The session.
     ///
     /// # Errors
-    /// The circuit is open.
-    pub(super) fn check(&self) -> Result<(), BackendFailure> {
-        let unanswered = self.unanswered.load(Ordering::Relaxed);
-        if unanswered < MOST_UNANSWERED {
-            return Ok(());
-        }
-        let detail = format!("not called: {unanswered} calls in a row had no answer");
-        Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
+    /// Why there is none.
+    pub(super) fn session(&self) -> Result<Arc<Session>, BackendFailure> {
+        self.current().ok_or_else(|| self.failure().unwrap_or_else(|| unreachable("not connected yet")))
     }
 
-    /// Records the end of a call. A timeout means that there was no response; any other end is a
-    /// response or the end of the connection.
-    pub(super) fn ended<T>(&self, answer: &Result<T, RpcError>) {
-        if answer.as_ref().is_err_and(RpcError::is_late) {
-            self.unanswered.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.answered();
-        }
-    }
-
-    /// Records a response of the backend.
-    fn answered(&self) {
-        self.unanswered.store(0, Ordering::Relaxed);
+    /// Why there is no session; `None` if there is one, or before the first attempt to connect.
+    pub(super) fn failure(&self) -> Option<BackendFailure> {
+        self.failure.borrow().clone()
     }
 }
 
-/// The latest session, or why there is none; `None` before the first attempt to connect.
-type SessionState = Option<Result<Arc<Session>, BackendFailure>>;
-
-/// A connection as calls see it.
-#[derive(Debug)]
-pub(super) struct SessionHandle {
-    pub(super) state: watch::Receiver<SessionState>,
-    /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
-    /// reset, and perhaps the connection with it.
-    pub(super) recheck: Arc<Notify>,
-    /// How long calls may run on a connection that takes no new ones: the longest timeout of the configurations that
-    /// share it.
-    pub(super) longest_timeout: Arc<Mutex<Duration>>,
-    /// Whether filter has pods counted, according to the latest handshake; true before the first one.
-    pub(super) may_count_pods: Arc<AtomicBool>,
-}
-
-/// Where outages and changes of a backend are reported.
-#[derive(Debug)]
-pub(super) struct SessionReports {
-    pub(super) backend: config::BackendName,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) waiting: Arc<WaitingPods>,
-}
-
-impl SessionReports {
-    /// Reports the change from one state to the next one.
-    fn report(&self, before: &SessionState, now: &Result<Session, BackendFailure>) {
-        let backend = self.backend.as_str();
-        match (before, now) {
-            (None | Some(Ok(_)), Err(_)) => {
-                if let Some(metrics) = self.metrics.known_backend(backend) {
-                    metrics.outages.inc();
-                }
-            }
-            (Some(Err(_)), Ok(_)) => self.waiting.changed(backend, PolicyChange::Recovered),
-            (Some(Ok(before)), Ok(now)) => {
-                let policy = |info: &Info| (info.version.clone(), info.revision.clone());
-                if policy(&before.info) != policy(&now.info) {
-                    self.waiting.changed(backend, PolicyChange::Revision);
-                }
-            }
-            (None, Ok(_)) | (Some(Err(_)), Err(_)) => {}
-        }
-    }
-}
-
-/// A connection as its task sees it.
+/// An address as its task sees it.
 #[derive(Debug)]
 pub(super) struct SessionPublisher {
-    reports: SessionReports,
-    state: watch::Sender<SessionState>,
-    recheck: Arc<Notify>,
-    longest_timeout: Arc<Mutex<Duration>>,
-    may_count_pods: Arc<AtomicBool>,
+    endpoint: Arc<Endpoint>,
+    shared: Arc<Shared>,
+    latest: Arc<ArcSwapOption<Session>>,
+    failure: watch::Sender<Option<BackendFailure>>,
 }
 
 impl SessionPublisher {
     fn publish(&self, state: Result<Session, BackendFailure>) {
-        if let Ok(session) = &state {
-            let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
-            self.may_count_pods.store(counts, Ordering::Relaxed);
+        let has_session = state.is_ok();
+        let failure = match state {
+            Ok(session) => {
+                self.accept(session);
+                None
+            }
+            Err(failure) => {
+                self.latest.store(None);
+                Some(failure)
+            }
+        };
+        self.failure.send_replace(failure);
+        self.shared.availability.changed(self.endpoint.address, has_session);
+    }
+
+    fn accept(&self, session: Session) {
+        let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
+        self.shared.may_count_pods.store(counts, Ordering::Relaxed);
+        let policy = |info: &Info| (info.version.clone(), info.revision.clone());
+        if self.session().is_some_and(|before| policy(&before.info) != policy(&session.info)) {
+            self.shared.availability.revised();
         }
-        self.reports.report(&self.state.borrow(), &state);
-        self.state.send_replace(Some(state.map(Arc::new)));
+        self.latest.store(Some(Arc::new(session)));
     }
 
     /// The published session.
     fn session(&self) -> Option<Arc<Session>> {
-        self.state.borrow().as_ref()?.as_ref().ok().cloned()
+        self.latest.load_full()
     }
 }
 
-/// Both ends of a new connection.
-pub(super) fn channel(reports: SessionReports) -> (SessionPublisher, SessionHandle) {
-    let (publish, state) = watch::channel(None);
-    let may_count_pods = Arc::new(AtomicBool::new(true));
-    let handle = SessionHandle {
-        state,
-        recheck: Arc::default(),
-        longest_timeout: Arc::default(),
-        may_count_pods: Arc::clone(&may_count_pods),
-    };
-    let (recheck, longest_timeout) = (Arc::clone(&handle.recheck), Arc::clone(&handle.longest_timeout));
-    (SessionPublisher { reports, state: publish, recheck, longest_timeout, may_count_pods }, handle)
+/// Both ends of a new address.
+pub(super) fn channel(endpoint: Arc<Endpoint>, shared: Arc<Shared>) -> (SessionPublisher, SessionHandle) {
+    let (publish, failure) = watch::channel(None);
+    let latest = Arc::new(ArcSwapOption::empty());
+    let handle = SessionHandle { endpoint: Arc::clone(&endpoint), latest: Arc::clone(&latest), failure };
+    (SessionPublisher { endpoint, shared, latest, failure: publish }, handle)
 }
 
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
@@ -246,40 +227,4 @@ pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSetting
         && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)
         && asked(one) == asked(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use tonic::Code;
-
-    use super::*;
-
-    fn late() -> Result<(), RpcError> {
-        Err(BackendFailure::new(FailureKind::Late, "no answer within 200 ms").into())
-    }
-
-    #[test]
-    fn calls_without_an_answer_open_it_and_any_answer_closes_it() {
-        let status = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED");
-        let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
-        let answers = [
-            Ok(()),
-            Err(RpcError { status: Some(Code::DeadlineExceeded), failure: status }),
-            Err(reset.into()),
-        ];
-        for answer in answers {
-            let circuit = Circuit::default();
-            for _ in 0..MOST_UNANSWERED {
-                assert_eq!(circuit.check(), Ok(()));
-                circuit.ended(&late());
-            }
-            let failure = circuit.check().unwrap_err();
-            assert_eq!(failure.kind, FailureKind::CircuitOpen);
-            assert_eq!(failure.detail, "not called: 10 calls in a row had no answer");
-            circuit.ended(&answer);
-            assert_eq!(circuit.check(), Ok(()), "{answer:?}");
-            circuit.ended(&late());
-            assert_eq!(circuit.check(), Ok(()), "it counts from the start");
-        }
-    }
 }

@@ -7,6 +7,7 @@
 use std::{
     fmt::{self, Display},
     path::Path,
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -19,12 +20,18 @@ use kube::{
     core::Request,
 };
 use serde::Deserialize;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout_at},
+};
 
 use crate::object::ObjectError;
 
 /// The largest pod in bytes: more than etcd stores, and than the gateway reads of a pod in a call.
 const LARGEST_POD: usize = 16 << 20;
+/// The most concurrent requests for bindings; the others wait within their deadlines. With HTTP/1.1 each has a connection
+/// of its own, with a TLS handshake, and when a hundred pods are bound at the same time, that is most of the work.
+const MOST_REQUESTS: usize = 32;
 
 /// Why a request to the apiserver has no result. Contains the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -154,6 +161,8 @@ impl Display for BindingState {
 #[derive(Clone)]
 pub struct Apiserver {
     client: Client,
+    /// One permit for each concurrent request.
+    requests: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Apiserver {
@@ -169,7 +178,11 @@ impl Apiserver {
     /// # Errors
     /// There is no usable access.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<Self, ConnectError> {
-        extender_apiserver::connect(kubeconfig).await.map(|client| Self { client })
+        extender_apiserver::connect(kubeconfig).await.map(Self::new)
+    }
+
+    fn new(client: Client) -> Self {
+        Self { client, requests: Arc::new(Semaphore::new(MOST_REQUESTS)) }
     }
 
     /// The pod's JSON; `None` if there is no pod of that name.
@@ -184,6 +197,7 @@ impl Apiserver {
     ) -> Result<Option<Bytes>, ApiserverError> {
         let pods = Request::new(Pod::url_path(&(), Some(namespace)));
         let request = pods.get(name, &GetParams::default());
+        let _turn = self.turn(deadline).await?;
         match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
             Err(ApiserverError::Refused { code: 404, .. }) => Ok(None),
             answer => answer.map(Some),
@@ -203,6 +217,7 @@ impl Apiserver {
             uid: Some(uid),
             ..ObjectMeta::default()
         };
+        let _turn = self.turn(deadline).await?;
         until(deadline, extender_apiserver::bind(&self.client, metadata, &node)).await
     }
 
@@ -213,6 +228,12 @@ impl Apiserver {
             Ok(None) => BindingState::Gone,
             Err(error) => BindingState::Unknown(error),
         }
+    }
+
+    /// Waits until fewer than [`MOST_REQUESTS`] are in progress.
+    async fn turn(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, ApiserverError> {
+        let turn = timeout_at(deadline, self.requests.acquire()).await.map_err(|_| ApiserverError::Late)?;
+        Ok(turn.expect("it is never closed"))
     }
 }
 
@@ -256,11 +277,44 @@ mod tests {
                 let body = kube::client::Body::from(body.as_bytes().to_vec());
                 http::Response::builder().status(404).body(body)
             });
-            let apiserver = Apiserver { client: Client::new(service, "default") };
+            let apiserver = Apiserver::new(Client::new(service, "default"));
             let deadline = Instant::now() + std::time::Duration::from_mins(2);
             let state = apiserver.binding_state(&assignment(), deadline).await;
             assert_eq!(state == BindingState::Gone, gone, "{body}: {state:?}");
             assert!(gone || matches!(state, BindingState::Unknown(_)), "{body}: {state:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_binds_has_few_requests_at_a_time_and_waits_within_the_deadline() {
+        let (seen, release) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (told, gate) = (Arc::clone(&seen), Arc::clone(&release));
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            told.add_permits(1);
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                let body = kube::client::Body::from(br#"{"kind":"Status","status":"Success"}"#.to_vec());
+                http::Response::builder().status(201).body(body)
+            }
+        });
+        let apiserver = Apiserver::new(Client::new(service, "default"));
+        let deadline = Instant::now() + std::time::Duration::from_secs(10);
+        let bind = || {
+            let apiserver = apiserver.clone();
+            tokio::spawn(async move { apiserver.bind(&assignment(), deadline).await })
+        };
+        let (binds, late): (Vec<_>, Vec<_>) =
+            ((0..100).map(|_| bind()).collect(), (0..3).map(|_| bind()).collect());
+        // The clock stands still while there is work.
+        tokio::time::sleep(std::time::Duration::from_secs(9)).await;
+        assert_eq!(seen.available_permits(), MOST_REQUESTS);
+        release.add_permits(100);
+        for bind in binds {
+            assert_eq!(bind.await.unwrap(), Ok(()));
+        }
+        for bind in late {
+            assert_eq!(bind.await.unwrap(), Err(ApiserverError::Late));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     backend::{
         Attempt, Backend,
         answer_cache::{AnswerCache, Answers},
+        endpoints::Caller,
         info::Plan,
         remote_table::{TableReference, TableSource},
         session::Session,
@@ -186,18 +187,36 @@ impl Participant<'_> {
             return Err(excluded);
         }
         let now = Instant::now();
-        let timeout = self.timeout.min(context.deadline.duration_since(now));
-        let mut ask = Ask {
-            backend: self.backend,
-            ready,
-            context,
-            asked: nodes,
-            scores: Q::scores(plan),
-            timeout,
-            until: now + timeout,
-            attempt,
-        };
-        ask.recall_or_ask(question).await
+        // Told to the backend, and in the text of a failure, which must stay the same.
+        let mut timeout = self.timeout.min(context.deadline.duration_since(now));
+        let until = now + timeout;
+        let mut elsewhere = None;
+        loop {
+            let mut ask = Ask {
+                backend: self.backend,
+                ready: elsewhere.as_ref().unwrap_or(ready),
+                context,
+                asked: nodes,
+                scores: Q::scores(plan),
+                timeout,
+                until,
+                attempt,
+            };
+            let answer = ask.recall_or_ask(question).await;
+            if answer.is_ok() || plan.common().side_effects || !attempt.rpcs.may_retry() {
+                return answer;
+            }
+            let Some(other) = self.elsewhere::<Q>(context, ready) else { return answer };
+            (elsewhere, timeout) = (Some(other), until.duration_since(Instant::now()));
+        }
+    }
+
+    /// How to call the backend at another address after a call that was not processed.
+    fn elsewhere<Q: NodeQuestion>(&self, context: &CallContext<'_>, ready: &Ready) -> Option<Ready> {
+        let caller = Caller { verb: Q::VERB, pod: context.call.pod.uid() };
+        let session = self.backend.elsewhere(caller, &ready.session)?;
+        let ready = ready.at::<Q::Plan>(session, context.nodes(ready))?;
+        self.backend.allows_retry(Q::VERB).then_some(ready)
     }
 }
 

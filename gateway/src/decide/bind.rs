@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{CallError, Decider};
 use crate::{
-    backend::{Attempt, Backend},
+    backend::{Attempt, Backend, endpoints::Caller},
     cluster::binder::{Apiserver, BindingState},
     config::{BackendName, BindFailurePolicy, BindSettings},
     contract::bind::{BindQuestion, Bound},
@@ -177,7 +177,7 @@ impl<'c> BindCall<'c> {
         (pod, json): (&ObjectPod<'_>, &Bytes),
         attempt: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
-        let session = backend.session()?;
+        let session = backend.session(Caller { verb: Verb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));

@@ -14,6 +14,7 @@ use super::{Call, CallError, Decider, DecisionPurpose};
 use crate::{
     backend::{
         Backend,
+        endpoints::Caller,
         info::{ClusterTables, Info, NodesView, Plan, VerbPlan},
         remote_table::TableSource,
         session::Session,
@@ -188,6 +189,20 @@ pub(super) struct Ready {
     nodes: usize,
 }
 
+impl Ready {
+    /// The same at another session, if it is sent exactly the same.
+    pub(super) fn at<P: Plan>(&self, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
+        let here = P::of(&self.session.info).as_ref().ok()?.common();
+        let there = P::of(&session.info).as_ref().ok()?.common();
+        // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
+        let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
+            && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
+            && encoded.left_out != LeftOut::ForOne;
+        let reads_id = there.reads_id;
+        is_same.then(|| Self { session, reads_id, pod: self.pod, nodes: self.nodes })
+    }
+}
+
 /// How a backend can be called, or why it is unavailable.
 pub(super) type Readiness = Result<Ready, BackendFailure>;
 
@@ -224,7 +239,8 @@ impl<'c> CallContext<'c> {
     /// # Errors
     /// The request contains a node that cannot be parsed.
     pub(super) async fn ready<P: Plan>(&mut self, backend: &Backend) -> Result<Readiness, CallError> {
-        let session = match backend.session() {
+        let caller = Caller { verb: P::VERB, pod: self.call.pod.uid() };
+        let session = match backend.session(caller) {
             Ok(session) => session,
             Err(failure) => return Ok(Err(failure)),
         };

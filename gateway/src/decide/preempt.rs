@@ -21,7 +21,7 @@ use super::{
     shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
 };
 use crate::{
-    backend::{Attempt, Backend},
+    backend::{Attempt, Backend, endpoints::Caller},
     cluster::pods::PodTable,
     config::{AddedVictims, Mode, PreemptSettings},
     contract::{preempt::PreemptQuestion, question::CallFields},
@@ -126,21 +126,35 @@ impl Decider {
         (id, left): (&str, &[Candidate]),
         attempt: &mut BackendAttempt,
     ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
-        let session = backend.session()?;
-        let encoded = self.encode_victims(call, wait_until, &session, left).await?;
-        let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
-        attempt.set_requested(encoded.candidates.len());
-        let question = PreemptQuestion {
-            call: CallFields { id, purpose: self.settings.purpose.of_calls(), reads_id: encoded.reads_id },
-            pod: &encoded.pod,
-            nodes,
-            candidates: &encoded.messages,
-        };
+        let caller = Caller { verb: Verb::Preempt, pod: call.pod.uid() };
+        let mut session = backend.session(caller)?;
         let deadline = call.began + self.settings.timeouts.decision;
-        let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let attempt = Attempt { timeout, rpcs: &mut attempt.rpcs };
-        let kept = backend.preempt(&session, question, attempt).await;
-        Ok((encoded, kept))
+        loop {
+            let encoded = self.encode_victims(call, wait_until, &session, left).await?;
+            let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
+            attempt.set_requested(encoded.candidates.len());
+            let question = PreemptQuestion {
+                call: CallFields {
+                    id,
+                    purpose: self.settings.purpose.of_calls(),
+                    reads_id: encoded.reads_id,
+                },
+                pod: &encoded.pod,
+                nodes,
+                candidates: &encoded.messages,
+            };
+            let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
+            let kept =
+                backend.preempt(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await;
+            let has_effects = session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects);
+            if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
+                return Ok((encoded, kept));
+            }
+            let other = backend.elsewhere(caller, &session);
+            let other = other.filter(|_| backend.allows_retry(Verb::Preempt));
+            let Some(other) = other else { return Ok((encoded, kept)) };
+            session = other;
+        }
     }
 
     /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
@@ -162,7 +176,7 @@ impl Decider {
         left: &[Candidate],
     ) -> Prepared {
         let permit = backend.shadow_call()?;
-        let session = backend.session()?;
+        let session = backend.session(Caller { verb: Verb::Preempt, pod: call.pod.uid() })?;
         if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }

@@ -137,7 +137,7 @@ impl Decider {
     /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
         let side_effects = backend
-            .session()
+            .any_session()
             .is_ok_and(|session| session.info.filter.as_ref().is_ok_and(|plan| plan.common.side_effects));
         self.settings.tables.table.is_some() && backend.may_count_pods() && !side_effects
     }

@@ -36,6 +36,8 @@ mod names {
     pub(super) const ASKED: &str = "extender.nodes.asked";
     /// How a request to a backend names the nodes.
     pub(super) const NODES_AS: &str = "extender.nodes.form";
+    /// Why a request was sent, if it is not an ordinary one.
+    pub(super) const ROLE: &str = "extender.rpc.role";
     pub(super) const GENERATION: &str = "extender.configuration.generation";
     pub(super) const BACKEND: &str = "extender.backend.name";
     pub(super) const MODE: &str = "extender.mode";

@@ -148,6 +148,10 @@ pub struct Rpcs {
     /// The one without a response yet.
     open: Option<Rpc>,
     all: Vec<Rpc>,
+    /// Whether the latest one was certainly not processed by the backend.
+    unprocessed: bool,
+    /// Whether the next one is a retry.
+    retries: bool,
 }
 
 /// One request sent to a backend.
@@ -171,6 +175,19 @@ pub struct Rpc {
     pub failure: Option<FailureKind>,
     /// The gRPC status.
     pub code: &'static str,
+    /// Why it was sent.
+    pub role: RpcRole,
+}
+
+/// Why a request was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RpcRole {
+    /// For its answer.
+    Call,
+    /// The same, and its answer decides about an open circuit breaker.
+    Probe,
+    /// Because an earlier one was not processed.
+    Retry,
 }
 
 impl Rpcs {
@@ -187,8 +204,28 @@ impl Rpcs {
             received: 0,
             failure: None,
             code: CANCELED,
+            role: if self.retries { RpcRole::Retry } else { RpcRole::Call },
         });
         span
+    }
+
+    /// Records why that request is sent.
+    pub fn mark(&mut self, role: RpcRole) {
+        if let Some(open) = &mut self.open {
+            open.role = role;
+        }
+    }
+
+    /// Records that the backend has certainly not processed the request, or was not sent one.
+    pub fn not_processed(&mut self) {
+        self.unprocessed = true;
+    }
+
+    /// Begins a retry, if the latest request was not processed and there has been none.
+    pub fn may_retry(&mut self) -> bool {
+        let may = self.unprocessed && !self.retries;
+        (self.unprocessed, self.retries) = (false, self.retries || may);
+        may
     }
 
     /// Records the end of that request: the bytes of its response, the failure, if any, and the gRPC status.

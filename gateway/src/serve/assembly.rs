@@ -7,7 +7,7 @@ use tokio::{sync::watch, task::JoinError, time::timeout};
 
 use super::{background::PodFeed, requeue::Requeue};
 use crate::{
-    backend::{connections::Connections, info::ClusterTables},
+    backend::{connections::Connections, info::ClusterTables, resolver::Resolve},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
     config::{Binder, Config, Mode, PodSource, Requeueing, default_exempt},
@@ -74,6 +74,12 @@ impl Assembly {
             purpose: DecisionPurpose::Scheduling,
             generation: 0,
         }
+    }
+
+    /// The same with another resolver of the backends' hosts.
+    #[must_use]
+    pub fn resolving(self, resolver: Arc<dyn Resolve>) -> Self {
+        Self { connections: self.connections.resolving(resolver), ..self }
     }
 
     /// The same for decisions that nothing acts on.

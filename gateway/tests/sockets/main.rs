@@ -3,11 +3,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod addresses;
 mod ask;
 mod attacks;
 mod backend_tls;
 mod bind;
 mod bind_truth;
+mod breaker;
 mod call_failures;
 mod calls;
 mod decisions;
@@ -16,6 +18,7 @@ mod explain;
 mod fits_nowhere;
 mod flags;
 mod handshake;
+mod health;
 mod http2;
 mod large_nodes;
 mod log;
@@ -32,6 +35,7 @@ mod probes;
 mod reads;
 mod reload;
 mod remembered;
+mod retries;
 mod revisions;
 mod shadow;
 mod silent;

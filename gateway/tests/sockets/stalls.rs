@@ -1,8 +1,9 @@
 //! Backends that stall for a while and recover.
 
-use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
 use bytes::Bytes;
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{
     self as api, Call, FilterRequest, NodeRow, NodeRows, NodeView, Nodes, PodFacts, Purpose, nodes::Form,
 };
@@ -158,7 +159,7 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
         "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
         configured("racks", &still.backend, "filter: {timeout: 300ms}")
     );
-    let gateway = Gateway::start_paced(&rest, eager()).await;
+    let gateway = Gateway::start_paced(&rest, Cadences { probe: Duration::from_millis(1), ..eager() }).await;
     still.stop().await;
     let before = still.backend.messages("Filter").len();
     let mut errors = Vec::new();
@@ -166,13 +167,13 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
         errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
     }
     let late = "extender-gateway: backend racks failed filter: no answer within 300 ms";
-    assert!(errors[..10].iter().all(|error| error == late), "{errors:#?}");
-    let open = "extender-gateway: backend racks failed filter: not called: 10 calls in a row had no answer";
-    assert!(errors[10..].iter().all(|error| error == open), "{errors:#?}");
-    assert_eq!(still.backend.messages("Filter").len() - before, 10);
+    assert!(errors[..5].iter().all(|error| error == late), "{errors:#?}");
+    let open = "extender-gateway: backend racks failed filter: not called: 5 calls in a row failed: no answer within 300 ms";
+    assert!(errors[5..].iter().all(|error| error == open), "{errors:#?}");
+    assert_eq!(still.backend.messages("Filter").len() - before, 5);
     let text = gateway.metrics.text();
     assert!(
-        text.contains("backend=\"racks\",verb=\"filter\",kind=\"circuit_open\",policy=\"fail\"} 5"),
+        text.contains("backend=\"racks\",verb=\"filter\",kind=\"circuit_open\",policy=\"fail\"} 10"),
         "{text}"
     );
     still.goes.send_replace(true);
@@ -185,6 +186,6 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
             tokio::task::yield_now().await;
         }
     };
-    let reply = timeout(TEST_TIMEOUT, answered).await.expect("a handshake closes the circuit");
+    let reply = timeout(TEST_TIMEOUT, answered).await.expect("a probe closes the circuit");
     assert_eq!(reply["NodeNames"], json!(["b"]));
 }

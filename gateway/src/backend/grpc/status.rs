@@ -19,12 +19,39 @@ pub struct RpcError {
     pub status: Option<Code>,
     /// The failure that it stands for.
     pub failure: BackendFailure,
+    /// How much of the call the failure ended.
+    pub scope: FailureScope,
+    /// Whether the backend may have processed the call.
+    pub processed: Processed,
+}
+
+/// Whether a backend may have processed a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processed {
+    /// It may.
+    Perhaps,
+    /// It has not: the call was not sent, or refused (`REFUSED_STREAM`, or a GOAWAY with a lower last stream).
+    Never,
+}
+
+/// How much ended with a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureScope {
+    /// The call, or its stream.
+    Call,
+    /// The connection, with all calls on it.
+    Connection,
 }
 
 impl RpcError {
     /// Whether the backend does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
         self.status == Some(Code::Unimplemented)
+    }
+
+    /// The failure of a call that was not sent.
+    pub fn not_sent(error: h2::Error) -> Self {
+        Self { processed: Processed::Never, ..error.into() }
     }
 
     /// Whether the call timed out here. `DEADLINE_EXCEEDED` from the backend is a response.
@@ -54,7 +81,7 @@ impl fmt::Display for RpcError {
 
 impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
-        Self { status: None, failure }
+        Self { status: None, failure, scope: FailureScope::Call, processed: Processed::Perhaps }
     }
 }
 
@@ -66,7 +93,11 @@ impl From<h2::Error> for RpcError {
             _ => reset("the connection was lost"),
         };
         let is_canceled = error.is_reset() && error.reason() == Some(h2::Reason::CANCEL);
-        Self { status: is_canceled.then_some(Code::Cancelled), failure }
+        let scope = if error.is_reset() { FailureScope::Call } else { FailureScope::Connection };
+        // h2 reports a GOAWAY of the peer to the streams that it excludes, and to those that are not opened any more.
+        let is_refused = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        let processed = if error.is_remote() && is_refused { Processed::Never } else { Processed::Perhaps };
+        Self { status: is_canceled.then_some(Code::Cancelled), failure, scope, processed }
     }
 }
 
@@ -111,7 +142,8 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
         Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(RpcError { status: Some(known), failure: BackendFailure::new(kind, described(known, &message)) })
+    let failure = BackendFailure::new(kind, described(known, &message));
+    Err(RpcError { status: Some(known), ..failure.into() })
 }
 
 /// A number of digits only, no longer than the largest number.
@@ -181,7 +213,7 @@ mod tests {
         ] {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());
-            let ended = RpcError { status: Some(code), failure: BackendFailure::new(kind, detail) };
+            let ended = RpcError { status: Some(code), ..BackendFailure::new(kind, detail).into() };
             assert_eq!(ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
@@ -195,7 +227,7 @@ mod tests {
     #[test]
     fn unimplemented_is_told_by_its_code_alone() {
         let failure = BackendFailure::new(FailureKind::Status, "UNIMPLEMENTED: says the text");
-        let with = |status| RpcError { status, failure: failure.clone() };
+        let with = |status| RpcError { status, ..failure.clone().into() };
         assert!(with(Some(Code::Unimplemented)).is_unimplemented());
         assert!(!with(Some(Code::Internal)).is_unimplemented());
         assert!(!with(None).is_unimplemented());

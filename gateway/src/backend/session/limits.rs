@@ -1,7 +1,7 @@
 //! Limits what an unstable backend can cause: log lines, however often it reconnects or changes its handshake, and
 //! changes of its views, each of which encodes the rows of all nodes again on the thread that serves calls.
 
-use std::{collections::BTreeSet, mem, time::Duration};
+use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::Instant;
 
+use super::SessionPublisher;
 use crate::{backend::info::Info, config};
 
 /// The limits of one backend over all of its sessions.
@@ -63,10 +64,31 @@ impl Announcements {
     }
 }
 
+/// Where an outage is.
+#[derive(Debug)]
+pub(in crate::backend) struct Place<'b> {
+    backend: &'b config::BackendSettings,
+    /// The address, if the backend is available at others.
+    other_than: Option<SocketAddr>,
+}
+
+impl<'b> Place<'b> {
+    /// The whole backend.
+    pub(in crate::backend) fn host(backend: &'b config::BackendSettings) -> Self {
+        Self { backend, other_than: None }
+    }
+
+    /// An address without a session.
+    pub(super) fn of(backend: &'b config::BackendSettings, publisher: &SessionPublisher) -> Self {
+        let others = publisher.shared.availability.since();
+        Self { backend, other_than: others.map(|_| publisher.endpoint.address) }
+    }
+}
+
 /// One outage of a backend. It is logged at its start, at the first failure of another kind, and then once in each
 /// [`OUTAGE_PAUSE`], however many attempts to connect there are.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(in crate::backend) struct Outage {
     /// When it began and when it was last logged.
     logged: Option<(Instant, Instant)>,
     /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
@@ -79,18 +101,23 @@ const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
 
 impl Outage {
     /// Logs a failed attempt to connect, or the end of a connection that was usable, if a line is due.
-    pub(super) fn log(
-        &mut self,
-        backend: &config::BackendSettings,
-        failure: &BackendFailure,
-        was_usable: bool,
-    ) {
+    pub(in crate::backend) fn log(&mut self, place: &Place<'_>, failure: &BackendFailure, was_usable: bool) {
         let turn = if was_usable { self.turn_of_end(failure.kind) } else { self.turn(failure.kind) };
         let Some(lasted) = turn else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
             minutes => ("still down", format!(" for {minutes} min")),
         };
+        let Place { backend, other_than } = place;
+        if let Some(address) = other_than {
+            tracing::info!(
+                backend = %backend.name,
+                %address,
+                kind = failure.kind.as_str(),
+                "address of the backend is {down}{minutes}: {failure}; its other addresses are used"
+            );
+            return;
+        }
         tracing::warn!(
             backend = %backend.name,
             url = %backend.url,

@@ -17,23 +17,23 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::{join, join_all};
 use h2::client::SendRequest;
-use jiff::Timestamp;
-use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    Circuit, Connection, Paths, Session, SessionPublisher,
-    limits::{Limits, Outage},
+    Connection, Paths, Session, SessionPublisher,
+    limits::{Limits, Outage, Place},
 };
 use crate::{
     backend::{
-        answer_cache::{AnswerCache, CachedVerbs},
-        connect::{self, closed, connect},
+        answer_cache::{AnswerCache, CachedVerbs, SharedCaches},
+        connect::{self, Target, closed, connect},
         containment::{contained, panicked},
+        endpoints::{Endpoint, Shared},
         handshake::handshake,
+        health::HealthChecks,
         info::{ClusterTables, Info},
         sync::Streams,
     },
@@ -62,13 +62,15 @@ pub(in crate::backend) struct SessionTask {
     /// Where panics are counted.
     pub(in crate::backend) metrics: Arc<Metrics>,
     pub(in crate::backend) cadences: Cadences,
+    /// Those of the backend's addresses.
+    pub(in crate::backend) caches: SharedCaches,
 }
 
-/// Keeps a backend connected while its handle exists.
-pub(in crate::backend) async fn run(task: SessionTask, publisher: SessionPublisher) {
+/// Keeps an address connected while its handle exists.
+pub(in crate::backend) async fn run(task: Arc<SessionTask>, publisher: SessionPublisher) {
     let limits = Limits::default();
     tokio::select! {
-        () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "connection closed: its settings are no longer in use"),
+        () = publisher.failure.closed() => {}
         never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &limits)) => match never {},
     }
 }
@@ -91,6 +93,8 @@ async fn retry<S: Future<Output = SessionEnd>>(
     let mut outage = Outage::default();
     loop {
         let SessionEnd { failure, ready_since } = attempt().await;
+        // The host may resolve to other addresses by now.
+        publisher.shared.lost.notify_one();
         let has_lasted = ready_since.is_some_and(|since| since.elapsed() >= LASTING);
         if has_lasted {
             outage = Outage::default();
@@ -104,8 +108,8 @@ async fn retry<S: Future<Output = SessionEnd>>(
             tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;
         }
-        outage.log(settings, &failure, ready_since.is_some());
-        publisher.publish(Err(failure));
+        publisher.publish(Err(failure.clone()));
+        outage.log(&Place::of(settings, publisher), &failure, ready_since.is_some());
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -128,15 +132,20 @@ struct Connecting<'s> {
 impl Connecting<'_> {
     /// Runs one connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
-        let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
-        let grace = Arc::clone(&self.publisher.longest_timeout);
+        let SessionTask { settings, cadences, .. } = self.task;
+        let target = Target::Address(self.publisher.endpoint.address);
+        let (requests, connection) = connect(settings, target, cadences.connect).await?;
+        let shared = Arc::clone(&self.publisher.shared);
         let (_session, session_ended) = oneshot::channel();
         // A separate task: a connection that takes no new calls still finishes those in flight.
-        let mut driver = tokio::spawn(drive(connection, session_ended, grace));
+        let mut driver = tokio::spawn(drive(connection, session_ended, shared));
         let failure = tokio::select! {
             // The end of the connection is a better cause than the handshake that it broke.
             biased;
             ended = &mut driver => {
+                if let Some(session) = self.publisher.session() {
+                    session.connection.ended();
+                }
                 let error = match ended {
                     Ok(ended) => ended.err(),
                     Err(ended) if ended.is_panic() => {
@@ -169,13 +178,17 @@ impl Connecting<'_> {
     /// Performs handshakes until the connection counts as lost.
     async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new(self.task, requests);
+        let mut known = Known::new((self.task, &self.publisher.endpoint), requests);
         let mut missed = 0;
         loop {
-            let Connection { requests, paths, circuit, .. } = &*known.connection;
+            let Connection { requests, paths, endpoint, .. } = &*known.connection;
+            let breakers = &endpoint.breakers;
             let answer = handshake(settings, requests, paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
-                circuit.answered();
+                if missed > 0 || self.ready_since.is_none() {
+                    breakers.may_have_recovered();
+                }
+                breakers.lives();
             }
             match answer {
                 Err(error) => {
@@ -189,13 +202,16 @@ impl Connecting<'_> {
                 Ok(response) => {
                     missed = 0;
                     self.accept(response, &mut known).await;
+                    if self.publisher.shared.has_several() {
+                        known.health.refresh(&known.connection, cadences.handshake).await;
+                    }
                     self.ready_since.get_or_insert_with(Instant::now);
                 }
             }
             // Replicas of two builds would request a handshake with every answer.
             sleep(cadences.shortest_refresh).await;
             // Whichever comes first; an interval would also catch up after a pause, which is not needed.
-            let _ = timeout(cadences.refresh, self.publisher.recheck.notified()).await;
+            let _ = timeout(cadences.refresh, self.publisher.endpoint.recheck.notified()).await;
         }
     }
 
@@ -229,18 +245,21 @@ impl Connecting<'_> {
             PureAnswers::Remembered => info.remembered(),
             PureAnswers::AskedEachTime => CachedVerbs::default(),
         };
-        let cache = AnswerCache::new(cached, cadences.check_every);
-        if !is_new && current.is_some_and(|session| session.cache.is_impure()) {
-            // The revision is the same, so it is still not pure.
-            cache.mark_impure();
-        }
+        let is_impure = !is_new && current.is_some_and(|session| session.cache.is_impure());
+        let cache = self.task.caches.of(&response, || {
+            let cache = AnswerCache::new(cached, cadences.check_every);
+            if is_impure {
+                // The revision is the same, so it is still not pure.
+                cache.mark_impure();
+            }
+            cache
+        });
         if is_new {
+            known.connection.endpoint.breakers.may_have_recovered();
             self.limits.announcements.log(settings, &info);
         }
         let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
-        let since = self.publisher.session().map_or_else(Timestamp::now, |session| session.since);
         self.publisher.publish(Ok(Session {
-            since,
             connection,
             info,
             cache,
@@ -273,22 +292,28 @@ struct Known {
     streams: Streams,
     /// The latest accepted handshake.
     latest: Option<GetInfoResponse>,
+    health: HealthChecks,
     log_limit: RateLimitedLog,
 }
 
 impl Known {
-    fn new(task: &SessionTask, requests: SendRequest<Bytes>) -> Self {
+    fn new((task, endpoint): (&SessionTask, &Arc<Endpoint>), requests: SendRequest<Bytes>) -> Self {
         let settings = &task.settings;
+        // A new connection may lead to another process.
+        endpoint.set_serving(true);
         let connection = Arc::new(Connection {
             requests,
             paths: Paths::new(&settings.url),
             head: RequestHead::new(&task.gateway, settings.name.as_str(), settings.args.as_ref()),
-            circuit: Circuit::default(),
+            endpoint: Arc::clone(endpoint),
+            has_ended: AtomicBool::new(false),
+            has_failed_a_call: AtomicBool::new(false),
         });
         Self {
             streams: Streams::new(task, Arc::clone(&connection)),
             connection,
             latest: None,
+            health: HealthChecks::default(),
             log_limit: RateLimitedLog::default(),
         }
     }
@@ -299,12 +324,12 @@ impl Known {
 async fn drive(
     connection: impl Future<Output = Result<(), h2::Error>>,
     session_ended: oneshot::Receiver<Infallible>,
-    grace: Arc<Mutex<Duration>>,
+    shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
     let over = async {
         // An error means that the session has ended and dropped the sender.
         let _ = session_ended.await;
-        let grace = *grace.lock();
+        let grace = *shared.longest_timeout.lock();
         sleep(grace).await;
     };
     tokio::select! {
@@ -318,11 +343,12 @@ async fn drive(
 mod tests {
     use std::{future::pending, path::Path};
 
+    use parking_lot::Mutex;
     use tokio::task::yield_now;
 
     use super::*;
     use crate::{
-        backend::session::{SessionReports, channel},
+        backend::{availability::Availability, session::channel},
         config::Config,
     };
 
@@ -332,6 +358,15 @@ mod tests {
         Config::parse(yaml, Path::new(".")).unwrap().backends.remove(0)
     }
 
+    fn endpoint() -> Arc<Endpoint> {
+        let address = ([127, 0, 0, 1], 1).into();
+        Arc::new(Endpoint::new(("gateway", "racks"), address, (&Cadences::default()).into()))
+    }
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared::new(Availability::of_test()))
+    }
+
     fn hung_up() -> BackendFailure {
         BackendFailure::new(FailureKind::Reset, "the connection was lost")
     }
@@ -339,11 +374,7 @@ mod tests {
     /// The pauses before each session in this time, in milliseconds.
     async fn pauses<S: Future<Output = SessionEnd>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
         let settings = settings();
-        let (publisher, _seen) = channel(SessionReports {
-            backend: settings.name.clone(),
-            metrics: Arc::new(Metrics::new()),
-            waiting: Arc::default(),
-        });
+        let (publisher, _seen) = channel(endpoint(), shared());
         let ended = Mutex::new(Instant::now());
         let pauses = Mutex::new(Vec::new());
         let sessions = retry(&settings, &publisher, || {
@@ -386,12 +417,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_of_a_session_that_has_ended_have_the_longest_timeout_to_end() {
-        let grace = Arc::new(Mutex::new(Duration::from_secs(1)));
+        let shared = shared();
+        *shared.longest_timeout.lock() = Duration::from_secs(1);
         let (session, ended) = oneshot::channel();
-        let driver = tokio::spawn(drive(pending(), ended, Arc::clone(&grace)));
+        let driver = tokio::spawn(drive(pending(), ended, Arc::clone(&shared)));
         yield_now().await;
         // A reload that reuses the connection allows longer calls.
-        *grace.lock() = Duration::from_mins(1);
+        *shared.longest_timeout.lock() = Duration::from_mins(1);
         let end = Instant::now();
         drop(session);
         driver.await.unwrap().unwrap();

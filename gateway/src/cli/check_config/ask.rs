@@ -83,7 +83,7 @@ fn unusable(place: &str, info: &Info, verb: Verb) -> Option<Finding> {
     })
 }
 
-fn failed(place: &str, RpcError { status, failure }: &RpcError) -> Finding {
+fn failed(place: &str, RpcError { status, failure, .. }: &RpcError) -> Finding {
     let field = if *status == Some(Code::InvalidArgument) { "args" } else { "url" };
     let wrong = clean(&failure.detail).into_owned();
     let remedy = remedy::of_failure(&wrong).to_owned();

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use super::Report;
 use crate::{
     api::{
-        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
-        ReadsStatus, Severity, Status, TableStatus, VerbStatus,
+        AddressStatus, BackendStatus, BackendVerb, CircuitState, CircuitStatus, ConfigurationStatus,
+        Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus,
+        VerbStatus,
     },
     text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
@@ -72,6 +73,9 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
         return writeln!(out, "\nno backends");
     }
     write!(out, "\n{}", connections(&status.backends, now))?;
+    if let Some(addresses) = addresses(&status.backends) {
+        write!(out, "\n{addresses}")?;
+    }
     if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
         write!(out, "\n{}", calls(&status.backends, now))?;
     }
@@ -165,12 +169,60 @@ fn mode(backend: &BackendStatus) -> String {
 
 fn state(backend: &BackendStatus, now: Timestamp) -> String {
     match (&backend.failure, backend.connected_since) {
-        (_, Some(since)) if backend.connected => format!("connected for {}", lasted(since, now)),
+        (_, Some(since)) if backend.connected => {
+            format!("connected{} for {}", of_addresses(&backend.addresses), lasted(since, now))
+        }
         _ if backend.connected => "connected".to_owned(),
         _ if backend.mode == "Disabled" => NOTHING.to_owned(),
         (Some(failure), _) => format!("down: {failure}"),
         (None, _) => "down".to_owned(),
     }
+}
+
+/// ` to 2 of 3 addresses`; nothing if there is one.
+fn of_addresses(addresses: &[AddressStatus]) -> String {
+    let connected = addresses.iter().filter(|address| address.connected).count();
+    if addresses.is_empty() {
+        String::new()
+    } else {
+        format!(" to {connected} of {} addresses", addresses.len())
+    }
+}
+
+/// The table of the addresses of backends that have several.
+fn addresses(backends: &[BackendStatus]) -> Option<Table> {
+    let mut table =
+        Table::new(["BACKEND", "ADDRESS", "STATE", "CALLS", "REPORTED VERSION", "NOT CALLED FOR"], 3..4);
+    for backend in backends {
+        for address in &backend.addresses {
+            let state = address.failure.as_ref().map_or_else(
+                || "connected".to_owned(),
+                |failure| format!("{}: {failure}", if address.connected { "not called" } else { "down" }),
+            );
+            let AddressStatus { version, revision, .. } = address;
+            let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
+            let version = [version.clone(), revision].into_iter().filter(|part| !part.is_empty());
+            table.row([
+                backend.name.clone(),
+                address.address.clone(),
+                state,
+                number(u64::from(address.calls)),
+                or_nothing(version.collect::<Vec<_>>().join(", ")),
+                or_nothing(refused_verbs(backend, &address.address)),
+            ]);
+        }
+    }
+    backends.iter().any(|backend| !backend.addresses.is_empty()).then_some(table)
+}
+
+/// The verbs for which an address is not called, because a circuit breaker is open.
+fn refused_verbs(backend: &BackendStatus, address: &str) -> String {
+    let is_open = |verb: &&BackendVerb| verb.circuits.iter().any(|circuit| circuit.address == address);
+    backend.verbs.iter().filter(is_open).map(|verb| verb.verb.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn or_nothing(text: String) -> String {
+    if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
 fn waiting_pods(backend: &BackendStatus) -> String {
@@ -254,11 +306,21 @@ fn first(words: &str) -> String {
     }
 }
 
-/// A verb that is not supported comes first: this is worse than a failed call.
+/// A verb that is not supported or not called comes first: this is worse than a failed call.
 fn last_failure(verb: &BackendVerb, now: Timestamp) -> String {
-    match (&verb.unsuitable, &verb.last_failure) {
-        (Some(why), _) => format!("unavailable: {why}"),
-        (None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),
-        (None, None) => NOTHING.to_owned(),
+    match (&verb.unsuitable, verb.circuits.first(), &verb.last_failure) {
+        (Some(why), ..) => format!("unavailable: {why}"),
+        (None, Some(circuit), _) => open_circuit(circuit, now),
+        (None, None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),
+        (None, None, None) => NOTHING.to_owned(),
     }
+}
+
+fn open_circuit(circuit: &CircuitStatus, now: Timestamp) -> String {
+    let CircuitStatus { state, since, cause, .. } = circuit;
+    let state = match state {
+        CircuitState::Open => "open",
+        CircuitState::Probing => "probing",
+    };
+    format!("circuit {state} for {}: {cause}", lasted(*since, now))
 }

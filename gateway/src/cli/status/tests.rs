@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::Report;
 use crate::{
-    api::{LastFailure, Problem, RejectedBecause, RejectedChange, Severity},
+    api::{CircuitState, CircuitStatus, LastFailure, Problem, RejectedBecause, RejectedChange, Severity},
     explain::replicas::Away,
 };
 
@@ -151,6 +151,12 @@ fn what_a_backend_suffers_from() {
     zones.verbs[0].unsuitable = Some("it does not filter".into());
     zones.verbs[1].last_failure =
         Some(LastFailure { time: at(-5), kind: "late".into(), message: "late: no answer".into() });
+    zones.verbs[1].circuits.push(CircuitStatus {
+        address: "10.0.0.7:9000".into(),
+        state: CircuitState::Open,
+        since: at(-40),
+        cause: "no answer within 100 ms".into(),
+    });
     let mut disabled = status("x").backends.remove(0);
     disabled.name = "racks".into();
     disabled.mode = "Disabled".into();
@@ -163,7 +169,7 @@ fn what_a_backend_suffers_from() {
         "zones    http://zones:9000  Enforce   down: cannot connect        0  -             -\n",
         "racks    http://zones:9000  Disabled  -                           0  -             label-rules 0.1.0, revision r1, holds the nodes\n",
         "  unavailable: it does not filter\n",
-        "  5 s ago: late: no answer\n",
+        "  circuit open for 40 s: no answer within 100 ms\n",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }

@@ -52,6 +52,10 @@ pub struct BackendVerbMetrics {
     pub(super) sent: Counter,
     pub(super) received: Counter,
     pub(super) disagreements: Counter,
+    /// Calls that were tried again at another address.
+    pub retries: Counter,
+    /// How often a circuit breaker opened.
+    pub circuit_openings: Counter,
     pub(super) shadow: LabeledCounts<Agreement>,
     /// The exponential moving average of the share of rejected nodes.
     rejected_share: Mutex<Option<f64>>,

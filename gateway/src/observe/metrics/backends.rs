@@ -122,6 +122,16 @@ impl Snapshot {
             self.verbs().map(|(labels, metrics)| (labels, metrics.disagreements.clone())),
         )?;
         page.family(
+            "extender_gateway_backend_circuit_openings_total",
+            "Times that a circuit breaker opened, so that calls failed at once",
+            self.verbs().map(|(labels, metrics)| (labels, metrics.circuit_openings.clone())),
+        )?;
+        page.family(
+            "extender_gateway_backend_retries_total",
+            "Calls that a backend had not processed and that were tried again at another address",
+            self.verbs().map(|(labels, metrics)| (labels, metrics.retries.clone())),
+        )?;
+        page.family(
             "extender_gateway_backend_outages_total",
             "Times that the connection to a backend was lost, or could not be made at first",
             self.backends().map(|(labels, metrics)| (labels, metrics.outages.clone())),

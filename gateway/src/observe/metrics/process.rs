@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use extender_gateway_core::Verb;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::ConstGauge};
 
@@ -110,7 +111,7 @@ unlabeled! {
 }
 
 /// The state of a backend at a scrape.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct BackendState {
     /// The Unix time since which it is connected with a successful handshake, in seconds; `None` while it is not.
     pub connected: Option<f64>,
@@ -118,6 +119,10 @@ pub struct BackendState {
     pub waiting_pods: u32,
     /// How long the oldest of them has waited, in seconds.
     pub oldest_waiting_pod: f64,
+    /// The number of addresses with a session.
+    pub addresses: u32,
+    /// Each of its verbs, with the number of open circuit breakers.
+    pub open_circuits: Vec<(Verb, u32)>,
 }
 
 impl ProcessMetrics {
@@ -195,6 +200,22 @@ impl ProcessMetrics {
             "extender_gateway_backend_connected_timestamp_seconds",
             "Unix time since which the backend is connected without an outage",
             connected,
+        )?;
+        page.family(
+            "extender_gateway_backend_connected_addresses",
+            "Addresses of the backend that are connected and whose handshakes succeeded",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.addresses)))),
+        )?;
+        let circuits = all.iter().flat_map(|(name, state)| {
+            state.open_circuits.iter().map(move |(verb, open)| {
+                let labels = [("backend", name.as_str()), ("verb", verb.backend_name())];
+                (labels, ConstGauge::new(i64::from(*open)))
+            })
+        });
+        page.family(
+            "extender_gateway_backend_open_circuits",
+            "Open circuit breakers: the addresses of the backend that are not called for the verb",
+            circuits,
         )?;
         page.family(
             "extender_gateway_backend_waiting_pods",

@@ -62,7 +62,16 @@ impl Metrics {
 
 /// A backend that three pods wait for.
 fn state(name: &str, connected: Option<f64>) -> (String, BackendState) {
-    (name.to_owned(), BackendState { connected, waiting_pods: 3, oldest_waiting_pod: 60.0 })
+    (
+        name.to_owned(),
+        BackendState {
+            connected,
+            waiting_pods: 3,
+            oldest_waiting_pod: 60.0,
+            addresses: 2,
+            open_circuits: Verb::ALL.map(|verb| (verb, 1)).to_vec(),
+        },
+    )
 }
 
 /// A backend with all verbs.
@@ -244,6 +253,7 @@ fn a_gauge_is_what_its_latest_owner_says() {
     has(&metrics, r#"backend_connected_timestamp_seconds{backend="zones"} 1.5"#);
     assert!(!metrics.text().contains(r#"connected_timestamp_seconds{backend="racks"}"#));
     has(&metrics, r#"backend_waiting_pods{backend="racks"} 3"#);
+    has(&metrics, r#"backend_open_circuits{backend="racks",verb="score"} 1"#);
     has(&metrics, r#"backend_oldest_waiting_pod_seconds{backend="racks"} 60.0"#);
     has(&metrics, r#"backend_connected{backend="zones"} 1"#);
     has(&metrics, r#"backend_connected{backend="racks"} 0"#);
@@ -287,7 +297,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 310);
+    assert_eq!(series(&metrics) - empty, 323);
 }
 
 /// A metric as the page shows it.

@@ -13,7 +13,7 @@ use opentelemetry_semantic_conventions::attribute::{
 use super::{decision, names};
 use crate::{
     config::Choice,
-    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
+    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome, RpcRole},
 };
 
 /// The spans of the requests to a backend in one attempt. A request that could not be sent has a span with the error.
@@ -33,6 +33,7 @@ pub(super) fn spans(
         span.attributes = attributes(verb, part, attempt);
         span.attributes.push(KeyValue::new(RPC_RESPONSE_STATUS_CODE, rpc.code));
         span.attributes.push(KeyValue::new(names::NODES_AS, rpc.form.as_str()));
+        span.attributes.extend(role(rpc.role).map(|role| KeyValue::new(names::ROLE, role)));
         failed(span, part, failure)
     });
     let not_sent = attempt.failure.filter(|_| rpcs.is_empty()).map(|failure| {
@@ -46,6 +47,15 @@ pub(super) fn spans(
         parent: Parent::Local(decision.span_id),
         ..span
     })
+}
+
+/// `None` for an ordinary request.
+fn role(role: RpcRole) -> Option<&'static str> {
+    match role {
+        RpcRole::Call => None,
+        RpcRole::Probe => Some("probe"),
+        RpcRole::Retry => Some("retry"),
+    }
 }
 
 /// The full name of the method.

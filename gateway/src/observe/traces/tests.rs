@@ -54,6 +54,7 @@ fn attribute(constant: &str) -> &'static str {
         "names::OUTCOME" => OUTCOME,
         "names::POLICY" => POLICY,
         "names::READS_OF_PODS" => READS_OF_PODS,
+        "names::ROLE" => ROLE,
         "names::REJECTED" => REJECTED,
         "names::VERB" => VERB,
         new => panic!("{new} is new here and in docs/traces.md"),

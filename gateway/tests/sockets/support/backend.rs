@@ -46,6 +46,8 @@ pub(crate) enum Act {
     Later(watch::Receiver<bool>, Box<Act>),
     /// Resets the stream.
     Reset,
+    /// Refuses the stream: it is not processed.
+    Refuse,
     /// Closes the connection.
     Drop,
 }
@@ -81,6 +83,7 @@ pub(crate) struct Scripted {
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
     heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
+    health: Arc<Mutex<Option<u8>>>,
 }
 
 impl Scripted {
@@ -123,13 +126,15 @@ impl Scripted {
             calls: Arc::clone(&calls),
             heads: Arc::clone(&heads),
             ended: Arc::clone(&ended),
+            health: Arc::default(),
         });
+        let health = Arc::clone(&shared.health);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
             }
         });
-        Self { address, calls, heads, ended }
+        Self { address, calls, heads, ended, health }
     }
 
     /// Refuses the nodes of these names and scores every node with this number.
@@ -144,6 +149,11 @@ impl Scripted {
     /// Does this with every Filter and Score.
     pub(crate) async fn always(act: Act) -> Self {
         Self::start(info(NodeView::Name), move |_, _| act.clone()).await
+    }
+
+    /// Serves `grpc.health.v1.Health` from now on, with this status. Before that, it is not implemented.
+    pub(crate) fn report_health(&self, status: u8) {
+        *self.health.lock().unwrap() = Some(status);
     }
 
     /// The names of the nodes of each call of a verb so far.
@@ -235,6 +245,17 @@ struct Shared {
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
     heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
+    health: Arc<Mutex<Option<u8>>>,
+}
+
+impl Shared {
+    fn act(&self, verb: &str, message: Bytes) -> Act {
+        if verb != "Check" {
+            return (self.script)(verb, message);
+        }
+        let status = *self.health.lock().unwrap();
+        status.map_or(Act::Status(12, ""), |status| Act::Message(vec![8, status]))
+    }
 }
 
 async fn accepted(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, shared: Arc<Shared>) {
@@ -286,7 +307,7 @@ async fn call(
     let message = message.freeze().slice(5..);
     shared.heads.lock().unwrap().push((verb.clone(), head.headers));
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
-    match when_due((shared.script)(&verb, message)).await {
+    match when_due(shared.act(&verb, message)).await {
         Act::Later(..) => unreachable!("it was waited for"),
         Act::Message(message) => send(&mut respond, framed(&message), true),
         Act::Framed(bytes) => send(&mut respond, bytes.into(), true),
@@ -320,6 +341,7 @@ async fn call(
         Act::Reset => {
             respond.send_reset(h2::Reason::INTERNAL_ERROR);
         }
+        Act::Refuse => respond.send_reset(h2::Reason::REFUSED_STREAM),
         Act::Drop => {
             close.send(()).await.unwrap();
             // Dropped before the connection, the stream would be reset.

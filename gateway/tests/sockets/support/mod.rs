@@ -17,6 +17,7 @@ pub(crate) mod written;
 use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
+    backend::resolver::{Resolve, SystemResolver},
     cadences::Cadences,
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
@@ -86,27 +87,34 @@ impl Gateway {
 
     /// Starts one with `nodes` and `backends` of a configuration, and these cadences.
     pub(crate) async fn start_paced(rest: &str, cadences: Cadences) -> Self {
-        Self::start_in_full(configuration("", rest), observer(), cadences, std::future::pending()).await
+        let parts = Parts { cadences, ..Parts::of(observer()) };
+        Self::start_in_full(configuration("", rest), parts, std::future::pending()).await
+    }
+
+    /// The same with another resolver of the backends' hosts.
+    pub(crate) async fn start_resolving(rest: &str, cadences: Cadences, resolver: Arc<dyn Resolve>) -> Self {
+        let parts = Parts { observer: observer(), cadences, resolver };
+        Self::start_in_full(configuration("", rest), parts, std::future::pending()).await
     }
 
     /// Starts one with this configuration, including its addresses.
     pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self::start_in_full(config, observer(), steady(), stop).await
+        Self::start_in_full(config, Parts::of(observer()), stop).await
     }
 
     /// Starts one with this configuration, whose calls are reported to this observer.
     pub(crate) async fn start_seen(config: Config, observer: Observer) -> Self {
-        Self::start_in_full(config, observer, steady(), std::future::pending()).await
+        Self::start_in_full(config, Parts::of(observer), std::future::pending()).await
     }
 
     async fn start_in_full(
         config: Config,
-        observer: Observer,
-        cadences: Cadences,
+        Parts { observer, cadences, resolver }: Parts,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         let (metrics, observer) = (Arc::clone(&observer.metrics), Arc::new(observer));
-        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer), cadences);
+        let assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer), cadences);
+        let mut assembly = assembly.resolving(resolver);
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
         let pods = assembly.pods();
@@ -127,6 +135,19 @@ impl Gateway {
     /// Posts a body and returns the answer.
     pub(crate) async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
         http::Client::connect(self.address).await.post(path, body.as_ref()).await
+    }
+}
+
+/// What a gateway is made of besides its configuration.
+struct Parts {
+    observer: Observer,
+    cadences: Cadences,
+    resolver: Arc<dyn Resolve>,
+}
+
+impl Parts {
+    fn of(observer: Observer) -> Self {
+        Self { observer, cadences: steady(), resolver: Arc::new(SystemResolver) }
     }
 }
 
@@ -174,6 +195,7 @@ pub(crate) fn steady() -> Cadences {
         start: TEST_TIMEOUT,
         connect: TEST_TIMEOUT,
         handshake: TEST_TIMEOUT,
+        probe: Duration::from_hours(1),
         check_every: NonZeroU32::MAX,
         early_scores: Duration::from_hours(1),
         refusals: Duration::ZERO,

@@ -167,7 +167,10 @@ fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Seve
 fn remedy_of(verb: &BackendVerb) -> String {
     let kind = verb.failure_kinds.first().map_or("", |count| count.kind.as_str());
     let remedy = match kind {
-        "late" | "circuit_open" => "speed it up, or raise its timeout",
+        "late" => "speed it up, or raise its timeout",
+        "circuit_open" => {
+            "it is called again by itself when a probe is answered: correct the failure in the message"
+        }
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
         "oversize" => "reduce the size of its answers, or raise its limit for requests",
         "unsuitable" => "correct its configuration or its handshake",

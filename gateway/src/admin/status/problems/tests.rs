@@ -42,6 +42,7 @@ fn verb(name: &str) -> BackendVerb {
         verb: name.to_owned(),
         failure_policy: "Fail".to_owned(),
         unsuitable: None,
+        circuits: Vec::new(),
         reads: None,
         calls: 20,
         failures: 1,
@@ -85,6 +86,7 @@ fn good() -> Status {
         failure: None,
         matches: "all".to_owned(),
         connected_since: None,
+        addresses: Vec::new(),
         outages: 0,
         waiting: None,
         handshake: None,
@@ -378,7 +380,7 @@ fn the_remedy_fits_the_cause() {
     }
     for (kind, remedy) in [
         ("late", "raise its timeout"),
-        ("circuit_open", "raise its timeout"),
+        ("circuit_open", "correct the failure in the message"),
         ("reset", "is not restarted"),
         ("oversize", "reduce the size of its answers"),
         ("status", "see its log"),

@@ -96,6 +96,7 @@ fn zones() -> BackendStatus {
         failure: None,
         matches: "all".into(),
         connected_since: Some(at(-3600)),
+        addresses: Vec::new(),
         outages: 0,
         waiting: None,
         handshake: Some(Handshake {
@@ -114,6 +115,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
         verb: verb.into(),
         failure_policy: if verb == "score" { "Ignore" } else { "Fail" }.into(),
         unsuitable: None,
+        circuits: Vec::new(),
         reads: Some(ReadsStatus {
             pods: "nothing".into(),
             nodes: "label topology.kubernetes.io/zone".into(),
@@ -204,6 +206,7 @@ fn quota() -> BackendStatus {
         connected: false,
         failure: Some("cannot connect to quota:9000: connection refused".into()),
         connected_since: None,
+        addresses: Vec::new(),
         outages: 1,
         waiting: Some(WaitingStatus { pods: 12, oldest_seconds: 245, untried: 0, changed_seconds: None }),
         handshake: None,

@@ -1,0 +1,252 @@
+//! The addresses of a backend, and which of them a call goes to.
+//!
+//! Of several addresses, each call has two: one chosen by the pod's UID, and one at random. It goes to the one with
+//! fewer calls in progress, and to the first if both are equally loaded. So load is spread as with two random choices,
+//! while without concurrent calls a pod's calls go to one address, whose session has the scores that came with its
+//! filter answer. An address without a session, with an open circuit breaker, or whose
+//! health service reports that it does not serve, is left out while another is usable.
+
+mod supervisor;
+
+use std::{
+    hash::BuildHasher,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use extender_gateway_core::{BackendFailure, Verb};
+use foldhash::fast::FixedState;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+pub(super) use self::supervisor::Supervisor;
+use super::{
+    availability::Availability,
+    breaker::{BreakerRule, Breakers, OpenBreaker},
+    connect::unreachable,
+    in_flight::InFlight,
+    retry_budget::RetryBudget,
+    session::{Session, SessionHandle},
+};
+
+/// What belongs to an address and outlives its connections.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) address: SocketAddr,
+    /// Refuse calls that would only fail.
+    pub(super) breakers: Breakers,
+    /// The calls in progress.
+    pub(super) in_flight: InFlight,
+    /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
+    /// reset, and perhaps the connection with it.
+    pub(super) recheck: Notify,
+    /// Whether its health service reports `NOT_SERVING`.
+    not_serving: AtomicBool,
+}
+
+impl Endpoint {
+    /// An address that replicas of the gateway with this name call.
+    pub(super) fn new((gateway, backend): (&str, &str), address: SocketAddr, rule: BreakerRule) -> Self {
+        Self {
+            address,
+            breakers: Breakers::new((gateway, backend, address), rule),
+            in_flight: InFlight::default(),
+            recheck: Notify::default(),
+            not_serving: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it serves, according to its health service if it has one.
+    pub(super) fn serves(&self) -> bool {
+        !self.not_serving.load(Ordering::Relaxed)
+    }
+
+    /// Records what the health service reports.
+    pub(super) fn set_serving(&self, serves: bool) {
+        if self.not_serving.swap(!serves, Ordering::Relaxed) == serves {
+            let address = self.address;
+            let now = if serves { "serving again" } else { "NOT_SERVING; other addresses are used" };
+            tracing::info!(%address, "health of the address: {now}");
+        }
+    }
+}
+
+/// What the addresses of a backend share, with its tasks.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) availability: Availability,
+    /// How long calls may run on a connection that takes no new ones: the longest timeout of the configurations that
+    /// share it.
+    pub(super) longest_timeout: Mutex<Duration>,
+    /// Whether filter has pods counted, according to the latest handshake; true before the first one.
+    pub(super) may_count_pods: AtomicBool,
+    /// Whether there are several addresses.
+    several: AtomicBool,
+    /// Wakes the supervisor: a connection has ended, so that the addresses may be others.
+    pub(super) lost: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(availability: Availability) -> Self {
+        Self {
+            availability,
+            longest_timeout: Mutex::default(),
+            may_count_pods: AtomicBool::new(true),
+            several: AtomicBool::new(false),
+            lost: Notify::default(),
+        }
+    }
+
+    /// Whether there are several addresses.
+    pub(super) fn has_several(&self) -> bool {
+        self.several.load(Ordering::Relaxed)
+    }
+}
+
+/// The addresses of a backend. When it is dropped, its tasks end.
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    /// In order of their addresses; empty before the first resolution.
+    list: ArcSwap<Vec<SessionHandle>>,
+    /// Why no address is known.
+    unresolved: Mutex<Option<BackendFailure>>,
+    pub(super) shared: Arc<Shared>,
+    /// The calls to all addresses in progress.
+    pub(super) in_flight: InFlight,
+    pub(super) retries: RetryBudget,
+    /// Counts random choices.
+    choices: AtomicU64,
+    _in_use: watch::Receiver<()>,
+}
+
+/// A call, as far as it matters for the choice of an address.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'c> {
+    /// The verb.
+    pub verb: Verb,
+    /// The UID of the pod.
+    pub pod: &'c str,
+}
+
+impl Endpoints {
+    /// No addresses yet.
+    pub(super) fn new(shared: Arc<Shared>, in_use: watch::Receiver<()>) -> Self {
+        Self {
+            list: ArcSwap::default(),
+            unresolved: Mutex::default(),
+            shared,
+            in_flight: InFlight::default(),
+            retries: RetryBudget::default(),
+            choices: AtomicU64::new(0),
+            _in_use: in_use,
+        }
+    }
+
+    /// The session for a call.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn choose(&self, caller: Caller<'_>) -> Result<Arc<Session>, BackendFailure> {
+        self.choose_other(caller, None)
+    }
+
+    /// The same with another session than this one: at another address, or a later one at the same.
+    pub(super) fn choose_other(
+        &self,
+        caller: Caller<'_>,
+        other_than: Option<&Session>,
+    ) -> Result<Arc<Session>, BackendFailure> {
+        let list = self.list.load();
+        match &list[..] {
+            [only] => only.session(),
+            several => {
+                let is_other = |session: &Arc<Session>| {
+                    other_than.is_none_or(|other| session.endpoint().address != other.endpoint().address)
+                };
+                let connected: Vec<_> =
+                    several.iter().filter_map(SessionHandle::current).filter(is_other).collect();
+                self.balance(&connected, caller).ok_or_else(|| self.failure(several))
+            }
+        }
+    }
+
+    /// Another usable session for a call that was not processed at this one.
+    pub(super) fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
+        let other = self.choose_other(caller, Some(failed)).ok()?;
+        let is_other = !Arc::ptr_eq(&other.connection, &failed.connection) && other.is_usable(caller.verb);
+        is_other.then_some(other)
+    }
+
+    /// Any session, for what the handshake says.
+    pub(super) fn any(&self) -> Result<Arc<Session>, BackendFailure> {
+        let list = self.list.load();
+        let session = list.iter().find_map(SessionHandle::current);
+        session.ok_or_else(|| self.failure(&list))
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Arc<Vec<SessionHandle>> {
+        self.list.load_full()
+    }
+
+    /// Why there is no session.
+    fn failure(&self, list: &[SessionHandle]) -> BackendFailure {
+        let failure = list.iter().find_map(SessionHandle::failure);
+        let failure = failure.or_else(|| self.unresolved.lock().clone());
+        failure.unwrap_or_else(|| unreachable("not connected yet"))
+    }
+
+    /// The choice among sessions at several addresses; `None` if there are none.
+    fn balance(&self, connected: &[Arc<Session>], caller: Caller<'_>) -> Option<Arc<Session>> {
+        let verb = caller.verb;
+        let is_probe_due = |session: &&Arc<Session>| session.endpoint().breakers.is_probe_due(verb);
+        if let Some(due) = connected.iter().find(is_probe_due) {
+            return Some(Arc::clone(due));
+        }
+        let usable: Vec<_> = connected.iter().filter(|session| session.is_usable(verb)).collect();
+        let among = if usable.is_empty() { connected.iter().collect() } else { usable };
+        let by = |salt: u64, session: &Arc<Session>| {
+            FixedState::default().hash_one((salt, caller.pod, session.endpoint().address))
+        };
+        let first = among.iter().max_by_key(|session| by(0, session))?;
+        let salt = 1 + self.choices.fetch_add(1, Ordering::Relaxed);
+        let others = among.iter().filter(|session| !Arc::ptr_eq(session, first));
+        let second = others.max_by_key(|session| by(salt, session)).unwrap_or(first);
+        let load = |session: &Arc<Session>| session.endpoint().in_flight.now();
+        let chosen = if load(second) < load(first) { second } else { first };
+        Some(Arc::clone(chosen))
+    }
+}
+
+/// The state of an address, for people.
+#[derive(Debug)]
+pub struct AddressState {
+    /// The address.
+    pub address: SocketAddr,
+    /// Its session, or why there is none.
+    pub session: Result<Arc<Session>, BackendFailure>,
+    /// Whether it serves, according to its health service if it has one.
+    pub serves: bool,
+    /// The calls in progress.
+    pub calls: usize,
+    /// The circuit breakers that are open.
+    pub open_breakers: Vec<(Verb, OpenBreaker)>,
+}
+
+impl AddressState {
+    pub(super) fn of(handle: &SessionHandle) -> Self {
+        let endpoint = &handle.endpoint;
+        Self {
+            address: endpoint.address,
+            session: handle.session(),
+            serves: endpoint.serves(),
+            calls: endpoint.in_flight.now(),
+            open_breakers: endpoint.breakers.open().collect(),
+        }
+    }
+}

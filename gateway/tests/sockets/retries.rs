@@ -1,0 +1,60 @@
+//! Calls that a backend has not processed are tried at another of its addresses.
+
+use extender_policy_api::v1alpha1::NodeView;
+use serde_json::json;
+
+use crate::{
+    addresses::{Hosts, before, calls, filter, resolving},
+    support::backend::{Act, Scripted, info},
+};
+
+/// A backend that refuses every call before it is processed.
+async fn refusing(has_side_effects: bool) -> Scripted {
+    let mut info = info(NodeView::Name);
+    info.verbs[0].side_effects = has_side_effects;
+    Scripted::start(info, |_, _| Act::Refuse).await
+}
+
+#[tokio::test]
+async fn a_call_that_was_refused_before_it_was_processed_is_tried_once_at_another_address() {
+    let (refuses, works) = (refusing(false).await, Scripted::refusing(&["a"], "no", 0).await);
+    let (gateway, _) = before(&Hosts::of(&[&refuses, &works]), resolving(), "filter: {}").await;
+    for pod in 0..30 {
+        assert_eq!(filter(&gateway, pod).await["NodeNames"], json!(["b"]));
+    }
+    // Then its breaker is open, and it gets no calls.
+    assert_eq!((calls(&refuses), calls(&works)), (5, 30));
+    gateway.until_counted("retries", r#"backend_retries_total{backend="racks",verb="filter"} 5"#).await;
+}
+
+#[tokio::test]
+async fn one_retry_is_all_and_a_single_address_has_none() {
+    let backends = [refusing(false).await, refusing(false).await];
+    let (gateway, _) = before(&Hosts::of(&[&backends[0], &backends[1]]), resolving(), "filter: {}").await;
+    let error = filter(&gateway, 0).await["Error"].as_str().unwrap().to_owned();
+    assert!(error.contains("the stream was reset"), "{error}");
+    assert_eq!((calls(&backends[0]), calls(&backends[1])), (1, 1));
+    let (gateway, _) = before(&Hosts::of(&[&backends[0]]), resolving(), "filter: {}").await;
+    filter(&gateway, 0).await;
+    assert_eq!(calls(&backends[0]), 2);
+    gateway.until_counted("no retry", r#"backend_retries_total{backend="racks",verb="filter"} 0"#).await;
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_been_processed_or_has_side_effects_is_not_tried_again() {
+    for (act, side_effects) in [(Act::Reset, false), (Act::Status(14, "not now"), false), (Act::Refuse, true)]
+    {
+        let script = |act: Act| {
+            let mut info = info(NodeView::Name);
+            info.verbs[0].side_effects = side_effects;
+            Scripted::start(info, move |_, _| act.clone())
+        };
+        let backends = [script(act.clone()).await, script(act.clone()).await];
+        let hosts = Hosts::of(&[&backends[0], &backends[1]]);
+        let (gateway, _) = before(&hosts, resolving(), "filter: {}").await;
+        for pod in 0..4 {
+            assert_ne!(filter(&gateway, pod).await["Error"], "");
+        }
+        assert_eq!(calls(&backends[0]) + calls(&backends[1]), 4, "{act:?}");
+    }
+}
