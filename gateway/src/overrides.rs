@@ -119,7 +119,7 @@ impl Overrides {
             since,
         };
         tracing::warn!(
-            target = %new.target,
+            about = %new.target,
             mode = mode.word(),
             ends = %new.ends,
             reason,
@@ -151,7 +151,7 @@ impl Overrides {
     fn end(&self, target: &OverrideTarget, id: u64) {
         if self.active.load().iter().any(|it| it.id == id) {
             self.replace(target, None);
-            tracing::info!(%target, "override of the mode ended; the configured mode applies");
+            tracing::info!(about = %target, "override of the mode ended");
             self.report(target);
         }
     }
