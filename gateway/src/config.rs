@@ -43,7 +43,7 @@ pub use url::BackendUrl;
 pub use values::{DurationText, SizeText};
 pub(crate) use values::{parse_duration, parse_long_duration};
 
-use extender_config::{Cursor, Mistakes, Value, echo};
+use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 
 use backend::BACKENDS;
 use checks::{check_config, check_verbs};
@@ -297,6 +297,19 @@ const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
+/// The mistake of a text that is not one YAML document. If it is both documents of `scheduler-config --import`, with the
+/// option that prints one of them.
+fn of_whole_import(mistake: Mistake, yaml: &str) -> Mistake {
+    let line = mistake.line().and_then(|line| usize::try_from(line).ok()).unwrap_or_default();
+    let to_there: Vec<&str> = yaml.lines().take(line).collect();
+    let begins_entries = to_there.last().is_some_and(|line| line.starts_with("extenders:"));
+    if begins_entries && to_there.contains(&"---") {
+        let print = "the second one is for kube-scheduler: print one with `scheduler-config --import FILE --print gateway`";
+        return mistake.with_remedy(Remedy::Do(print));
+    }
+    mistake
+}
+
 /// The positions of backends in the order in which their answers count: those whose filter failure policy is Fail,
 /// then the others, each group in the given order.
 ///
@@ -347,7 +360,8 @@ impl Config {
     /// # Errors
     /// The text is not valid YAML or has mistakes: all of them, sorted by position.
     pub fn parse(yaml: &str, folder: &Path) -> Result<Self, ConfigErrors> {
-        let document = extender_config::parse(yaml).map_err(ConfigErrors::one)?;
+        let document = extender_config::parse(yaml)
+            .map_err(|mistake| ConfigErrors::one(of_whole_import(mistake, yaml)))?;
         let mistakes = Mistakes::in_folder(folder);
         let root = Cursor::root(&document, &mistakes);
         if matches!(root.value(), Value::Null) {

@@ -74,6 +74,12 @@ impl Mistake {
         Self { place, path: String::new(), wrong, remedy }
     }
 
+    /// The same mistake with a remedy that fits better.
+    #[must_use]
+    pub fn with_remedy(self, remedy: Remedy<'_>) -> Self {
+        Self { remedy: remedy.to_string(), ..self }
+    }
+
     /// Its line, counted from 1. `None`: the file as a whole.
     pub fn line(&self) -> Option<u64> {
         self.place.map(|place| place.line)

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, Options, RenderOptions, SnippetMode, Spanned, UserMessageFormatter};
 
-use crate::mistake::{Mistake, Place};
+use crate::mistake::{Mistake, Place, Remedy};
 
 /// The deepest nesting, aliases written out. The format itself has 8 levels of mappings and lists, the
 /// deepest in `podSelector`; from the fourth on there is room for `args`. The parser is recursive and takes about
@@ -77,6 +77,12 @@ fn syntax_mistake(error: &Error) -> Mistake {
             place,
             "is too large or nested too deeply".to_owned(),
             &format!("at most {MOST_VALUES} values in {DEEPEST} levels"),
+        ),
+        Error::MultipleDocuments { .. } => Mistake::of_value(
+            place,
+            String::new(),
+            "the file has several YAML documents".to_owned(),
+            Remedy::Do("keep one of them").to_string(),
         ),
         _ => Mistake::of_file(
             place,

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use http::Uri;
 
 use super::output::{Console, Failure};
@@ -21,7 +21,7 @@ pub(super) const ABOUT: &str = "Print the extenders entries for kube-scheduler's
     included, so that adding a backend needs no change in kube-scheduler; --minimal prints only the verbs in use. Binding, \
     resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.\n\n\
     --import reads kube-scheduler's configuration instead, and prints two YAML documents: a configuration of the gateway with a backend \
-    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them.";
+    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them. --print prints one of them, for a file.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -31,7 +31,10 @@ Examples:
     --ca-file /etc/kubernetes/gateway/ca.crt --cert-file /etc/kubernetes/gateway/tls.crt \\
     --key-file /etc/kubernetes/gateway/tls.key
   extender-gateway scheduler-config --config gateway.yaml --kubernetes 1.18 > policy.json
-  extender-gateway scheduler-config --import kube-scheduler.yaml --backend-url http://http-extender.policies.svc:9000";
+  extender-gateway scheduler-config --import kube-scheduler.yaml \\
+    --backend-url http://http-extender.policies.svc:9000
+  extender-gateway scheduler-config --import kube-scheduler.yaml --print gateway > gateway.yaml
+  extender-gateway scheduler-config --import kube-scheduler.yaml --print extenders > extenders.yaml";
 
 /// The command's options.
 #[derive(Clone, Debug, Args)]
@@ -48,6 +51,10 @@ pub(super) struct SchedulerConfigOptions {
     /// With --import: how the gateway reaches `extender-policies http-extender`
     #[arg(long, value_name = "URL", requires = "import", default_value = "http://127.0.0.1:9000", value_parser = plain_url)]
     backend_url: String,
+
+    /// With --import: print one of the two documents [default: both]
+    #[arg(long, value_enum, value_name = "DOCUMENT", conflicts_with = "config", requires = "import")]
+    print: Option<Document>,
 
     /// How kube-scheduler reaches the gateway [default: extender.address, from the same machine]
     #[arg(long)]
@@ -78,6 +85,15 @@ pub(super) struct SchedulerConfigOptions {
     key_file: Option<String>,
 }
 
+/// What `--import` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Document {
+    /// The gateway's configuration
+    Gateway,
+    /// The entries for kube-scheduler's configuration
+    Extenders,
+}
+
 /// Prints the entries, and as notes what JSON has no comments for and what must not be overlooked.
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     match (&options.import, &options.config) {
@@ -93,11 +109,20 @@ fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'
     let yaml = import.gateway(&options.backend_url).to_string();
     let config = Config::parse(&yaml, Path::new(""))
         .map_err(|errors| errors.in_file(Path::new("the gateway's configuration for these extenders")))?;
-    write!(console.out, "{yaml}---\n# For kube-scheduler's configuration, instead of its extenders.\n")?;
-    let ignorable = options.ignorable || import.is_ignorable();
-    print(&config, &SchedulerConfigOptions { ignorable, ..options.clone() }, console)?;
-    for note in import.notes() {
-        writeln!(console.notes, "{note}")?;
+    if options.print != Some(Document::Extenders) {
+        write!(console.out, "{yaml}")?;
+    }
+    if options.print.is_none() {
+        write!(console.out, "---\n# For kube-scheduler's configuration, instead of its extenders.\n")?;
+    }
+    if options.print != Some(Document::Gateway) {
+        let ignorable = options.ignorable || import.is_ignorable();
+        print(&config, &SchedulerConfigOptions { ignorable, ..options.clone() }, console)?;
+    }
+    if options.print != Some(Document::Extenders) {
+        for note in import.notes() {
+            writeln!(console.notes, "{note}")?;
+        }
     }
     Ok(())
 }
@@ -210,11 +235,12 @@ mod tests {
     }
 
     /// Imports a file with this text: the result, the output and the notes.
-    fn imported(text: &str) -> (Result<(), Failure>, String, String) {
+    fn imported(text: &str, more: &[&str]) -> (Result<(), Failure>, String, String) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, text).unwrap();
         let path = file.path().to_str().unwrap();
-        let Line { options } = Line::parse_from(["", "--import", path, "--url", "http://gateway:1"]);
+        let line = ["", "--import", path, "--url", "http://gateway:1"];
+        let Line { options } = Line::parse_from(line.iter().chain(more));
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         let outcome = run(&options, &mut Console { out: &mut out, notes: &mut notes });
         (outcome, String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
@@ -223,7 +249,8 @@ mod tests {
     #[test]
     fn extenders_become_two_documents() {
         let entry = "urlPrefix: 'http://a', filterVerb: f, ignorable: true";
-        let (outcome, out, notes) = imported(&format!("kind: Policy\nextenders: [{{{entry}}}]\n"));
+        let file = format!("kind: Policy\nextenders: [{{{entry}}}]\n");
+        let (outcome, out, notes) = imported(&file, &[]);
         outcome.unwrap();
         let (gateway, scheduler) = out.split_once("---\n").unwrap();
         let config = Config::parse(gateway, Path::new("")).unwrap();
@@ -231,7 +258,16 @@ mod tests {
         let expected = "# For kube-scheduler's configuration, instead of its extenders.\nextenders:\n- urlPrefix: \"http://gateway:1\"\n";
         assert!(scheduler.starts_with(expected) && scheduler.contains("  ignorable: true"), "{scheduler}");
         assert!(notes.starts_with("exempt.namespaces is []"), "{notes}");
-        let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n");
+        let (outcome, printed, only_notes) = imported(&file, &["--print", "gateway"]);
+        outcome.unwrap();
+        assert_eq!((printed.as_str(), only_notes), (gateway, notes));
+        let (outcome, printed, notes) = imported(&file, &["--print", "extenders"]);
+        outcome.unwrap();
+        assert!(printed.starts_with("extenders:\n") && scheduler.ends_with(&printed), "{printed}");
+        assert_eq!(notes, "");
+        let errors = Config::parse(&out, Path::new("")).unwrap_err().to_string();
+        assert!(errors.contains("several YAML documents") && errors.contains("--print gateway"), "{errors}");
+        let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n", &[]);
         let said = outcome.unwrap_err().to_string();
         assert!(said.contains(" line 2: extenders[0]: has no verb; ") && out.is_empty(), "{said}");
     }

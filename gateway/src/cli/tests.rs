@@ -52,7 +52,7 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&[&str], ErrorKind); 8] = [
+    let cases: [(&[&str], ErrorKind); 9] = [
         (&[], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         (&["serve"], ErrorKind::MissingRequiredArgument),
         (&["serve", "gateway.yaml"], ErrorKind::UnknownArgument),
@@ -61,6 +61,7 @@ fn wrong_command_lines() {
         (&["scheduler-config", "--config", "a", "--kubernetes", "2.0"], ErrorKind::ValueValidation),
         (&["scheduler-config", "--config", "a", "--kubernetes", "1.2"], ErrorKind::ValueValidation),
         (&["scheduler-config", "--config", "a", "--cert-file", "b"], ErrorKind::MissingRequiredArgument),
+        (&["scheduler-config", "--config", "a", "--print", "gateway"], ErrorKind::ArgumentConflict),
     ];
     for (line, kind) in cases {
         let error = arguments(line).unwrap_err();

@@ -83,10 +83,11 @@ fn documents_that_are_no_configuration() {
             "a: !new 1",
             "line 1: invalid YAML: unsupported tag `!new` at line 1, column 9; expected a single valid YAML document",
         ),
+        ("a: 1\n---\nb: 2", "line 3: the file has several YAML documents; keep one of them"),
         (
-            "a: 1\n---\nb: 2",
-            "line 3: invalid YAML: only single YAML document expected but multiple found at line 3, column 1; \
-             expected a single valid YAML document",
+            "a: 1\n---\n# For kube-scheduler.\nextenders:\n- urlPrefix: x\n",
+            "line 4: the file has several YAML documents; the second one is for kube-scheduler: print one with \
+             `scheduler-config --import FILE --print gateway`",
         ),
     ];
     for (yaml, expected) in cases {
