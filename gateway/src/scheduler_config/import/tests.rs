@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::Config;
+use crate::config::{Config, Preemption};
 
 const V1: &str = "\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -27,23 +27,8 @@ extenders:
   tlsConfig: {certFile: /etc/tls.crt, keyFile: /etc/tls.key}
 ";
 
-fn import(text: &str) -> Import {
-    Import::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
-}
-
-/// The mistakes, each on a line.
-fn mistakes(text: &str) -> String {
-    Import::parse(text).unwrap_err().to_string()
-}
-
-fn valid(text: &str) -> Config {
-    let yaml = import(text).gateway("http://127.0.0.1:9000").to_string();
-    Config::parse(&yaml, Path::new("/etc")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
-}
-
-#[test]
-fn each_extender_becomes_a_backend() {
-    let expected = "\
+/// The gateway's configuration for [`V1`].
+const V1_IMPORTED: &str = "\
 # The gateway's configuration: each backend is one of the extenders, asked by
 # `extender-policies http-extender`.
 apiVersion: extender-gateway.io/v1alpha1
@@ -51,8 +36,8 @@ kind: GatewayConfiguration
 # Who reaches this address can bind pods: another one needs extender.tls with clientCAFile.
 extender: {address: \"127.0.0.1:8888\"}
 timeouts:
-  decision: 5s300ms
-  bind: 6s100ms
+  decision: 6s300ms
+  bind: 7s100ms
 nodes: {source: Watch}
 pods: {source: Watch}  # victims are sent as objects
 exempt: {namespaces: []}  # the extenders are asked about all pods, as before
@@ -71,7 +56,10 @@ backends:
     bindVerb: bind
     nodeCacheCapable: true
     httpTimeout: 5s
-  filter: {timeout: 5s100ms, failurePolicy: Fail}
+  filter:
+    timeout: 5s100ms
+    failurePolicy: Fail
+    preemptionMayHelp: Honored  # for FailedNodes, as before
   score: {timeout: 5s100ms, weight: 5}
   bind: {timeout: 5s100ms, failurePolicy: Fail}
 - name: extender-2
@@ -85,11 +73,31 @@ backends:
     tlsConfig:
       certFile: /etc/tls.crt
       keyFile: /etc/tls.key
-  filter: {timeout: 200ms, failurePolicy: Ignore}
+  filter:
+    timeout: 200ms
+    failurePolicy: Ignore
+    preemptionMayHelp: Honored  # for FailedNodes, as before
   preempt: {timeout: 200ms, failurePolicy: Ignore}
 ";
+
+fn import(text: &str) -> Import {
+    Import::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+/// The mistakes, each on a line.
+fn mistakes(text: &str) -> String {
+    Import::parse(text).unwrap_err().to_string()
+}
+
+fn valid(text: &str) -> Config {
+    let yaml = import(text).gateway("http://127.0.0.1:9000").to_string();
+    Config::parse(&yaml, Path::new("/etc")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
+}
+
+#[test]
+fn each_extender_becomes_a_backend() {
     let import = import(V1);
-    assert_eq!(import.gateway("http://127.0.0.1:9000").to_string(), expected);
+    assert_eq!(import.gateway("http://127.0.0.1:9000").to_string(), V1_IMPORTED);
     assert!(!import.is_ignorable());
     let notes = import.notes().join("\n");
     for part in [
@@ -101,6 +109,33 @@ backends:
         assert!(notes.contains(part), "{part}: {notes}");
     }
     valid(V1);
+}
+
+/// What `check-config` says about timeouts would only be read as a mistake of the import.
+#[test]
+fn timeouts_leave_room_for_a_second_call_and_the_next_binder() {
+    for timeout in ["1ms", "100ms", "2s", "5s", "30s", "20m", "59m", "1h"] {
+        for verbs in
+            ["filterVerb: f", "preemptVerb: p", "filterVerb: f, prioritizeVerb: p, weight: 1, bindVerb: b"]
+        {
+            let entry = format!("urlPrefix: 'http://a', httpTimeout: {timeout}, ignorable: true, {verbs}");
+            let config = valid(&format!("kind: Policy\nextenders: [{{{entry}}}]\n"));
+            let warnings = config.warnings(&BTreeSet::new()).join("\n");
+            let is_longest = timeout.ends_with('h') || timeout == "59m";
+            let of_times = ["filter.timeout", "bind.timeout", "timeouts.decision", "timeouts.shutdown"];
+            let of_times = of_times.iter().filter(|field| !is_longest || **field != "timeouts.shutdown");
+            for field in of_times {
+                assert!(!warnings.contains(&format!("{field}: ")), "{timeout}, {verbs}: {warnings}");
+            }
+        }
+    }
+}
+
+#[test]
+fn failed_nodes_may_be_resolved_by_preemption_as_before() {
+    let config = valid(V1);
+    let honored = config.backends.iter().map(|backend| backend.filter.as_ref().unwrap().preemption_may_help);
+    assert!(honored.into_iter().all(|preemption| preemption == Preemption::Honored));
 }
 
 #[test]

@@ -12,6 +12,15 @@ use crate::config::{DurationText, scalar};
 const MARGIN: Duration = Duration::from_millis(100);
 /// The longest budget of a call.
 const LONGEST: Duration = Duration::from_hours(1);
+/// What is left of a decision for a second call of a backend, and of a bind for the next binder, when the first call took
+/// all of its time.
+const SLACK: Duration = Duration::from_secs(1);
+/// The part of a bind in which the gateway reads the result.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+/// How long calls in progress may take when the gateway stops, if the configuration does not say.
+const SHUTDOWN: Duration = Duration::from_secs(25);
+/// What a call may take beyond its budget: its response.
+const RESPONSE: Duration = Duration::from_secs(1);
 
 /// Displays a configuration of the gateway.
 pub(crate) struct Gateway<'a> {
@@ -36,14 +45,30 @@ impl Import {
         let preempt = sum(|extender| extender.preempt_verb.is_some());
         let prioritize = extenders.iter().filter(|extender| extender.prioritize_verb.is_some());
         let prioritize = prioritize.map(Extender::limit).max().unwrap_or_default();
-        filter.max(preempt).max(prioritize).clamp(Duration::from_secs(1), LONGEST)
+        (filter.max(preempt).max(prioritize) + SLACK).min(LONGEST)
+    }
+
+    /// The budget of a bind, if one of them binds.
+    fn bind(&self) -> Option<Duration> {
+        let binder = self.binder()?;
+        Some((binder.limit() + SLACK + LAST_LOOK).min(LONGEST))
+    }
+
+    /// The time for calls in progress, if they may take longer than the default.
+    fn shutdown(&self) -> Option<Duration> {
+        let longest = self.bind().unwrap_or_default().max(self.decision()) + RESPONSE;
+        Some(longest.min(LONGEST)).filter(|longest| *longest > SHUTDOWN)
+    }
+
+    fn binder(&self) -> Option<&Extender> {
+        self.0.iter().find(|extender| extender.bind_verb.is_some())
     }
 }
 
 impl Extender {
     /// The gateway's timeout of a call.
     fn limit(&self) -> Duration {
-        (self.timeout + MARGIN).min(LONGEST)
+        (self.timeout + MARGIN).min(LONGEST.saturating_sub(SLACK + LAST_LOOK))
     }
 
     fn write_args(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -86,7 +111,9 @@ impl Extender {
         let limit = DurationText(self.limit());
         let [policy, next] = if self.ignorable { ["Ignore", "Next"] } else { ["Fail", "Fail"] };
         if self.filter_verb.is_some() {
-            writeln!(out, "  filter: {{timeout: {limit}, failurePolicy: {policy}}}")?;
+            writeln!(out, "  filter:\n    timeout: {limit}\n    failurePolicy: {policy}")?;
+            // kube-scheduler may evict pods on its FailedNodes, not on its FailedAndUnresolvableNodes.
+            writeln!(out, "    preemptionMayHelp: Honored  # for FailedNodes, as before")?;
         }
         if self.prioritize_verb.is_some() {
             writeln!(out, "  score: {{timeout: {limit}, weight: {}}}", self.weight)?;
@@ -124,7 +151,7 @@ impl Display for Gateway<'_> {
         writeln!(out, "# The gateway's configuration: each backend is one of the extenders, asked by")?;
         writeln!(out, "# `extender-policies http-extender`.")?;
         writeln!(out, "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration")?;
-        let binder = extenders.iter().find(|extender| extender.bind_verb.is_some());
+        let binder = import.binder();
         if binder.is_some() {
             writeln!(
                 out,
@@ -133,10 +160,12 @@ impl Display for Gateway<'_> {
             writeln!(out, "extender: {{address: \"127.0.0.1:8888\"}}")?;
         }
         writeln!(out, "timeouts:\n  decision: {}", DurationText(import.decision()))?;
-        if let Some(binder) = binder {
-            // The gateway reserves the last quarter, at most a second, for reading the pod's final state.
-            let budget = (binder.limit() + Duration::from_secs(1)).min(LONGEST);
-            writeln!(out, "  bind: {}", DurationText(budget))?;
+        if let Some(bind) = import.bind() {
+            writeln!(out, "  bind: {}", DurationText(bind))?;
+        }
+        if let Some(shutdown) = import.shutdown() {
+            let shutdown = DurationText(shutdown);
+            writeln!(out, "  shutdown: {shutdown}  # terminationGracePeriodSeconds: 10 seconds more")?;
         }
         writeln!(out, "nodes: {{source: Watch}}")?;
         if extenders.iter().any(|extender| extender.preempt_verb.is_some() && !extender.node_cache_capable) {
