@@ -12,10 +12,10 @@ use std::{collections::BTreeSet, time::Duration};
 use clap::Parser as _;
 use extender_policy_api::v1alpha1 as api;
 
+pub(crate) use self::subjects::Subject;
 use self::{
     faults::fault,
     proxy::{Envelope, Fault, Proxy},
-    subjects::Subject,
 };
 use crate::{Case, Finding, Options, Outcome, Suite, begin, case::Stop, cases, client::Client};
 

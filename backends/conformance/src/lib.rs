@@ -28,7 +28,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::client::shown;
+use extender_policy_api::v1alpha1::GetInfoResponse;
+use tonic::{Code, Status};
+
+use self::client::{Client, shown};
 pub use self::{
     case::{Case, Level, Outcome},
     cases::all,
@@ -61,31 +64,67 @@ pub enum StartError {
         /// The causes, one after the other.
         why: String,
     },
-    /// The backend refuses the handshake with the right args.
-    #[error("{url} refuses the handshake: {why}; --args has the operator's args")]
+    /// The backend refuses the handshake, or another service answers it.
+    #[error("{url} refuses the handshake: {why}{remedy}")]
     Handshake {
         /// As given.
         url: String,
         /// The status.
         why: String,
+        /// What helps, after a semicolon, if the status says that.
+        remedy: &'static str,
     },
 }
 
-/// Connects, and asks the backend what it declares.
+impl StartError {
+    fn refused(url: String, status: &Status) -> Self {
+        Self::Handshake { url, why: shown(status), remedy: remedy(status) }
+    }
+}
+
+/// What helps if a handshake ends with this status. An error of the protocol comes from this side of the connection.
+fn remedy(status: &Status) -> &'static str {
+    let is_other_protocol = status.source().is_some() || status.message().contains("h2 protocol error");
+    match status.code() {
+        Code::InvalidArgument => "; --args has the operator's args",
+        Code::Unimplemented => "; does another service listen there?",
+        _ if is_other_protocol => {
+            "; the server does not speak gRPC there: does another service listen, or is TLS missing (an https:// URL)?"
+        }
+        _ => "",
+    }
+}
+
+/// Connects, and asks the backend what it declares. A replica is asked, too, so that no case runs without it.
 ///
 /// # Errors
 ///
-/// [`StartError`] if the backend cannot be reached, or refuses.
+/// [`StartError`] if one of both cannot be reached, or refuses.
 pub async fn begin(target: Target) -> Result<Suite, StartError> {
     let url = target.url.clone();
-    let client = target
-        .connect()
-        .await
-        .map_err(|error| StartError::Connect { url: url.clone(), why: causes(&error) })?;
+    let (client, info) = greeted(url, &target, target.connect().await).await?;
+    if let Some((url, connected)) = target.connect_replica().await {
+        greeted(url, &target, connected).await?;
+    }
+    Ok(Suite::new(target, client, info))
+}
+
+/// A connection with the answer to its handshake.
+async fn greeted(
+    url: String,
+    target: &Target,
+    connected: Result<Client, tonic::transport::Error>,
+) -> Result<(Client, GetInfoResponse), StartError> {
+    let client = match connected {
+        Ok(client) => client,
+        Err(error) => return Err(StartError::Connect { url, why: causes(&error) }),
+    };
     match client.info(&target.info_request()).await {
-        Ok(Ok(info)) => Ok(Suite::new(target, client, info)),
-        Ok(Err(status)) => Err(StartError::Handshake { url, why: shown(&status) }),
-        Err(case::Stop::Failed(why) | case::Stop::Skipped(why)) => Err(StartError::Handshake { url, why }),
+        Ok(Ok(info)) => Ok((client, info)),
+        Ok(Err(status)) => Err(StartError::refused(url, &status)),
+        Err(case::Stop::Failed(why) | case::Stop::Skipped(why)) => {
+            Err(StartError::Handshake { url, why, remedy: "" })
+        }
     }
 }
 
@@ -97,6 +136,9 @@ impl Case {
         Finding { outcome: Outcome::of(self.level, ended), case: self.clone(), took: begun.elapsed() }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// An error and its causes as one text.
 pub(crate) fn causes(error: &dyn Error) -> String {

@@ -22,7 +22,8 @@ Examples:
   policy-conformance --endpoint https://policy.shop.svc:9000 --tls-ca ca.crt --tls-cert client.crt --tls-key client.key
   policy-conformance --list
 
-Exit status: 0 all cases pass or are skipped; 1 a case failed; 2 wrong usage, or the backend cannot be reached.
+Exit status: 0 all cases pass or are skipped; 1 a case failed; 2 wrong usage, or the backend or
+its --replica cannot be reached or refuses the handshake; no case was run.
 SPEC.md has the rules by their numbers.";
 
 /// Checks that a running policy backend keeps the rules of the policy API.
@@ -115,8 +116,10 @@ pub(crate) struct Bindable {
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
     /// The URL cannot be one of a backend.
-    #[error("invalid --endpoint {url:?}: {why}; expected http://HOST:PORT or https://HOST:PORT")]
+    #[error("invalid --{option} {url:?}: {why}; expected http://HOST:PORT or https://HOST:PORT")]
     Endpoint {
+        /// Of the command line.
+        option: &'static str,
         /// As given.
         url: String,
         /// What is wrong.
@@ -139,8 +142,8 @@ pub enum UsageError {
     #[error("invalid --bind {0:?}; expected NAMESPACE/NAME/UID/NODE")]
     Bind(String),
     /// Files of TLS, and a URL without it.
-    #[error("--tls-... is given, and --endpoint {0} is not an https:// URL")]
-    NotTls(String),
+    #[error("--tls-... is given, and --{0} {1} is not an https:// URL")]
+    NotTls(&'static str, String),
 }
 
 /// A backend, and what the operator would configure for it.
@@ -151,7 +154,7 @@ pub struct Target {
     pub(crate) args: Bytes,
     pub(crate) values: Vec<String>,
     pub(crate) bindable: Option<Bindable>,
-    replica: Option<Endpoint>,
+    replica: Option<(String, Endpoint)>,
     pub(crate) seed: u64,
     patience: Duration,
 }
@@ -175,10 +178,10 @@ impl Asking {
     /// [`UsageError`] with the option that is wrong.
     pub fn target(&self, url: &str) -> Result<Target, UsageError> {
         Ok(Target {
-            endpoint: self.endpoint(url)?,
+            endpoint: self.endpoint("endpoint", url)?,
             args: self.args()?,
             values: self.values.clone(),
-            replica: self.replica.as_deref().map(|url| self.endpoint(url)).transpose()?,
+            replica: self.replica()?,
             bindable: self.bind.as_deref().map(bindable).transpose()?,
             seed: self.seed,
             patience: Duration::from_secs(self.timeout.max(1)),
@@ -186,14 +189,19 @@ impl Asking {
         })
     }
 
-    fn endpoint(&self, url: &str) -> Result<Endpoint, UsageError> {
-        let invalid = |why: String| UsageError::Endpoint { url: url.to_owned(), why };
+    fn replica(&self) -> Result<Option<(String, Endpoint)>, UsageError> {
+        let Some(url) = &self.replica else { return Ok(None) };
+        Ok(Some((url.clone(), self.endpoint("replica", url)?)))
+    }
+
+    fn endpoint(&self, option: &'static str, url: &str) -> Result<Endpoint, UsageError> {
+        let invalid = |why: String| UsageError::Endpoint { option, url: url.to_owned(), why };
         let uri: http::Uri =
             url.parse().map_err(|error: http::uri::InvalidUri| invalid(error.to_string()))?;
         let endpoint = Endpoint::from(uri.clone()).connect_timeout(CONNECT);
         match uri.scheme_str() {
             Some("http") if self.tls_ca.is_some() || self.tls_cert.is_some() => {
-                Err(UsageError::NotTls(url.to_owned()))
+                Err(UsageError::NotTls(option, url.to_owned()))
             }
             Some("http") => Ok(endpoint),
             Some("https") => endpoint.tls_config(self.tls()?).map_err(|error| invalid(crate::causes(&error))),
@@ -231,9 +239,10 @@ impl Target {
         Client::connect(&self.endpoint, self.patience).await
     }
 
-    /// A connection to another replica; `None` if there is none.
-    pub(crate) async fn connect_replica(&self) -> Option<Result<Client, tonic::transport::Error>> {
-        Some(Client::connect(self.replica.as_ref()?, self.patience).await)
+    /// The URL of another replica and a connection to it; `None` if there is none.
+    pub(crate) async fn connect_replica(&self) -> Option<(String, Result<Client, tonic::transport::Error>)> {
+        let (url, endpoint) = self.replica.as_ref()?;
+        Some((url.clone(), Client::connect(endpoint, self.patience).await))
     }
 
     /// The handshake of a gateway.
@@ -274,6 +283,7 @@ mod tests {
         for (arguments, expected) in [
             (&["--endpoint", "127.0.0.1:9000"][..], "expected http://HOST:PORT"),
             (&["--endpoint", "ftp://a:1"], "another scheme"),
+            (&["--endpoint", "http://a:1", "--replica", "a:1"], "invalid --replica \"a:1\""),
             (&["--endpoint", "http://a:1", "--args", "[]"], "not an object"),
             (&["--endpoint", "http://a:1", "--args", "{"], "invalid --args"),
             (&["--endpoint", "http://a:1", "--bind", "a/b"], "NAMESPACE/NAME/UID/NODE"),

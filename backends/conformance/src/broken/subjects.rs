@@ -9,7 +9,7 @@ use extender_policy_sdk::{
 
 /// Which verbs a backend declares, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(crate) enum Subject {
     /// All verbs, with args and `reads`; filter and score are pure.
     Reading,
     /// Filter, score and preempt with side effects, about all nodes, with JSON.
@@ -28,7 +28,7 @@ impl Subject {
     }
 
     /// Serves until the test ends.
-    pub(super) async fn serve(self) -> SocketAddr {
+    pub(crate) async fn serve(self) -> SocketAddr {
         let backend = match self {
             Self::Reading => Backend::configured(Args::parse::<Reading>),
             Self::Effects => Effects.into(),

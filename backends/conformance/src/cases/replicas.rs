@@ -27,7 +27,7 @@ async fn handshake(suite: &Suite, client: &Client) -> Result<Declared, Stop> {
 
 async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     suite.terms(verb)?;
-    let Some(replica) = suite.target.connect_replica().await else {
+    let Some((_, replica)) = suite.target.connect_replica().await else {
         return skipped("there is no other replica: name one with --replica URL");
     };
     let replica = replica.map_err(|error| Stop::Failed(format!("the replica: {}", crate::causes(&error))))?;
