@@ -1,5 +1,6 @@
 //! `new-policy`: the folder of a policy backend to start from, in one of the languages that have an SDK.
 
+mod reserved;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use extender_config::names::is_dns_label;
 
-use self::templates::Template;
+use self::{reserved::is_reserved, templates::Template};
 use super::output::{Console, Failure};
 
 /// The command's description.
@@ -83,17 +84,31 @@ pub(super) fn run(options: &NewPolicyOptions, console: &mut Console<'_>) -> Resu
              hyphens, at most 63, such as closed-zones"
         )));
     }
+    if is_reserved(name, *language) {
+        return Err(Failure::Usage(format!(
+            "{name:?} is not a name for a policy: programming languages or their tools use it for something else; choose another one \
+             such as {name}-nodes"
+        )));
+    }
     let checkout = found(checkout, *language)?;
     let folder = into.clone().unwrap_or_else(|| name.into());
     let names = Names { name, checkout: &checkout, sdk: &checkout.join(language.sdk()) };
     write_all(&folder, &names, Template::of(*language))
-        .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", folder.display())))?;
+        .map_err(|error| Failure::Usage(not_written(&folder, &error)))?;
     writeln!(
         console.out,
         "{} has a policy to start from; its README.md says how to go on.",
         folder.display()
     )?;
     Ok(())
+}
+
+fn not_written(folder: &Path, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::AlreadyExists => "; choose another name, or another folder with --into FOLDER",
+        _ => "",
+    };
+    format!("cannot write {}: {error}{remedy}", folder.display())
 }
 
 /// A name of a backend that is also one of a program and of a package.

@@ -48,7 +48,8 @@ fn a_folder_that_is_there_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("new")).unwrap();
     let error = run_in(folder.path(), "closed-zones", Language::Rust).unwrap_err();
-    assert!(error.to_string().contains("exists"), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("exists") && error.ends_with("or another folder with --into FOLDER"), "{error}");
     assert_eq!(files_below(folder.path()), BTreeSet::new());
 }
 
@@ -60,6 +61,16 @@ fn wrong_names_and_checkouts_are_named() {
         assert!(error.to_string().contains("is not a name for a policy"), "{name}: {error}");
         assert_eq!(error.exit_code(), 2);
     }
+    for name in ["main", "go", "test", "for", "class", "fmt"] {
+        let error = run_in(folder.path(), name, Language::Go).unwrap_err();
+        let expected = format!(
+            "is not a name for a policy: programming languages or their tools use it for something else; \
+                                choose another one such as {name}-nodes"
+        );
+        assert!(error.to_string().ends_with(&expected), "{name}: {error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    run_in(folder.path(), "fmt", Language::Python).unwrap();
     let error = found(folder.path(), Language::Rust).unwrap_err().to_string();
     assert!(error.contains("expected a checkout of extender-gateway"), "{error}");
 }
