@@ -180,7 +180,7 @@ ATTEMPT                  CALL        BACKEND  ANSWER
                          prioritize  -        total 14, place 2 of 2 nodes
                          bind        binder   bound
 2026-11-21 23:00:04 UTC  filter      zones    rejected: zone is drained
-                         filter      -        rejected by zones; sent to kube-scheduler: zone is drained
+                         filter      -        rejected by zones; reported reason: zone is drained
                          preempt     zones    2 pods to evict
 2026-11-21 23:00:01 UTC  filter      -        not offered (1 of 5 nodes was)
 ";

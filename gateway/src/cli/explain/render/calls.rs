@@ -175,7 +175,8 @@ fn result(call: &Decision, part: &NodePart) -> Option<String> {
     } else {
         format!("rejected: {by} needs facts that the gateway does not have")
     };
-    Some(format!("{rejected}; sent to kube-scheduler: {reason}"))
+    // Without what reasons.prefix adds.
+    Some(format!("{rejected}; reported reason: {reason}"))
 }
 
 #[cfg(test)]
