@@ -40,7 +40,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 pub(super) struct SchedulerConfigOptions {
     /// The gateway's configuration file (YAML); `-` reads standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "import")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Instead of --config: a configuration of kube-scheduler with extenders, or an older policy file, YAML or JSON, to put the
@@ -85,6 +85,9 @@ pub(super) struct SchedulerConfigOptions {
     key_file: Option<String>,
 }
 
+const NO_FILE: &str = "there is no file to read; name a gateway's configuration with --config FILE, or one of kube-scheduler that has \
+                       extenders with --import FILE";
+
 /// What `--import` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Document {
@@ -99,7 +102,7 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
     match (&options.import, &options.config) {
         (Some(file), _) => import(file, options, console),
         (None, Some(file)) => print(&Config::read(file)?, options, console),
-        (None, None) => Err(Failure::Usage("--config or --import is required".to_owned())),
+        (None, None) => Err(Failure::Usage(NO_FILE.to_owned())),
     }
 }
 
@@ -270,6 +273,15 @@ mod tests {
         let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n", &[]);
         let said = outcome.unwrap_err().to_string();
         assert!(said.contains(" line 2: extenders[0]: has no verb; ") && out.is_empty(), "{said}");
+    }
+
+    #[test]
+    fn a_line_without_a_file_names_both_options() {
+        let Line { options } = Line::parse_from([""]);
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        let failure = run(&options, &mut Console { out: &mut out, notes: &mut notes }).unwrap_err();
+        assert!(failure.exit_code() == 2 && failure.to_string().ends_with(NO_FILE), "{failure}");
+        assert!(NO_FILE.contains("--config FILE") && NO_FILE.contains("--import FILE"));
     }
 
     #[test]
