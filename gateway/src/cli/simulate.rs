@@ -17,7 +17,7 @@ use std::{
 };
 
 use clap::Args;
-use tokio::runtime;
+use tokio::{runtime, time::Instant};
 
 use self::{
     backends::{NamedArgs, NamedUrl},
@@ -66,7 +66,7 @@ Exit codes:
 #[derive(Debug, Args)]
 pub(super) struct TryOptions {
     /// Configuration of a gateway (YAML), for its backends; `-` reads standard input
-    #[arg(long, value_name = "FILE", required_unless_present = "backends")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// A running backend; repeatable. It is called for the verbs that it serves, with the failure policy Fail
@@ -120,6 +120,10 @@ pub(super) struct TryOptions {
 
 /// Decides and prints, once or until Ctrl-C.
 pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(), Failure> {
+    if options.config.is_none() && options.backends.is_empty() {
+        let text = "there is no backend; name a running one with --backend URL, or a gateway's configuration with --config FILE";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if options.watch && options.config.as_deref().is_some_and(is_standard_input) {
         let text = "--watch cannot read the configuration from standard input again; name a file";
         return Err(Failure::Usage(text.to_owned()));
@@ -151,11 +155,13 @@ impl TryOptions {
     async fn decide(&self) -> Result<(Simulation, Outcome), Failure> {
         // A provider that is already installed stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        // The discovery of the verbs and the decision wait together.
+        let until = Instant::now() + Duration::from_secs(self.wait.into());
         let cases = self.cases()?;
-        let config = self.effective_config().await?;
+        let config = self.effective_config(until).await?;
         let files = ClusterFiles { nodes: self.nodes.clone(), pods: self.pods.clone() };
         let tried: Vec<&SimulatedPod> = cases.iter().map(|case| &case.pod).collect();
-        let simulation = Simulation::start(config, &files, &tried, self.wait()).await?;
+        let simulation = Simulation::start(config, &files, &tried, until).await?;
         let mut decided = Vec::new();
         for Case { file, pod, expectation } in cases {
             let decisions = simulation.decide(&pod).await;
@@ -165,14 +171,10 @@ impl TryOptions {
         Ok((simulation, outcome))
     }
 
-    fn wait(&self) -> Duration {
-        Duration::from_secs(self.wait.into())
-    }
-
     /// The configured backends, and those of the command line.
-    async fn effective_config(&self) -> Result<Config, Failure> {
+    async fn effective_config(&self, until: Instant) -> Result<Config, Failure> {
         let configured = self.config.as_deref().map(Config::read).transpose()?;
-        backends::with_added(configured, &self.backends, &self.args, self.wait()).await
+        backends::with_added(configured, &self.backends, &self.args, until).await
     }
 
     /// The pods of the command line, or those of the expectations.

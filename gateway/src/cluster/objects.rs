@@ -5,7 +5,9 @@ use std::{io, path::Path};
 use extender_config::{echo, read_regular_file};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use serde_saphyr::Options;
+use serde_saphyr::{Options, RenderOptions, SnippetMode, UserMessageFormatter};
+
+use crate::text::clean;
 
 /// The deepest nesting of a YAML document. A node's managed fields take about 10 levels. The parser is recursive; this
 /// many levels fit the stack of any thread.
@@ -37,6 +39,26 @@ pub struct FileObject<'a> {
     pub kind: Option<String>,
     /// The object.
     pub json: &'a RawValue,
+}
+
+impl FileObject<'_> {
+    /// The object in messages, such as `object 3 (Node worker-1)`.
+    pub fn place(&self, kind: &str) -> String {
+        #[derive(Deserialize)]
+        struct Named {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: String,
+        }
+        let number = self.number;
+        let name = serde_json::from_str(self.json.get()).ok().map(|named: Named| named.metadata.name);
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => format!("object {number} ({kind} {})", clean(&name)),
+            None => format!("object {number}"),
+        }
+    }
 }
 
 /// The fields that distinguish an object from a list.
@@ -74,12 +96,25 @@ pub fn for_each<E: From<SyntaxError>>(
         }
     } else {
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options())
-            .map_err(|error| SyntaxError::Yaml(error.to_string()))?;
+            .map_err(|error| SyntaxError::Yaml(message(&error)))?;
         for document in documents {
             reader.read_document(&serde_json::value::to_raw_value(&document).map_err(SyntaxError::Json)?)?;
         }
     }
     Ok(reader.count)
+}
+
+/// Whether a text has a document, such as a list without items: more than white space and comments.
+pub fn has_documents(text: &str) -> bool {
+    let is_nothing = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
+    !text.lines().all(|line| is_nothing(line.trim()))
+}
+
+/// The parser's message for people. Its other one is for users of its library.
+fn message(error: &serde_saphyr::Error) -> String {
+    let mut rendering = RenderOptions::new(&UserMessageFormatter);
+    rendering.snippets = SnippetMode::Off;
+    error.render_with_options(rendering)
 }
 
 /// Limits for millions of values, as in 5,000 nodes. The defaults are for configuration files.

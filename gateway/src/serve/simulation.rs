@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use tokio::{
     sync::watch,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout_at},
 };
 
 use self::files::Nodes;
@@ -88,7 +88,7 @@ pub struct Simulation {
 
 impl Simulation {
     /// Connects to the backends of this configuration, and waits, for a limited time, until each has answered its
-    /// handshake or failed. Those that have failed may be starting: they have `wait` to become available.
+    /// handshake or failed. Those that have failed may be starting: they have `until` then to become available.
     ///
     /// # Errors
     /// A file is invalid, or a backend reads the pods on nodes and there is no file of pods.
@@ -96,7 +96,7 @@ impl Simulation {
         config: Config,
         files: &ClusterFiles,
         tried: &[&SimulatedPod],
-        wait: Duration,
+        until: Instant,
     ) -> Result<Self, SimulationError> {
         // A provider that is already installed stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -118,7 +118,7 @@ impl Simulation {
         let longest = config.timeouts.decision;
         let door = Arc::new(Door::new(assembly.serve(&config).await?, Arc::clone(&observer)));
         // One that is still not available is a part of the decision.
-        let _ = timeout(wait, all_available(&door)).await;
+        let _ = timeout_at(until, all_available(&door)).await;
         if files.pods.is_none() {
             needs_pods(&door).map_or(Ok(()), Err)?;
         }

@@ -6,6 +6,7 @@ use std::{
     path::Path,
     process::Stdio,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -186,7 +187,12 @@ async fn a_backend_that_does_not_answer_fails_as_configured_and_with_a_remedy() 
     assert_eq!(code, Some(1), "{out}");
     assert_eq!(said, format!("extender-gateway: no decision: backend away failed filter: {refused}\n"));
     let remedy = format!("- backend away: {refused}. Remedy: start it, or correct its url or tls; ");
-    assert!(out.contains(&remedy), "{out}");
+    let of_url = remedy.replace("its url or tls; ", "the URL of --backend.\n");
+    assert!(out.contains(&of_url), "{out}");
+    let (_, out, _) =
+        files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --backend http://{closed}")).await;
+    let unnamed = of_url.replace("backend away: ", &format!("backend backend-1: http://{closed}: "));
+    assert!(out.contains(&unnamed), "{out}");
     let other = Scripted::refusing(&["c"], "no", 4).await;
     let away = format!("- {{name: away, url: 'http://{closed}', filter: {{failurePolicy: Ignore}}}}\n");
     files.configure(&(away + &configured("other", &other, "filter: {timeout: 60s}")));
@@ -214,6 +220,31 @@ async fn backends_that_are_starting_are_waited_for() {
             files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --wait {wait} {source}")).await;
         assert_eq!(code, Some(expected), "{source} {wait}: {out}{said}");
     }
+}
+
+#[tokio::test]
+async fn the_wait_is_one_for_the_verbs_and_the_decision() {
+    let files = Files::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let begun = Instant::now();
+    let (code, _, said) =
+        files.tried(&format!("--nodes nodes.yaml --pod pod.yaml --wait 4 --backend http://{closed}")).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!((4..8).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn wrong_args_have_a_remedy_on_the_command_line() {
+    let backend = Scripted::start_bare(|_: &str, _: Bytes| Act::Status(3, "args: no label"), None).await;
+    let (files, address) = (Files::new(), backend.address);
+    let line = format!("--nodes nodes.yaml --pod pod.yaml --args {{}} --backend http://{address}");
+    let (code, out, _) = files.tried(&line).await;
+    assert_eq!(code, Some(1), "{out}");
+    let expected = format!(
+        "- backend backend-1: http://{address}: handshake failed: INVALID_ARGUMENT: args: no label. \
+         Remedy: correct --args: its message says what is wrong with them.\n"
+    );
+    assert!(out.contains(&expected), "{out}");
 }
 
 #[tokio::test]
@@ -336,7 +367,10 @@ async fn a_usage_error_says_what_to_change() {
     files.configure(&configured("racks", &backend, "filter: {}"));
     files.write("one.yaml", "expect:\n- {feasible: []}\n");
     let usage = [
-        ("--pod pod.yaml".to_owned(), "--config <FILE>"),
+        (
+            "--pod pod.yaml".to_owned(),
+            "name a running one with --backend URL, or a gateway's configuration with --config FILE",
+        ),
         (format!("--backend {url}"), "--pod <FILE>"),
         ("--pod pod.yaml --args {} --config gateway.yaml".to_owned(), "--backend <[NAME=]URL>"),
         (
@@ -391,7 +425,7 @@ async fn an_invalid_file_is_named() {
         ),
         (
             "--nodes nodes.yaml --pod nodes.yaml --config gateway.yaml",
-            "nodes.yaml: the file contains no pod, only Node, Node, Node; ",
+            "nodes.yaml: the file contains no pod, only Node (3); ",
         ),
         (
             "--nodes nodes.yaml --pod gone.yaml --pod empty.yaml --config gateway.yaml",
@@ -405,6 +439,10 @@ async fn an_invalid_file_is_named() {
         (
             "--nodes nodes.yaml --pods nodes.yaml --pod pod.yaml --config gateway.yaml",
             "nodes.yaml: object 1 is of kind \"Node\", not Pod; ",
+        ),
+        (
+            "--nodes nodes.yaml --pods empty.yaml --pod pod.yaml --config gateway.yaml",
+            "empty.yaml: the file contains no object; for an empty cluster write `[]`",
         ),
         (
             "--nodes nodes.yaml --expect one.yaml --config gateway.yaml",

@@ -24,6 +24,18 @@ pub(super) struct NamedUrl {
     url: BackendUrl,
 }
 
+impl NamedUrl {
+    /// Whether a backend of this name and URL is this one.
+    pub(super) fn is(&self, name: &str, url: &str) -> bool {
+        self.url.to_string() == url && self.name.as_ref().is_none_or(|own| own.as_str() == name)
+    }
+
+    /// Whether the command line names it.
+    pub(super) fn has_name(&self) -> bool {
+        self.name.is_some()
+    }
+}
+
 /// The value of `--args`.
 #[derive(Debug, Clone)]
 pub(super) struct NamedArgs {
@@ -66,13 +78,12 @@ pub(super) async fn with_added(
     configured: Option<Config>,
     urls: &[NamedUrl],
     args: &[NamedArgs],
-    wait: Duration,
+    until: Instant,
 ) -> Result<Config, Failure> {
     let Some(added) = parsed(urls, args)? else {
         // One of both is required.
         return configured.ok_or_else(|| Failure::Usage("name a --config or a --backend".to_owned()));
     };
-    let until = Instant::now() + wait;
     let answers = join_all(added.backends.iter().map(|settings| asked_until(settings, until))).await;
     let mut config = configured.unwrap_or_else(|| Config { backends: Vec::new(), ..added.clone() });
     for ((NamedUrl { name, url }, settings), answer) in urls.iter().zip(added.backends).zip(answers) {

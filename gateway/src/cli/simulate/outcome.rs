@@ -182,10 +182,41 @@ impl PrintedOutcome<'_> {
         };
         let gathered = Gathered { answers: vec![case.decisions.clone()], away: Vec::new() };
         let cluster = ClusterView::simulated(&case.shown_file());
-        let statuses = self.outcome.status.iter().cloned().collect();
+        let statuses =
+            self.outcome.status.iter().map(|status| on_command_line(status, self.options)).collect();
         let evidence = Evidence::new(target, cluster, gathered, statuses, Timestamp::now());
         write!(out, "{}", Printed { explanation: Explanation::of(&evidence), top: self.options.top })
     }
+}
+
+/// The same state, with what helps on the command line about backends that no configuration has, and their URLs if they
+/// have no name.
+fn on_command_line(status: &Status, options: &TryOptions) -> Status {
+    let mut status = status.clone();
+    let Status { backends, problems, .. } = &mut status;
+    for problem in problems {
+        let backend = backends.iter().find(|backend| problem.about == format!("backend {}", backend.name));
+        let added = backend.and_then(|backend| {
+            let mut added = options.backends.iter();
+            added.find(|added| added.is(&backend.name, &backend.url)).map(|added| (added, &backend.url))
+        });
+        if let Some((added, url)) = added {
+            problem.remedy = remedy_on_command_line(&problem.remedy);
+            if !added.has_name() {
+                problem.what = format!("{url}: {}", problem.what);
+            }
+        }
+    }
+    status
+}
+
+/// What helps about a backend of `--backend`.
+fn remedy_on_command_line(remedy: &str) -> String {
+    let remedy = remedy.strip_suffix("; `mode: Disabled` removes it from decisions").unwrap_or(remedy);
+    remedy
+        .replace("correct its args:", "correct --args:")
+        .replace("correct its url or tls", "correct the URL of --backend")
+        .replace("correct its url", "correct the URL of --backend")
 }
 
 /// The decision in some words.

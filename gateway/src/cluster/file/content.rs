@@ -19,12 +19,12 @@ pub enum ContentError {
     /// The object with this number has this other kind.
     #[error("object {} is of kind {}, not Node; keep nodes alone in this file", .0, echo(.1))]
     Kind(usize, String),
-    /// The node with this number cannot be read.
-    #[error("object {0}: {1}")]
-    Node(usize, ObjectError),
-    /// The node with this number has the name of an earlier one.
-    #[error("object {0} has the same name as an earlier node; remove one of them")]
-    Duplicate(usize),
+    /// The node at this place cannot be read.
+    #[error("{0}: {1}")]
+    Node(String, ObjectError),
+    /// The node at this place has the name of an earlier one.
+    #[error("{0} has the same name as an earlier node; remove one of them")]
+    Duplicate(String),
     /// There are no nodes. The file may be incomplete.
     #[error("the file contains no node; create it with `kubectl get nodes -o yaml`")]
     Empty,
@@ -47,14 +47,14 @@ pub fn read_with(
     mut relist: NodeRelist,
     mut seen: impl FnMut(&str),
 ) -> Result<NodeRelist, ContentError> {
-    let count = for_each(text, |FileObject { number, kind, json }| {
-        if let Some(kind) = kind.filter(|kind| kind != "Node") {
-            return Err(ContentError::Kind(number, kind));
+    let count = for_each(text, |object: FileObject<'_>| {
+        if let Some(kind) = object.kind.as_ref().filter(|kind| *kind != "Node") {
+            return Err(ContentError::Kind(object.number, kind.clone()));
         }
-        let added = relist.add(json.get().as_bytes());
-        let is_new = added.map_err(|problem| ContentError::Node(number, problem))?;
-        seen(json.get());
-        if is_new { Ok(()) } else { Err(ContentError::Duplicate(number)) }
+        let added = relist.add(object.json.get().as_bytes());
+        let is_new = added.map_err(|problem| ContentError::Node(object.place("Node"), problem))?;
+        seen(object.json.get());
+        if is_new { Ok(()) } else { Err(ContentError::Duplicate(object.place("Node"))) }
     })?;
     if count == 0 { Err(ContentError::Empty) } else { Ok(relist) }
 }

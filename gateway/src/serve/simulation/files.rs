@@ -111,17 +111,23 @@ enum PodsError {
     Syntax(#[from] SyntaxError),
     #[error("object {} is of kind {}, not Pod; keep pods alone in this file", .0, echo(.1))]
     Kind(usize, String),
-    #[error("object {0}: {1}")]
-    Pod(usize, ObjectError),
+    #[error("{0}: {1}")]
+    Pod(String, ObjectError),
+    #[error("the file contains no object; for an empty cluster write `[]`")]
+    Empty,
 }
 
 /// Pods that have ended use nothing. Mirrors the field selector of the gateway's watch.
 fn add_pods(text: &str, pods: &mut PodRelist, tried: &[&str]) -> Result<(), PodsError> {
-    for_each(text, |FileObject { number, kind, json }| {
-        if let Some(kind) = kind.filter(|kind| kind != "Pod") {
-            return Err(PodsError::Kind(number, kind));
+    if !objects::has_documents(text) {
+        return Err(PodsError::Empty);
+    }
+    for_each(text, |object: FileObject<'_>| {
+        if let Some(kind) = object.kind.as_ref().filter(|kind| *kind != "Pod") {
+            return Err(PodsError::Kind(object.number, kind.clone()));
         }
-        let mut pod: Value = serde_json::from_str(json.get()).map_err(SyntaxError::Json)?;
+        let number = object.number;
+        let mut pod: Value = serde_json::from_str(object.json.get()).map_err(SyntaxError::Json)?;
         let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let is_tried = pod["metadata"]["uid"].as_str().is_some_and(|uid| tried.contains(&uid));
         if has_ended || is_tried {
@@ -131,7 +137,7 @@ fn add_pods(text: &str, pods: &mut PodRelist, tried: &[&str]) -> Result<(), Pods
         if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.entry("uid").or_insert_with(|| json!(format!("pod-{number}")));
         }
-        pods.add(pod.to_string().as_bytes()).map_err(|problem| PodsError::Pod(number, problem))
+        pods.add(pod.to_string().as_bytes()).map_err(|problem| PodsError::Pod(object.place("Pod"), problem))
     })
     .map(drop)
 }

@@ -9,6 +9,7 @@ use super::{files::FileProblem, workload};
 use crate::{
     cluster::objects::{self, FileObject, SyntaxError, for_each},
     object::pod,
+    text::clean,
 };
 
 const EXPECTED: &str = "expected a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob";
@@ -69,12 +70,28 @@ fn only(text: &str) -> Result<(Value, String), String> {
     match found.len() {
         1 => Ok(found.remove(0)),
         0 if others.is_empty() => Err(format!("the file contains no object; {EXPECTED}")),
-        0 => Err(format!("the file contains no pod, only {}; {EXPECTED}", others.join(", "))),
+        0 => Err(format!("the file contains no pod, only {}; {EXPECTED}", counts(&others))),
         _ => {
             let places: Vec<_> = found.into_iter().map(|(_, place)| place).collect();
             Err(format!("the file contains more than one pod: {}; keep one of them", places.join(", ")))
         }
     }
+}
+
+/// Each kind once, with the number of its objects if there are several: `Node (3), Service`.
+fn counts(kinds: &[String]) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for kind in kinds {
+        match counted.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((kind, 1)),
+        }
+    }
+    let texts = counted.into_iter().map(|(kind, count)| match count {
+        1 => clean(kind).into_owned(),
+        _ => format!("{} ({count})", clean(kind)),
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Adds what the apiserver would, and removes what scheduling will set.

@@ -70,6 +70,12 @@ fn invalid_files_are_named_with_object_field_and_remedy() {
             Some("{\"a\": 1"),
             format!("pods: not JSON: EOF while parsing an object at line 1 column 7{pods}"),
         ),
+        (node, Some(""), "pods: the file contains no object; for an empty cluster write `[]`".to_owned()),
+        (
+            node,
+            Some("# pods\n---\n"),
+            "pods: the file contains no object; for an empty cluster write `[]`".to_owned(),
+        ),
         (node, Some("text"), format!("pods: \"\\\"text\\\"\" is not an object{pods}")),
     ];
     for (nodes, pods, expected) in cases {
