@@ -127,7 +127,7 @@ impl Overrides {
         );
         let Override { id, until, .. } = new;
         let target = new.target.clone();
-        self.replace(&target, Some(&new));
+        self.replace(&target, &new);
         self.report(&target);
         if let Ok(runtime) = Handle::try_current() {
             let overrides = Arc::clone(self);
@@ -150,16 +150,17 @@ impl Overrides {
     /// Removes this override, unless another one has replaced it.
     fn end(&self, target: &OverrideTarget, id: u64) {
         if self.active.load().iter().any(|it| it.id == id) {
-            self.replace(target, None);
+            // By its id: a newer override of the target may have replaced it meanwhile.
+            self.active.rcu(|active| active.iter().filter(|it| it.id != id).cloned().collect::<Vec<_>>());
             tracing::info!(about = %target, "override of the mode ended");
             self.report(target);
         }
     }
 
-    fn replace(&self, target: &OverrideTarget, new: Option<&Override>) {
+    fn replace(&self, target: &OverrideTarget, new: &Override) {
         self.active.rcu(|active| {
             let others = active.iter().filter(|it| it.target != *target).cloned();
-            others.chain(new.cloned()).collect::<Vec<_>>()
+            others.chain([new.clone()]).collect::<Vec<_>>()
         });
     }
 
@@ -181,7 +182,8 @@ impl Overrides {
             ShareChange::Ended => tracing::info!(backend, most, "backend no longer rejects too many nodes"),
             ShareChange::Exceeded(share) => {
                 tracing::warn!(backend, share, most, "backend rejects too many nodes");
-                if limit.on_excess == OnExcess::Shadow {
+                // What an operator has set stays.
+                if limit.on_excess == OnExcess::Shadow && self.find(backend).is_none() {
                     // When its answers count again, they are judged from the beginning.
                     self.shares.lock().clear(backend);
                     let reason =

@@ -129,6 +129,8 @@ struct Process<'a> {
     suite: &'a Suite,
     verb: Verb,
     message: Bytes,
+    /// The nodes of the request, which decide how long the response may be.
+    nodes: u32,
     table: Option<Table>,
 }
 
@@ -138,8 +140,9 @@ impl<'a> Process<'a> {
         let Some(verb) = verb else { return skipped("neither filter nor score is declared") };
         let (terms, scene) = (suite.terms(verb)?, suite.scene(nodes));
         if mode == Mode::Rows {
-            let message = suite.question(verb, &scene)?.encode();
-            return Ok(Self { suite, verb, message, table: None });
+            let question = suite.question(verb, &scene)?;
+            let (message, nodes) = (question.encode(), question.count());
+            return Ok(Self { suite, verb, message, nodes, table: None });
         }
         if !suite.declared.holds_tables() || !terms.has_facts() {
             return skipped("the backend holds no tables for this verb");
@@ -148,7 +151,8 @@ impl<'a> Process<'a> {
         let question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
         // The answer is checked once, before it is only counted.
         suite.ask(&question).await?;
-        Ok(Self { suite, verb, message: question.encode(), table: Some(table) })
+        let (message, nodes) = (question.encode(), question.count());
+        Ok(Self { suite, verb, message, nodes, table: Some(table) })
     }
 
     async fn repeat(&self, calls: usize) -> Result<(), Stop> {
@@ -159,7 +163,8 @@ impl<'a> Process<'a> {
     }
 
     async fn call(&self) -> Result<(), Stop> {
-        let answered = self.suite.client.verb(self.verb, self.message.clone(), Extras::default()).await?;
+        let extras = Extras { nodes: self.nodes, ..Extras::default() };
+        let answered = self.suite.client.verb(self.verb, self.message.clone(), extras).await?;
         answered.map(drop).map_err(|status| Stop::Failed(shown(&status)))
     }
 

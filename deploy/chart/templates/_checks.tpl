@@ -17,6 +17,16 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if lt (int .Values.terminationGracePeriodSeconds) 18 -}}
 {{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway needs to finish its calls and to send its last traces, up to 18 s with the default timeouts; set at least 18" (int .Values.terminationGracePeriodSeconds)) -}}
 {{- end -}}
+{{- $timeouts := dig "timeouts" (dict) .Values.config -}}
+{{- if or (hasKey $timeouts "bind") (hasKey $timeouts "decision") -}}
+{{- $shutdown := dig "shutdown" "25s" $timeouts -}}
+{{- if regexMatch "^[0-9]+[sm]$" $shutdown -}}
+{{- $needed := add 7 (mul (atoi (regexFind "^[0-9]+" $shutdown)) (hasSuffix "m" $shutdown | ternary 60 1)) -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (int $needed) -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than the gateway may take to stop, config.timeouts.shutdown (%s) and 7 s; set at least %d" (int .Values.terminationGracePeriodSeconds) $shutdown (int $needed)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if not (regexMatch "^[a-z]" (include "extender-gateway.fullname" .)) -}}
 {{- fail (printf "fullnameOverride: %s begins with a digit, and names of Services must begin with a letter; set one that does, or use another release name" (include "extender-gateway.fullname" .)) -}}
 {{- end -}}

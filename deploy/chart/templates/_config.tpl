@@ -13,6 +13,8 @@ apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration
 extender:
   address: 0.0.0.0:8888
+  # A quarter of the memory limit: a decision takes some times as much as the body of its call.
+  maxBytesInFlight: 128Mi
   {{- if ne .Values.tls.mode "None" }}
   tls:
     certFile: /etc/extender-gateway/tls/tls.crt

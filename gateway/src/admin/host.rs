@@ -19,19 +19,24 @@ pub(super) fn is_allowed(uri: &Uri, headers: &HeaderMap, names: &BTreeSet<String
         (Some(_), Some(_)) => Some(None),
     };
     let is_allowed = |authority: &Authority| {
-        is_private(authority.host()) || names.contains(&authority.host().to_ascii_lowercase())
+        let host = without_dot(authority.host());
+        is_private(host) || names.contains(&host.to_ascii_lowercase())
     };
     // An absolute URL, as for a proxy, has a host of its own.
     uri.authority().is_none_or(is_allowed)
         && header.is_none_or(|host| host.is_some_and(|host| is_allowed(&host)))
 }
 
+/// A name of the DNS may end with the dot of the root.
+fn without_dot(host: &str) -> &str {
+    host.strip_suffix('.').unwrap_or(host)
+}
+
 fn is_private(host: &str) -> bool {
     let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let name = host.strip_suffix('.').unwrap_or(host);
-    let last = name.rsplit('.').next().unwrap_or(name);
+    let last = host.rsplit('.').next().unwrap_or(host);
     let is_private = |ending: &&str| last.eq_ignore_ascii_case(ending);
-    literal.parse::<IpAddr>().is_ok() || !name.contains('.') || PRIVATE.iter().any(is_private)
+    literal.parse::<IpAddr>().is_ok() || !host.contains('.') || PRIVATE.iter().any(is_private)
 }
 
 #[cfg(test)]
@@ -61,6 +66,7 @@ mod tests {
             "extender-gateway.kube-system.svc:9403",
             "gateway.kube-system.svc.cluster.local.",
             "gateway.example.com:80",
+            "Gateway.example.com.",
         ] {
             assert!(allowed(&[host], "/debug/status"), "{host}");
         }

@@ -257,8 +257,9 @@ impl Breaker {
         if self.failures.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        let mut open = self.open.lock();
         self.failures.store(0, Ordering::Relaxed);
-        self.open.lock().take().map(|open| Change::Closed(open.since))
+        open.take().map(|open| Change::Closed(open.since))
     }
 
     fn failed(&self, (cause, is_probe): (BackendFailure, bool), signs_of_life: u64) -> Option<Change> {

@@ -83,6 +83,8 @@ pub(super) struct Shared {
     /// How long calls may run on a connection that takes no new ones: the longest timeout of the configurations that
     /// share it.
     pub(super) longest_timeout: Mutex<Duration>,
+    /// Version and revision of the latest handshake at any address.
+    policy: Mutex<Option<(String, String)>>,
     /// Whether filter has pods counted, according to the latest handshake; true before the first one.
     pub(super) may_count_pods: AtomicBool,
     /// Whether there are several addresses.
@@ -96,10 +98,19 @@ impl Shared {
         Self {
             availability,
             longest_timeout: Mutex::default(),
+            policy: Mutex::default(),
             may_count_pods: AtomicBool::new(true),
             several: AtomicBool::new(false),
             lost: Notify::default(),
         }
+    }
+
+    /// Records the version and the revision of a handshake. Whether they differ from those of the latest one, at any
+    /// address: a replica of another build has replaced one.
+    pub(super) fn policy_changes(&self, (version, revision): (&str, &str)) -> bool {
+        let now = (version.to_owned(), revision.to_owned());
+        let before = self.policy.lock().replace(now.clone());
+        before.is_some_and(|before| before != now)
     }
 
     /// Whether there are several addresses.
@@ -152,34 +163,27 @@ impl Endpoints {
     /// # Errors
     /// Why there is none.
     pub(super) fn choose(&self, caller: Caller<'_>) -> Result<Arc<Session>, BackendFailure> {
-        self.choose_other(caller, None)
-    }
-
-    /// The same with another session than this one: at another address, or a later one at the same.
-    pub(super) fn choose_other(
-        &self,
-        caller: Caller<'_>,
-        other_than: Option<&Session>,
-    ) -> Result<Arc<Session>, BackendFailure> {
         let list = self.list.load();
         match &list[..] {
             [only] => only.session(),
             several => {
-                let is_other = |session: &Arc<Session>| {
-                    other_than.is_none_or(|other| session.endpoint().address != other.endpoint().address)
-                };
-                let connected: Vec<_> =
-                    several.iter().filter_map(SessionHandle::current).filter(is_other).collect();
+                let connected: Vec<_> = several.iter().filter_map(SessionHandle::current).collect();
                 self.balance(&connected, caller).ok_or_else(|| self.failure(several))
             }
         }
     }
 
-    /// Another usable session for a call that was not processed at this one.
+    /// Another usable session for a call that was not processed at this one: at another address, or a later one at the
+    /// only address.
     pub(super) fn elsewhere(&self, caller: Caller<'_>, failed: &Arc<Session>) -> Option<Arc<Session>> {
-        let other = self.choose_other(caller, Some(failed)).ok()?;
-        let is_other = !Arc::ptr_eq(&other.connection, &failed.connection) && other.is_usable(caller.verb);
-        is_other.then_some(other)
+        let list = self.list.load();
+        let is_other = |session: &Arc<Session>| {
+            session.is_usable(caller.verb)
+                && !Arc::ptr_eq(&session.connection, &failed.connection)
+                && (list.len() == 1 || session.endpoint().address != failed.endpoint().address)
+        };
+        let usable: Vec<_> = list.iter().filter_map(SessionHandle::current).filter(is_other).collect();
+        self.balance(&usable, caller)
     }
 
     /// Any session, for what the handshake says.
@@ -204,8 +208,7 @@ impl Endpoints {
     /// The choice among sessions at several addresses; `None` if there are none.
     fn balance(&self, connected: &[Arc<Session>], caller: Caller<'_>) -> Option<Arc<Session>> {
         let verb = caller.verb;
-        let is_probe_due = |session: &&Arc<Session>| session.endpoint().breakers.is_probe_due(verb);
-        if let Some(due) = connected.iter().find(is_probe_due) {
+        if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
         let usable: Vec<_> = connected.iter().filter(|session| session.is_usable(verb)).collect();

@@ -51,9 +51,10 @@ impl HealthChecks {
             match check((connection, &connection.paths.health), service, timeout).await {
                 Ok(status) => serves &= status != NOT_SERVING,
                 Err(RpcError { status: Some(Code::NotFound), .. }) => {}
-                // The handshake says whether the connection works.
+                // A late or reset check says nothing, and the next one may. The handshake says whether the connection
+                // works.
                 Err(error) => {
-                    self.is_over = error.status.is_none() || error.is_unimplemented();
+                    self.is_over = error.is_unimplemented() || error.failure.kind == FailureKind::Malformed;
                     return;
                 }
             }

@@ -58,10 +58,16 @@ impl Session {
 
     /// Whether a call for a verb may go to this address if there are others.
     pub(super) fn is_usable(&self, verb: Verb) -> bool {
-        let endpoint = self.endpoint();
-        !self.connection.has_ended.load(Ordering::Relaxed)
-            && !endpoint.breakers.is_open(verb)
-            && endpoint.serves()
+        self.can_answer() && !self.endpoint().breakers.is_open(verb)
+    }
+
+    /// Whether the next call for a verb may be the probe of its breaker.
+    pub(super) fn may_probe(&self, verb: Verb) -> bool {
+        self.can_answer() && self.endpoint().breakers.is_probe_due(verb)
+    }
+
+    fn can_answer(&self) -> bool {
+        !self.connection.has_ended.load(Ordering::Relaxed) && self.endpoint().serves()
     }
 }
 
@@ -192,11 +198,11 @@ impl SessionPublisher {
     fn accept(&self, session: Session) {
         let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
         self.shared.may_count_pods.store(counts, Ordering::Relaxed);
-        let policy = |info: &Info| (info.version.clone(), info.revision.clone());
-        if self.session().is_some_and(|before| policy(&before.info) != policy(&session.info)) {
+        let is_revised = self.shared.policy_changes((&session.info.version, &session.info.revision));
+        self.latest.store(Some(Arc::new(session)));
+        if is_revised {
             self.shared.availability.revised();
         }
-        self.latest.store(Some(Arc::new(session)));
     }
 
     /// The published session.

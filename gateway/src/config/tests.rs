@@ -9,9 +9,9 @@ use super::*;
 
 /// The shipped example, which must stay valid.
 const EXAMPLE: &str = include_str!("../../examples/gateway.yaml");
-/// The beginning of every configuration.
 /// A gateway that binds, for callers of its machine.
 const BINDS: &str = "extender: {address: '127.0.0.1:8888'}\nbinder: BuiltIn";
+/// The beginning of every configuration.
 const HEADER: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
 /// The minimal backends of a configuration.
 const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";

@@ -211,7 +211,7 @@ pub(super) fn host_names(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
             if text.is_empty() || !text.bytes().all(plain) {
                 return Err(format!("{} is not a host name", echo(text)));
             }
-            Ok(text.to_ascii_lowercase())
+            Ok(text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase())
         })
     };
     field.list("a list of host names such as [gateway.example.com]", name).map(BTreeSet::from_iter)

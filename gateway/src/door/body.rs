@@ -39,14 +39,18 @@ pub(super) async fn read(
     } else {
         Err(Unread::Overload)
     };
-    let refusal = match read {
+    let unread = match read {
         Ok(whole) => return Ok(whole),
-        Err(Unread::TooLarge) => CallRefusal::too_large(most),
-        Err(Unread::Overload) => CallRefusal::overload(bytes.most()),
-        Err(Unread::Late) => {
+        Err(unread) => unread,
+    };
+    bytes.release();
+    let refusal = match unread {
+        Unread::TooLarge => CallRefusal::too_large(most),
+        Unread::Overload => CallRefusal::overload(bytes.most()),
+        Unread::Late => {
             return Err(CallError::Request(format!("request body not received within {TIMEOUT:?}")).into());
         }
-        Err(Unread::Cut(error)) => {
+        Unread::Cut(error) => {
             return Err(CallError::Request(format!("cannot read the request body ({error})")).into());
         }
     };
@@ -74,16 +78,15 @@ async fn collect(
         if received > most {
             return Err(Unread::TooLarge);
         }
-        let is_all = whole.is_empty() && body.is_end_stream();
-        let needed = if is_all { received } else { room(declared, received).max(whole.capacity()) };
-        if !bytes.grow_to(needed) {
+        // What is reserved beyond is not touched, and takes no memory.
+        if !bytes.grow_to(received) {
             return Err(Unread::Overload);
         }
-        if is_all {
+        if whole.is_empty() && body.is_end_stream() {
             return Ok(chunk);
         }
         if received > whole.capacity() {
-            whole.reserve_exact(needed - whole.len());
+            whole.reserve_exact(room(declared, received) - whole.len());
         }
         whole.extend_from_slice(&chunk);
     }

@@ -44,7 +44,7 @@ const PONG: Duration = Duration::from_secs(20);
 const FIRST_CALL: Duration = Duration::from_secs(30);
 /// How old a connection becomes, so that a certificate authority that was removed counts. After that an HTTP/1.1 caller
 /// is asked to close with the next response, and an HTTP/2 caller by a GOAWAY; calls in progress are finished, for at
-/// most [`FINISHED_AFTER`].
+/// most [`FINISHED_AFTER`] or their longest budget.
 const LARGEST_AGE: Duration = Duration::from_mins(10);
 const FINISHED_AFTER: Duration = Duration::from_mins(2);
 /// The most concurrent calls on an HTTP/2 connection. kube-scheduler binds without a limit, and waits beyond this
@@ -119,15 +119,16 @@ struct Connection {
 
 impl Connection {
     async fn http1(self: Arc<Self>, stream: impl Stream, mut ending: Ending) {
+        let host = Arc::clone(&self.host);
         let service = service_fn(move |request| self.clone().call(request));
         let served = http1().serve_connection(TokioIo::new(stream), service);
         // Not at its age: a caller that has just sent a request on an idle connection would lose it. The next response
         // asks for the end, and an idle connection ends by its own time.
-        finished(served, async { drop(ending.changed().await) }).await;
+        finished(served, async { drop(ending.changed().await) }, &host.door).await;
     }
 
     async fn http2(self: Arc<Self>, stream: impl Stream, mut ending: Ending) {
-        let (connection, old_at) = (self.slot.connection(), self.old_at);
+        let (connection, old_at, host) = (self.slot.connection(), self.old_at, Arc::clone(&self.host));
         let silent = async {
             sleep(FIRST_CALL).await;
             if !connection.is_silent() {
@@ -143,11 +144,13 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
-        let asked = async { drop(timeout_at(old_at, ending.changed()).await) };
-        tokio::select! {
-            () = finished(served, asked) => {}
-            () = silent => tracing::debug!("an HTTP/2 connection without a call is closed"),
-        }
+        let asked = async {
+            tokio::select! {
+                _ = timeout_at(old_at, ending.changed()) => {}
+                () = silent => tracing::debug!("an HTTP/2 connection without a call is closed"),
+            }
+        };
+        finished(served, asked, &host.door).await;
     }
 
     async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
@@ -164,7 +167,7 @@ impl Connection {
 }
 
 /// Serves a connection to its end. When it is asked to end, it accepts no new calls and finishes those in progress.
-async fn finished<C>(served: C, asked: impl Future<Output = ()>)
+async fn finished<C>(served: C, asked: impl Future<Output = ()>, door: &Door)
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
@@ -177,7 +180,8 @@ where
         ended = served.as_mut() => ended,
         since = over => {
             served.as_mut().graceful_shutdown();
-            timeout_at(since + FINISHED_AFTER, served).await.unwrap_or(Ok(()))
+            let finished_after = FINISHED_AFTER.max(door.served.load().config.timeouts.longest());
+            timeout_at(since + finished_after, served).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {

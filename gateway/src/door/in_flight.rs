@@ -49,11 +49,16 @@ impl BodyBytes {
         self.own += more;
         true
     }
+
+    /// The body is dropped before its answer is sent.
+    pub(super) fn release(&mut self) {
+        self.all.0.fetch_sub(std::mem::take(&mut self.own), Relaxed);
+    }
 }
 
 impl Drop for BodyBytes {
     fn drop(&mut self) {
-        self.all.0.fetch_sub(self.own, Relaxed);
+        self.release();
     }
 }
 
@@ -68,6 +73,7 @@ mod tests {
         assert!(one.grow_to(60) && one.grow_to(60), "the same size again takes nothing");
         assert!(!other.grow_to(41) && other.grow_to(40));
         assert!(one.has_room_for(60) && !one.has_room_for(61) && !other.has_room_for(41));
+        one.release();
         drop(one);
         assert!(other.has_room_for(100) && other.grow_to(100));
         drop(other);

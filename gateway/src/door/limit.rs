@@ -52,7 +52,7 @@ impl Address {
     pub(super) fn answer_timeout(self) -> Duration {
         match self {
             Self::Extender | Self::Metrics => Duration::from_mins(1),
-            Self::Admin => Duration::from_mins(5),
+            Self::Admin => Duration::from_mins(2),
         }
     }
 

@@ -21,11 +21,15 @@ use crate::{
 pub(crate) enum Attack {
     Heads,
     Bodies,
+    Stalled,
     Readers,
     Deep,
     Wide,
 }
 
+/// The bodies that declare the largest size, send 2 MiB, and stop. Were they counted by what they declare, nobody else
+/// would be served.
+const STALLED: usize = 32;
 /// The time between two bytes of a slow body.
 const BYTE_EACH: Duration = Duration::from_millis(500);
 /// The size of a body that is to cost much.
@@ -54,12 +58,14 @@ impl Drop for Held {
 }
 
 impl Attack {
-    pub(crate) const ALL: [Self; 5] = [Self::Heads, Self::Bodies, Self::Readers, Self::Deep, Self::Wide];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Heads, Self::Bodies, Self::Stalled, Self::Readers, Self::Deep, Self::Wide];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Heads => "slow heads at three addresses",
             Self::Bodies => "slow bodies, a byte each half second",
+            Self::Stalled => "large bodies that stop",
             Self::Readers => "slow readers at three addresses",
             Self::Deep => "one body of nested arrays",
             Self::Wide => "one body of many names",
@@ -82,6 +88,11 @@ impl Attack {
             })?,
             Self::Bodies => held(&addresses[..1], connections, |_| {
                 b"POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: 100000\r\n\r\n{".to_vec()
+            })?,
+            Self::Stalled => held(&addresses[..1], STALLED, |_| {
+                let head =
+                    b"POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: 134217728\r\n\r\n{".to_vec();
+                [head, vec![b' '; 2 << 20]].concat()
             })?,
             Self::Readers => held(&addresses, connections, |at| {
                 let (method, path, body) = match at {

@@ -70,15 +70,15 @@ fn measured(attack: Attack, options: &Options) -> Result<Row, Failure> {
     let stage = Stage::set()?;
     let mut row = Row::new(attack, stage.resident()?);
     // The first calls fill caches.
-    honest::calls(&stage, options.calls)?;
+    honest::calls(&stage, options.calls);
     for _ in 0..options.rounds {
-        row.quiet += honest::calls(&stage, options.calls)?;
+        row.quiet += honest::calls(&stage, options.calls);
         let held = attack.begin(&stage, options.connections)?;
-        row.attacked += honest::calls(&stage, options.calls)?;
+        row.attacked += honest::calls(&stage, options.calls);
         row.resident = row.resident.max(stage.resident()?);
         row.bytes = held.bytes;
         drop(held);
-        row.quiet += honest::calls(&stage, options.calls)?;
+        row.quiet += honest::calls(&stage, options.calls);
     }
     row.peak = stage.peak()?;
     Ok(row)

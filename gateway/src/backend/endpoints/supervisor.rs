@@ -61,7 +61,11 @@ impl Supervisor {
                     self.reconcile(&addresses);
                     self.until_due().await;
                 }
-                Err(_) if !self.sessions.is_empty() => self.until_due().await,
+                Err(failure) if !self.sessions.is_empty() => {
+                    let backend = &self.task.settings.name;
+                    tracing::debug!(%backend, "the host cannot be resolved, known addresses stay in use: {failure}");
+                    self.until_due().await;
+                }
                 Err(failure) => {
                     outage.log(&Place::host(&self.task.settings), &failure, false);
                     self.unresolved(failure);

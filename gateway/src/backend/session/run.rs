@@ -155,7 +155,12 @@ impl Connecting<'_> {
                 };
                 return Err(self.tls_failure(error.as_ref()).unwrap_or_else(|| closed(error.as_ref())));
             }
-            Err(failure) = self.refresh(requests) => failure,
+            Err(failure) = self.refresh(requests) => {
+                if let Some(session) = self.publisher.session() {
+                    session.connection.ended();
+                }
+                failure
+            }
         };
         if self.ready_since.is_some() || failure.kind != FailureKind::Reset {
             return Err(failure);
