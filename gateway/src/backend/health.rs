@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use extender_gateway_core::FailureKind;
 use http::Uri;
 use prost::Message;
 use tonic::Code;

@@ -42,15 +42,10 @@ pub(crate) fn calls(stage: &Stage, count: usize) -> Calls {
             connection = None;
         }
         let begun = Instant::now();
-        let mut opened = match connection.take() {
-            Some(opened) => opened,
-            None => match Connection::open(stage.gateway.extender) {
-                Ok(opened) => opened,
-                Err(_) => {
-                    calls.failed += 1;
-                    continue;
-                }
-            },
+        let opened = connection.take().map_or_else(|| Connection::open(stage.gateway.extender), Ok);
+        let Ok(mut opened) = opened else {
+            calls.failed += 1;
+            continue;
         };
         let answered = opened.post("/filter", &[&stage.body]);
         if answered.is_ok_and(|answer| answer.status == 200 && is_decided(answer.body)) {
