@@ -115,17 +115,37 @@ async fn an_old_connection_of_http_2_accepts_no_more_calls_and_loses_none() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_without_a_call_is_closed() {
+async fn a_connection_of_http_2_without_a_call_is_asked_to_end_and_one_that_never_begins_is_closed() {
     let secured = Secured::start("").await;
     let client = secured.client(None, HTTP_2);
-    // Neither sends a preface.
-    let mut silent = open(secured.gateway.address, &client).await.unwrap();
+    let mut without_preface = open(secured.gateway.address, &client).await.unwrap();
+    let unused = connect_h2(secured.gateway.address, &client).await;
     let used = connect_h2(secured.gateway.address, &client).await;
     assert_eq!(call(&used).await.unwrap(), 200);
     pass(Duration::from_secs(31)).await;
-    let closed = async { while silent.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
-    ended("a connection without a call is kept", closed).await;
+    let asked = async {
+        loop {
+            if let Err(error) = unused.clone().ready().await {
+                return error;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let error = ended("a connection without a call is kept", asked).await;
+    assert!(error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR), "{error:?}");
     assert_eq!(call(&used).await.unwrap(), 200);
+    let closing =
+        tokio::spawn(
+            async move { while without_preface.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} },
+        );
+    let closed = async {
+        while !closing.is_finished() {
+            pass(Duration::from_secs(10)).await;
+            // Another caller's call, so that the gateway has run meanwhile.
+            secured.filter(&secured.client(None, &["http/1.1"])).await.unwrap();
+        }
+    };
+    ended("a connection without a preface is kept", closed).await;
 }
 
 #[tokio::test]
