@@ -52,7 +52,7 @@ func TestTheGatewayAcceptsTheConfiguration(t *testing.T) {
 // TestSchedulerConfig prints kube-scheduler's entries from a rendered configuration, as the notes say.
 func TestSchedulerConfig(t *testing.T) {
 	all := rendered(t)
-	for name, scheme := range map[string]string{"binder": "http", "tls-secret": "https"} {
+	for name, scheme := range map[string]string{"policies": "http", "binder": "https", "tls-secret": "https"} {
 		got := run(t, configuration(t, all[name]), gateway(t), "scheduler-config", "--config", "-", "--url", scheme+"://10.96.77.77:8888")
 		if got.err != nil || !strings.Contains(got.stdout, `urlPrefix: "`+scheme+`://10.96.77.77:8888"`) {
 			t.Errorf("%s: %v\n%s\n%s", name, got.err, got.stdout, got.stderr)
