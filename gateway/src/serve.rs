@@ -268,8 +268,8 @@ impl CallServer {
 const NODES: &str = "nodes";
 const PODS: &str = "pods";
 
-/// Marks the lists that are missing as there once they are. Calls are answered meanwhile, so that a single replica without
-/// an apiserver does what it can; a replica that waits does not replace one that knows its nodes.
+/// Marks the lists that are missing as there once they are. Calls that come meanwhile are answered, if only with an error. A
+/// Service sends none to a replica that is not ready, and a rollout does not replace one that knows its nodes by it.
 fn complete(assembly: &Assembly, health: &Arc<Health>) -> impl Future<Output = Infallible> + use<> {
     let (table, pods) = (assembly.table(), assembly.pods());
     if table.as_ref().is_some_and(|table| !table.is_synced()) {
