@@ -55,6 +55,7 @@ use crate::{
         preempt::{self, PreemptQuestion},
         question::{CallFields, Question},
     },
+    fair_queue::Flow,
     observe::{Metrics, RateLimitedLog},
     record::{RpcRole, Rpcs},
 };
@@ -64,6 +65,8 @@ use crate::{
 pub struct Attempt<'r> {
     /// The time that the backend has to answer.
     pub timeout: Duration,
+    /// Whose calls it is queued with.
+    pub flow: Flow,
     /// Where the RPC is recorded.
     pub rpcs: &'r mut Rpcs,
 }
@@ -301,14 +304,16 @@ impl Backend {
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
         let Request { verb, path, pieces, nodes, form, largest_answer } = request;
-        let Attempt { timeout, rpcs } = attempt;
+        let Attempt { mut timeout, flow, rpcs } = attempt;
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
             return Err(BackendFailure::new(FailureKind::Late, detail));
         }
         let connection = &*session.connection;
         let endpoint = &*connection.endpoint;
-        let _in_flight = (self.endpoints.in_flight.enter_below_limit()?, endpoint.in_flight.enter());
+        let (slot, waited) = self.endpoints.slots.enter(flow, timeout).await?;
+        timeout = timeout.saturating_sub(waited);
+        let _in_flight = (slot, endpoint.in_flight.enter());
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
         self.endpoints.retries.deposit();
         let sent = pieces.iter().map(Bytes::len).sum();

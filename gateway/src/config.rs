@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use extender_gateway_core::order;
+use extender_gateway_core::{Verb, order};
 
 pub use backend::{
     AddedVictims, BackendName, BackendSettings, BindFailurePolicy, BindSettings, FailurePolicy,
@@ -238,6 +238,12 @@ impl Timeouts {
     /// The longest that a call may take, with a second for its response.
     pub fn longest(self) -> Duration {
         self.decision.max(self.bind).saturating_add(RESPONSE)
+    }
+
+    /// How long a call may wait until it is begun: a quarter of its budget, so that the rest is enough for backends.
+    pub fn longest_wait(self, verb: Verb) -> Duration {
+        let budget = if verb == Verb::Bind { self.bind } else { self.decision };
+        budget / 4
     }
 
     /// How long calls in progress may take when the gateway stops.

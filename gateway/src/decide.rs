@@ -42,6 +42,7 @@ use crate::{
     cadences::Cadences,
     cluster::{binder::BindingState, table::KnownJson},
     config::{self, Mode, ReasonSettings, Timeouts},
+    fair_queue::Flow,
     object::{ObjectError, pod::ObjectPod},
     observe::{Metrics, Observer, RateLimitedLog},
     overrides::Overrides,
@@ -58,6 +59,8 @@ pub struct Call<'c> {
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
     pub began: Instant,
+    /// Whose calls it is queued with.
+    pub flow: Flow,
 }
 
 /// Decides calls with the configured backends.

@@ -13,12 +13,14 @@ mod in_flight;
 mod limit;
 mod server;
 mod tls;
+mod turns;
 mod write_timeout;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     panic::AssertUnwindSafe,
     sync::Arc,
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -35,22 +37,22 @@ use self::{
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
+    turns::{TooLong, Turns},
 };
 pub use self::{
     server::{Entrance, serve},
     tls::Tls,
+    turns::Busy,
 };
 use crate::{
     config::{Config, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
+    fair_queue::Flow,
     object::pod,
     observe::{Metrics, Observer, RateLimitedLog},
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{self, PreemptRequest, reply},
 };
-
-/// The caller of a call of this process.
-const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// The data shared by all connections at the door.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub struct Door {
     pub observer: Arc<Observer>,
     /// The bodies of the requests in progress.
     in_flight: Arc<BytesInFlight>,
+    /// The calls that wait for the thread that decides them.
+    turns: Arc<Turns>,
     /// Limits log lines about refused calls, by verb and outcome.
     refused: RateLimitedLog<(&'static str, &'static str)>,
 }
@@ -82,6 +86,28 @@ pub struct Served {
     pub generation: u64,
 }
 
+/// Who makes a call.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    address: SocketAddr,
+    /// Whether it uses TLS.
+    secure: bool,
+    flow: Flow,
+}
+
+impl Caller {
+    /// This process.
+    const OWN: Self =
+        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0), secure: false, flow: Flow::Own };
+}
+
+/// A request whose turn it is.
+struct Received {
+    body: Bytes,
+    /// How long it waited for the thread that decides calls.
+    queued: Duration,
+}
+
 /// The verb of a path, whatever precedes its last segment.
 fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
     let path = path.trim_end_matches('/');
@@ -99,10 +125,20 @@ fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
 impl Door {
     /// A door that initially answers by this configuration.
     pub fn new(served: Served, observer: Arc<Observer>) -> Self {
+        Self::on_thread(Busy::default(), served, observer)
+    }
+
+    /// The same on a thread that says when it is idle.
+    pub fn on_thread(busy: Busy, served: Served, observer: Arc<Observer>) -> Self {
+        let turns = Arc::new(Turns::new(busy));
+        let waiting = Arc::downgrade(&turns);
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        observer.metrics.process().waiting_calls.set(move || Some(waiting.upgrade()?.waiting() as f64));
         Self {
             served: ArcSwap::from_pointee(served),
             observer,
             in_flight: Arc::default(),
+            turns,
             refused: RateLimitedLog::default(),
         }
     }
@@ -111,14 +147,13 @@ impl Door {
     async fn call(
         &self,
         request: Request<Incoming>,
-        (caller, secure): (SocketAddr, bool),
+        caller: Caller,
         in_progress: RequestInProgress,
     ) -> Response<CallBody> {
         let (head, body) = request.into_parts();
         let awaited = in_progress.awaits_body();
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
-        guard.secure = secure;
         let mut bytes = self.in_flight.request(served.most_in_flight);
         guard.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.verb, &head, &served.verbs) {
@@ -128,12 +163,19 @@ impl Door {
                 self.refuse(guard, refusal, response)
             }
             Ok(verb) => {
+                let longest = served.config.timeouts.longest_wait(verb);
+                let too_long = |TooLong| CallRefusal::too_many(longest);
                 let body = async {
+                    if let Err(refused) = self.turns.admits(caller.flow, longest) {
+                        body::drain(body);
+                        return Err(too_long(refused));
+                    }
                     let body = body::read(&head, body, (served.most, &mut bytes)).await?;
                     drop(awaited);
-                    Ok(body)
+                    let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
+                    Ok(Received { body, queued })
                 };
-                self.decide(verb, body, (&served, guard)).await
+                self.turns.measured(self.decide(verb, body, (&served, guard))).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
@@ -145,20 +187,25 @@ impl Door {
         let served = self.served.load_full();
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
-        let mut guard = CallGuard::new(&self.observer, (&head, LOCAL), served.generation);
+        let mut guard = CallGuard::new(&self.observer, (&head, Caller::OWN), served.generation);
         guard.verb = Some(verb);
-        self.decide(verb, async { Ok(body) }, (&served, guard)).await;
+        let received = Received { body, queued: Duration::ZERO };
+        self.decide(verb, async { Ok(received) }, (&served, guard)).await;
     }
 
     /// The response to a call, from its body.
     async fn decide(
         &self,
         verb: Verb,
-        body: impl Future<Output = Result<Bytes, CallRefusal>>,
+        received: impl Future<Output = Result<Received, CallRefusal>>,
         (served, mut guard): (&Served, CallGuard<'_>),
     ) -> Response<ReplyBody> {
         guard.enter(verb);
-        let decided = async { served.answer(verb, body.await?, &mut guard).await.map_err(CallRefusal::from) };
+        let decided = async {
+            let Received { body, queued } = received.await?;
+            guard.queued = queued;
+            served.answer(verb, body, &mut guard).await.map_err(CallRefusal::from)
+        };
         match survive(&self.observer.metrics, decided).await {
             Ok(reply) => guard.answered(answer::success(reply)),
             Err(refusal) => {
@@ -241,7 +288,7 @@ impl Served {
         let nodes = RequestedNodes::Offered(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
-        let call = Call { request: &request, pod: &pod, began };
+        let call = Call { request: &request, pod: &pod, began, flow: http_call.flow };
         if verb == Verb::Filter {
             let filtered = self.decider.filter(call, record).await?;
             Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
@@ -259,7 +306,8 @@ impl Served {
         let nodes = RequestedNodes::Candidates(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
-        let left = self.decider.preempt(PreemptCall { request: &request, pod: &pod, began }, record).await?;
+        let call = PreemptCall { request: &request, pod: &pod, began, flow: http_call.flow };
+        let left = self.decider.preempt(call, record).await?;
         Ok(wire::preempt::preempted(&request, &left))
     }
 
@@ -271,7 +319,7 @@ impl Served {
         let pod = PodRef { namespace, name, uid, nominated: String::new() };
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record(pod, nodes, (began, parent)));
-        self.decider.bind((&assignment, began), record).await?;
+        self.decider.bind((&assignment, began, http_call.flow), record).await?;
         Ok(reply::bound())
     }
 }

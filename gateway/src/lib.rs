@@ -16,6 +16,7 @@ pub mod contract;
 pub mod decide;
 pub mod door;
 mod explain;
+pub mod fair_queue;
 #[cfg(test)]
 mod hostile;
 pub mod object;

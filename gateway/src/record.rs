@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcRole, Rpcs};
 use crate::{
     config::{self, BindFailurePolicy, Mode},
+    fair_queue::Flow,
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
 };
@@ -31,10 +32,14 @@ pub struct HttpCall {
     pub started: Instant,
     /// The duration until the response.
     pub took: Duration,
+    /// How long it waited for the thread that decides calls, as part of it.
+    pub queued: Duration,
     /// The caller's address.
     pub caller: SocketAddr,
     /// Whether it uses TLS.
     pub secure: bool,
+    /// Whose calls it is queued with.
+    pub flow: Flow,
     /// The HTTP method and version, and the request's target.
     pub http: (http::Method, http::Version, http::Uri),
     /// The caller's span, if it sent one and tracing is enabled.

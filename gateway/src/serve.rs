@@ -47,7 +47,7 @@ use crate::{
     },
     cadences::Cadences,
     config::Config,
-    door::{self, Door, Entrance, Tls},
+    door::{self, Busy, Door, Entrance, Tls},
     observe::{Health, debug::DebugTables, log},
     tls::{Certificates, PemError},
 };
@@ -105,7 +105,10 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let telemetry = Telemetry::start(&config, tables, second.handle())?;
     let observer = Arc::clone(&telemetry.observer);
     let health = Arc::new(Health::default());
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let busy = Busy::default();
+    let idle = busy.clone();
+    let runtime =
+        runtime::Builder::new_current_thread().enable_all().on_thread_park(move || idle.is_idle()).build()?;
     // Signals are handled from here on: without a handler a signal would end the process, or be ignored if it is
     // process 1 of a container.
     let inside = runtime.enter();
@@ -140,6 +143,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         config,
         extender,
         tls,
+        busy,
         assembly,
         telemetry,
         gateway_status,
@@ -184,6 +188,8 @@ struct CallServer {
     /// Reserved, and not listened on before calls can be answered.
     extender: TcpSocket,
     tls: Option<Arc<Tls>>,
+    /// Of the thread that decides calls.
+    busy: Busy,
     assembly: Assembly,
     telemetry: Telemetry,
     gateway_status: Arc<GatewayStatus>,
@@ -238,7 +244,7 @@ impl CallServer {
             source,
         })?;
         let Telemetry { exporters, observer, sampler } = self.telemetry;
-        let door = Arc::new(Door::new(served, Arc::clone(&observer)));
+        let door = Arc::new(Door::on_thread(self.busy, served, Arc::clone(&observer)));
         self.gateway_status.open(&door);
         print_line(&format!("extender listening on {}", listener.local_addr()?));
         let complete = complete(&self.assembly, &self.health);

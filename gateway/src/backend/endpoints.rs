@@ -29,7 +29,7 @@ use super::{
     availability::Availability,
     breaker::{BreakerRule, Breakers, OpenBreaker},
     connect::unreachable,
-    in_flight::InFlight,
+    in_flight::{InFlight, Slots},
     retry_budget::RetryBudget,
     session::{Session, SessionHandle},
 };
@@ -127,8 +127,8 @@ pub(super) struct Endpoints {
     /// Why no address is known.
     unresolved: Mutex<Option<BackendFailure>>,
     pub(super) shared: Arc<Shared>,
-    /// The calls to all addresses in progress.
-    pub(super) in_flight: InFlight,
+    /// The slots for concurrent calls to all addresses.
+    pub(super) slots: Arc<Slots>,
     pub(super) retries: RetryBudget,
     /// Counts random choices.
     choices: AtomicU64,
@@ -151,7 +151,7 @@ impl Endpoints {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
             shared,
-            in_flight: InFlight::default(),
+            slots: Arc::default(),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,

@@ -277,7 +277,8 @@ impl<'a> Ask<'a> {
         let CallContext { id, purpose, .. } = self.context;
         let call = CallFields { id, purpose: purpose.of_calls(), reads_id: self.ready.reads_id };
         let question = Question { call, pod: self.pod(), nodes, scores: self.scores };
-        let attempt = Attempt { timeout: self.timeout, rpcs: &mut self.attempt.rpcs };
+        let attempt =
+            Attempt { timeout: self.timeout, flow: self.context.call.flow, rpcs: &mut self.attempt.rpcs };
         Q::send(self.backend, &self.ready.session, question, attempt).await
     }
 

@@ -17,6 +17,7 @@ use crate::{
     cluster::binder::{Apiserver, BindingState},
     config::{BackendName, BindFailurePolicy, BindSettings},
     contract::bind::{BindQuestion, Bound},
+    fair_queue::Flow,
     object::{self, pod::ObjectPod},
     record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome},
 };
@@ -43,6 +44,7 @@ struct BindCall<'c> {
     decider: &'c Decider,
     binders: &'c Binders,
     assignment: &'c Assignment,
+    flow: Flow,
     /// The deadline of the response, in any state.
     deadline: Instant,
     /// Until when a binder may be called; the rest is for the final read.
@@ -57,13 +59,13 @@ impl Decider {
     /// that.
     pub async fn bind(
         &self,
-        (assignment, began): (&Assignment, Instant),
+        (assignment, began, flow): (&Assignment, Instant, Flow),
         record: &mut CallRecord,
     ) -> Result<(), CallError> {
         let binders = self.settings.binders.as_ref().ok_or(CallError::NoBinder)?;
         let deadline = began + self.settings.timeouts.bind;
         let ask_until = began + self.settings.timeouts.asking_to_bind();
-        let call = BindCall { decider: self, binders, assignment, deadline, ask_until };
+        let call = BindCall { decider: self, binders, assignment, flow, deadline, ask_until };
         let Some(pods) = self.counted_pods() else { return call.bind(record).await };
         let json = match call.pod().await {
             Ok(json) => json,
@@ -74,7 +76,7 @@ impl Decider {
         if is_bound(BindingState::read(&json, assignment))? {
             return Ok(());
         }
-        let reservation = self.reserve(pods, (assignment, &json), ask_until, record).await?;
+        let reservation = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
         let result = call.bind(record).await;
         if let Some(reservation) = reservation {
             reservation.end(&result);
@@ -182,7 +184,9 @@ impl<'c> BindCall<'c> {
         let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
-        backend.bind((&session, plan), question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
+        backend
+            .bind((&session, plan), question, Attempt { timeout, flow: self.flow, rpcs: &mut attempt.rpcs })
+            .await
     }
 
     /// Waits for the Binding that a backend reports.

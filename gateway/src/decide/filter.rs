@@ -403,7 +403,7 @@ impl NodeQuestion for FilterQuestion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{object, wire::Request};
+    use crate::{fair_queue::Flow, object, wire::Request};
 
     #[test]
     fn a_call_about_the_nominated_node_alone_is_half_an_attempt() {
@@ -418,7 +418,7 @@ mod tests {
             let request = Request::read(body.into()).unwrap();
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
-            let call = Call { request: &request, pod: &pod, began: Instant::now() };
+            let call = Call { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };
             assert_eq!(scope(call), expected, "{nominated} {names}");
         }
     }

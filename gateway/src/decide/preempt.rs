@@ -25,6 +25,7 @@ use crate::{
     cluster::pods::PodTable,
     config::{AddedVictims, Mode, PreemptSettings},
     contract::{preempt::PreemptQuestion, question::CallFields},
+    fair_queue::Flow,
     object::pod::ObjectPod,
     record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,
@@ -39,6 +40,8 @@ pub struct PreemptCall<'c> {
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
     pub began: Instant,
+    /// Whose calls it is queued with.
+    pub flow: Flow,
 }
 
 impl Decider {
@@ -144,8 +147,9 @@ impl Decider {
                 candidates: &encoded.messages,
             };
             let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
-            let kept =
-                backend.preempt(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await;
+            let kept = backend
+                .preempt(&session, question, Attempt { timeout, flow: call.flow, rpcs: &mut attempt.rpcs })
+                .await;
             let has_effects = session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects);
             if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
                 return Ok((encoded, kept));

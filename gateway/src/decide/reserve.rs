@@ -24,6 +24,7 @@ use crate::{
         binder::{ApiserverError, BindingState},
         pods::{AssumptionId, PodTable},
     },
+    fair_queue::Flow,
     object::{self, ObjectError},
     record::{CallRecord, Outcome},
     wire::{Request, WireError},
@@ -104,7 +105,7 @@ impl Decider {
         &self,
         pods: &Arc<PodTable>,
         (assignment, json): (&Assignment, &Bytes),
-        until: Instant,
+        (until, flow): (Instant, Flow),
         record: &mut CallRecord,
     ) -> Result<Option<Reservation>, CallError> {
         let tables = &self.settings.tables;
@@ -118,7 +119,7 @@ impl Decider {
             };
             // What the watch has just reported.
             pods.pass_on(tables.node_tables());
-            let call = Call { request: &request, pod: &pod, began: Instant::now() };
+            let call = Call { request: &request, pod: &pod, began: Instant::now(), flow };
             let answer = self.ask_again(call, until, record).await;
             tell_of_bind(record);
             answer?;

@@ -26,6 +26,7 @@ use crate::{
         preempt::PreemptQuestion,
         question::{CallFields, Question, ScoresWanted},
     },
+    fair_queue::Flow,
     record::{Agreement, CallRecord, Outcome, Rpcs},
 };
 
@@ -191,7 +192,7 @@ impl ShadowCall {
         rpcs: &mut Rpcs,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
         let Self { backend, session, pod, reads_id, nodes, timeout, question, .. } = self;
-        let attempt = Attempt { timeout, rpcs };
+        let attempt = Attempt { timeout, flow: Flow::Own, rpcs };
         let call = CallFields { id, purpose, reads_id };
         let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {

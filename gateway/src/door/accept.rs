@@ -27,6 +27,9 @@ const TICK: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The largest request head, in bytes. That of kube-scheduler has some hundred.
 pub(super) const LARGEST_HEAD: u32 = 16 << 10;
+/// The most that an HTTP/1.1 connection has read in advance, in bytes, and the most that it has to write: what a caller
+/// that does not read its responses takes besides them. hyper would take 400 KiB for each.
+pub(super) const LARGEST_BUFFER: usize = 32 << 10;
 
 #[derive(Debug)]
 pub(super) struct Accept {

@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -61,6 +62,14 @@ impl CallRefusal {
         let text = format!(
             "extender-gateway: overloaded: the requests in progress have {most} bytes together; look for callers that send too many, or \
              raise extender.maxBytesInFlight"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overload", text)
+    }
+
+    pub(super) fn too_many(longest: Duration) -> Self {
+        let text = format!(
+            "extender-gateway: overloaded: the call would wait for longer than {longest:?}; look for callers that send too many, or call \
+             more replicas"
         );
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "overload", text)
     }
@@ -177,7 +186,7 @@ impl<B: Body + Unpin, H: Unpin> Body for HeldBody<B, H> {
     }
 
     /// Never true with the last frame: hyper drops a body that has ended. It asks for the next frame when most of
-    /// the previous one has been written, all but about 400 KiB.
+    /// the previous one has been written, all but [`LARGEST_BUFFER`](super::accept::LARGEST_BUFFER).
     fn is_end_stream(&self) -> bool {
         self.has_ended
     }

@@ -1,7 +1,6 @@
 //! Guards a request from its arrival to its end, so that its outcome is recorded even if the caller disconnects.
 
 use std::{
-    net::SocketAddr,
     ops::{Deref, DerefMut},
     sync::Arc,
     time::Duration,
@@ -13,7 +12,7 @@ use http::{Response, request::Parts};
 use hyper::body::Body as _;
 use tokio::time::Instant;
 
-use super::answer::ReplyBody;
+use super::{Caller, answer::ReplyBody};
 use crate::{
     observe::{Observer, metrics::InFlight},
     record::HttpCall,
@@ -31,7 +30,7 @@ pub(super) struct CallGuard<'o> {
 impl<'o> CallGuard<'o> {
     pub(super) fn new(
         observer: &'o Arc<Observer>,
-        (head, caller): (&Parts, SocketAddr),
+        (head, caller): (&Parts, Caller),
         generation: u64,
     ) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
@@ -39,8 +38,10 @@ impl<'o> CallGuard<'o> {
             verb: None,
             started: Instant::now(),
             took: Duration::ZERO,
-            caller,
-            secure: false,
+            queued: Duration::ZERO,
+            caller: caller.address,
+            secure: caller.secure,
+            flow: caller.flow,
             http: (head.method.clone(), head.version, head.uri.clone()),
             parent,
             generation,
@@ -116,7 +117,7 @@ mod tests {
     #[tokio::test]
     async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
         let observer = observer();
-        let mut guard = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        let mut guard = CallGuard::new(&observer, (&head(), Caller::OWN), 1);
         guard.enter(Verb::Filter);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
         drop(guard);
@@ -129,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_answered_is_not_gone() {
         let observer = observer();
-        let mut guard = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        let mut guard = CallGuard::new(&observer, (&head(), Caller::OWN), 1);
         guard.enter(Verb::Filter);
         assert_eq!(guard.answered(Response::new(ReplyBody::default())).status(), 200);
         tokio::task::yield_now().await;

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    hash::{BuildHasher as _, RandomState},
     net::SocketAddr,
     sync::{
         Arc,
@@ -27,13 +28,13 @@ use tokio::{
 };
 
 use super::{
-    CallBody, Door,
-    accept::{Accepted, IDLE, LARGEST_HEAD},
+    CallBody, Caller, Door,
+    accept::{Accepted, IDLE, LARGEST_BUFFER, LARGEST_HEAD},
     limit::{Address, ConnectionSlot},
     tls::{self, Handshakes, Tls, TlsCause, TlsRefusal},
     write_timeout::WriteTimeout,
 };
-use crate::observe::RateLimitedLog;
+use crate::{fair_queue::Flow, observe::RateLimitedLog};
 
 /// The interval of pings to an HTTP/2 caller, and the timeout of its response: idle connections are kept, dead ones
 /// are closed.
@@ -64,28 +65,41 @@ pub(super) struct Host {
     pub(super) draining: AtomicBool,
     /// Limits log lines about failed handshakes, by cause.
     pub(super) refused: RateLimitedLog<TlsCause>,
+    /// Hashes client certificates.
+    pub(super) certificates: RandomState,
 }
 
 impl Host {
     /// Serves a connection to its end.
     pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, ending: Ending) {
-        let Accepted { stream, caller, slot } = accepted;
+        let Accepted { stream, caller: address, slot } = accepted;
         let old_at = Instant::now() + LARGEST_AGE;
-        let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot, old_at });
+        let flow = Flow::Address(address.ip().to_canonical());
+        let caller = Caller { address, secure: self.tls.is_some(), flow };
+        let mut connection = Connection { host: Arc::clone(&self), caller, slot, old_at };
         let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());
-        let Some((tls, handshakes)) = &self.tls else { return connection.http1(stream, ending).await };
-        match handshakes.run(Arc::clone(tls), stream).await {
+        let Some((tls, handshakes)) = &self.tls else {
+            return Arc::new(connection).http1(stream, ending).await;
+        };
+        let stream = match handshakes.run(Arc::clone(tls), stream).await {
+            Ok(stream) => stream,
             Err(failed) => {
                 let metrics = self.door.observer.metrics.process();
                 metrics.tls_handshake_failed(failed.refusal.cause.label());
-                self.log(&failed.refusal, caller);
-                failed.close.await;
+                self.log(&failed.refusal, address);
+                return failed.close.await;
             }
-            Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
-                tracing::debug!(%caller, "a caller speaks HTTP/2");
-                connection.http2(stream, ending).await;
-            }
-            Ok(stream) => connection.http1(stream, ending).await,
+        };
+        let session = stream.get_ref().1;
+        if let Some(certificate) = session.peer_certificates().and_then(<[_]>::first) {
+            connection.caller.flow = Flow::Certificate(self.certificates.hash_one(certificate.as_ref()));
+        }
+        let connection = Arc::new(connection);
+        if session.alpn_protocol() == Some(tls::HTTP_2) {
+            tracing::debug!(caller = %address, "a caller speaks HTTP/2");
+            connection.http2(stream, ending).await;
+        } else {
+            connection.http1(stream, ending).await;
         }
     }
 
@@ -101,7 +115,8 @@ impl Host {
 /// HTTP/1.1 with the limits of all addresses.
 pub(super) fn http1() -> http1::Builder {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(IDLE).max_header_size(LARGEST_HEAD as usize);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    http.max_header_size(LARGEST_HEAD as usize).max_buf_size(LARGEST_BUFFER);
     http
 }
 
@@ -111,7 +126,7 @@ pub(super) type Ending = watch::Receiver<()>;
 /// The data shared by a connection's requests.
 struct Connection {
     host: Arc<Host>,
-    caller: SocketAddr,
+    caller: Caller,
     slot: ConnectionSlot,
     /// When the caller is asked to connect again.
     old_at: Instant,
@@ -156,7 +171,7 @@ impl Connection {
     async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
         let (in_progress, host) = (self.slot.request(), &self.host);
         let version = request.version();
-        let mut response = host.door.call(request, (self.caller, host.tls.is_some()), in_progress).await;
+        let mut response = host.door.call(request, self.caller, in_progress).await;
         // HTTP/2 has a frame for this, which is sent when the connection ends.
         let is_last = host.draining.load(Ordering::Relaxed) || Instant::now() >= self.old_at;
         if version < Version::HTTP_2 && is_last {

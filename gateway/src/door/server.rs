@@ -6,6 +6,7 @@
 //! In HTTP/2 the second step is enough, since it tells which calls were accepted.
 
 use std::{
+    hash::RandomState,
     io, net,
     sync::{
         Arc,
@@ -26,6 +27,7 @@ use tokio::{
     sync::watch,
     time::{error::Elapsed, sleep, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Door,
@@ -71,7 +73,11 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
         tls: tls.clone().map(|tls| (tls, Handshakes::start())),
         draining: AtomicBool::new(false),
         refused: RateLimitedLog::default(),
+        certificates: RandomState::new(),
     };
+    // A task of its own, which is polled between those of connections.
+    let door = Arc::clone(&host.door);
+    let _turns = AbortOnDropHandle::new(tokio::spawn(async move { door.turns.begin_calls().await }));
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(tls) => {}

@@ -23,6 +23,7 @@ use crate::{
 mod names {
     pub(super) const CALL_ID: &str = "extender.call.id";
     pub(super) const VERB: &str = "extender.verb";
+    pub(super) const QUEUE_DURATION: &str = "extender.queue.duration";
     pub(super) const OUTCOME: &str = "extender.outcome";
     pub(super) const NODE_FORM: &str = "extender.node_form";
     pub(super) const OFFERED: &str = "extender.nodes.offered";

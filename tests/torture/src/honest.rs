@@ -20,17 +20,22 @@ pub(crate) struct Calls {
 impl Calls {
     /// The time within which this share of the calls was answered, such as 0.99.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
-        let mut sorted = self.times.clone();
-        sorted.sort_unstable();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "a position in a list of thousands"
-        )]
-        let at = (sorted.len() as f64 * share) as usize;
-        sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+        quantile(&self.times, share)
     }
+}
+
+/// The time within which this share was done, such as 0.99; zero if there is none.
+pub(crate) fn quantile(times: &[Duration], share: f64) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a position in a list of thousands"
+    )]
+    let at = (sorted.len() as f64 * share) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
 /// One call after the other.

@@ -1,16 +1,19 @@
-//! `torture`: attacks the built gateway on loopback, and measures what honest calls notice. It fails if one of them fails,
-//! or if the gateway takes more memory than its documentation says.
+//! `torture`: attacks the built gateway on loopback and overloads it, and measures what honest calls notice. It fails if one
+//! of them fails, or if the gateway takes more memory than its documentation says.
 
 use std::{
     error::Error,
     io::{self, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Parser;
 
 mod attack;
+mod caller;
 mod honest;
+mod overload;
 mod report;
 mod stage;
 
@@ -21,7 +24,7 @@ type Failure = Box<dyn Error>;
 
 const EXAMPLES: &str = "\
 Examples:
-  torture                        all attacks, a minute
+  torture                        all attacks and overload, two minutes
   torture --connections 200 --calls 300
   torture --only 'slow readers'";
 
@@ -38,7 +41,10 @@ struct Options {
     /// How often each attack is repeated.
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     rounds: usize,
-    /// Only attacks whose name has this text.
+    /// How long overload is measured, in seconds for each of its four situations; 0 leaves it out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    overload: u64,
+    /// Only attacks whose name has this text; `overload` is one.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
 }
@@ -61,8 +67,16 @@ fn run(options: &Options) -> Result<bool, Failure> {
         let _ = writeln!(io::stderr(), "{} ...", attack.name());
         rows.push(measured(attack, options)?);
     }
-    let _ = write!(io::stdout(), "{}", report::table(&rows));
-    Ok(rows.iter().all(Row::is_good))
+    let mut is_good = rows.iter().all(Row::is_good);
+    let mut table = if rows.is_empty() { String::new() } else { report::table(&rows) };
+    if options.overload > 0 && "overload".contains(&options.only) {
+        let _ = writeln!(io::stderr(), "overload ...");
+        let overload = overload::measure(Duration::from_secs(options.overload))?;
+        is_good &= overload.is_good();
+        table += &overload.table();
+    }
+    let _ = write!(io::stdout(), "{table}");
+    Ok(is_good)
 }
 
 /// Each attack has a gateway of its own, so that its memory is that of this attack.

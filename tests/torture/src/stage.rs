@@ -11,7 +11,7 @@ use extender_harness::{
     request::{names_part, pod_part, write_node_list},
 };
 
-use crate::Failure;
+use crate::{Failure, caller::NUMBER};
 
 /// The nodes of the cluster, and those of a call.
 const NODES: usize = 5_000;
@@ -21,6 +21,9 @@ const RULES: &str = "\
 rules:
 - require: [{key: topology.acme.io/rack, notIn: [rack-2]}]
   reason: rack is being drained
+- pods: {labels: [{key: build, exists: true}]}
+  require: [{key: topology.acme.io/rack, notIn: [rack-3]}]
+  reason: rack is kept free of builds
 - prefer: [{key: topology.kubernetes.io/zone, equals: eu-west-1a}]
   score: 3
 ";
@@ -32,6 +35,8 @@ pub(crate) struct Stage {
     _folder: tempfile::TempDir,
     /// An honest call of filter.
     pub(crate) body: Vec<u8>,
+    /// One of a pod with the label `build`, whose value [`NUMBER`] another caller replaces.
+    pub(crate) all_different: Vec<u8>,
 }
 
 impl Stage {
@@ -50,8 +55,10 @@ impl Stage {
             observability: Observability::AsItComes,
         };
         let gateway = Gateway::start(&configuration, &file("gateway.yaml"))?;
-        let body = body(known.iter().take(OFFERED));
-        Ok(Self { gateway, _policy: policy, _folder: folder, body })
+        let honest = body(ReplicaSet::new("shop", "web", &[("app", "web")], 1), known.iter().take(OFFERED));
+        let all_different = ReplicaSet::new("shop", "web", &[("app", "web"), ("build", NUMBER)], 1);
+        let all_different = body(all_different, known.iter().take(OFFERED));
+        Ok(Self { gateway, _policy: policy, _folder: folder, body: honest, all_different })
     }
 
     /// The gateway's memory now, in bytes.
@@ -65,10 +72,9 @@ impl Stage {
     }
 }
 
-/// The body of a call about these nodes.
-pub(crate) fn body<'a>(offered: impl Iterator<Item = &'a Node>) -> Vec<u8> {
-    let pod = ReplicaSet::new("shop", "web", &[("app", "web")], 1).pod();
-    [pod_part(&pod), names_part(offered)].concat()
+/// The body of a call about a pod and these nodes.
+fn body<'a>(mut pods: ReplicaSet, offered: impl Iterator<Item = &'a Node>) -> Vec<u8> {
+    [pod_part(&pods.pod()), names_part(offered)].concat()
 }
 
 /// A limit of open files that leaves room for the connections of the attacks.

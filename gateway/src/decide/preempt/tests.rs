@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::object;
+use crate::{fair_queue::Flow, object};
 
 #[test]
 fn a_victim_that_is_added_is_there_and_matters_less() {
@@ -16,7 +16,7 @@ fn a_victim_that_is_added_is_there_and_matters_less() {
     let request = PreemptRequest::read(Bytes::from_static(body.as_bytes())).unwrap();
     let json = request.pod();
     let pod = object::pod::parse(&json).unwrap();
-    let call = PreemptCall { request: &request, pod: &pod, began: Instant::now() };
+    let call = PreemptCall { request: &request, pod: &pod, began: Instant::now(), flow: Flow::Own };
     for (uid, expected) in [
         ("low", Ok(())),
         ("same", Err("its priority 10 is not lower than the pod's, 10")),

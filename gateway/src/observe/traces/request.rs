@@ -41,6 +41,9 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
         KeyValue::new(HTTP_RESPONSE_BODY_SIZE, decision::number(http_call.response_bytes)),
         KeyValue::new(names::OUTCOME, http_call.outcome),
     ];
+    if !http_call.queued.is_zero() {
+        attributes.push(KeyValue::new(names::QUEUE_DURATION, http_call.queued.as_secs_f64()));
+    }
     if let Some(verb) = http_call.verb {
         attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", verb.name())));
     }

@@ -1,0 +1,226 @@
+//! Five times as many calls as the gateway can decide, and a caller that sends them beside one that does not.
+
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    runtime,
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use crate::{
+    Failure,
+    caller::{Connection, Outcome, Template},
+    honest::quantile,
+    stage::Stage,
+};
+
+/// The callers that are enough to use the whole capacity, each with one call at a time.
+const ENOUGH: usize = 8;
+/// How many times the capacity is offered.
+const TIMES: f64 = 5.0;
+/// The most connections of the caller that offers it. kube-scheduler's would be fewer.
+const MOST_CONNECTIONS: usize = 1_500;
+const MODEST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// What was measured.
+#[derive(Debug)]
+pub(crate) struct Overload {
+    /// Calls decided in a second with enough callers, and with too many.
+    capacity: f64,
+    offered: f64,
+    goodput: f64,
+    decided: Vec<Duration>,
+    refused: Vec<Duration>,
+    /// Calls that ended in another way.
+    pub(crate) failed: usize,
+    /// Calls of the modest caller, alone and beside the greedy one.
+    alone: Vec<Duration>,
+    beside: Vec<Duration>,
+    pub(crate) modest_failed: usize,
+}
+
+/// The calls of one caller.
+#[derive(Debug, Default)]
+struct Counted {
+    decided: Vec<Duration>,
+    refused: Vec<Duration>,
+    failed: usize,
+}
+
+impl Counted {
+    fn add(&mut self, outcome: Outcome, took: Duration) {
+        match outcome {
+            Outcome::Decided => self.decided.push(took),
+            Outcome::Refused => self.refused.push(took),
+            Outcome::Failed => self.failed += 1,
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.decided.extend(other.decided);
+        self.refused.extend(other.refused);
+        self.failed += other.failed;
+    }
+}
+
+/// Measures each for this long.
+pub(crate) fn measure(each: Duration) -> Result<Overload, Failure> {
+    let stage = Stage::set()?;
+    let template = Arc::new(Template::new(&stage.all_different)?);
+    let address = stage.gateway.extender;
+    runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        // The first calls fill caches.
+        closed(address, &template, ENOUGH, each / 4).await;
+        let capacity = closed(address, &template, ENOUGH, each).await;
+        let capacity = rate(capacity.decided.len(), each);
+        let (offered, all) = open(address, &template, capacity * TIMES, each).await;
+        let alone = closed(address, &template, 1, each).await;
+        let (greedy, beside) = tokio::join!(
+            open(address, &template, capacity * TIMES, each),
+            closed(address, &template, 1, each)
+        );
+        Ok(Overload {
+            capacity,
+            offered: rate(offered, each),
+            goodput: rate(all.decided.len(), each),
+            decided: all.decided,
+            refused: all.refused,
+            failed: all.failed + greedy.1.failed,
+            alone: alone.decided,
+            modest_failed: alone.failed + alone.refused.len() + beside.failed + beside.refused.len(),
+            beside: beside.decided,
+        })
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "thousands of calls")]
+fn rate(calls: usize, each: Duration) -> f64 {
+    calls as f64 / each.as_secs_f64()
+}
+
+/// Calls of so many callers, each of which sends the next one when it has an answer.
+async fn closed(address: SocketAddr, template: &Arc<Template>, callers: usize, each: Duration) -> Counted {
+    let until = Instant::now() + each;
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let template = Arc::clone(template);
+        tasks.spawn(async move {
+            let (mut counted, mut connection) = (Counted::default(), None);
+            while Instant::now() < until {
+                let begun = Instant::now();
+                let outcome = call(&mut connection, (MODEST, address), &template).await;
+                counted.add(outcome, begun.elapsed());
+            }
+            counted
+        });
+    }
+    collected(tasks).await
+}
+
+/// This many calls a second, whether earlier ones are answered or not; also how many that were.
+async fn open(address: SocketAddr, template: &Arc<Template>, rate: f64, each: Duration) -> (usize, Counted) {
+    let (begun, idle) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let (mut tasks, mut counted, mut offered) = (JoinSet::new(), Counted::default(), 0);
+    let mut ticks = interval(Duration::from_millis(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while begun.elapsed() < each {
+        ticks.tick().await;
+        while let Some(ended) = tasks.try_join_next() {
+            counted.merge(ended.unwrap_or_default());
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "thousands of calls")]
+        let due = (begun.elapsed().as_secs_f64() * rate) as usize;
+        while offered < due && tasks.len() < MOST_CONNECTIONS {
+            offered += 1;
+            let (template, idle) = (Arc::clone(template), Arc::clone(&idle));
+            tasks.spawn(async move {
+                let taken = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut connection: Option<Connection> = taken().pop();
+                let (begun, mut counted) = (Instant::now(), Counted::default());
+                let outcome = call(&mut connection, (GREEDY, address), &template).await;
+                counted.add(outcome, begun.elapsed());
+                taken().extend(connection);
+                counted
+            });
+        }
+    }
+    counted.merge(collected(tasks).await);
+    (offered, counted)
+}
+
+async fn collected(mut tasks: JoinSet<Counted>) -> Counted {
+    let mut all = Counted::default();
+    while let Some(counted) = tasks.join_next().await {
+        all.merge(counted.unwrap_or_default());
+    }
+    all
+}
+
+/// One call, on this connection or a new one, which stays open if it was answered.
+async fn call(
+    connection: &mut Option<Connection>,
+    (from, to): (IpAddr, SocketAddr),
+    template: &Template,
+) -> Outcome {
+    let opened = match connection.take() {
+        Some(opened) => Ok(opened),
+        None => Connection::open(from, to).await,
+    };
+    let Ok(mut opened) = opened else { return Outcome::Failed };
+    match opened.call(template).await {
+        Ok(outcome) => {
+            *connection = Some(opened);
+            outcome
+        }
+        Err(_) => Outcome::Failed,
+    }
+}
+
+impl Overload {
+    /// Whether every call was decided or refused, and none of the modest caller refused.
+    pub(crate) fn is_good(&self) -> bool {
+        self.failed + self.modest_failed == 0 && !self.decided.is_empty()
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let ms = |times: &[Duration], share| quantile(times, share).as_secs_f64() * 1_000.0;
+        let mut table = String::from(
+            "\n| overload | capacity/s | offered/s | decided/s | of capacity | decided p50, p99 ms | refused p50, p99 ms | other |\n\
+             |---|---|---|---|---|---|---|---|\n",
+        );
+        // Writing to a `String` does not fail.
+        let _ = writeln!(
+            table,
+            "| one caller, {TIMES} times | {:.0} | {:.0} | {:.0} | {:.0} % | {:.1}, {:.1} | {:.1}, {:.1} | {} |",
+            self.capacity,
+            self.offered,
+            self.goodput,
+            self.goodput / self.capacity * 100.0,
+            ms(&self.decided, 0.5),
+            ms(&self.decided, 0.99),
+            ms(&self.refused, 0.5),
+            ms(&self.refused, 0.99),
+            self.failed,
+        );
+        let _ = writeln!(
+            table,
+            "\n| another caller, one call at a time | calls | p50, p99 ms | not decided |\n|---|---|---|---|\n\
+             | alone | {} | {:.2}, {:.2} | |\n| beside the greedy one | {} | {:.2}, {:.2} | {} |",
+            self.alone.len(),
+            ms(&self.alone, 0.5),
+            ms(&self.alone, 0.99),
+            self.beside.len(),
+            ms(&self.beside, 0.5),
+            ms(&self.beside, 0.99),
+            self.modest_failed,
+        );
+        table
+    }
+}
