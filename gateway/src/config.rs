@@ -48,7 +48,9 @@ use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 use backend::BACKENDS;
 use checks::{check_config, check_verbs};
 use setting::{Setting, Yaml, choices, settings, write_scalar};
-use values::{body_size, bytes_in_flight, exempt_namespaces, verb_path, write_list, write_size};
+use values::{
+    backend_names, body_size, bytes_in_flight, exempt_namespaces, verb_path, write_list, write_size,
+};
 
 #[cfg(test)]
 mod tests;
@@ -94,6 +96,8 @@ settings! {
     pods "pods": PodSettings, section;
     /// The namespaces whose pods are not sent to backends.
     exempt "exempt": Exempt, section;
+    /// When the gateway is ready for the first time.
+    readiness "readiness": ReadinessSettings, section;
     /// How reasons are reported to kube-scheduler.
     reasons "reasons": ReasonSettings, section;
     /// Whether kube-scheduler is made to try pods again. Default None.
@@ -172,6 +176,14 @@ settings! {
     pub struct Exempt: "a mapping such as {namespaces: [kube-system]}";
     /// `None`: kube-system and the gateway's own.
     namespaces "namespaces" as (exempt_namespaces, write_list): BTreeSet<String>, absent("kube-system and the gateway's own namespace");
+}
+
+settings! {
+    /// When the gateway is ready for the first time.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ReadinessSettings: "a mapping such as {backends: [quota]}";
+    /// The backends that must have answered a handshake. Default none: all are tried before.
+    backends "backends" as (backend_names, write_list): BTreeSet<String>, default(BTreeSet::new());
 }
 
 settings! {
@@ -412,6 +424,7 @@ impl Config {
             nodes,
             pods: _,
             exempt: _,
+            readiness: _,
             reasons: _,
             requeue: _,
             binder,

@@ -260,6 +260,15 @@ async fn survive<T>(
 }
 
 impl Served {
+    /// The backends that have to answer before the gateway is ready, and have not, each with the reason.
+    pub fn unanswered(&self) -> Vec<String> {
+        let required = &self.config.readiness.backends;
+        let required =
+            self.decider.backends().filter(|backend| required.contains(backend.settings.name.as_str()));
+        let failures = required.filter_map(|backend| Some((backend, backend.any_session().err()?)));
+        failures.map(|(backend, failure)| format!("{} ({failure})", backend.settings.name)).collect()
+    }
+
     /// Decides a call from its body.
     async fn answer(
         &self,

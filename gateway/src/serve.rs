@@ -248,6 +248,8 @@ impl CallServer {
         self.gateway_status.open(&door);
         print_line(&format!("extender listening on {}", listener.local_addr()?));
         let complete = complete(&self.assembly, &self.health);
+        let required = Arc::clone(&door);
+        self.health.unanswered.set(move || required.served.load().unanswered());
         self.health.accepts_calls();
         let reload = Reload::new(
             (self.file, self.config),

@@ -194,6 +194,8 @@ pods: {}
   # source: Watch where nodes are watched and a backend has preempt, otherwise None
 exempt: {}
   # namespaces: kube-system and the gateway's own namespace
+readiness:
+  backends: []
 reasons:
   prefix: Backend
   changing: Held

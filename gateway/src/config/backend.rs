@@ -16,7 +16,7 @@ use super::setting::{Choice, Setting, Yaml, choices, scalar, settings, write_sca
 use super::values::{json_object, write_json};
 use super::{BackendTls, BackendUrl, CanarySettings, Match, RejectShareSettings, effective_order};
 
-const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
+pub(super) const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
 const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use extender_config::{Cursor, Section, echo};
 
 use super::values::parse_duration;
 use super::{
-    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, Timeouts,
+    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, Mode, PodSource, Timeouts,
     VerbPathParts, VerbPaths,
 };
 
@@ -19,6 +19,7 @@ pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
         strangers(root, binder, parts);
     }
     pods(root, parts);
+    readiness(root, parts);
 }
 
 /// No two addresses overlap.
@@ -98,6 +99,19 @@ fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[BackendSettings
                 Some(_) => {}
             }
         }
+    }
+}
+
+/// A backend that is not called never answers.
+fn readiness(root: &Section<'_>, parts: &ConfigParts) {
+    let (Some(readiness), Some(backends)) = (&parts.readiness, &parts.backends) else { return };
+    for name in &readiness.backends {
+        let wrong = match backends.iter().find(|backend| backend.name.as_str() == name) {
+            None => format!("{} is not a backend of this file", echo(name)),
+            Some(backend) if backend.mode == Mode::Disabled => format!("{} is disabled", echo(name)),
+            Some(_) => continue,
+        };
+        root.mistake_below(&["readiness", "backends"], wrong, "names of backends that are called");
     }
 }
 

@@ -100,6 +100,7 @@ fn the_least_configuration_has_the_documented_defaults() {
         nodes: NodeSource::Watch,
         pods: PodSettings { source: None },
         exempt: Exempt { namespaces: None },
+        readiness: ReadinessSettings { backends: BTreeSet::new() },
         reasons: ReasonSettings {
             prefix: ReasonPrefix::Backend,
             changing: ChangingReasons::Held,

@@ -11,6 +11,7 @@ use extender_config::{Cursor, Value, echo, names};
 use http::Uri;
 use serde_json::{Map, Number, Value as Json};
 
+use super::backend::{BackendName, NAME};
 use super::setting::{Setting, Yaml, list, scalar};
 use crate::object::quantity::Quantity;
 
@@ -200,6 +201,13 @@ pub(super) fn namespaces(field: &Cursor<'_>, right: &str) -> Option<BTreeSet<Str
 
 pub(super) fn exempt_namespaces(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
     namespaces(field, "a list of namespaces such as [kube-system], [] for none")
+}
+
+/// Whether they are backends of the file is checked with the backends.
+pub(super) fn backend_names(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
+    let name =
+        |item: Cursor<'_>| item.parsed(NAME, |text| BackendName::new(text).map(|name| name.to_string()));
+    field.list("a list of backends such as [quota], [] for none", name).map(BTreeSet::from_iter)
 }
 
 /// Names without ports, in lower case.

@@ -20,7 +20,7 @@ use axum::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::metrics::{self, Metrics};
+use super::metrics::{self, Metrics, Source};
 
 /// What it waits for at first: the configuration, the first attempts to connect to backends, and the listening socket.
 const CALLS: &str = "the first connections to backends";
@@ -36,6 +36,10 @@ const STUCK: Duration = Duration::from_secs(10);
 pub struct Health {
     /// What is missing before it should get calls.
     missing: Mutex<BTreeSet<&'static str>>,
+    /// The backends that have to answer before that and have not, each with the reason.
+    pub unanswered: Source<Vec<String>>,
+    /// All of them have, at some time.
+    has_answers: AtomicBool,
     is_stopping: AtomicBool,
     began: Instant,
     /// Milliseconds from `began` to the latest heartbeat.
@@ -47,6 +51,8 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             missing: Mutex::new(BTreeSet::from([CALLS])),
+            unanswered: Source::default(),
+            has_answers: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             began: Instant::now(),
             heartbeat: AtomicU64::new(0),
@@ -91,8 +97,13 @@ impl Health {
         let text = if self.is_stopping.load(Ordering::Relaxed) {
             "not ready: stopping\n".to_owned()
         } else {
-            let missing: Vec<_> = self.missing.lock().iter().copied().collect();
-            format!("not ready: waiting for {}\n", missing.join(", "))
+            let missing = self.missing.lock().iter().copied().map(str::to_owned).collect::<Vec<_>>();
+            let backends =
+                self.unanswered.read().into_iter().flatten().map(|backend| format!("backend {backend}"));
+            format!(
+                "not ready: waiting for {}\n",
+                missing.into_iter().chain(backends).collect::<Vec<_>>().join(", ")
+            )
         };
         (StatusCode::SERVICE_UNAVAILABLE, text)
     }
@@ -112,6 +123,19 @@ impl Health {
         self.missing.lock().remove(what);
     }
 
+    /// Whether all backends that have to answer have done so once.
+    fn has_answers(&self) -> bool {
+        let is_answered = || self.unanswered.read().is_none_or(|unanswered| unanswered.is_empty());
+        // Before calls are accepted the backends are not known.
+        if self.missing.lock().contains(CALLS) {
+            return false;
+        }
+        if !self.has_answers.load(Ordering::Relaxed) && is_answered() {
+            self.has_answers.store(true, Ordering::Relaxed);
+        }
+        self.has_answers.load(Ordering::Relaxed)
+    }
+
     /// Marks the gateway as stopping: it should get no more calls.
     pub fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -119,7 +143,8 @@ impl Health {
 
     /// Whether it should get calls.
     pub fn is_ready(&self) -> bool {
-        !self.is_stopping.load(Ordering::Relaxed) && self.missing.lock().is_empty()
+        let is_stopping = self.is_stopping.load(Ordering::Relaxed);
+        !is_stopping && self.missing.lock().is_empty() && self.has_answers()
     }
 }
 

@@ -27,6 +27,7 @@ mod metrics;
 mod misused_http2;
 mod old_callers;
 mod one_round;
+mod overload;
 mod overrides;
 mod page;
 mod pod_counts;

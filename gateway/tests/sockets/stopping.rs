@@ -5,7 +5,7 @@ use crate::support::{
     backend::Scripted,
     by_name, ended,
     http::Client,
-    program::{Starting, signal},
+    program::{Program, Starting, signal},
 };
 use serde_json::json;
 use std::fs;
@@ -119,4 +119,35 @@ async fn a_gateway_that_starts_refuses_connections_and_one_without_its_nodes_is_
     let readiness = probe("/readyz").await;
     assert_eq!((readiness.status, readiness.body), (503, b"not ready: waiting for nodes\n".to_vec()));
     assert_eq!(probe("/livez").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_gateway_is_not_ready_before_the_named_backends_have_answered_once() {
+    let (closed_port, file) = (ClosedPort::new(), NamedTempFile::new().unwrap());
+    let text = |address| {
+        format!(
+            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
+             nodes: {{source: Request}}\nreadiness: {{backends: [needed]}}\nbackends:\n\
+             - {{name: needed, url: 'http://{address}', filter: {{}}}}\n\
+             - {{name: other, url: 'http://{}', filter: {{}}}}\n",
+            closed_port.address
+        )
+    };
+    fs::write(file.path(), text(closed_port.address)).unwrap();
+    let program = Program::start(file.path()).await;
+    let ready = async || {
+        let answer = Client::connect(program.metrics).await.send("GET", "/readyz", b"").await;
+        (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+    };
+    let (status, body) = ready().await;
+    assert_eq!(status, 503);
+    assert!(body.starts_with("not ready: waiting for backend needed (") && !body.contains("other"), "{body}");
+    let backend = Scripted::refusing(&["a"], "no", 0).await;
+    fs::write(file.path(), text(backend.address)).unwrap();
+    program.signal("HUP").await;
+    ended("it is never ready", async { while ready().await.0 != 200 {} }).await;
+    drop(backend);
+    program.counted("extender_gateway_backend_connected{backend=\"needed\"} 0").await;
+    assert_eq!(ready().await, (200, "ok\n".to_owned()), "it has answered once");
 }

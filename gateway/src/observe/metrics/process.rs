@@ -247,7 +247,7 @@ impl ProcessMetrics {
     }
 }
 
-/// A value that is read at each scrape, on any thread. `None` and non-finite numbers are not shown.
+/// A value that is read when it is asked for, at each scrape or probe, on any thread. `None` and non-finite numbers are not shown.
 pub struct Source<T>(Mutex<Option<Arc<dyn Fn() -> T + Send + Sync>>>);
 
 impl<T> Source<T> {
@@ -256,7 +256,7 @@ impl<T> Source<T> {
         *self.0.lock() = Some(Arc::new(source));
     }
 
-    fn read(&self) -> Option<T> {
+    pub(in crate::observe) fn read(&self) -> Option<T> {
         // It is called without the lock: it may take locks of its own.
         let source = self.0.lock().clone();
         source.map(|source| source())

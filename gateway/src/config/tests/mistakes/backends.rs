@@ -1,7 +1,7 @@
 //! Invalid backends and their errors.
 
 use super::super::{HEADER, right};
-use super::{said_of_backend, sentences};
+use super::{said_of_backend, said_of_lines, sentences};
 
 #[test]
 fn lists_of_backends() {
@@ -190,6 +190,17 @@ fn strangers_bind_no_pods() {
             right(&format!("{HEADER}extender: {{{allowed}}}\nbinder: {binder}\nbackends: [{backend}]"));
         }
     }
+}
+
+#[test]
+fn which_backends_must_have_answered() {
+    let said = |names: &str| said_of_lines(&format!("readiness: {{backends: [{names}]}}"));
+    let right = "expected names of backends that are called";
+    assert_eq!(said("b"), [format!("readiness.backends: \"b\" is not a backend of this file; {right}")]);
+    assert_eq!(said("A B").len(), 1);
+    let disabled = "{name: b, url: 'http://b:1', mode: Disabled, filter: {}}";
+    let yaml = format!("{HEADER}readiness: {{backends: [b]}}\nbackends: [{disabled}]");
+    assert_eq!(sentences(&yaml), [format!("readiness.backends: \"b\" is disabled; {right}")]);
 }
 
 #[test]
