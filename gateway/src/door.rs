@@ -11,6 +11,7 @@ mod call_guard;
 mod connection;
 mod in_flight;
 mod limit;
+mod pages;
 mod server;
 mod tls;
 mod write_timeout;
@@ -29,7 +30,11 @@ use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
 use tracing::field::display;
 
-pub(crate) use self::{answer::HeldBody, limit::Address, server::pages};
+pub(crate) use self::{
+    answer::HeldBody,
+    limit::Address,
+    pages::{PageCaller, Pages},
+};
 use self::{
     answer::{CallRefusal, ReplyBody},
     call_guard::CallGuard,
@@ -38,7 +43,7 @@ use self::{
 };
 pub use self::{
     server::{Entrance, serve},
-    tls::Tls,
+    tls::{Tls, TlsError},
 };
 use crate::{
     config::{Config, VerbPaths},

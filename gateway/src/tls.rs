@@ -21,7 +21,7 @@ use rustls::{
 };
 
 pub use self::{
-    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files},
+    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files, server_tls},
     validity::{Validity, ValidityState},
 };
 use crate::config::KeyPair;

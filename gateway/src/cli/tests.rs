@@ -164,9 +164,13 @@ extender:
     bind: bind
 metrics:
   address: \"0.0.0.0:9402\"
+  # tls: none
+  authorization: None
 admin:
   address: \"127.0.0.1:9403\"
   hosts: []
+  # tls: none
+  authorization: None
 otlp: {}
   # endpoint: OTEL_EXPORTER_OTLP_ENDPOINT
   # protocol: OTEL_EXPORTER_OTLP_PROTOCOL

@@ -30,10 +30,9 @@ use super::{
     CallBody, Door,
     accept::{Accepted, IDLE, LARGEST_HEAD},
     limit::{Address, ConnectionSlot},
-    tls::{self, Handshakes, Tls, TlsCause, TlsRefusal},
+    tls::{self, Acceptor},
     write_timeout::WriteTimeout,
 };
-use crate::observe::RateLimitedLog;
 
 /// The interval of pings to an HTTP/2 caller, and the timeout of its response: idle connections are kept, dead ones
 /// are closed.
@@ -45,7 +44,7 @@ const FIRST_CALL: Duration = Duration::from_secs(30);
 /// How old a connection becomes, so that a certificate authority that was removed counts. After that an HTTP/1.1 caller
 /// is asked to close with the next response, and an HTTP/2 caller by a GOAWAY; calls in progress are finished, for at
 /// most [`FINISHED_AFTER`] or their longest budget.
-const LARGEST_AGE: Duration = Duration::from_mins(10);
+pub(super) const LARGEST_AGE: Duration = Duration::from_mins(10);
 const FINISHED_AFTER: Duration = Duration::from_mins(2);
 /// The most concurrent calls on an HTTP/2 connection. kube-scheduler binds without a limit, and waits beyond this
 /// one.
@@ -59,11 +58,9 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 pub(super) struct Host {
     pub(super) door: Arc<Door>,
     /// `None` without TLS.
-    pub(super) tls: Option<(Arc<Tls>, Handshakes)>,
+    pub(super) acceptor: Option<Acceptor>,
     /// Whether callers are asked to reconnect elsewhere.
     pub(super) draining: AtomicBool,
-    /// Limits log lines about failed handshakes, by cause.
-    pub(super) refused: RateLimitedLog<TlsCause>,
 }
 
 impl Host {
@@ -73,27 +70,13 @@ impl Host {
         let old_at = Instant::now() + LARGEST_AGE;
         let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot, old_at });
         let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());
-        let Some((tls, handshakes)) = &self.tls else { return connection.http1(stream, ending).await };
-        match handshakes.run(Arc::clone(tls), stream).await {
-            Err(failed) => {
-                let metrics = self.door.observer.metrics.process();
-                metrics.tls_handshake_failed(failed.refusal.cause.label());
-                self.log(&failed.refusal, caller);
-                failed.close.await;
-            }
-            Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
-                tracing::debug!(%caller, "a caller speaks HTTP/2");
-                connection.http2(stream, ending).await;
-            }
-            Ok(stream) => connection.http1(stream, ending).await,
-        }
-    }
-
-    fn log(&self, refusal: &TlsRefusal, caller: SocketAddr) {
-        if refusal.cause == TlsCause::Gone {
-            tracing::debug!(%caller, "TLS handshake failed: {refusal}");
-        } else if let Some(similar) = self.refused.turn_of(refusal.cause) {
-            tracing::warn!(%caller, similar, "TLS handshake failed: {refusal}");
+        let Some(acceptor) = &self.acceptor else { return connection.http1(stream, ending).await };
+        let Some(stream) = acceptor.accept(stream, caller).await else { return };
+        if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) {
+            tracing::debug!(%caller, "a caller speaks HTTP/2");
+            connection.http2(stream, ending).await;
+        } else {
+            connection.http1(stream, ending).await;
         }
     }
 }
@@ -156,7 +139,7 @@ impl Connection {
     async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
         let (in_progress, host) = (self.slot.request(), &self.host);
         let version = request.version();
-        let mut response = host.door.call(request, (self.caller, host.tls.is_some()), in_progress).await;
+        let mut response = host.door.call(request, (self.caller, host.acceptor.is_some()), in_progress).await;
         // HTTP/2 has a frame for this, which is sent when the connection ends.
         let is_last = host.draining.load(Ordering::Relaxed) || Instant::now() >= self.old_at;
         if version < Version::HTTP_2 && is_last {

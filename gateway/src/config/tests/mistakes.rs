@@ -250,7 +250,11 @@ fn a_field_of_another_mapping_is_named_with_its_mapping() {
 #[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
     for (lines, name, remedy) in [
-        ("metrics: {tls: {}}", "metrics.tls", "remove it"),
+        (
+            "metrics: {tls: {certFile: a, keyFile: b, clientCAFile: c, clientCertificate: Optional}}",
+            "metrics.tls.clientCertificate",
+            "remove it: with clientCAFile a request needs a certificate or an authorized token, and probes need neither",
+        ),
         (
             "metrics: {exporter: OTLP}",
             "metrics.exporter",
