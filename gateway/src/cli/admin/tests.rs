@@ -25,6 +25,7 @@ async fn said_of(answer: Option<&'static str>) -> String {
         gateway_namespace: None,
         gateway_selector: String::new(),
         admin_port: 0,
+        access: AccessOptions::default(),
     };
     let gateways = options.find(&Err(String::new())).await;
     let Gathered { answers, away } = gateways.query::<Status>("/debug/status").await;
@@ -41,6 +42,7 @@ fn usual_gateways_are_for_where_none_are_named() {
             gateway_namespace: namespace.map(str::to_owned),
             gateway_selector: String::new(),
             admin_port: 0,
+            access: AccessOptions::default(),
         };
         options.urls(usual).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
