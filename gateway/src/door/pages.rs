@@ -118,3 +118,21 @@ fn last_after<B: Body>(old_at: Option<Instant>, mut response: Response<B>) -> Re
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body as Empty;
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_with_a_certificate_ends_when_it_is_old() {
+        let asks =
+            |old_at| last_after(old_at, Response::new(Empty::empty())).headers().contains_key("connection");
+        let old_at = Some(Instant::now() + LARGEST_AGE);
+        assert!(!asks(old_at));
+        advance(LARGEST_AGE).await;
+        assert!(asks(old_at) && !asks(None));
+    }
+}

@@ -33,6 +33,16 @@ async fn said_of(answer: Option<&'static str>) -> String {
     away[0].why.clone()
 }
 
+#[tokio::test]
+async fn a_token_is_not_sent_to_another_machine_in_the_clear() {
+    // An address of documentation, which nobody has.
+    let (url, address) = (admin_url("http://192.0.2.1:9403").unwrap(), "192.0.2.1:9403".parse().unwrap());
+    let access =
+        access::Access { authorization: Some("Bearer t".parse().unwrap()), ..access::Access::default() };
+    let refused = request::direct((&url, address), &access, AdminQuery::get("/debug/status")).await;
+    assert!(matches!(refused, Err(QueryError::TokenInTheClear(_))), "{refused:?}");
+}
+
 #[test]
 fn usual_gateways_are_for_where_none_are_named() {
     let url = |text: &str| admin_url(text).unwrap();

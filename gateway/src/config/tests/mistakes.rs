@@ -272,6 +272,46 @@ fn what_this_version_does_not_support_is_refused_by_name() {
 }
 
 #[test]
+fn tokens_are_not_sent_in_the_clear() {
+    let remedy = "expected None, tls with certFile and keyFile, or a loopback address";
+    for (lines, said) in [
+        (
+            "metrics: {authorization: Kubernetes}",
+            "metrics.authorization: would have tokens sent to 0.0.0.0:9402 without TLS",
+        ),
+        (
+            "admin: {address: '[::]:9403', authorization: Kubernetes}",
+            "admin.authorization: would have tokens sent to [::]:9403 without TLS",
+        ),
+    ] {
+        assert_eq!(said_of_lines(lines), [format!("{said}; {remedy}")]);
+    }
+    for lines in [
+        "admin: {authorization: Kubernetes}",
+        "metrics: {address: '[::1]:1', authorization: Kubernetes}",
+        "metrics: {tls: {certFile: a, keyFile: b}, authorization: Kubernetes}",
+        "metrics: {authorization: None}",
+    ] {
+        assert!(parse(&format!("{HEADER}{lines}\n{BACKENDS}")).is_ok(), "{lines}");
+    }
+}
+
+#[test]
+fn tls_of_pages_is_checked_like_that_of_the_extender() {
+    for section in ["metrics", "admin"] {
+        let said =
+            said_of_lines(&format!("{section}: {{tls: {{certFile: a, allowedNames: [b], caFile: c}}}}"));
+        for text in [
+            ".tls.keyFile: is missing; expected the key, a PEM file",
+            ".tls.allowedNames: is used only with clientCAFile; add clientCAFile, or remove it",
+            ".tls.caFile: unknown field; known fields: certFile, keyFile, clientCAFile, allowedNames",
+        ] {
+            assert!(said.contains(&format!("{section}{text}")), "{text}: {said:#?}");
+        }
+    }
+}
+
+#[test]
 fn what_can_be_seen() {
     let ratio = "a number from 0 to 1 such as 0.01";
     let log = "a size from 1Mi to 16Gi such as 64Mi, or 0";

@@ -76,14 +76,14 @@ async fn status_uses_a_token_and_says_what_is_missing() {
     }
     let allowed = with(&["--token-file", &reader]);
     let (code, told) = run(&allowed.split('\n').collect::<Vec<_>>(), &[]).await;
-    assert!(told.contains("no call since the start"), "{code}\n{told}");
+    assert!(told.contains("backend a: cannot connect to 127.0.0.1:1"), "{code}\n{told}");
     let variables = [
         ("EXTENDER_GATEWAYS", https.as_str()),
         ("EXTENDER_GATEWAY_CA_FILE", &authority),
         ("EXTENDER_GATEWAY_TOKEN_FILE", &reader),
     ];
     let (code, told) = run(&["status", "--tls-server-name", NAME], &variables).await;
-    assert!(told.contains("no call since the start"), "{code}\n{told}");
+    assert!(told.contains("backend a: cannot connect to 127.0.0.1:1"), "{code}\n{told}");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn status_uses_a_client_certificate() {
     assert!(code == 5 && told.contains("HTTP 403 \"no client certificate"), "{code}\n{told}");
     assert!(told.contains("; set --tls-cert and --tls-key"), "{told}");
     for (name, text) in [
-        ("operator", "no call since the start"),
+        ("operator", "backend a: cannot connect to 127.0.0.1:1"),
         ("stranger", "the gateway rejected the client certificate (received fatal alert: UnknownCA)"),
     ] {
         let (certificate, key) = (path(&format!("{name}.crt")), path(&format!("{name}.key")));

@@ -127,7 +127,7 @@ async fn metrics_need_a_token_that_is_allowed_and_probes_need_none() {
     {
         assert_eq!(one.scrape(Some(&reader), request).await.status, status, "{request}");
     }
-    one.program.wrote("request refused: user \\\"other\\\" may not get /metrics", 1).await;
+    one.program.wrote("request refused: user \"other\" may not get /metrics", 1).await;
 }
 
 #[tokio::test]
