@@ -40,7 +40,7 @@ pods: {source: Watch}
 {{- define "extender-gateway.pageAccess" -}}
 {{- $page := get .root.Values .name -}}
 {{- if $page.tls.enabled }}
-{{- $folder := $page.tls.secretName | ternary (printf "%s-tls" .name) "tls" }}
+{{- $folder := $page.tls.secretName | empty | ternary "tls" (printf "%s-tls" .name) }}
 tls:
   certFile: /etc/extender-gateway/{{ $folder }}/tls.crt
   keyFile: /etc/extender-gateway/{{ $folder }}/tls.key
