@@ -5,6 +5,7 @@
 //! own, away from the calls. [`binder`] sends the requests of a bind call to the apiserver.
 
 pub mod binder;
+pub mod client;
 pub mod file;
 pub mod objects;
 pub mod pods;

@@ -2,6 +2,7 @@
 //! reads the text and collects mistakes; the files here define the fields. A field is described once, where its
 //! struct is defined (see [`setting`]). A [`Config`] is always valid.
 
+mod access;
 pub mod backend;
 mod checks;
 mod lockout;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use extender_gateway_core::{Verb, order};
 
+pub use access::{Authorization, PageTls};
 pub use backend::{
     AddedVictims, BackendName, BackendSettings, BindFailurePolicy, BindSettings, FailurePolicy,
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
@@ -436,7 +438,7 @@ impl Config {
             ("extender.tls", *tls == start.extender.tls),
             ("extender.verbs", *verbs == start.extender.verbs),
             ("metrics", *metrics == start.metrics),
-            ("admin.address", *admin == start.admin),
+            ("admin", *admin == start.admin),
             ("otlp", *otlp == start.otlp),
             ("traces.exporter", *exporter == start.traces.exporter),
             ("log.format", *format == start.log.format),

@@ -11,6 +11,7 @@ mod call_guard;
 mod connection;
 mod in_flight;
 mod limit;
+mod pages;
 mod server;
 mod tls;
 mod turns;
@@ -31,7 +32,11 @@ use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
 use tracing::field::display;
 
-pub(crate) use self::{answer::HeldBody, limit::Address, server::pages};
+pub(crate) use self::{
+    answer::HeldBody,
+    limit::Address,
+    pages::{PageCaller, Pages},
+};
 use self::{
     answer::{CallRefusal, ReplyBody},
     call_guard::CallGuard,
@@ -41,7 +46,7 @@ use self::{
 };
 pub use self::{
     server::{Entrance, serve},
-    tls::Tls,
+    tls::{Tls, TlsError},
     turns::Busy,
 };
 use crate::{

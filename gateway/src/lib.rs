@@ -2,11 +2,12 @@
 //!
 //! A call passes through [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) → [`backend`] and
 //! back. [`object`] parses Kubernetes objects, [`cluster`] keeps the node and pod tables, [`config`] has the
-//! operator's settings, [`overrides`] the modes that replace them for a while and [`cadences`] the intervals that are
+//! operator's settings, `authorization` decides who may use the metrics and the admin address, [`overrides`] the modes that replace them for a while and [`cadences`] the intervals that are
 //! not configurable, [`observe`] creates logs, metrics and traces, and [`tls`] reads certificates and keys.
 
 pub mod admin;
 pub mod api;
+mod authorization;
 pub mod backend;
 pub mod cadences;
 pub mod cli;

@@ -36,7 +36,7 @@ use tokio::{
 
 use self::{
     assembly::{Assembly, listed},
-    background::Background,
+    background::{Background, PageAddress},
     reload::Reload,
     telemetry::Telemetry,
 };
@@ -47,9 +47,9 @@ use crate::{
     },
     cadences::Cadences,
     config::Config,
-    door::{self, Busy, Door, Entrance, Tls},
+    door::{self, Address, Busy, Door, Entrance, Tls, TlsError},
     observe::{Health, debug::DebugTables, log},
-    tls::{Certificates, PemError},
+    tls::Certificates,
 };
 
 /// How long shadow calls of the last calls may still take.
@@ -70,9 +70,9 @@ pub enum ServeError {
         /// The system's error.
         source: io::Error,
     },
-    /// A file of the extender's TLS is invalid.
-    #[error("extender.tls.{0}")]
-    Tls(#[from] PemError),
+    /// A file of the TLS of an address is invalid.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A system call that every process needs has failed.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -99,8 +99,11 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = reserve("extender.address", config.extender.address)?;
-    let scraped = listen("metrics.address", config.metrics.address)?;
-    let administered = listen("admin.address", config.admin.address)?;
+    let (metrics, admin) = (&config.metrics, &config.admin);
+    let scraped = (metrics.address, metrics.tls.as_ref(), metrics.authorization);
+    let scraped = PageAddress::open(Address::Metrics, scraped)?;
+    let administered = (admin.address, admin.tls.as_ref(), admin.authorization);
+    let administered = PageAddress::open(Address::Admin, administered)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
     let telemetry = Telemetry::start(&config, tables, second.handle())?;
     let observer = Arc::clone(&telemetry.observer);
@@ -114,8 +117,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let inside = runtime.enter();
     let (hangups, stops) = (signal(SignalKind::hangup())?, Stops::new()?);
     drop(inside);
-    print_line(&format!("metrics listening on {}", scraped.local_addr()?));
-    print_line(&format!("admin listening on {}", administered.local_addr()?));
+    print_line(&format!("metrics listening on {}", scraped.listener.local_addr()?));
+    print_line(&format!("admin listening on {}", administered.listener.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
     let certificates = Arc::<Certificates>::default();
@@ -132,9 +135,10 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         requeue: assembly.requeue(),
         certificate_files: assembly.certificate_files(),
         certificates,
-        listener: scraped,
         health: Arc::clone(&health),
-        admin: (administered, Arc::new(admin_state)),
+        metrics_address: scraped,
+        admin_address: administered,
+        admin: Arc::new(admin_state),
     };
     let failed = background.start(second)?;
     let beating = Arc::clone(&health);

@@ -2,6 +2,7 @@
 //! so that its current content can be compared with the one in use.
 
 mod certificates;
+mod client;
 mod validity;
 
 use std::{
@@ -21,7 +22,8 @@ use rustls::{
 };
 
 pub use self::{
-    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files},
+    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files, server_tls},
+    client::{client_config, handshake_text, tls_error},
     validity::{Validity, ValidityState},
 };
 use crate::config::KeyPair;

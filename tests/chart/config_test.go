@@ -81,6 +81,8 @@ func TestPermissions(t *testing.T) {
 		"config: {requeue: PodCondition}":      "nodes: list watch; pods/status: patch",
 		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                               "nodes: list watch; pods: get; pods/binding: create",
 		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, requeue: PodCondition, pods: {source: Watch}}": "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
+		"config: {nodes: {source: Request}}\nmetrics: {tls: {enabled: true, secretName: a}, authorization: Kubernetes}":       "tokenreviews: create; subjectaccessreviews: create",
+		"config: {nodes: {source: Request}}\nadmin: {tls: {enabled: true, secretName: a, clients: {caSecretName: b}}}":        "",
 		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                                               "nodes: list watch; pods: list watch",
 		"policies: [{name: a, url: 'http://a:1', preempt: {}}]\nconfig: {pods: {source: None}}":                               "nodes: list watch",
 		"policies: [{name: a, program: spread, args: {constraints: []}, filter: {}}]":                                         "nodes: list watch; pods: list watch",

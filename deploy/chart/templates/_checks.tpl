@@ -7,6 +7,7 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- include "extender-gateway.checkPolicies" . -}}
 {{- include "extender-gateway.checkConfig" . -}}
 {{- include "extender-gateway.checkTLS" . -}}
+{{- include "extender-gateway.checkPages" . -}}
 {{- include "extender-gateway.checkAccess" . -}}
 {{- end -}}
 
@@ -174,6 +175,13 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if dig "extender" "tls" "" .Values.config -}}
 {{- fail "config.extender.tls: must not be set; use tls, so that the certificate is mounted, too" -}}
 {{- end -}}
+{{- range $key := list "metrics" "admin" -}}
+{{- range $field := list "tls" "authorization" -}}
+{{- if hasKey (dig $key (dict) $.Values.config) $field -}}
+{{- fail (printf "config.%s.%s: must not be set; use %s.%s, so that certificates are mounted and permissions granted" $key $field $key $field) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $config := include "extender-gateway.config" . | fromYaml -}}
 {{- $ports := dict -}}
 {{- range $key := list "extender" "metrics" "admin" -}}
@@ -234,6 +242,40 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- end -}}
 
+{{- define "extender-gateway.checkPages" -}}
+{{- range $key := list "metrics" "admin" -}}
+{{- $page := get $.Values $key -}}
+{{- $clients := include "extender-gateway.pageClients" (dict "root" $ "name" $key) -}}
+{{- if and $page.tls.enabled (not $page.tls.secretName) (eq $.Values.tls.mode "None") -}}
+{{- fail (printf "%s.tls.enabled: true, but there is no certificate, because tls.mode is None; set %s.tls.secretName or tls.mode" $key $key) -}}
+{{- end -}}
+{{- if and (not $page.tls.enabled) (or $page.tls.secretName $clients) -}}
+{{- fail (printf "%s.tls: has no effect, because %s.tls.enabled is false; set it to true, or remove the rest" $key $key) -}}
+{{- end -}}
+{{- if and $page.tls.clients.caSecretName $page.tls.clients.caConfigMapName -}}
+{{- fail (printf "%s.tls.clients: caSecretName and caConfigMapName are both set; set one of them" $key) -}}
+{{- end -}}
+{{- if and (ne $page.authorization "None") (not $page.tls.enabled) -}}
+{{- fail (printf "%s.authorization: %s would have tokens sent without TLS; set %s.tls.enabled: true" $key $page.authorization $key) -}}
+{{- end -}}
+{{- range $who := list "readers" "operators" -}}
+{{- if and (get $page $who) (eq $page.authorization "None") -}}
+{{- fail (printf "%s.%s: has no effect, because %s.authorization is None; set Kubernetes, or remove it" $key $who $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $monitor := .Values.serviceMonitor -}}
+{{- if and $monitor.enabled .Values.metrics.tls.enabled (not $monitor.tlsConfig) (or .Values.metrics.tls.secretName (ne .Values.tls.mode "CertManager")) -}}
+{{- fail "serviceMonitor.tlsConfig: is empty, but the chart does not know the CA of the certificate of metrics.tls; set it, for example to {ca: {configMap: {name: ca, key: ca.crt}}, serverName: NAME}" -}}
+{{- end -}}
+{{- if and $monitor.tlsConfig (not .Values.metrics.tls.enabled) -}}
+{{- fail "serviceMonitor.tlsConfig: has no effect, because metrics.tls.enabled is false; set it to true, or remove it" -}}
+{{- end -}}
+{{- if and $monitor.authorization (eq .Values.metrics.authorization "None") -}}
+{{- fail "serviceMonitor.authorization: has no effect, because metrics.authorization is None; set Kubernetes, or remove it" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "extender-gateway.checkAccess" -}}
 {{- $rules := include "extender-gateway.rules" . | fromJsonArray -}}
 {{- $account := .Values.serviceAccount -}}
@@ -246,9 +288,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- fail (printf "rbac.create: false, but the gateway needs permissions in the apiserver (%s); set it to true, or serviceAccount.name to an account that has them" (join ", " $needed)) -}}
 {{- end -}}
 {{- $address := (include "extender-gateway.config" . | fromYaml).admin.address -}}
-{{- $guarded := and .Values.networkPolicy.enabled .Values.networkPolicy.adminFrom -}}
+{{- $guarded := or (include "extender-gateway.adminIsAuthorized" .) (and .Values.networkPolicy.enabled .Values.networkPolicy.adminFrom) -}}
 {{- if and (include "extender-gateway.adminIsReachable" .) (not $guarded) -}}
-{{- fail (printf "config.admin.address: %s can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom with networkPolicy.enabled: true, or leave the address at 127.0.0.1:9403 and use kubectl port-forward" $address) -}}
+{{- fail (printf "config.admin.address: %s can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom with networkPolicy.enabled: true, set admin.authorization, or leave the address at 127.0.0.1:9403 and use kubectl port-forward" $address) -}}
 {{- end -}}
 {{- if and .Values.networkPolicy.adminFrom (not (include "extender-gateway.adminIsReachable" .)) -}}
 {{- fail (printf "networkPolicy.adminFrom: has no effect, because config.admin.address is %s; set config.admin.address to 0.0.0.0:9403, or remove it" $address) -}}

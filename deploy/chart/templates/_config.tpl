@@ -25,11 +25,45 @@ extender:
     allowedNames: {{ .Values.tls.clients.allowedNames | toJson }}
     {{- end }}
   {{- end }}
-metrics: {address: "0.0.0.0:9402"}
-admin: {address: "127.0.0.1:9403"}
+metrics:
+  address: 0.0.0.0:9402
+  {{- include "extender-gateway.pageAccess" (dict "root" . "name" "metrics") | indent 2 }}
+admin:
+  address: 127.0.0.1:9403
+  {{- include "extender-gateway.pageAccess" (dict "root" . "name" "admin") | indent 2 }}
 {{- if include "extender-gateway.policyThatReadsPods" . }}
 pods: {source: Watch}
 {{- end }}
+{{- end -}}
+
+{{/* TLS and authorization of the metrics or the admin address: (dict "root" $ "name" NAME). */}}
+{{- define "extender-gateway.pageAccess" -}}
+{{- $page := get .root.Values .name -}}
+{{- if $page.tls.enabled }}
+{{- $folder := $page.tls.secretName | empty | ternary "tls" (printf "%s-tls" .name) }}
+tls:
+  certFile: /etc/extender-gateway/{{ $folder }}/tls.crt
+  keyFile: /etc/extender-gateway/{{ $folder }}/tls.key
+  {{- if include "extender-gateway.pageClients" . }}
+  clientCAFile: /etc/extender-gateway/{{ .name }}-clients/ca.crt
+  allowedNames: {{ $page.tls.clients.allowedNames | toJson }}
+  {{- end }}
+{{- end }}
+{{- if ne $page.authorization "None" }}
+authorization: {{ $page.authorization }}
+{{- end }}
+{{- end -}}
+
+{{/* "true" if an address takes client certificates: (dict "root" $ "name" NAME). */}}
+{{- define "extender-gateway.pageClients" -}}
+{{- $clients := (get .root.Values .name).tls.clients -}}
+{{- if or $clients.caSecretName $clients.caConfigMapName -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" if nobody uses the admin address without a certificate or a token. */}}
+{{- define "extender-gateway.adminIsAuthorized" -}}
+{{- $clients := include "extender-gateway.pageClients" (dict "root" . "name" "admin") -}}
+{{- if or (ne .Values.admin.authorization "None") $clients -}}true{{- end -}}
 {{- end -}}
 
 {{/* The name of a ready-made policy that reads the pods on nodes; the gateway learns that from the handshake only. */}}
@@ -130,6 +164,10 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- end -}}
 {{- if eq (dig "requeue" "None" $config) "PodCondition" -}}
 {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/status") "verbs" (list "patch")) -}}
+{{- end -}}
+{{- if or (eq .Values.metrics.authorization "Kubernetes") (eq .Values.admin.authorization "Kubernetes") -}}
+{{- $rules = append $rules (dict "apiGroups" (list "authentication.k8s.io") "resources" (list "tokenreviews") "verbs" (list "create")) -}}
+{{- $rules = append $rules (dict "apiGroups" (list "authorization.k8s.io") "resources" (list "subjectaccessreviews") "verbs" (list "create")) -}}
 {{- end -}}
 {{- toJson $rules -}}
 {{- end -}}

@@ -8,6 +8,7 @@ mod access;
 mod binding;
 mod condition;
 mod request;
+mod review;
 mod unreachable;
 
 use std::error::Error;
@@ -16,6 +17,7 @@ pub use access::{ClientTimeouts, ConnectError, check, client, config, connect};
 pub use binding::bind;
 pub use condition::{PodCondition, set_condition};
 pub use request::{RequestError, read, send};
+pub use review::{may, user_of};
 
 /// The most characters of an external text in an error.
 const LONGEST: usize = 1_000;

@@ -8,12 +8,7 @@ use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use futures_util::future::BoxFuture;
 use h2::client::SendRequest;
-use jiff::Timestamp;
-use rustls::{
-    CertificateError, ClientConfig,
-    crypto::ring,
-    pki_types::{ServerName, UnixTime},
-};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -25,7 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::frame_budget::Budgeted;
 use crate::{
     config::{self, BackendTls},
-    tls::{IdentityFiles, PemError, PemFile},
+    tls::{PemError, client_config, handshake_text},
 };
 
 /// The flow-control window for an HTTP/2 peer; frames of this size are the fastest.
@@ -106,52 +101,16 @@ async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsSt
     let tls = tls.clone();
     let config = spawn_blocking(move || client(&tls)).await.expect("reading files does not panic");
     let connector = TlsConnector::from(Arc::new(config.map_err(|error| error.to_string())?));
-    let stream = connector.connect(name, stream).await.map_err(|error| tls_text(&error))?;
+    let stream = connector.connect(name, stream).await.map_err(|error| handshake_text(&error))?;
     match stream.get_ref().1.alpn_protocol() {
         Some(HTTP_2) => Ok(stream),
         _ => Err("the backend does not offer HTTP/2 (ALPN h2), which gRPC requires".to_owned()),
     }
 }
 
-/// Why a TLS handshake failed. rustls writes the present time into the error about an expired certificate; without it,
-/// a pod's condition stays the same.
-fn tls_text(error: &io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let Some(rustls::Error::InvalidCertificate(invalid)) = inner else { return error.to_string() };
-    let what = match invalid {
-        CertificateError::ExpiredContext { not_after, .. } => {
-            format!("certificate expired on {}", date(*not_after))
-        }
-        CertificateError::NotValidYetContext { not_before, .. } => {
-            format!("certificate not valid before {}", date(*not_before))
-        }
-        _ => return error.to_string(),
-    };
-    format!("invalid peer certificate: {what}")
-}
-
-fn date(time: UnixTime) -> String {
-    let seconds = i64::try_from(time.as_secs()).ok();
-    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(
-        || "an unknown date".to_owned(),
-        |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-    )
-}
-
 /// The TLS configuration from the files; blocks while reading them.
 fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
-    let authorities = PemFile::read("caFile", &tls.ca_file)?.authorities()?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("the provider has cipher suites for TLS 1.2 and 1.3")
-        .with_root_certificates(authorities);
-    let mut config = match &tls.identity {
-        None => builder.with_no_client_auth(),
-        Some(pair) => {
-            IdentityFiles::read(pair)?.build(|chain, key| builder.with_client_auth_cert(chain, key))?
-        }
-    };
+    let mut config = client_config(("caFile", &tls.ca_file), tls.identity.as_ref())?;
     config.alpn_protocols = vec![HTTP_2.to_vec()];
     Ok(config)
 }
@@ -208,29 +167,4 @@ fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {
 /// A failure to connect.
 pub(super) fn unreachable(detail: impl AsRef<str>) -> BackendFailure {
     BackendFailure::new(FailureKind::Unreachable, detail)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(error: CertificateError) -> String {
-        tls_text(&io::Error::new(io::ErrorKind::InvalidData, rustls::Error::InvalidCertificate(error)))
-    }
-
-    #[test]
-    fn a_certificate_that_is_not_valid_has_the_same_text_at_each_attempt() {
-        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        for time in [1_795_302_001, 1_795_302_002] {
-            let expired = CertificateError::ExpiredContext { time: at(time), not_after: at(1_795_302_000) };
-            let said = "invalid peer certificate: certificate expired on 2026-11-21 23:00:00 UTC";
-            assert_eq!(text(expired), said);
-            let early =
-                CertificateError::NotValidYetContext { time: at(time), not_before: at(1_795_305_600) };
-            let said = "invalid peer certificate: certificate not valid before 2026-11-22 00:00:00 UTC";
-            assert_eq!(text(early), said);
-        }
-        assert_eq!(text(CertificateError::UnknownIssuer), "invalid peer certificate: UnknownIssuer");
-        assert_eq!(tls_text(&io::ErrorKind::UnexpectedEof.into()), "unexpected end of file");
-    }
 }

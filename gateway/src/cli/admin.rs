@@ -1,11 +1,12 @@
 //! Queries the admin addresses of the gateway's replicas concurrently.
 
+mod access;
 mod endpoint;
 mod request;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Display;
+use std::{fmt::Display, sync::Arc};
 
 use clap::{Args, value_parser};
 use futures_util::future::join_all;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 pub(super) use self::request::AdminQuery;
 use self::{
+    access::AccessOptions,
     endpoint::{AdminEndpoint, admin_url},
     request::QueryError,
 };
@@ -57,6 +59,9 @@ pub(super) struct GatewayOptions {
     #[arg(long, value_name = "PORT", requires = "gateway_namespace", default_value_t = 9403,
         value_parser = value_parser!(u16).range(1..))]
     admin_port: u16,
+
+    #[command(flatten)]
+    access: AccessOptions,
 }
 
 /// The replicas to query, and those that could not be found.
@@ -112,8 +117,9 @@ impl GatewayOptions {
         match self.urls(&variable()) {
             Err(wrong) => gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong))),
             Ok(urls) => {
+                let access = self.access.read().map(Arc::new).map_err(Arc::new);
                 for url in urls {
-                    gateways.add(&url, endpoint::addresses(&url).await);
+                    gateways.add(&url, endpoint::addresses(&url, &access).await);
                 }
             }
         }

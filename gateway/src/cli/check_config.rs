@@ -22,7 +22,7 @@ use crate::{
     serve::assembly::own_namespace,
     tls::{
         CertificateFile, CertificateRole, IdentityFiles, PemError, PemFile, Validity, ValidityState,
-        certificate_files,
+        certificate_files, server_tls,
     },
 };
 
@@ -98,7 +98,8 @@ fn has_wrong_tls(found: &[Finding], answer: &Finding) -> bool {
 
 /// The problems of the files that a configuration names; blocks while they are read.
 fn findings(config: &Config) -> Vec<Finding> {
-    let server = config.extender.tls.iter().flat_map(of_server).map(|error| of_pem("extender.tls", error));
+    let servers = server_tls(config)
+        .flat_map(|(section, tls)| of_server(tls).into_iter().map(move |error| of_pem(section, error)));
     let backends = config.backends.iter().enumerate().flat_map(|(at, backend)| {
         let errors = backend.tls.iter().flat_map(of_backend);
         errors.map(move |error| of_pem(&format!("backends[{at}].tls"), error))
@@ -108,7 +109,7 @@ fn findings(config: &Config) -> Vec<Finding> {
         let problem = validity.problem(Timestamp::now()).filter(|_| is_unusable(&file, &validity))?;
         Some(finding(&file.field, &file.path, &problem, "expected certificates that are valid now"))
     });
-    server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).chain(invalid).collect()
+    servers.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).chain(invalid).collect()
 }
 
 /// Whether peers reject the gateway because of it now.

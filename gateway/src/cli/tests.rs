@@ -71,7 +71,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["explain"], "<pod/NAME>"),
         (&["explain", "web-0", "shop"], "unexpected argument 'shop'"),
         (
@@ -92,12 +92,10 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
         (&["explain", "a", "-o", "wide"], "[possible values: table, json, yaml]"),
         (
             &["explain", "a", "--gateway", "gateway:9403"],
-            "\"gateway:9403\" has no scheme; expected http://HOST:PORT such as http://",
+            "\"gateway:9403\" has no scheme; expected http://HOST:PORT or https://HOST:PORT such as http://",
         ),
-        (
-            &["status", "--gateway", "https://a:1"],
-            "an admin address uses HTTP without TLS; set http://HOST:PORT, and reach",
-        ),
+        (&["status", "--tls-cert", "tls.crt"], "--tls-key <FILE>"),
+        (&["status", "--token", "a", "--token-file", "b"], "cannot be used with '--token-file <FILE>'"),
         (&["status", "--admin-port", "1"], "--gateway-namespace <NAMESPACE>"),
         (&["status", "--gateway-namespace", "a", "--admin-port", "65536"], "65536 is not in 1..=65535"),
         (
@@ -164,9 +162,13 @@ extender:
     bind: bind
 metrics:
   address: \"0.0.0.0:9402\"
+  # tls: none
+  authorization: None
 admin:
   address: \"127.0.0.1:9403\"
   hosts: []
+  # tls: none
+  authorization: None
 otlp: {}
   # endpoint: OTEL_EXPORTER_OTLP_ENDPOINT
   # protocol: OTEL_EXPORTER_OTLP_PROTOCOL

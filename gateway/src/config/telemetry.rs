@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use extender_config::{Cursor, Value};
 
+use super::access::{Authorization, PageTls, check_admin, check_metrics};
 use super::any_address;
 use super::setting::{Setting, Yaml, choices, settings, write_scalar};
 use super::values::{annotation_name, collector_url, host_names, log_size, write_list, write_size};
@@ -15,19 +16,28 @@ settings! {
     /// The address of `/metrics`, `/livez` and `/readyz`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct MetricsSettings: "a mapping such as {address: 0.0.0.0:9402}",
-        unsupported &[("tls", "remove it"), ("exporter", SCRAPE), ("interval", SCRAPE)];
+        unsupported &[("exporter", SCRAPE), ("interval", SCRAPE)],
+        check check_metrics => MetricsParts;
     /// The listening address. Default 0.0.0.0:9402; port 0 selects a free port.
     address "address": SocketAddr, default(any_address(9402));
+    /// TLS on this address. `None`: plain HTTP.
+    tls "tls": PageTls, absent("none");
+    /// What `/metrics` needs without a client certificate. Default None.
+    authorization "authorization": Authorization, default(Authorization::None);
 }
 
 settings! {
     /// The address that reports decisions and the gateway's state.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}";
+    pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}", check check_admin => AdminParts;
     /// The listening address. Default 127.0.0.1:9403; port 0 selects a free port.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
     /// Host names of requests besides IP addresses and those that only exist inside a cluster or machine.
     hosts "hosts" as (host_names, write_list): BTreeSet<String>, default(BTreeSet::new());
+    /// TLS on this address. `None`: plain HTTP.
+    tls "tls": PageTls, absent("none");
+    /// What a request needs without a client certificate. Default None.
+    authorization "authorization": Authorization, default(Authorization::None);
 }
 
 settings! {

@@ -80,8 +80,17 @@ fn the_least_configuration_has_the_documented_defaults() {
             allow_unauthenticated_bind: false,
             verbs: VerbPaths::default(),
         },
-        metrics: MetricsSettings { address: "0.0.0.0:9402".parse().unwrap() },
-        admin: AdminSettings { address: "127.0.0.1:9403".parse().unwrap(), hosts: BTreeSet::new() },
+        metrics: MetricsSettings {
+            address: "0.0.0.0:9402".parse().unwrap(),
+            tls: None,
+            authorization: Authorization::None,
+        },
+        admin: AdminSettings {
+            address: "127.0.0.1:9403".parse().unwrap(),
+            hosts: BTreeSet::new(),
+            tls: None,
+            authorization: Authorization::None,
+        },
         otlp: Otlp::default(),
         traces: Traces {
             exporter: None,

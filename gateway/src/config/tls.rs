@@ -1,6 +1,6 @@
 //! TLS settings: the files, and which clients are accepted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use extender_config::{Cursor, Fields, Remedy, Section, echo, names};
 
@@ -18,7 +18,7 @@ pub struct KeyPair {
     pub key_file: PathBuf,
 }
 
-/// TLS on the extender's address.
+/// TLS on an address of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
     /// The gateway's certificate.
@@ -27,7 +27,7 @@ pub struct ServerTls {
     pub clients: Option<ClientCertificates>,
 }
 
-/// Which client certificates the extender's address accepts.
+/// Which client certificates an address accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
     /// PEM certificates of the CAs that sign them.
@@ -77,15 +77,10 @@ impl Setting for ServerTls {
     fn read(field: &Cursor<'_>) -> Option<Self> {
         let fields = field.clone().section(&SERVER)?;
         let identity = KeyPair::read(&fields);
-        let clients = if fields.has("clientCAFile") {
-            ClientCertificates::read(&fields).map(Some)
-        } else {
-            let remedy = Remedy::Do("add clientCAFile, or remove it");
-            for name in ["clientCertificate", "allowedNames"].into_iter().filter(|name| fields.has(name)) {
-                fields.mistake_of(name, "is used only with clientCAFile", remedy);
-            }
-            Some(None)
-        };
+        let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
+        let clients =
+            ClientCertificates::read_if_any(&fields, presence.unwrap_or(ClientCertificate::Required));
+        presence?;
         Some(Self { identity: identity?, clients: clients? })
     }
 
@@ -139,13 +134,13 @@ impl Setting for BackendTls {
 }
 
 impl KeyPair {
-    fn read(fields: &Section<'_>) -> Option<Self> {
+    pub(super) fn read(fields: &Section<'_>) -> Option<Self> {
         let cert_file = required_file(fields, "certFile", CERT);
         let key_file = required_file(fields, "keyFile", KEY);
         Some(Self { cert_file: cert_file?, key_file: key_file? })
     }
 
-    fn write(&self, out: &mut Yaml) {
+    pub(super) fn write(&self, out: &mut Yaml) {
         let Self { cert_file, key_file } = self;
         out.field("certFile", |out| cert_file.write(out));
         out.field("keyFile", |out| key_file.write(out));
@@ -153,19 +148,38 @@ impl KeyPair {
 }
 
 impl ClientCertificates {
-    fn read(fields: &Section<'_>) -> Option<Self> {
-        let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
+    /// `None` inside if there is no `clientCAFile`.
+    pub(super) fn read_if_any(fields: &Section<'_>, presence: ClientCertificate) -> Option<Option<Self>> {
+        if fields.has("clientCAFile") {
+            return Self::read(fields, presence).map(Some);
+        }
+        let remedy = Remedy::Do("add clientCAFile, or remove it");
+        for name in ["clientCertificate", "allowedNames"].into_iter().filter(|name| fields.has(name)) {
+            fields.mistake_of(name, "is used only with clientCAFile", remedy);
+        }
+        Some(None)
+    }
+
+    fn read(fields: &Section<'_>, presence: ClientCertificate) -> Option<Self> {
         let allowed_names = fields.or("allowedNames", Vec::new(), |field| {
             field.list(NAMES, |name| name.parsed("a common name or DNS name", names::not_empty))
         });
         let ca_file = required_file(fields, "clientCAFile", CA);
-        Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? })
+        Some(Self { ca_file: ca_file?, presence, allowed_names: allowed_names? })
     }
 
     fn write(&self, out: &mut Yaml) {
         let Self { ca_file, presence, allowed_names } = self;
-        out.field("clientCAFile", |out| ca_file.write(out));
+        Self::write_authorities(ca_file, out);
         out.field("clientCertificate", |out| presence.write(out));
+        Self::write_names(allowed_names, out);
+    }
+
+    pub(super) fn write_authorities(ca_file: &Path, out: &mut Yaml) {
+        out.field("clientCAFile", |out| ca_file.to_path_buf().write(out));
+    }
+
+    pub(super) fn write_names(allowed_names: &[String], out: &mut Yaml) {
         let any = if allowed_names.is_empty() { "  # any" } else { "" };
         out.field("allowedNames", |out| out.inline(&format!("{}{any}", list(allowed_names))));
     }

@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     hash::{BuildHasher as _, RandomState},
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -31,10 +30,10 @@ use super::{
     CallBody, Caller, Door,
     accept::{Accepted, IDLE, LARGEST_BUFFER, LARGEST_HEAD},
     limit::{Address, ConnectionSlot},
-    tls::{self, Handshakes, Tls, TlsCause, TlsRefusal},
+    tls::{self, Acceptor},
     write_timeout::WriteTimeout,
 };
-use crate::{fair_queue::Flow, observe::RateLimitedLog};
+use crate::fair_queue::Flow;
 
 /// The interval of pings to an HTTP/2 caller, and the timeout of its response: idle connections are kept, dead ones
 /// are closed.
@@ -46,7 +45,7 @@ const FIRST_CALL: Duration = Duration::from_secs(30);
 /// How old a connection becomes, so that a certificate authority that was removed counts. After that an HTTP/1.1 caller
 /// is asked to close with the next response, and an HTTP/2 caller by a GOAWAY; calls in progress are finished, for at
 /// most [`FINISHED_AFTER`] or their longest budget.
-const LARGEST_AGE: Duration = Duration::from_mins(10);
+pub(super) const LARGEST_AGE: Duration = Duration::from_mins(10);
 const FINISHED_AFTER: Duration = Duration::from_mins(2);
 /// The most concurrent calls on an HTTP/2 connection. kube-scheduler binds without a limit, and waits beyond this
 /// one.
@@ -60,11 +59,9 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 pub(super) struct Host {
     pub(super) door: Arc<Door>,
     /// `None` without TLS.
-    pub(super) tls: Option<(Arc<Tls>, Handshakes)>,
+    pub(super) acceptor: Option<Acceptor>,
     /// Whether callers are asked to reconnect elsewhere.
     pub(super) draining: AtomicBool,
-    /// Limits log lines about failed handshakes, by cause.
-    pub(super) refused: RateLimitedLog<TlsCause>,
     /// Hashes client certificates.
     pub(super) certificates: RandomState,
 }
@@ -75,21 +72,11 @@ impl Host {
         let Accepted { stream, caller: address, slot } = accepted;
         let old_at = Instant::now() + LARGEST_AGE;
         let flow = Flow::Address(address.ip().to_canonical());
-        let caller = Caller { address, secure: self.tls.is_some(), flow };
+        let caller = Caller { address, secure: self.acceptor.is_some(), flow };
         let mut connection = Connection { host: Arc::clone(&self), caller, slot, old_at };
         let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());
-        let Some((tls, handshakes)) = &self.tls else {
-            return Arc::new(connection).http1(stream, ending).await;
-        };
-        let stream = match handshakes.run(Arc::clone(tls), stream).await {
-            Ok(stream) => stream,
-            Err(failed) => {
-                let metrics = self.door.observer.metrics.process();
-                metrics.tls_handshake_failed(failed.refusal.cause.label());
-                self.log(&failed.refusal, address);
-                return failed.close.await;
-            }
-        };
+        let Some(acceptor) = &self.acceptor else { return Arc::new(connection).http1(stream, ending).await };
+        let Some(stream) = acceptor.accept(stream, address).await else { return };
         let session = stream.get_ref().1;
         if let Some(certificate) = session.peer_certificates().and_then(<[_]>::first) {
             connection.caller.flow = Flow::Certificate(self.certificates.hash_one(certificate.as_ref()));
@@ -100,14 +87,6 @@ impl Host {
             connection.http2(stream, ending).await;
         } else {
             connection.http1(stream, ending).await;
-        }
-    }
-
-    fn log(&self, refusal: &TlsRefusal, caller: SocketAddr) {
-        if refusal.cause == TlsCause::Gone {
-            tracing::debug!(%caller, "TLS handshake failed: {refusal}");
-        } else if let Some(similar) = self.refused.turn_of(refusal.cause) {
-            tracing::warn!(%caller, similar, "TLS handshake failed: {refusal}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Serves the addresses: calls with a shutdown that loses none, and the pages of metrics and admin.
+//! Serves calls, with a shutdown that loses none.
 //!
 //! A caller that has sent a request on an idle connection while that closes does not send it again: the call fails.
 //! So the shutdown has two steps. For a while every HTTP/1.1 response asks the caller to close the connection and
@@ -7,7 +7,6 @@
 
 use std::{
     hash::RandomState,
-    io, net,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,38 +14,22 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
-use http::Request;
-use hyper::{
-    body::Incoming,
-    service::{Service, service_fn},
-};
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
-use tokio::{
-    net::TcpListener,
-    sync::watch,
-    time::{error::Elapsed, sleep, timeout},
-};
+use tokio::{net::TcpListener, sync::watch, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Door,
-    accept::{Accept, Accepted},
-    answer::HeldBody,
-    connection::{Host, http1},
+    accept::Accept,
+    connection::Host,
     limit::Address,
-    tls::{Handshakes, Tls},
-    write_timeout::WriteTimeout,
+    tls::{Acceptor, Tls, follow},
 };
-use crate::observe::{Metrics, RateLimitedLog};
 
 /// How long new calls are accepted after a stop signal, until callers have switched to another replica.
 const ACCEPTED_AFTER_STOP: Duration = Duration::from_secs(3);
 /// How long connections that never sent a call may take then. HTTP/2 connections that were negotiated and have not
 /// started do not learn that they should end.
 const SILENT: Duration = Duration::from_secs(1);
-/// How long a request for a page may take until its response begins, including its body.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An address for calls.
 #[derive(Debug)]
@@ -68,27 +51,14 @@ impl From<TcpListener> for Entrance {
 /// longest budget allows them to take, and at most `timeouts.shutdown`.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
-    let host = Host {
-        door,
-        tls: tls.clone().map(|tls| (tls, Handshakes::start())),
-        draining: AtomicBool::new(false),
-        refused: RateLimitedLog::default(),
-        certificates: RandomState::new(),
-    };
+    let acceptor = tls.clone().map(|tls| Acceptor::start(tls, Arc::clone(&door.observer.metrics)));
     // A task of its own, which is polled between those of connections.
-    let door = Arc::clone(&host.door);
-    let _turns = AbortOnDropHandle::new(tokio::spawn(async move { door.turns.begin_calls().await }));
+    let turns = Arc::clone(&door);
+    let _turns = AbortOnDropHandle::new(tokio::spawn(async move { turns.turns.begin_calls().await }));
+    let host = Host { door, acceptor, draining: AtomicBool::new(false), certificates: RandomState::new() };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(tls) => {}
-    }
-}
-
-/// Reloads the certificates when their files change.
-async fn follow(tls: Option<Arc<Tls>>) {
-    match tls {
-        Some(tls) => match tls.follow().await {},
-        None => std::future::pending().await,
     }
 }
 
@@ -113,39 +83,5 @@ async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<O
         () = ends.closed() => {}
         () = silent => {}
         () = sleep(drain) => tracing::warn!("calls still in progress after {drain:?} are canceled"),
-    }
-}
-
-/// Serves these routes indefinitely; returns the error that ended it. Probes, scrapers and curl need only HTTP/1.1.
-pub(crate) async fn pages(
-    listener: net::TcpListener,
-    address: Address,
-    (routes, metrics): (Router, Arc<Metrics>),
-) -> io::Error {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return error,
-    };
-    let accept = Accept::new(listener, address, metrics);
-    accept.until(std::future::pending(), |accepted| serve_pages(accepted, address, routes.clone())).await;
-    io::Error::other("it accepts no more")
-}
-
-async fn serve_pages(accepted: Accepted, address: Address, routes: Router) {
-    let Accepted { stream, caller, slot } = accepted;
-    let routes = TowerToHyperService::new(routes);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let in_progress = slot.request();
-        let awaited = in_progress.awaits_body();
-        let answer = routes.call(request.map(|body| HeldBody::new(body, awaited)));
-        async move {
-            let answer = timeout(PAGE_TIMEOUT, answer).await?.unwrap_or_else(|never| match never {});
-            Ok::<_, Elapsed>(answer.map(|body| HeldBody::new(body, in_progress.answers())))
-        }
-    });
-    let stream = WriteTimeout::new(stream, address.answer_timeout());
-    let served = http1().serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = served.await {
-        tracing::debug!(%caller, "connection closed by an error: {error}");
     }
 }

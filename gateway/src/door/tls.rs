@@ -1,9 +1,10 @@
-//! TLS on the extender's address: the gateway's certificate, and which client certificates are accepted.
+//! TLS on an address: the gateway's certificate, and which client certificates are accepted.
 //!
 //! The files are read every second. A change is used when two reads agree, so that a certificate is not paired with
 //! the key of its predecessor. New connections use it; open ones stay. Files that cannot be used change nothing but
 //! the log.
 
+mod acceptor;
 mod handshake;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -23,21 +24,22 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-pub(super) use self::handshake::{Handshakes, TlsCause, TlsRefusal};
+pub(super) use self::acceptor::Acceptor;
+use super::limit::Address;
 use crate::{
-    config::{ClientCertificate, ClientCertificates, ServerTls},
+    config::{ClientCertificate, ClientCertificates, PageTls, ServerTls},
     tls::{IdentityFiles, PemError, PemFile},
 };
 
 /// How often the files are read.
 const READ_PERIOD: Duration = Duration::from_secs(1);
-/// The protocols that callers can choose from, the best first.
-const PROTOCOLS: [&[u8]; 2] = [HTTP_2, b"http/1.1"];
 pub(super) const HTTP_2: &[u8] = b"h2";
+const HTTP_1: &[u8] = b"http/1.1";
 
-/// TLS 1.2 and 1.3 on the extender's address, with the certificates in use.
+/// TLS 1.2 and 1.3 on an address, with the certificates in use.
 #[derive(Debug)]
 pub struct Tls {
+    address: Address,
     settings: ServerTls,
     /// The files at the start.
     first: Files,
@@ -50,33 +52,82 @@ struct Files {
     authorities: Option<PemFile>,
 }
 
+impl Address {
+    /// Its field in the configuration.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Extender => "extender.tls",
+            Self::Metrics => "metrics.tls",
+            Self::Admin => "admin.tls",
+        }
+    }
+
+    /// The protocols that callers can choose from, the best first.
+    fn protocols(self) -> Vec<Vec<u8>> {
+        let protocols: &[&[u8]] = match self {
+            Self::Extender => &[HTTP_2, HTTP_1],
+            Self::Metrics | Self::Admin => &[HTTP_1],
+        };
+        protocols.iter().map(|name| name.to_vec()).collect()
+    }
+}
+
+/// A file of an address cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{field}.{error}")]
+pub struct TlsError {
+    field: &'static str,
+    error: PemError,
+}
+
 impl Tls {
-    /// Reads the files for the first time; blocks while it does.
+    /// TLS on the extender's address. Reads the files for the first time; blocks while it does.
     ///
     /// # Errors
     /// The file that cannot be used.
-    pub fn open(settings: ServerTls) -> Result<Self, PemError> {
-        let first = Files::read(&settings)?;
-        let current = ArcSwap::from_pointee(first.server(&settings)?);
-        Ok(Self { settings, first, current })
+    pub fn open(settings: ServerTls) -> Result<Self, TlsError> {
+        Self::open_at(Address::Extender, settings)
+    }
+
+    /// The same for the metrics or the admin address.
+    pub(crate) fn open_pages(address: Address, settings: &PageTls) -> Result<Self, TlsError> {
+        Self::open_at(address, settings.server().clone())
+    }
+
+    fn open_at(address: Address, settings: ServerTls) -> Result<Self, TlsError> {
+        let opened = Files::read(&settings).and_then(|first| {
+            let current = ArcSwap::from_pointee(first.server(address, &settings)?);
+            Ok((first, current))
+        });
+        let (first, current) = opened.map_err(|error| TlsError { field: address.field(), error })?;
+        Ok(Self { address, settings, first, current })
     }
 
     /// Reloads the certificates when their files change.
-    pub(super) async fn follow(&self) -> Infallible {
+    async fn follow(&self) -> Infallible {
         let settings = self.settings.clone();
         let read = move || Files::read(&settings);
         let mut files = Follower::new(Ok(self.first.clone()), READ_PERIOD, read);
+        let field = self.address.field();
         loop {
-            match files.changed().await.and_then(|files| files.server(&self.settings)) {
+            match files.changed().await.and_then(|files| files.server(self.address, &self.settings)) {
                 Ok(server) => {
                     self.current.store(Arc::new(server));
-                    tracing::info!("certificates of extender.tls reloaded; new connections use them");
+                    tracing::info!("certificates of {field} reloaded; new connections use them");
                 }
-                Err(error) => tracing::warn!(
-                    "cannot reload extender.tls, the previous certificates stay in use: {error}"
-                ),
+                Err(error) => {
+                    tracing::warn!("cannot reload {field}, the previous certificates stay in use: {error}");
+                }
             }
         }
+    }
+}
+
+/// Reloads the certificates when their files change.
+pub(super) async fn follow(tls: Option<Arc<Tls>>) {
+    match tls {
+        Some(tls) => match tls.follow().await {},
+        None => std::future::pending().await,
     }
 }
 
@@ -89,7 +140,7 @@ impl Files {
         Ok(Self { identity, authorities })
     }
 
-    fn server(&self, settings: &ServerTls) -> Result<ServerConfig, PemError> {
+    fn server(&self, address: Address, settings: &ServerTls) -> Result<ServerConfig, PemError> {
         let provider = Arc::new(ring::default_provider());
         let versions = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -101,7 +152,7 @@ impl Files {
             _ => versions.with_no_client_auth(),
         };
         let mut server = self.identity.build(|chain, key| builder.with_single_cert(chain, key))?;
-        server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        server.alpn_protocols = address.protocols();
         // A resumed session would skip the check of the client's certificate; kube-scheduler resumes none.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;

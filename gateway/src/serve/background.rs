@@ -4,25 +4,35 @@
 //! continues from then on: its data stays available for later configurations.
 
 use std::{
-    convert::Infallible, future::pending, io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread,
+    convert::Infallible,
+    future::pending,
+    io,
+    net::{SocketAddr, TcpListener as Bound},
+    path::PathBuf,
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
+use axum::Router;
 use extender_apiserver::ConnectError;
 use kube::Client;
 use tokio::{
     runtime::Runtime,
-    sync::{OnceCell, oneshot, watch},
+    sync::{oneshot, watch},
     task::spawn_blocking,
     time::sleep,
 };
 
-use super::{certificates, requeue::Requeue, telemetry};
+use super::{ServeError, certificates, listen, requeue::Requeue, telemetry};
 use crate::{
     admin::{self, AdminState},
-    cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch},
-    config::NodeSource,
-    door::{Address, pages},
+    authorization::{self, Reviews},
+    cluster::{
+        client::SharedClient, file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch,
+    },
+    config::{Authorization, NodeSource, PageTls},
+    door::{Address, Pages, Tls, TlsError},
     observe::{Health, health},
     tls::{CertificateFile, Certificates},
 };
@@ -43,11 +53,51 @@ pub(super) struct Background {
     /// The certificate files of the configuration in use, and what is known of them.
     pub(super) certificate_files: watch::Receiver<Vec<CertificateFile>>,
     pub(super) certificates: Arc<Certificates>,
-    /// The metrics address.
-    pub(super) listener: Bound,
     pub(super) health: Arc<Health>,
-    /// The admin address and its content.
-    pub(super) admin: (Bound, Arc<AdminState>),
+    pub(super) metrics_address: PageAddress,
+    pub(super) admin_address: PageAddress,
+    /// What the admin address shows.
+    pub(super) admin: Arc<AdminState>,
+}
+
+/// The metrics or the admin address.
+pub(super) struct PageAddress {
+    pub(super) listener: Bound,
+    pub(super) address: Address,
+    /// The settings of TLS, and its files.
+    pub(super) tls: Option<(PageTls, Arc<Tls>)>,
+    pub(super) authorization: Authorization,
+}
+
+impl PageAddress {
+    /// Takes the address, and reads the files of its TLS; blocks while it does.
+    pub(super) fn open(
+        address: Address,
+        (at, tls, authorization): (SocketAddr, Option<&PageTls>, Authorization),
+    ) -> Result<Self, ServeError> {
+        let opened =
+            tls.map(|tls| Ok::<_, TlsError>((tls.clone(), Arc::new(Tls::open_pages(address, tls)?))));
+        let tls = opened.transpose()?;
+        let field = match address {
+            Address::Extender => "extender.address",
+            Address::Metrics => "metrics.address",
+            Address::Admin => "admin.address",
+        };
+        Ok(Self { listener: listen(field, at)?, address, tls, authorization })
+    }
+
+    /// These routes at this address.
+    fn pages(self, routes: Router, reviews: &Arc<Reviews>) -> Pages {
+        let Self { listener, address, tls, authorization } = self;
+        let settings = tls.as_ref().map(|(settings, _)| settings);
+        let routes = authorization::protected(routes, address, (settings, authorization), reviews);
+        Pages { listener, address, tls: tls.map(|(_, tls)| tls), routes }
+    }
+
+    /// Whether tokens are reviewed by the apiserver.
+    fn reviews_tokens(&self) -> bool {
+        self.authorization == Authorization::Kubernetes
+    }
 }
 
 /// The watch of pods, which starts when it is needed.
@@ -73,28 +123,37 @@ impl Background {
     }
 
     async fn run(self) -> String {
-        let (admin, state) = self.admin;
-        let observer = Arc::clone(&state.observer);
-        let metrics = &observer.metrics;
-        let routes = health::routes(Arc::clone(metrics), self.health);
-        let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(metrics)));
-        let administered = pages(admin, Address::Admin, (admin::routes(state), Arc::clone(metrics)));
-        // One for all: each may run a program for its credentials.
-        let client = OnceCell::new();
-        let connect = async || {
-            let connected =
-                client.get_or_try_init(|| extender_apiserver::connect(self.kubeconfig.as_deref()));
-            connected.await.cloned()
-        };
+        let observer = Arc::clone(&self.admin.observer);
+        let metrics = || Arc::clone(&observer.metrics);
+        let client = Arc::new(SharedClient::new(self.kubeconfig));
+        let connect = async || client.get().await;
+        let reviews = Arc::new(Reviews::new(Arc::clone(&client)));
+        let addresses = [&self.metrics_address, &self.admin_address];
+        let reviewed = addresses.into_iter().find(|at| at.reviews_tokens()).map(|at| at.address.as_str());
+        let scraped = self.metrics_address.pages(health::routes(metrics(), self.health), &reviews);
+        let administered = self.admin_address.pages(admin::routes(self.admin), &reviews);
         tokio::select! {
-            error = administered => format!("admin server stopped: {error}"),
+            error = administered.serve(metrics()) => format!("admin server stopped: {error}"),
             never = telemetry::count(&observer) => match never {},
             failure = feed_nodes(self.source, self.table, &connect) => failure,
             failure = self.pods.run(&connect) => failure,
+            failure = reviewer(reviewed, &connect) => failure,
             never = self.requeue.run(&connect) => match never {},
             never = certificates::follow(self.certificate_files, self.certificates) => match never {},
-            error = served => format!("metrics server stopped: {error}"),
+            error = scraped.serve(metrics()) => format!("metrics server stopped: {error}"),
         }
+    }
+}
+
+/// Checks that there is an apiserver for the address that needs one to review tokens; returns why there is none.
+async fn reviewer(
+    address: Option<&'static str>,
+    connect: impl AsyncFn() -> Result<Client, ConnectError>,
+) -> String {
+    let Some(address) = address else { return pending().await };
+    match connect().await {
+        Ok(_) => pending().await,
+        Err(error) => format!("{address}.authorization Kubernetes: {error}"),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{PemError, PemFile, Validity, ValidityState};
-use crate::config::{BackendName, Config, Mode};
+use crate::config::{BackendName, Config, Mode, PageTls, ServerTls};
 
 /// A file with certificates that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub struct CertificateFile {
     pub path: PathBuf,
     /// What its certificates are for.
     pub role: CertificateRole,
-    /// The backend to whose connection it belongs; `None` for the extender's address.
+    /// The backend to whose connection it belongs; `None` for an address of the gateway.
     pub backend: Option<BackendName>,
 }
 
@@ -36,8 +36,8 @@ pub fn certificate_files(config: &Config) -> Vec<CertificateFile> {
     let mut add = |field: String, path: &PathBuf, role, backend| {
         files.push(CertificateFile { field, path: path.clone(), role, backend });
     };
-    if let Some(tls) = &config.extender.tls {
-        let field = |name: &str| format!("extender.tls.{name}");
+    for (section, tls) in server_tls(config) {
+        let field = |name: &str| format!("{section}.{name}");
         add(field("certFile"), &tls.identity.cert_file, CertificateRole::Chain, None);
         if let Some(clients) = &tls.clients {
             add(field("clientCAFile"), &clients.ca_file, CertificateRole::Authorities, None);
@@ -53,6 +53,16 @@ pub fn certificate_files(config: &Config) -> Vec<CertificateFile> {
         }
     }
     files
+}
+
+/// TLS of the gateway's own addresses, each with the path of its fields.
+pub fn server_tls(config: &Config) -> impl Iterator<Item = (&'static str, &ServerTls)> {
+    let all = [
+        ("extender.tls", config.extender.tls.as_ref()),
+        ("metrics.tls", config.metrics.tls.as_ref().map(PageTls::server)),
+        ("admin.tls", config.admin.tls.as_ref().map(PageTls::server)),
+    ];
+    all.into_iter().filter_map(|(section, tls)| Some((section, tls?)))
 }
 
 impl CertificateFile {

@@ -6,6 +6,7 @@
 mod addresses;
 mod ask;
 mod attacks;
+mod authorized;
 mod backend_tls;
 mod bind;
 mod bind_truth;

@@ -40,6 +40,8 @@ type Listener struct {
 	Address string `json:"address"`
 	// TLS is nil for plain HTTP.
 	TLS *TLS `json:"tls,omitempty"`
+	// Authorization is "Kubernetes", or "" for the gateway's default; not for the extender.
+	Authorization string `json:"authorization,omitempty"`
 	// Verbs are the ends of the paths of the extender's verbs; nil for the gateway's defaults.
 	Verbs map[string]string `json:"verbs,omitempty"`
 }

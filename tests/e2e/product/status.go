@@ -5,6 +5,11 @@ import "context"
 // Status runs `extender-gateway status` with the gateway at its admin address and these options, and returns everything
 // that it prints, and its exit code.
 func Status(ctx context.Context, admin string, options ...string) (text string, exitCode int, err error) {
-	ran, err := run(ctx, append([]string{"status", "--gateway", "http://" + admin}, options...)...)
+	return StatusOf(ctx, "http://"+admin, options...)
+}
+
+// StatusOf is Status with the URL of the admin address.
+func StatusOf(ctx context.Context, url string, options ...string) (text string, exitCode int, err error) {
+	ran, err := run(ctx, append([]string{"status", "--gateway", url}, options...)...)
 	return ran.out + ran.said, ran.exitCode, err
 }

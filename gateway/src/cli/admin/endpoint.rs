@@ -1,39 +1,40 @@
 //! The replicas to query: by the URL of an admin address, or as pods through the apiserver.
 
-use std::{fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr, sync::Arc};
 
-use http::uri::Scheme;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tokio::net::lookup_host;
 
-use super::request::{self, AdminQuery, QueryError, with_timeout};
+use super::{
+    access::Access,
+    request::{self, AdminQuery, QueryError, with_timeout},
+};
 use crate::{cli::apiserver::error_text, config::BackendUrl};
 
 /// How to reach one replica.
 pub(super) enum AdminEndpoint {
     /// Directly at an address of the URL's host.
-    Address { url: BackendUrl, address: SocketAddr },
+    Address { url: BackendUrl, address: SocketAddr, access: Arc<Access> },
     /// Through the apiserver.
     Pod { client: Client, namespace: String, name: String, port: u16 },
 }
 
-/// Parses the URL of an admin address: HTTP without TLS, a host and a port.
+/// Parses the URL of an admin address: a scheme, a host and a port.
 pub(super) fn admin_url(text: &str) -> Result<BackendUrl, String> {
-    let url = BackendUrl::new(text.strip_suffix('/').unwrap_or(text))
-        .map_err(|wrong| format!("{wrong}; expected http://HOST:PORT such as http://127.0.0.1:9403"))?;
-    if *url.scheme() == Scheme::HTTPS {
-        let wrong = "an admin address uses HTTP without TLS; set http://HOST:PORT, and reach it through \
-                     a tunnel, or with --gateway-namespace through the apiserver";
-        return Err(wrong.to_owned());
-    }
-    Ok(url)
+    BackendUrl::new(text.strip_suffix('/').unwrap_or(text)).map_err(|wrong| {
+        format!("{wrong}; expected http://HOST:PORT or https://HOST:PORT such as http://127.0.0.1:9403")
+    })
 }
 
 /// All addresses of the URL's host.
-pub(super) async fn addresses(url: &BackendUrl) -> Result<Vec<AdminEndpoint>, QueryError> {
+pub(super) async fn addresses(
+    url: &BackendUrl,
+    access: &Result<Arc<Access>, Arc<QueryError>>,
+) -> Result<Vec<AdminEndpoint>, QueryError> {
+    let access = access.as_ref().map_err(|error| QueryError::Access(Arc::clone(error)))?;
     let found = lookup_host((url.host(), url.port())).await.map_err(QueryError::Name)?;
-    let endpoint = |address| AdminEndpoint::Address { url: url.clone(), address };
+    let endpoint = |address| AdminEndpoint::Address { url: url.clone(), address, access: Arc::clone(access) };
     Ok(of_one_family(found.collect()).into_iter().map(endpoint).collect())
 }
 
@@ -78,10 +79,15 @@ impl AdminEndpoint {
     pub(super) async fn query(&self, query: AdminQuery<'_>) -> Result<Vec<u8>, QueryError> {
         let path = query.path;
         match self {
-            Self::Address { url, address } => request::direct(*address, &url.authority(), query).await,
+            Self::Address { url, address, access } => request::direct((url, *address), access, query).await,
             Self::Pod { client, namespace, name, port } => {
-                let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy{path}");
-                request::proxied(client, &path, query).await
+                let path =
+                    |scheme| format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{port}/proxy{path}");
+                match request::proxied(client, &path(""), query).await {
+                    // The apiserver does not verify certificates of pods, so nothing else is needed.
+                    Err(QueryError::NeedsTls) => request::proxied(client, &path("https:"), query).await,
+                    answer => answer,
+                }
             }
         }
     }
@@ -90,8 +96,10 @@ impl AdminEndpoint {
 impl fmt::Display for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address { url, address } if url.host().parse() == Ok(address.ip()) => write!(f, "{url}"),
-            Self::Address { url, address } => write!(f, "{url} ({})", address.ip()),
+            Self::Address { url, address, .. } if url.host().parse() == Ok(address.ip()) => {
+                write!(f, "{url}")
+            }
+            Self::Address { url, address, .. } => write!(f, "{url} ({})", address.ip()),
             Self::Pod { namespace, name, port, .. } => write!(f, "pod {namespace}/{name}, port {port}"),
         }
     }
@@ -103,7 +111,7 @@ mod tests {
 
     #[test]
     fn urls() {
-        for text in ["http://127.0.0.1:9403", "http://gateways.gateway.svc:9403/", "http://[::1]:1"] {
+        for text in ["http://127.0.0.1:9403", "https://gateways.gateway.svc:9403/", "http://[::1]:1"] {
             let url = admin_url(text).unwrap();
             assert_eq!(url.to_string(), text.trim_end_matches('/'));
         }
@@ -115,7 +123,6 @@ mod tests {
                 "http://gateway:9403/debug",
                 "has \"/debug\" after the host and port; expected http://HOST:PORT",
             ),
-            ("https://gateway:9403", "an admin address uses HTTP without TLS; set http://HOST:PORT, and"),
         ] {
             let error = admin_url(text).unwrap_err();
             assert!(error.starts_with(wrong), "{text}: {error}");

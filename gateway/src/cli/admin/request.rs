@@ -1,22 +1,38 @@
 //! One request to an admin address, its response, and the errors with their remedies.
 
-use std::{error::Error, io, net::SocketAddr, pin::pin, time::Duration};
+use std::{error::Error, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_apiserver::whole_text;
 use http::{
     Method, Request, Response,
-    header::{CONTENT_TYPE, HOST},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
     request,
+    uri::Scheme,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Body, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use kube::Client;
+use rustls::{CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
 use serde::Deserialize;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
 
-use crate::cli::apiserver::error_text;
+use super::access::Access;
+use crate::{
+    cli::apiserver::error_text,
+    config::BackendUrl,
+    tls::{PemError, handshake_text, tls_error},
+};
+
+/// How an address with TLS answers HTTP without it.
+const REASON: &str = "x-extender-gateway-error";
+const TLS_REQUIRED: &str = "extender-gateway: this address requires TLS";
 
 /// How long a gateway may be silent: until it accepts the connection, until the response begins, and between its
 /// chunks.
@@ -79,8 +95,29 @@ pub(super) enum QueryError {
     Broken(String),
     #[error("response larger than 512 MiB; use curl with a smaller limit")]
     TooLarge,
-    #[error("HTTP {code} {message:?}{}", remedy(*.code))]
-    Refused { code: u16, message: String },
+    #[error("HTTP {code} {message:?}{}", way.remedy(*.code, message))]
+    Refused { code: u16, message: String, way: Way },
+    #[error(
+        "the address requires TLS; use an https URL, and --tls-ca with the CA of the gateway's certificate"
+    )]
+    NeedsTls,
+    #[error("an https URL needs --tls-ca FILE with the CA of the gateway's certificate")]
+    NoAuthority,
+    #[error("the address speaks HTTP without TLS; use an http URL")]
+    WithoutTls,
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error(
+        "a token is not sent to {0} without TLS; use an https URL, or one of this machine as through `kubectl port-forward`"
+    )]
+    TokenInTheClear(SocketAddr),
+    #[error("{0}")]
+    File(PemError),
+    #[error("the token cannot be used: {0}")]
+    Token(String),
+    /// Of several gateways.
+    #[error("{0}")]
+    Access(Arc<Self>),
     #[error("cannot parse the response ({0}); is it an extender-gateway of this version?")]
     Malformed(serde_json::Error),
     #[error("cannot reach the apiserver: {0}")]
@@ -93,16 +130,37 @@ pub(super) enum QueryError {
 const HERE: &str = "By default it listens on 127.0.0.1: run this on its machine or through `kubectl port-forward`, or set \
                     admin.address: 0.0.0.0:9403 so that --gateway-namespace works";
 
-fn remedy(code: u16) -> &'static str {
-    match code {
-        403 => {
-            "; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: [pods/proxy], verbs: [get]}, for the command backend also create"
+/// How a gateway is queried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    /// Through the apiserver.
+    Proxied,
+}
+
+impl Way {
+    fn remedy(self, code: u16, message: &str) -> &'static str {
+        let needs_certificate = message.starts_with("no client certificate");
+        match (self, code) {
+            (Self::Direct, 401) => {
+                "; set --token-file, for example to a file with the output of `kubectl create token NAME`"
+            }
+            (Self::Direct, 403) if needs_certificate => "; set --tls-cert and --tls-key",
+            (Self::Proxied, 401 | 403) if code == 401 || needs_certificate => {
+                "; the apiserver passes no token and no certificate on: use `kubectl port-forward`, and --gateway with the \
+                 forwarded port and --token-file"
+            }
+            (Self::Proxied, 403) => {
+                "; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: [pods/proxy], verbs: [get]}, for the command backend also create"
+            }
+            (_, 404) => {
+                "; is it the admin address of an extender-gateway? The metrics and the extender have others"
+            }
+            (_, 502..=504) => {
+                "; through the apiserver, admin.address must be reachable from outside the pod, as 0.0.0.0:9403 is"
+            }
+            _ => "",
         }
-        404 => "; is it the admin address of an extender-gateway? The metrics and the extender have others",
-        502..=504 => {
-            "; through the apiserver, admin.address must be reachable from outside the pod, as 0.0.0.0:9403 is"
-        }
-        _ => "",
     }
 }
 
@@ -111,19 +169,60 @@ pub(super) async fn with_timeout<T>(work: impl Future<Output = T>) -> Result<T, 
     timeout(SILENCE, work).await.map_err(|_| QueryError::Late)
 }
 
-/// Sends the request to this address.
+/// Sends the request to this address of the URL's host.
 pub(super) async fn direct(
-    address: SocketAddr,
-    host: &str,
+    (url, address): (&BackendUrl, SocketAddr),
+    access: &Access,
     query: AdminQuery<'_>,
 ) -> Result<Vec<u8>, QueryError> {
+    let is_secure = *url.scheme() == Scheme::HTTPS;
+    if access.authorization.is_some() && !is_secure && !address.ip().is_loopback() {
+        return Err(QueryError::TokenInTheClear(address));
+    }
+    let config = match &access.tls {
+        None if is_secure => return Err(QueryError::NoAuthority),
+        config => config.clone().filter(|_| is_secure),
+    };
+    let mut head = query.head(query.path).header(HOST, url.authority());
+    if let Some(authorization) = &access.authorization {
+        head = head.header(AUTHORIZATION, authorization);
+    }
+    let request = head.body(Full::new(Bytes::copy_from_slice(query.body()))).map_err(broken)?;
     let stream = with_timeout(TcpStream::connect(address)).await?.map_err(QueryError::Connect)?;
+    let Some(config) = config else { return exchange(stream, request).await };
+    let host = access.server_name.as_deref().unwrap_or(url.host()).to_owned();
+    let name = ServerName::try_from(host).map_err(|_| QueryError::Tls(NOT_A_NAME.to_owned()))?;
+    let connected = with_timeout(TlsConnector::from(config).connect(name, stream)).await?;
+    exchange(connected.map_err(|error| tls(&error))?, request).await
+}
+
+const NOT_A_NAME: &str = "--tls-server-name is neither a DNS name nor an IP address";
+
+/// Sends the request on this connection.
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Vec<u8>, QueryError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // It ends with the response, or with the process.
     tokio::spawn(connection);
-    let head = query.head(query.path).header(HOST, host);
-    let request = head.body(Full::new(Bytes::copy_from_slice(query.body()))).map_err(broken)?;
-    read(with_timeout(sender.send_request(request)).await?.map_err(broken)?).await
+    read(with_timeout(sender.send_request(request)).await?.map_err(broken)?, Way::Direct).await
+}
+
+/// Why a TLS handshake failed, with the remedy.
+fn tls(error: &io::Error) -> QueryError {
+    let remedy = match tls_error(error) {
+        Some(TlsError::InvalidMessage(InvalidMessage::InvalidContentType)) => return QueryError::WithoutTls,
+        Some(TlsError::InvalidCertificate(invalid)) => match invalid {
+            CertificateError::UnknownIssuer => "; the file of --tls-ca must contain the CA that signed it",
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "; set --tls-server-name to one of its names"
+            }
+            _ => "",
+        },
+        _ => "",
+    };
+    QueryError::Tls(format!("{}{remedy}", handshake_text(error)))
 }
 
 /// Sends the request through the apiserver, with this path.
@@ -135,14 +234,17 @@ pub(super) async fn proxied(
     let body = kube::client::Body::from(query.body().to_vec());
     let request = query.head(path).body(body).map_err(broken)?;
     let response = with_timeout(client.send(request)).await?;
-    read(response.map_err(|error| QueryError::Apiserver(error_text(error)))?).await
+    read(response.map_err(|error| QueryError::Apiserver(error_text(error)))?, Way::Proxied).await
 }
 
-async fn read<B: Body<Data = Bytes>>(response: Response<B>) -> Result<Vec<u8>, QueryError>
+async fn read<B: Body<Data = Bytes>>(response: Response<B>, way: Way) -> Result<Vec<u8>, QueryError>
 where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let code = response.status().as_u16();
+    if code == 400 && response.headers().get(REASON).is_some_and(|reason| reason == TLS_REQUIRED) {
+        return Err(QueryError::NeedsTls);
+    }
     let (mut body, mut bytes) = (pin!(response.into_body()), Vec::new());
     let read_all = async {
         while let Some(frame) = with_timeout(body.frame()).await? {
@@ -155,7 +257,7 @@ where
         Ok(())
     };
     timeout(TOTAL, read_all).await.map_err(|_| QueryError::Slow)??;
-    if code == 200 { Ok(bytes) } else { Err(QueryError::Refused { code, message: message(&bytes) }) }
+    if code == 200 { Ok(bytes) } else { Err(QueryError::Refused { code, message: message(&bytes), way }) }
 }
 
 /// The text of an error: a gateway's `error`, an apiserver's `message`, or the beginning of the body.
@@ -171,5 +273,12 @@ fn message(body: &[u8]) -> String {
 }
 
 fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> QueryError {
-    QueryError::Broken(whole_text(&*error.into()))
+    let text = whole_text(&*error.into());
+    // With TLS 1.3 a client learns from its first read that its certificate is rejected.
+    if text.contains("received fatal alert") {
+        return QueryError::Tls(format!(
+            "the gateway rejected the client certificate ({text}); its log says why"
+        ));
+    }
+    QueryError::Broken(text)
 }

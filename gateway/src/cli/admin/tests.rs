@@ -25,11 +25,22 @@ async fn said_of(answer: Option<&'static str>) -> String {
         gateway_namespace: None,
         gateway_selector: String::new(),
         admin_port: 0,
+        access: AccessOptions::default(),
     };
     let gateways = options.find(&Err(String::new())).await;
     let Gathered { answers, away } = gateways.query::<Status>("/debug/status").await;
     assert!(answers.is_empty() && away.len() == 1);
     away[0].why.clone()
+}
+
+#[tokio::test]
+async fn a_token_is_not_sent_to_another_machine_in_the_clear() {
+    // An address of documentation, which nobody has.
+    let (url, address) = (admin_url("http://192.0.2.1:9403").unwrap(), "192.0.2.1:9403".parse().unwrap());
+    let access =
+        access::Access { authorization: Some("Bearer t".parse().unwrap()), ..access::Access::default() };
+    let refused = request::direct((&url, address), &access, AdminQuery::get("/debug/status")).await;
+    assert!(matches!(refused, Err(QueryError::TokenInTheClear(_))), "{refused:?}");
 }
 
 #[test]
@@ -41,6 +52,7 @@ fn usual_gateways_are_for_where_none_are_named() {
             gateway_namespace: namespace.map(str::to_owned),
             gateway_selector: String::new(),
             admin_port: 0,
+            access: AccessOptions::default(),
         };
         options.urls(usual).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
     };

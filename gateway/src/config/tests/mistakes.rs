@@ -250,7 +250,11 @@ fn a_field_of_another_mapping_is_named_with_its_mapping() {
 #[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
     for (lines, name, remedy) in [
-        ("metrics: {tls: {}}", "metrics.tls", "remove it"),
+        (
+            "metrics: {tls: {certFile: a, keyFile: b, clientCAFile: c, clientCertificate: Optional}}",
+            "metrics.tls.clientCertificate",
+            "remove it: with clientCAFile a request needs a certificate or an authorized token, and probes need neither",
+        ),
         (
             "metrics: {exporter: OTLP}",
             "metrics.exporter",
@@ -264,6 +268,46 @@ fn what_this_version_does_not_support_is_refused_by_name() {
     ] {
         let expected = format!("{name}: is not supported by this version; {remedy}");
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
+    }
+}
+
+#[test]
+fn tokens_are_not_sent_in_the_clear() {
+    let remedy = "expected None, tls with certFile and keyFile, or a loopback address";
+    for (lines, said) in [
+        (
+            "metrics: {authorization: Kubernetes}",
+            "metrics.authorization: would have tokens sent to 0.0.0.0:9402 without TLS",
+        ),
+        (
+            "admin: {address: '[::]:9403', authorization: Kubernetes}",
+            "admin.authorization: would have tokens sent to [::]:9403 without TLS",
+        ),
+    ] {
+        assert_eq!(said_of_lines(lines), [format!("{said}; {remedy}")]);
+    }
+    for lines in [
+        "admin: {authorization: Kubernetes}",
+        "metrics: {address: '[::1]:1', authorization: Kubernetes}",
+        "metrics: {tls: {certFile: a, keyFile: b}, authorization: Kubernetes}",
+        "metrics: {authorization: None}",
+    ] {
+        assert!(parse(&format!("{HEADER}{lines}\n{BACKENDS}")).is_ok(), "{lines}");
+    }
+}
+
+#[test]
+fn tls_of_pages_is_checked_like_that_of_the_extender() {
+    for section in ["metrics", "admin"] {
+        let said =
+            said_of_lines(&format!("{section}: {{tls: {{certFile: a, allowedNames: [b], caFile: c}}}}"));
+        for text in [
+            ".tls.keyFile: is missing; expected the key, a PEM file",
+            ".tls.allowedNames: is used only with clientCAFile; add clientCAFile, or remove it",
+            ".tls.caFile: unknown field; known fields: certFile, keyFile, clientCAFile, allowedNames",
+        ] {
+            assert!(said.contains(&format!("{section}{text}")), "{text}: {said:#?}");
+        }
     }
 }
 

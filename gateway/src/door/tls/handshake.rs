@@ -20,7 +20,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{NotAllowed, Tls};
-use crate::door::write_timeout::WriteTimeout;
+use crate::door::{limit::Address, write_timeout::WriteTimeout};
 
 /// How long a handshake may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,6 +64,7 @@ pub(in crate::door) enum TlsCause {
 pub(in crate::door) struct TlsRefusal {
     pub(in crate::door) cause: TlsCause,
     found: String,
+    address: Address,
 }
 
 /// A connection whose handshake failed.
@@ -74,13 +75,14 @@ pub(in crate::door) struct FailedHandshake {
 }
 
 impl FailedHandshake {
-    fn new(cause: TlsCause, found: impl Into<String>) -> Self {
-        Self { refusal: TlsRefusal { cause, found: found.into() }, close: future::ready(()).boxed() }
+    fn new(address: Address, cause: TlsCause, found: impl Into<String>) -> Self {
+        let refusal = TlsRefusal { cause, found: found.into(), address };
+        Self { refusal, close: future::ready(()).boxed() }
     }
 }
 
 /// A connection before its handshake.
-type Transport = WriteTimeout<TcpStream>;
+pub(super) type Transport = WriteTimeout<TcpStream>;
 
 /// The thread of handshakes. One takes half a millisecond of computing before the caller has shown anything; on the thread
 /// that serves calls, a flood of them would delay calls.
@@ -112,34 +114,40 @@ impl Handshakes {
         tls: Arc<Tls>,
         stream: Transport,
     ) -> Result<TlsStream<Transport>, FailedHandshake> {
+        let address = tls.address;
         let handshake = self.runtime.spawn(async move { handshake(&tls, stream).await });
         let handshake = AbortOnDropHandle::new(handshake);
         // A panic is one of the libraries, and this connection's own.
-        handshake.await.unwrap_or_else(|_| Err(FailedHandshake::new(TlsCause::Other, "it was interrupted")))
+        let interrupted = || FailedHandshake::new(address, TlsCause::Other, "it was interrupted");
+        handshake.await.unwrap_or_else(|_| Err(interrupted()))
     }
 }
 
 async fn handshake(tls: &Tls, stream: Transport) -> Result<TlsStream<Transport>, FailedHandshake> {
-    let late = || FailedHandshake::new(TlsCause::Late, format!("it did not complete within {TIMEOUT:?}"));
-    timeout(TIMEOUT, accept(tls, stream)).await.unwrap_or_else(|_| Err(late()))
+    let late = || format!("it did not complete within {TIMEOUT:?}");
+    let accepted = timeout(TIMEOUT, accept(tls, stream)).await;
+    accepted.unwrap_or_else(|_| Err(FailedHandshake::new(tls.address, TlsCause::Late, late())))
 }
 
 async fn accept(tls: &Tls, stream: Transport) -> Result<TlsStream<Transport>, FailedHandshake> {
     let mut first = [0];
     if matches!(stream.get_ref().peek(&mut first).await, Ok(0) | Err(_)) {
-        return Err(FailedHandshake::new(TlsCause::Gone, "the caller disconnected"));
+        return Err(FailedHandshake::new(tls.address, TlsCause::Gone, "the caller disconnected"));
     }
     // Methods are uppercase letters, and no TLS record begins with one.
     if first[0].is_ascii_uppercase() {
-        let found =
-            "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix in its configuration";
+        let found = format!("the caller speaks HTTP without TLS; {}", remedies_at(tls.address).without_tls);
         let close = close(stream, TLS_REQUIRED).boxed();
-        return Err(FailedHandshake { close, ..FailedHandshake::new(TlsCause::WithoutTls, found) });
+        return Err(FailedHandshake {
+            close,
+            ..FailedHandshake::new(tls.address, TlsCause::WithoutTls, found)
+        });
     }
     let acceptor = TlsAcceptor::from(tls.current.load_full());
     acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
         // The alert is already being sent.
-        FailedHandshake { refusal: TlsRefusal::from(&error), close: close(stream, b"").boxed() }
+        let refusal = TlsRefusal::new(tls.address, &error);
+        FailedHandshake { refusal, close: close(stream, b"").boxed() }
     })
 }
 
@@ -154,8 +162,8 @@ async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &'stati
     let _ = timeout(CLOSE_TIMEOUT, sent).await;
 }
 
-impl From<&io::Error> for TlsRefusal {
-    fn from(error: &io::Error) -> Self {
+impl TlsRefusal {
+    fn new(address: Address, error: &io::Error) -> Self {
         let (cause, found) = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(Error::InvalidCertificate(CertificateError::Other(other))) => cause_of_other(other),
             Some(Error::AlertReceived(alert)) => cause_of_alert(*alert),
@@ -165,13 +173,13 @@ impl From<&io::Error> for TlsRefusal {
             }
             None => (TlsCause::Other, error.to_string()),
         };
-        Self { cause, found }
+        Self { cause, found, address }
     }
 }
 
 impl fmt::Display for TlsRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cause.remedy() {
+        match self.cause.remedy(self.address) {
             Some((wrong, remedy)) => write!(out, "{wrong} ({}); {remedy}", self.found),
             None => out.write_str(&self.found),
         }
@@ -202,53 +210,93 @@ impl TlsCause {
     }
 
     /// What is wrong, and the remedy; `None` if the error needs no explanation.
-    fn remedy(self) -> Option<(&'static str, &'static str)> {
-        Some(match self {
-            Self::NotTls => ("the caller does not speak TLS", "use an https URL"),
-            Self::Version => {
-                ("the caller supports no TLS version or cipher of the gateway", "it needs TLS 1.2 or 1.3")
-            }
-            Self::NoCertificate => (
-                "the caller sent no client certificate",
-                "set certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
-                 extender.tls.clientCertificate: Optional",
+    fn remedy(self, address: Address) -> Option<(String, String)> {
+        let (field, Remedies { certificate, authority, host, .. }) = (address.field(), remedies_at(address));
+        let (wrong, remedy) = match self {
+            Self::NotTls => ("the caller does not speak TLS".to_owned(), "use an https URL".to_owned()),
+            Self::Version => (
+                "the caller supports no TLS version or cipher of the gateway".to_owned(),
+                "it needs TLS 1.2 or 1.3".to_owned(),
             ),
+            Self::NoCertificate => {
+                ("the caller sent no client certificate".to_owned(), certificate.to_owned())
+            }
             Self::UnknownAuthority => (
-                "the caller's certificate is not signed by a CA in extender.tls.clientCAFile",
-                "use one that is, or add its CA to that file",
+                format!("the caller's certificate is not signed by a CA in {field}.clientCAFile"),
+                "use one that is, or add its CA to that file".to_owned(),
             ),
             Self::Name => (
-                "the caller's certificate contains none of extender.tls.allowedNames",
-                "use another certificate, or add its name",
+                format!("the caller's certificate contains none of {field}.allowedNames"),
+                "use another certificate, or add its name".to_owned(),
             ),
             Self::Time => (
-                "the caller's certificate has expired or is not valid yet",
-                "renew it, and check both machines' clocks",
+                "the caller's certificate has expired or is not valid yet".to_owned(),
+                "renew it, and check both machines' clocks".to_owned(),
             ),
             Self::Purpose => (
-                "the caller's certificate does not allow client authentication",
-                "its extended key usage must contain clientAuth",
+                "the caller's certificate does not allow client authentication".to_owned(),
+                "its extended key usage must contain clientAuth".to_owned(),
             ),
             Self::OldCertificate => (
-                "the caller's certificate is not X.509 version 3",
-                "create one with extensions (openssl x509 -extfile)",
+                "the caller's certificate is not X.509 version 3".to_owned(),
+                "create one with extensions (openssl x509 -extfile)".to_owned(),
             ),
-            Self::Certificate => ("the caller's certificate is invalid", "use another certificate"),
+            Self::Certificate => {
+                ("the caller's certificate is invalid".to_owned(), "use another certificate".to_owned())
+            }
             Self::OwnExpired => (
-                "the gateway's certificate has expired, according to the caller",
-                "renew extender.tls.certFile, and check both machines' clocks",
+                "the gateway's certificate has expired, according to the caller".to_owned(),
+                format!("renew {field}.certFile, and check both machines' clocks"),
             ),
             Self::OwnAuthority => (
-                "the caller does not know the CA of the gateway's certificate",
-                "caFile in the tlsConfig of kube-scheduler's extender must contain the CA that signed extender.tls.certFile",
+                "the caller does not know the CA of the gateway's certificate".to_owned(),
+                format!("{authority} must contain the CA that signed {field}.certFile"),
             ),
             Self::NotTrusted => (
-                "the caller rejected the gateway's certificate",
-                "check caFile in the tlsConfig of kube-scheduler's extender, that the certificate contains the host of \
-                 urlPrefix, and that it has not expired",
+                "the caller rejected the gateway's certificate".to_owned(),
+                format!(
+                    "check {authority}, that the certificate contains {host}, and that it has not expired"
+                ),
             ),
             Self::Gone | Self::WithoutTls | Self::Late | Self::Other => return None,
-        })
+        };
+        Some((wrong, remedy))
+    }
+}
+
+/// What callers of an address have to set.
+struct Remedies {
+    /// So that they speak TLS.
+    without_tls: &'static str,
+    /// So that they send a certificate.
+    certificate: &'static str,
+    /// Where they have the CA of the gateway's certificate.
+    authority: &'static str,
+    /// What the gateway's certificate must contain.
+    host: &'static str,
+}
+
+fn remedies_at(address: Address) -> Remedies {
+    match address {
+        Address::Extender => Remedies {
+            without_tls: "set enableHTTPS and an https urlPrefix in its configuration",
+            certificate: "set certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
+                          extender.tls.clientCertificate: Optional",
+            authority: "caFile in the tlsConfig of kube-scheduler's extender",
+            host: "the host of urlPrefix",
+        },
+        Address::Metrics => Remedies {
+            without_tls: "set scheme https in the scraper's configuration, and scheme HTTPS for probes",
+            certificate: "set cert_file and key_file in the scraper's tls_config",
+            authority: "ca_file in the scraper's tls_config",
+            host: "the host or the server_name of the scraper's configuration",
+        },
+        Address::Admin => Remedies {
+            without_tls: "use an https URL, and --tls-ca",
+            certificate: "set --tls-cert and --tls-key",
+            authority: "the file of --tls-ca",
+            host: "the host of the URL or the name of --tls-server-name",
+        },
     }
 }
 
@@ -370,17 +418,34 @@ mod tests {
             (Error::DecryptError, TlsCause::Other, "cannot decrypt peer's message"),
         ];
         for (error, cause, text) in cases {
-            let refusal = TlsRefusal::from(&io::Error::new(io::ErrorKind::InvalidData, error));
+            let error = io::Error::new(io::ErrorKind::InvalidData, error);
+            let refusal = TlsRefusal::new(Address::Extender, &error);
             assert_eq!(refusal.cause, cause, "{refusal}");
             assert!(refusal.to_string().contains(text), "{refusal}");
         }
     }
 
     #[test]
+    fn the_remedy_is_one_of_the_address() {
+        for (address, text) in [
+            (
+                Address::Metrics,
+                "; ca_file in the scraper's tls_config must contain the CA that signed metrics.tls.certFile",
+            ),
+            (Address::Admin, "; the file of --tls-ca must contain the CA that signed admin.tls.certFile"),
+        ] {
+            let error = io::Error::new(io::ErrorKind::InvalidData, Error::AlertReceived(Alert::UnknownCA));
+            let told = TlsRefusal::new(address, &error).to_string();
+            assert!(told.ends_with(text), "{told}");
+        }
+    }
+
+    #[test]
     fn errors_of_the_system_are_kept() {
-        let ended = TlsRefusal::from(&io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
+        let refusal = |error| TlsRefusal::new(Address::Extender, &error);
+        let ended = refusal(io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
         assert_eq!(ended.to_string(), "the caller ended the connection");
-        let reset = TlsRefusal::from(&io::Error::from(io::ErrorKind::ConnectionReset));
+        let reset = refusal(io::Error::from(io::ErrorKind::ConnectionReset));
         assert_eq!(reset.to_string(), "connection reset");
     }
 }

@@ -70,13 +70,22 @@ fn files_that_cannot_be_used_at_the_start_are_named() {
     let pair = Pair::new();
     pair.write("tls.key", &KeyPair::generate().unwrap().serialize_pem());
     let error = Tls::open(pair.settings()).unwrap_err().to_string();
-    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: does not match /"), "{error}");
+    assert!(
+        error.starts_with("extender.tls.keyFile: ") && error.contains("tls.key: does not match /"),
+        "{error}"
+    );
     pair.write("tls.crt", "");
     let error = Tls::open(pair.settings()).unwrap_err().to_string();
-    assert!(error.starts_with("certFile: ") && error.contains("tls.crt: has no certificate"), "{error}");
+    assert!(
+        error.starts_with("extender.tls.certFile: ") && error.contains("tls.crt: has no certificate"),
+        "{error}"
+    );
     fs::remove_file(pair.0.path().join("tls.key")).unwrap();
     let error = Tls::open(pair.settings()).unwrap_err().to_string();
-    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: cannot be read"), "{error}");
+    assert!(
+        error.starts_with("extender.tls.keyFile: ") && error.contains("tls.key: cannot be read"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

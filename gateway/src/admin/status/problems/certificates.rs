@@ -21,6 +21,9 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
     let what = format!("{}: {}", file.path.display(), validity.problem(now)?);
     let ends_soon = validity.state(now) == ValidityState::EndsSoon;
     let (worst, effect) = match (&file.backend, file.role) {
+        (None, CertificateRole::Chain) if !file.field.starts_with("extender.") => {
+            (Severity::Warning, "callers of this address reject the gateway")
+        }
         (None, CertificateRole::Chain) => {
             (Severity::Error, "kube-scheduler rejects the gateway, and no pod is scheduled")
         }

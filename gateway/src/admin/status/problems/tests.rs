@@ -627,6 +627,12 @@ fn certificates_are_a_problem_before_they_end_and_afterwards() {
         assert_eq!(problems.first().map(|problem| problem.severity), severity, "{days}");
         assert!(problems.iter().all(|problem| problem.what.starts_with(what)), "{problems:?}");
     }
+    let problem = only(|scene| certificate_file(scene, "metrics.tls.certFile", None, -2));
+    let impact = problem.impact.as_deref();
+    assert_eq!(
+        (problem.severity, impact),
+        (Severity::Warning, Some("callers of this address reject the gateway"))
+    );
     let problem = only(|scene| certificate_file(scene, "backends[0].tls.certFile", Some("zones"), -2));
     assert_eq!(problem.about, "backend zones, backends[0].tls.certFile");
     assert_eq!(problem.impact.unwrap(), "the backend rejects new connections of the gateway");

@@ -1,0 +1,246 @@
+//! Authorization at the metrics and the admin address: a request needs a client certificate, or a bearer token whose
+//! user may use its path.
+//!
+//! TLS has already verified a certificate, so that it is there is enough. A token is [reviewed](Reviews) by the apiserver:
+//! the verb is `get` for reads and otherwise the HTTP method in lower case, as in the apiserver's own check of paths such
+//! as `/metrics`. Probes need nothing, because kubelet has neither.
+
+mod cache;
+mod reviews;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderValue, Method, StatusCode,
+        header::{AUTHORIZATION, WWW_AUTHENTICATE},
+        request::Parts,
+    },
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use extender_apiserver::bounded;
+
+pub(crate) use self::reviews::Reviews;
+use self::{cache::Review, reviews::ReviewError};
+use crate::{
+    config::{Authorization, PageTls},
+    door::{Address, PageCaller},
+    observe::RateLimitedLog,
+};
+
+/// The paths of the metrics address that kubelet probes.
+const PROBES: &[&str] = &["/livez", "/readyz"];
+
+/// Which requests an address answers.
+#[derive(Debug)]
+pub(crate) struct Authorizer {
+    address: Address,
+    /// Whether a client certificate is enough.
+    takes_certificates: bool,
+    /// `None`: no token is accepted.
+    reviews: Option<Arc<Reviews>>,
+    /// Limits log lines about refused requests, by cause.
+    refused: RateLimitedLog<&'static str>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("no client certificate; use one that is signed by a CA in {0}.tls.clientCAFile")]
+    NoCertificate(&'static str),
+    #[error("no bearer token; send the header `Authorization: Bearer TOKEN`{0}")]
+    NoToken(&'static str),
+    #[error(
+        "the apiserver does not accept the bearer token; it may have expired, or be one of another cluster"
+    )]
+    InvalidToken,
+    #[error(
+        "user {user:?} may not {verb} {path}; bind it to a ClusterRole with the rule \
+         {{nonResourceURLs: [{path:?}], verbs: [{verb}]}}"
+    )]
+    NotAllowed { user: Arc<str>, verb: &'static str, path: String },
+    #[error("no request with this method is authorized")]
+    Method,
+    #[error("the apiserver cannot be asked about the bearer token; see the gateway's log")]
+    NotReviewed(#[source] ReviewError),
+}
+
+/// The routes behind the authorization of their address, if it has one.
+pub(crate) fn protected(
+    routes: Router,
+    address: Address,
+    (tls, authorization): (Option<&PageTls>, Authorization),
+    reviews: &Arc<Reviews>,
+) -> Router {
+    let takes_certificates = tls.is_some_and(|tls| tls.server().clients.is_some());
+    let reviews = (authorization == Authorization::Kubernetes).then(|| Arc::clone(reviews));
+    if !takes_certificates && reviews.is_none() {
+        return routes;
+    }
+    let authorizer = Authorizer { address, takes_certificates, reviews, refused: RateLimitedLog::default() };
+    routes.layer(middleware::from_fn_with_state(Arc::new(authorizer), authorize))
+}
+
+async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match authorizer.check(&head).await {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err(refusal) => {
+            authorizer.log(&head, &refusal);
+            refusal.into_response()
+        }
+    }
+}
+
+impl Authorizer {
+    async fn check(&self, request: &Parts) -> Result<(), Refusal> {
+        let path = request.uri.path();
+        let is_probe = self.address == Address::Metrics && PROBES.contains(&path);
+        let has_certificate =
+            request.extensions.get::<PageCaller>().is_some_and(|caller| caller.has_certificate);
+        if is_probe || (self.takes_certificates && has_certificate) {
+            return Ok(());
+        }
+        let Some(reviews) = &self.reviews else {
+            return Err(Refusal::NoCertificate(self.address.as_str()));
+        };
+        let or = if self.takes_certificates { ", or use a client certificate" } else { "" };
+        let token = bearer_token(&request.headers).ok_or(Refusal::NoToken(or))?;
+        let verb = verb(&request.method).ok_or(Refusal::Method)?;
+        match reviews.review(token, verb, path).await.map_err(Refusal::NotReviewed)? {
+            Review::Allowed => Ok(()),
+            Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(path) }),
+            Review::Unauthenticated => Err(Refusal::InvalidToken),
+        }
+    }
+
+    fn log(&self, request: &Parts, refusal: &Refusal) {
+        let Some(similar) = self.refused.turn_of(refusal.cause()) else { return };
+        let (address, path) = (self.address.as_str(), bounded(request.uri.path()));
+        let caller = request.extensions.get::<PageCaller>().map(|caller| caller.address);
+        let caller = caller.map(tracing::field::display);
+        match refusal {
+            Refusal::NotReviewed(why) => {
+                tracing::warn!(address, caller, path, similar, "request refused: {why}")
+            }
+            refusal => tracing::warn!(address, caller, path, similar, "request refused: {refusal}"),
+        }
+    }
+}
+
+/// The token of a request that has exactly one; `None` also for what cannot be a token.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+}
+
+/// The verb that a user needs for this method.
+fn verb(method: &Method) -> Option<&'static str> {
+    match *method {
+        Method::GET | Method::HEAD => Some("get"),
+        Method::POST => Some("post"),
+        Method::PUT => Some("put"),
+        Method::PATCH => Some("patch"),
+        Method::DELETE => Some("delete"),
+        Method::OPTIONS => Some("options"),
+        _ => None,
+    }
+}
+
+impl Refusal {
+    /// One word for each kind.
+    fn cause(&self) -> &'static str {
+        match self {
+            Self::NoCertificate(_) => "no_certificate",
+            Self::NoToken(_) => "no_token",
+            Self::InvalidToken => "invalid_token",
+            Self::NotAllowed { .. } => "not_allowed",
+            Self::Method => "method",
+            Self::NotReviewed(_) => "not_reviewed",
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::NoToken(_) | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            // 401 would have to name a scheme of the header `Authorization`.
+            Self::NoCertificate(_) | Self::NotAllowed { .. } => StatusCode::FORBIDDEN,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotReviewed(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let body = Json(serde_json::json!({ "error": self.to_string() }));
+        let mut response = (self.status(), body).into_response();
+        let challenge = match self {
+            Self::NoToken(_) => Some("Bearer"),
+            Self::InvalidToken => Some("Bearer error=\"invalid_token\""),
+            _ => None,
+        };
+        if let Some(challenge) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(values: &[&'static str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_static(value));
+        }
+        bearer_token(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_request_has_one_token_or_none() {
+        for values in [&["Bearer a.b-c_d~+/="] as &[_], &["bearer  a.b-c_d~+/= "], &["BEARER a.b-c_d~+/="]] {
+            assert_eq!(token(values).as_deref(), Some("a.b-c_d~+/="), "{values:?}");
+        }
+        for values in [
+            &[] as &[_],
+            &[""],
+            &["Bearer"],
+            &["Bearer "],
+            &["Bearer a b"],
+            &["Bearer a\tb"],
+            &["Basic YTpi"],
+            &["Bearera"],
+            &["Bearer a", "Bearer b"],
+        ] {
+            assert_eq!(token(values), None, "{values:?}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.append(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap());
+        assert_eq!(bearer_token(&headers), None);
+    }
+
+    #[test]
+    fn reads_are_get_and_changes_are_their_method() {
+        let verbs = ["GET", "HEAD", "POST", "PUT", "DELETE"].map(|name| verb(&name.parse().unwrap()));
+        assert_eq!(verbs, ["get", "get", "post", "put", "delete"].map(Some));
+        assert_eq!(verb(&"BREW".parse().unwrap()), None);
+        assert_eq!(verb(&"get".parse().unwrap()), None, "methods are case-sensitive");
+    }
+
+    #[test]
+    fn a_refusal_names_the_user_the_verb_the_path_and_the_rule() {
+        let (user, path) = ("system:serviceaccount:a:b".into(), "/metrics".to_owned());
+        let refusal = Refusal::NotAllowed { user, verb: "get", path };
+        let told = "user \"system:serviceaccount:a:b\" may not get /metrics; bind it to a ClusterRole with the rule \
+                    {nonResourceURLs: [\"/metrics\"], verbs: [get]}";
+        assert_eq!((refusal.to_string().as_str(), refusal.status().as_u16()), (told, 403));
+    }
+}

@@ -1,0 +1,115 @@
+//! TLS and credentials for admin addresses.
+
+use std::{env, fmt, fs, path::PathBuf, sync::Arc};
+
+use clap::Args;
+use http::HeaderValue;
+use rustls::ClientConfig;
+
+use super::request::QueryError;
+use crate::{
+    config::KeyPair,
+    tls::{PemError, client_config},
+};
+
+/// The variables for where no option is set.
+const CA_VARIABLE: &str = "EXTENDER_GATEWAY_CA_FILE";
+const TOKEN_VARIABLE: &str = "EXTENDER_GATEWAY_TOKEN_FILE";
+
+/// The largest file with a token, in bytes. A request head has 16 KiB.
+const LARGEST_TOKEN: usize = 16 << 10;
+
+/// How the gateways of https URLs are verified, and as whom all of them are queried. Through the apiserver none of it is used.
+#[derive(Debug, Default, Args)]
+pub(super) struct AccessOptions {
+    /// With an https URL: the CA certificates that sign the gateway's, PEM [default: that of the variable
+    /// EXTENDER_GATEWAY_CA_FILE]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// The name that the gateway's certificate must have [default: the host of the URL]
+    #[arg(long, value_name = "NAME")]
+    tls_server_name: Option<String>,
+
+    /// A client certificate for the gateway, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the client certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// A file with a bearer token for the gateway [default: that of the variable EXTENDER_GATEWAY_TOKEN_FILE]
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+
+    /// A bearer token for the gateway; other users of this machine may see it in the list of processes
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+}
+
+/// The content of the files.
+#[derive(Default)]
+pub(super) struct Access {
+    /// `None`: no CA is known, so no https URL can be queried.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) server_name: Option<String>,
+    /// The value of the header `Authorization`.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Access {
+    /// Omits the key and the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+impl AccessOptions {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them cannot be used.
+    pub(super) fn read(&self) -> Result<Access, QueryError> {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let authority = self.tls_ca.clone().or_else(|| variable(CA_VARIABLE));
+        let identity = self.tls_cert.clone().zip(self.tls_key.clone());
+        let identity = identity.map(|(cert_file, key_file)| KeyPair { cert_file, key_file });
+        let tls = authority.map(|file| client_config(("--tls-ca", &file), identity.as_ref()));
+        let tls = tls.transpose().map_err(|error| QueryError::File(named(error)))?;
+        let token = match (&self.token, self.token_file.clone().or_else(|| variable(TOKEN_VARIABLE))) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => Some(read_token(&file)?),
+            (None, None) => None,
+        };
+        let authorization = token.map(|token| authorization(&token)).transpose()?;
+        Ok(Access { tls: tls.map(Arc::new), server_name: self.tls_server_name.clone(), authorization })
+    }
+}
+
+/// The error with the option in place of the field.
+fn named(error: PemError) -> PemError {
+    let field = match error.field {
+        "certFile" => "--tls-cert",
+        "keyFile" => "--tls-key",
+        other => other,
+    };
+    PemError { field, ..error }
+}
+
+fn read_token(file: &PathBuf) -> Result<String, QueryError> {
+    let unusable = |problem: String| QueryError::Token(format!("{}: {problem}", file.display()));
+    let content = fs::read_to_string(file).map_err(|error| unusable(format!("cannot be read: {error}")))?;
+    if content.len() > LARGEST_TOKEN {
+        return Err(unusable("is larger than 16 KiB".to_owned()));
+    }
+    Ok(content.trim().to_owned())
+}
+
+fn authorization(token: &str) -> Result<HeaderValue, QueryError> {
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let value = is_token.then(|| HeaderValue::from_str(&format!("Bearer {token}")).ok()).flatten();
+    let mut value = value.ok_or_else(|| QueryError::Token("it is empty or has spaces".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
