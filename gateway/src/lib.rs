@@ -16,6 +16,8 @@ pub mod contract;
 pub mod decide;
 pub mod door;
 mod explain;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
 pub mod object;

@@ -197,7 +197,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     /// Applies changes until the watch ends.
-    async fn follow(&mut self, mut lines: Lines, opened: Instant) -> Result<(), RequestError> {
+    pub(super) async fn follow(&mut self, mut lines: Lines, opened: Instant) -> Result<(), RequestError> {
         let mut short = pin!(sleep_until(opened + SHORT));
         let mut works = false;
         loop {

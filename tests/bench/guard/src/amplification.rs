@@ -1,0 +1,228 @@
+//! How much memory the gateway has at one time for a call, as a multiple of the body: whoever may call, or create a pod, can
+//! choose what a body is made of.
+//!
+//! The subject is the gateway on the calling thread, as in [`crate::subject`]. What is counted includes the body itself, what
+//! is sent to the backends, and the reply.
+
+use std::{fmt::Write, io, net::SocketAddr, thread};
+
+use extender_harness::{
+    gateway::NodeSource,
+    node::{Images, Node, nodes},
+    request::{names_part, objects_part, write_node_list},
+};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::{growth::post, subject::Subject};
+
+/// The most memory for each byte of a body.
+pub const TIMES: u64 = 10;
+
+/// Memory that does not depend on the body: connections, buffers for reading and writing, and what is kept of the call.
+pub const CONSTANT: u64 = 1 << 20;
+
+/// A body of one shape.
+#[derive(Debug)]
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    /// The number of nodes in the call.
+    nodes: usize,
+    call: Call,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    /// A filter call with this pod and as many nodes.
+    Filter { pod: fn() -> String, nodes: Form },
+    /// A preempt call, which no backend gets.
+    Preempt(fn() -> String),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Names,
+    Objects,
+}
+
+/// The memory for a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Peak {
+    /// The size of the body.
+    pub body: u64,
+    /// The most memory at one time.
+    pub most: u64,
+}
+
+impl Peak {
+    /// The multiple of the body, in tenths.
+    pub fn tenths(self) -> u64 {
+        self.most * 10 / self.body
+    }
+
+    /// # Errors
+    /// The gateway takes more memory than it may for such a body.
+    pub fn judge(self, name: &str) -> Result<(), String> {
+        let Self { body, most } = self;
+        let allowed = TIMES * body + CONSTANT;
+        if most <= allowed {
+            return Ok(());
+        }
+        Err(format!("{name}: {most} bytes at one time for a body of {body} bytes, {allowed} at most"))
+    }
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self { name: "many names", nodes: 5_000, call: filter(small_pod, Form::Names) },
+        Self { name: "full nodes", nodes: 300, call: filter(small_pod, Form::Objects) },
+        Self { name: "nested arrays", nodes: 1, call: filter(nested, Form::Objects) },
+        Self { name: "unknown fields", nodes: 1, call: filter(unknown_fields, Form::Objects) },
+        Self { name: "a text of escapes", nodes: 1, call: filter(escapes, Form::Objects) },
+        Self { name: "containers", nodes: 1, call: filter(containers, Form::Objects) },
+        Self { name: "resources", nodes: 1, call: filter(resources, Form::Objects) },
+        Self { name: "labels", nodes: 1, call: filter(labels, Form::Objects) },
+        Self { name: "an empty body", nodes: 1, call: filter(small_pod, Form::Objects) },
+        Self { name: "victims", nodes: 0, call: Call::Preempt(victims) },
+        Self { name: "victims as objects", nodes: 0, call: Call::Preempt(victim_objects) },
+    ];
+
+    /// Makes the call, and counts.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn peak(&self) -> io::Result<Peak> {
+        let folder = TempDir::new()?;
+        match self.call {
+            Call::Filter { pod, nodes: form } => self.filter(&pod(), form, &folder),
+            Call::Preempt(body) => {
+                let (subject, _peers) = Subject::with_peers(NodeSource::Request, 1);
+                let body = body().into_bytes();
+                let size = body.len() as u64;
+                let answered = posted(subject.address(), body);
+                Ok(Peak { body: size, most: subject.most_until(answered) })
+            }
+        }
+    }
+
+    fn filter(&self, pod: &str, form: Form, folder: &TempDir) -> io::Result<Peak> {
+        let cluster = nodes(0..self.nodes, Images::Usual);
+        let (tail, source) = match form {
+            Form::Names => (names_part(&cluster), NodeSource::File(node_file(folder, &cluster)?)),
+            Form::Objects => (objects_part(&cluster), NodeSource::Request),
+        };
+        let body = [format!(r#"{{"Pod":{pod}"#).as_bytes(), &tail].concat();
+        let size = body.len() as u64;
+        let (subject, peers) = Subject::with_peers(source, self.nodes);
+        Ok(Peak { body: size, most: subject.most_of(peers.ask("/filter", body)) })
+    }
+}
+
+const fn filter(pod: fn() -> String, nodes: Form) -> Call {
+    Call::Filter { pod, nodes }
+}
+
+fn node_file(folder: &TempDir, cluster: &[Node]) -> io::Result<std::path::PathBuf> {
+    let file = folder.path().join("nodes.json");
+    write_node_list(&file, cluster.iter().map(|node| node.json.as_str()))?;
+    Ok(file)
+}
+
+/// Posts a body on a thread of its own. Ready when the answer has been read.
+fn posted(gateway: SocketAddr, body: Vec<u8>) -> oneshot::Receiver<()> {
+    let (send, answered) = oneshot::channel();
+    thread::spawn(move || {
+        post(gateway, "/preempt", &body).expect("the gateway answers");
+        let _ = send.send(());
+    });
+    answered
+}
+
+fn many(count: usize, thing: impl Fn(usize) -> String) -> String {
+    (0..count).map(thing).collect::<Vec<_>>().join(",")
+}
+
+fn pod(metadata: &str, spec: &str) -> String {
+    format!(r#"{{"metadata":{{"name":"web-0","namespace":"shop","uid":"u-0"{metadata}}},"spec":{{{spec}}}}}"#)
+}
+
+fn small_pod() -> String {
+    pod("", "")
+}
+
+/// Arrays of the deepest nesting that is accepted, in a field that is not read.
+fn nested() -> String {
+    const DEPTH: usize = 100;
+    let mut arrays = String::new();
+    for _ in 0..5_000 {
+        let _ = write!(arrays, "{}{},", "[".repeat(DEPTH), "]".repeat(DEPTH));
+    }
+    pod("", &format!(r#""unknown":[{arrays}0]"#))
+}
+
+fn unknown_fields() -> String {
+    let fields = many(50_000, |at| format!(r#""unknown{at}":{at}"#));
+    pod(&format!(",{fields}"), &fields)
+}
+
+/// A text that has to be copied to be read, in fields that backends get.
+fn escapes() -> String {
+    let text = "\\u00e4".repeat(100_000);
+    pod(
+        &format!(r#","labels":{{"a":"{text}"}},"annotations":{{"b":"{text}"}}"#),
+        &format!(r#""priorityClassName":"{text}""#),
+    )
+}
+
+fn containers() -> String {
+    let container = |at| {
+        format!(
+            r#"{{"name":"c{at:06}","image":"registry.example.com/web:1","resources":{{"requests":{{"cpu":"1m","memory":"1Mi"}},"limits":{{"memory":"2Mi"}}}}}}"#
+        )
+    };
+    pod("", &format!(r#""containers":[{}]"#, many(5_000, container)))
+}
+
+fn resources() -> String {
+    let amounts = many(5_000, |at| format!(r#""example.com/resource-{at:06}":"1""#));
+    pod(
+        "",
+        &format!(
+            r#""containers":[{{"name":"c","resources":{{"requests":{{{amounts}}},"limits":{{{amounts}}}}}}}]"#
+        ),
+    )
+}
+
+fn labels() -> String {
+    let labels = many(15_000, |at| format!(r#""example.com/label-{at:06}":"value""#));
+    pod(&format!(r#","labels":{{{labels}}},"annotations":{{{labels}}}"#), "")
+}
+
+/// UIDs as of kube-apiserver.
+fn uid(node: usize, victim: usize) -> String {
+    format!("00000000-0000-4000-8000-{node:06}{victim:06}")
+}
+
+fn victims() -> String {
+    let node = |node| {
+        let pods = many(50, |victim| format!(r#"{{"UID":"{}"}}"#, uid(node, victim)));
+        format!(r#""node-{node:06}":{{"Pods":[{pods}],"NumPDBViolations":0}}"#)
+    };
+    format!(r#"{{"Pod":{},"NodeNameToMetaVictims":{{{}}}}}"#, small_pod(), many(500, node))
+}
+
+fn victim_objects() -> String {
+    let pod = |node, victim| {
+        format!(
+            r#"{{"metadata":{{"name":"victim-{victim}","namespace":"shop","uid":"{}","labels":{{"app":"web"}}}},"spec":{{"containers":[{{"name":"c","image":"web:1"}}]}}}}"#,
+            uid(node, victim)
+        )
+    };
+    let node = |node| {
+        let pods = many(50, |victim| pod(node, victim));
+        format!(r#""node-{node:06}":{{"Pods":[{pods}],"NumPDBViolations":0}}"#)
+    };
+    format!(r#"{{"Pod":{},"NodeNameToVictims":{{{}}}}}"#, small_pod(), many(200, node))
+}
