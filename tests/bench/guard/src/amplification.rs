@@ -4,12 +4,12 @@
 //! The subject is the gateway on the calling thread, as in [`crate::subject`]. What is counted includes the body itself, what
 //! is sent to the backends, and the reply.
 
-use std::{fmt::Write, io, net::SocketAddr, thread};
+use std::{fmt::Write, io, net::SocketAddr, path::PathBuf, thread};
 
 use extender_harness::{
     gateway::NodeSource,
-    node::{Images, Node, nodes},
-    request::{names_part, objects_part, write_node_list},
+    node::{Images, nodes},
+    request::{objects_part, write_node_list},
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -76,7 +76,7 @@ impl Peak {
 impl Shape {
     /// All of them.
     pub const ALL: [Self; 11] = [
-        Self { name: "many names", nodes: 5_000, call: filter(small_pod, Form::Names) },
+        Self { name: "many names", nodes: 20_000, call: filter(small_pod, Form::Names) },
         Self { name: "full nodes", nodes: 300, call: filter(small_pod, Form::Objects) },
         Self { name: "nested arrays", nodes: 1, call: filter(nested, Form::Objects) },
         Self { name: "unknown fields", nodes: 1, call: filter(unknown_fields, Form::Objects) },
@@ -84,7 +84,7 @@ impl Shape {
         Self { name: "containers", nodes: 1, call: filter(containers, Form::Objects) },
         Self { name: "resources", nodes: 1, call: filter(resources, Form::Objects) },
         Self { name: "labels", nodes: 1, call: filter(labels, Form::Objects) },
-        Self { name: "an empty body", nodes: 1, call: filter(small_pod, Form::Objects) },
+        Self { name: "one node", nodes: 1, call: filter(small_pod, Form::Objects) },
         Self { name: "victims", nodes: 0, call: Call::Preempt(victims) },
         Self { name: "victims as objects", nodes: 0, call: Call::Preempt(victim_objects) },
     ];
@@ -108,10 +108,9 @@ impl Shape {
     }
 
     fn filter(&self, pod: &str, form: Form, folder: &TempDir) -> io::Result<Peak> {
-        let cluster = nodes(0..self.nodes, Images::Usual);
         let (tail, source) = match form {
-            Form::Names => (names_part(&cluster), NodeSource::File(node_file(folder, &cluster)?)),
-            Form::Objects => (objects_part(&cluster), NodeSource::Request),
+            Form::Names => (names(self.nodes), NodeSource::File(node_file(folder, self.nodes)?)),
+            Form::Objects => (objects_part(&nodes(0..self.nodes, Images::Usual)), NodeSource::Request),
         };
         let body = [format!(r#"{{"Pod":{pod}"#).as_bytes(), &tail].concat();
         let size = body.len() as u64;
@@ -124,10 +123,18 @@ const fn filter(pod: fn() -> String, nodes: Form) -> Call {
     Call::Filter { pod, nodes }
 }
 
-fn node_file(folder: &TempDir, cluster: &[Node]) -> io::Result<std::path::PathBuf> {
+/// Nodes of which nothing is known but the name: what is known of them is not part of the body, and is sent to backends, too.
+fn node_file(folder: &TempDir, count: usize) -> io::Result<PathBuf> {
     let file = folder.path().join("nodes.json");
-    write_node_list(&file, cluster.iter().map(|node| node.json.as_str()))?;
+    let nodes: Vec<String> =
+        (0..count).map(|at| format!(r#"{{"metadata":{{"name":"node-{at:06}"}}}}"#)).collect();
+    write_node_list(&file, nodes.iter().map(String::as_str))?;
     Ok(file)
+}
+
+/// The end of a body with these names.
+fn names(count: usize) -> Vec<u8> {
+    format!(r#","NodeNames":[{}]}}"#, many(count, |at| format!(r#""node-{at:06}""#))).into()
 }
 
 /// Posts a body on a thread of its own. Ready when the answer has been read.
@@ -225,4 +232,22 @@ fn victim_objects() -> String {
         format!(r#""node-{node:06}":{{"Pods":[{pods}],"NumPDBViolations":0}}"#)
     };
     format!(r#"{{"Pod":{},"NodeNameToVictims":{{{}}}}}"#, small_pod(), many(200, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_more_than_it_may_is_named() {
+        let body = 1 << 20;
+        let judge = |most| Peak { body, most }.judge("shape");
+        let most = TIMES * body + CONSTANT;
+        assert_eq!(judge(most), Ok(()));
+        let complaint = judge(most + 1).unwrap_err();
+        assert_eq!(
+            complaint,
+            format!("shape: {} bytes at one time for a body of {body} bytes, {most} at most", most + 1)
+        );
+    }
 }
