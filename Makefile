@@ -157,11 +157,16 @@ fuzz: cargo-fuzz ## Mutated input of every kind (CASES=50000, FUZZ_SECONDS=60 fo
 	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 -max_len=65536 -print_final_stats=0 -verbosity=0; \
 	done
 
-# The inputs that reach code that no other one reaches, of the committed ones and of those that `make fuzz` has found.
+# The inputs that reach code that no other one reaches, of the committed ones and of those that `make fuzz` has found. libFuzzer
+# names them by their hashes; files with another name stay.
 fuzz-corpus: cargo-fuzz ## Adds what make fuzz has found to fuzz/corpus, and removes what is not needed
 	for target in $(FUZZ_TARGETS); do \
-	  if test -d $(TARGET)/fuzz/$$target; then cp -n $(TARGET)/fuzz/$$target/* fuzz/corpus/$$target/ || true; fi; \
+	  corpus=fuzz/corpus/$$target; named=$$(mktemp -d); \
+	  find $$corpus -type f -regextype posix-extended ! -regex '.*/[0-9a-f]{40}' -exec cp -t $$named {} +; \
+	  mkdir -p $(TARGET)/fuzz/$$target; \
+	  find $(TARGET)/fuzz/$$target -type f -exec cp -t $$corpus {} +; \
 	  $(FUZZ) cmin $$target; \
+	  find $$named -type f -exec cp -t $$corpus {} +; rm -r $$named; \
 	done
 
 cargo-fuzz: rust

@@ -19,14 +19,20 @@ use crate::{growth::post, subject::Subject};
 /// The most memory for each byte of a body.
 pub const TIMES: u64 = 10;
 
+/// The same for names of a few bytes, of which a call has at most 100,000: each takes as much memory as a long one, besides its
+/// text.
+const TIMES_OF_SHORT_NAMES: u64 = 20;
+
 /// Memory that does not depend on the body: connections, buffers for reading and writing, and what is kept of the call.
-pub const CONSTANT: u64 = 1 << 20;
+pub const CONSTANT: u64 = 256 << 10;
 
 /// A body of one shape.
 #[derive(Debug)]
 pub struct Shape {
     /// Its name.
     pub name: &'static str,
+    /// The most memory for each byte of the body.
+    times: u64,
     /// The number of nodes in the call.
     nodes: usize,
     call: Call,
@@ -42,7 +48,8 @@ enum Call {
 
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    Names,
+    /// By names that are made of their numbers.
+    Names(fn(usize) -> String),
     Objects,
 }
 
@@ -53,6 +60,8 @@ pub struct Peak {
     pub body: u64,
     /// The most memory at one time.
     pub most: u64,
+    /// The most that it may be, for each byte of the body.
+    pub times: u64,
 }
 
 impl Peak {
@@ -64,8 +73,8 @@ impl Peak {
     /// # Errors
     /// The gateway takes more memory than it may for such a body.
     pub fn judge(self, name: &str) -> Result<(), String> {
-        let Self { body, most } = self;
-        let allowed = TIMES * body + CONSTANT;
+        let Self { body, most, times } = self;
+        let allowed = times * body + CONSTANT;
         if most <= allowed {
             return Ok(());
         }
@@ -75,19 +84,31 @@ impl Peak {
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self { name: "many names", nodes: 20_000, call: filter(small_pod, Form::Names) },
-        Self { name: "full nodes", nodes: 300, call: filter(small_pod, Form::Objects) },
-        Self { name: "nested arrays", nodes: 1, call: filter(nested, Form::Objects) },
-        Self { name: "unknown fields", nodes: 1, call: filter(unknown_fields, Form::Objects) },
-        Self { name: "a text of escapes", nodes: 1, call: filter(escapes, Form::Objects) },
-        Self { name: "containers", nodes: 1, call: filter(containers, Form::Objects) },
-        Self { name: "resources", nodes: 1, call: filter(resources, Form::Objects) },
-        Self { name: "labels", nodes: 1, call: filter(labels, Form::Objects) },
-        Self { name: "one node", nodes: 1, call: filter(small_pod, Form::Objects) },
-        Self { name: "victims", nodes: 0, call: Call::Preempt(victims) },
-        Self { name: "victims as objects", nodes: 0, call: Call::Preempt(victim_objects) },
+    pub const ALL: [Self; 12] = [
+        Self::filter("many names", 10_000, small_pod, Form::Names(usual_name)),
+        Self {
+            times: TIMES_OF_SHORT_NAMES,
+            ..Self::filter("short names", 20_000, small_pod, Form::Names(short_name))
+        },
+        Self::filter("full nodes", 300, small_pod, Form::Objects),
+        Self::filter("one node", 1, small_pod, Form::Objects),
+        Self::filter("nested arrays", 1, nested, Form::Objects),
+        Self::filter("unknown fields", 1, unknown_fields, Form::Objects),
+        Self::filter("a text of escapes", 1, escapes, Form::Objects),
+        Self::filter("containers", 1, containers, Form::Objects),
+        Self::filter("resources", 1, resources, Form::Objects),
+        Self::filter("labels", 1, labels, Form::Objects),
+        Self::preempt("victims", victims),
+        Self::preempt("victims as objects", victim_objects),
     ];
+
+    const fn filter(name: &'static str, nodes: usize, pod: fn() -> String, form: Form) -> Self {
+        Self { name, times: TIMES, nodes, call: Call::Filter { pod, nodes: form } }
+    }
+
+    const fn preempt(name: &'static str, body: fn() -> String) -> Self {
+        Self { name, times: TIMES, nodes: 0, call: Call::Preempt(body) }
+    }
 
     /// Makes the call, and counts.
     ///
@@ -96,45 +117,57 @@ impl Shape {
     pub fn peak(&self) -> io::Result<Peak> {
         let folder = TempDir::new()?;
         match self.call {
-            Call::Filter { pod, nodes: form } => self.filter(&pod(), form, &folder),
+            Call::Filter { pod, nodes } => self.filtered(&pod(), nodes, &folder),
             Call::Preempt(body) => {
                 let (subject, _peers) = Subject::with_peers(NodeSource::Request, 1);
                 let body = body().into_bytes();
-                let size = body.len() as u64;
+                let size = body.len();
                 let answered = posted(subject.address(), body);
-                Ok(Peak { body: size, most: subject.most_until(answered) })
+                Ok(self.peak_of(size, subject.most_until(answered)))
             }
         }
     }
 
-    fn filter(&self, pod: &str, form: Form, folder: &TempDir) -> io::Result<Peak> {
+    fn filtered(&self, pod: &str, form: Form, folder: &TempDir) -> io::Result<Peak> {
         let (tail, source) = match form {
-            Form::Names => (names(self.nodes), NodeSource::File(node_file(folder, self.nodes)?)),
+            Form::Names(name) => {
+                let names: Vec<String> = (0..self.nodes).map(name).collect();
+                (names_part(&names), NodeSource::File(node_file(folder, &names)?))
+            }
             Form::Objects => (objects_part(&nodes(0..self.nodes, Images::Usual)), NodeSource::Request),
         };
         let body = [format!(r#"{{"Pod":{pod}"#).as_bytes(), &tail].concat();
-        let size = body.len() as u64;
+        let size = body.len();
         let (subject, peers) = Subject::with_peers(source, self.nodes);
-        Ok(Peak { body: size, most: subject.most_of(peers.ask("/filter", body)) })
+        Ok(self.peak_of(size, subject.most_of(peers.ask("/filter", body))))
+    }
+
+    fn peak_of(&self, body: usize, most: u64) -> Peak {
+        Peak { body: body as u64, most, times: self.times }
     }
 }
 
-const fn filter(pod: fn() -> String, nodes: Form) -> Call {
-    Call::Filter { pod, nodes }
+/// As cloud providers name them.
+fn usual_name(at: usize) -> String {
+    format!("ip-10-16-{}-{}.eu-west-1.compute.internal", at / 256, at % 256)
+}
+
+fn short_name(at: usize) -> String {
+    format!("n{at}")
 }
 
 /// Nodes of which nothing is known but the name: what is known of them is not part of the body, and is sent to backends, too.
-fn node_file(folder: &TempDir, count: usize) -> io::Result<PathBuf> {
+fn node_file(folder: &TempDir, names: &[String]) -> io::Result<PathBuf> {
     let file = folder.path().join("nodes.json");
     let nodes: Vec<String> =
-        (0..count).map(|at| format!(r#"{{"metadata":{{"name":"node-{at:06}"}}}}"#)).collect();
+        names.iter().map(|name| format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).collect();
     write_node_list(&file, nodes.iter().map(String::as_str))?;
     Ok(file)
 }
 
 /// The end of a body with these names.
-fn names(count: usize) -> Vec<u8> {
-    format!(r#","NodeNames":[{}]}}"#, many(count, |at| format!(r#""node-{at:06}""#))).into()
+fn names_part(names: &[String]) -> Vec<u8> {
+    format!(r#","NodeNames":["{}"]}}"#, names.join(r#"",""#)).into()
 }
 
 /// Posts a body on a thread of its own. Ready when the answer has been read.
@@ -241,7 +274,7 @@ mod tests {
     #[test]
     fn what_takes_more_than_it_may_is_named() {
         let body = 1 << 20;
-        let judge = |most| Peak { body, most }.judge("shape");
+        let judge = |most| Peak { body, most, times: TIMES }.judge("shape");
         let most = TIMES * body + CONSTANT;
         assert_eq!(judge(most), Ok(()));
         let complaint = judge(most + 1).unwrap_err();
