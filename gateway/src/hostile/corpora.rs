@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::test_runner::{Config, TestRunner};
 
 use super::changed;
 use crate::fuzzing::{TARGETS, Target};
@@ -76,10 +76,13 @@ fn files(target: &str) -> Vec<Vec<u8>> {
 }
 
 fn holds(Target { name, check }: Target) {
-    let result = TestRunner::default().run(&changed(files(name), PIECES), |bytes| {
-        check(&bytes);
-        Ok(())
-    });
+    let result = TestRunner::new(Config { failure_persistence: None, ..Config::default() }).run(
+        &changed(files(name), PIECES),
+        |bytes| {
+            check(&bytes);
+            Ok(())
+        },
+    );
     result.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 

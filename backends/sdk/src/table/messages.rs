@@ -82,7 +82,7 @@ impl Stream {
         let rows = table.at_least(self.version).unwrap_or_else(|| panic!("older than acknowledged"));
         assert!(self.version == u64::MAX || table.at_least(self.version + 1).is_none());
         for id in &self.seen {
-            let name = rows.row(*id).map(|row| row.name);
+            let name = rows.row(*id).map(|row| &**row.name);
             assert_eq!(name, self.expected.get(id).map(String::as_str), "{id}");
         }
     }
