@@ -6,12 +6,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
-.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
+.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny fmt clean
 .PHONY: bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
+CARGO_FUZZ := 0.13.2
 MDBOOK := 0.5.4
 GO_VERSION := 1.26
 # The types that kube-scheduler 1.18 reads: they and the current ones do not fit into one Go module.
@@ -139,9 +140,38 @@ equivalence: rust ## Equivalence with separate extenders in generated cases, and
 	cargo test --locked -p extender-reference -p extender-equivalence
 	tests/equivalence/faults.sh
 
+# Generated input first, then each target of cargo-fuzz (the folder fuzz) for FUZZ_SECONDS; FUZZ_TARGETS selects some. The
+# flags of libFuzzer need an unstable option of the compiler, which RUSTC_BOOTSTRAP allows. An input that fails is kept in
+# fuzz/artifacts; CONTRIBUTING.md says what to do with it.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+FUZZ := RUSTC_BOOTSTRAP=1 $(TARGET)/tools/bin/cargo-fuzz fuzz
 fuzz: export PROPTEST_CASES := $(or $(CASES),50000)
-fuzz: rust ## Mutated requests, answers and objects (CASES=50000)
+fuzz: cargo-fuzz ## Mutated input of every kind (CASES=50000, FUZZ_SECONDS=60 for each target)
 	cargo test --locked -p extender-gateway --lib hostile
+	$(FUZZ) build
+	for target in $(FUZZ_TARGETS); do \
+	  echo "fuzz target $$target"; \
+	  mkdir -p $(TARGET)/fuzz/$$target; \
+	  $(FUZZ) run $$target $(TARGET)/fuzz/$$target fuzz/corpus/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 -max_len=65536 -print_final_stats=0 -verbosity=0; \
+	done
+
+# The inputs that reach code that no other one reaches, of the committed ones and of those that `make fuzz` has found. libFuzzer
+# names them by their hashes; files with another name stay.
+fuzz-corpus: cargo-fuzz ## Adds what make fuzz has found to fuzz/corpus, and removes what is not needed
+	for target in $(FUZZ_TARGETS); do \
+	  corpus=fuzz/corpus/$$target; named=$$(mktemp -d); \
+	  find $$corpus -type f -regextype posix-extended ! -regex '.*/[0-9a-f]{40}' -exec cp -t $$named {} +; \
+	  mkdir -p $(TARGET)/fuzz/$$target; \
+	  find $(TARGET)/fuzz/$$target -type f -exec cp -t $$corpus {} +; \
+	  $(FUZZ) cmin $$target; \
+	  find $$named -type f -exec cp -t $$corpus {} +; rm -r $$named; \
+	done
+
+cargo-fuzz: rust
+	@test -x $(TARGET)/tools/bin/cargo-fuzz || \
+	  cargo install --locked --root $(TARGET)/tools cargo-fuzz@$(CARGO_FUZZ)
 
 # Not part of `make test`: building cargo-deny takes minutes, and its result changes only with Cargo.lock.
 deny: rust ## Licences, duplicate crates and sources of the dependencies
@@ -187,6 +217,7 @@ dist: static go ## target/dist: archive of the programs, list of dependencies, k
 
 fmt: rust go ## Formats everything
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 	gofmt -w tests deploy
 
 clean: rust ## Removes what was built; Go's own caches stay
@@ -212,6 +243,7 @@ node:
 
 format: rust
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -4,6 +4,7 @@
 //! fuzz` runs it for longer.
 
 mod answers;
+mod corpora;
 mod objects;
 mod requests;
 

@@ -18,6 +18,8 @@ pub mod decide;
 pub mod door;
 mod explain;
 pub mod fair_queue;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
 pub mod object;

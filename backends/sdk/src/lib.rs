@@ -57,6 +57,8 @@ mod candidate;
 mod codec;
 mod deadline;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod info;
 mod node;
 mod pod;

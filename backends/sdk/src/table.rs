@@ -7,6 +7,8 @@
 
 mod contents;
 mod filling;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod messages;
 mod mistake;
 pub(crate) mod rows;
 mod space;

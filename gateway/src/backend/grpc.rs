@@ -7,7 +7,8 @@ mod status;
 
 use std::{fmt::Write, time::Duration};
 
-use self::status::{STATUS, ok};
+use self::status::STATUS;
+pub(crate) use self::status::ended_ok;
 pub use self::{
     duplex::Duplex,
     status::{FailureScope, Processed, RpcError},
@@ -16,7 +17,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header, response};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -94,7 +95,7 @@ async fn exchange(
     }
     let mut body = message_body(response.await?)?;
     let framed = read(&mut body, largest_answer).await?;
-    ok(&body.trailers().await?.unwrap_or_default())?;
+    ended_ok(&body.trailers().await?.unwrap_or_default())?;
     Ok(message(framed)?)
 }
 
@@ -138,12 +139,20 @@ fn timeout_header(timeout: Duration) -> HeaderValue {
 /// The body of a response whose headers announce messages.
 fn message_body(response: Response<RecvStream>) -> Result<RecvStream, RpcError> {
     let (head, body) = response.into_parts();
+    announces_message(&head).map(|()| body)
+}
+
+/// Checks the head of a response.
+///
+/// # Errors
+/// It is not gRPC, or ends the call.
+pub(crate) fn announces_message(head: &response::Parts) -> Result<(), RpcError> {
     if head.status != StatusCode::OK {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
     }
     // An error without a message has its status in the headers.
     if head.headers.contains_key(STATUS) {
-        ok(&head.headers)?;
+        ended_ok(&head.headers)?;
     }
     let grpc = |kind: &HeaderValue| {
         // `application/grpc-web` is another protocol.
@@ -153,7 +162,7 @@ fn message_body(response: Response<RecvStream>) -> Result<RecvStream, RpcError> 
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
         return Err(not_grpc("unexpected content type").into());
     }
-    Ok(body)
+    Ok(())
 }
 
 async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, RpcError> {
@@ -178,7 +187,10 @@ async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, RpcError> {
 }
 
 /// The only message of an answer.
-fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
+///
+/// # Errors
+/// There is none, more than one, or one that is compressed or truncated.
+pub(crate) fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
     if framed.len() < PREFIX {
         return Err(malformed("response contains no message"));
     }

@@ -91,7 +91,15 @@ pub(super) async fn handshake(
     };
     let limits = grpc::Limits { timeout, answer: LARGEST_ANSWER };
     let answer = grpc::unary((requests, &paths.info), [framed.into()], limits, None).await.map_err(failed)?;
-    check_size(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))
+    read(answer).map_err(|failure| failed(failure.into()))
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// It exceeds the limits, or is not protobuf.
+pub(crate) fn read(answer: Bytes) -> Result<GetInfoResponse, BackendFailure> {
+    check_size(&answer).and_then(|()| decoded(answer))
 }
 
 /// Rejects an answer that exceeds the limits.

@@ -31,6 +31,17 @@ pub async fn pods(table: Arc<PodTable>, client: Client) -> Infallible {
     Watcher::new(&*table, client, Backoff::default()).run().await
 }
 
+/// Applies the lines of a response to a table, as those of a watch.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) async fn follow_nodes(
+    table: &NodeTable,
+    client: Client,
+    body: kube::client::Body,
+) -> Result<(), extender_apiserver::RequestError> {
+    let mut watcher = Watcher::new(table, client, Backoff::default());
+    watcher.follow(lines::Lines::new(body), tokio::time::Instant::now()).await
+}
+
 async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
     // Before the first list begins, so that no request for JSON is missed.
     let mut raw_wanted = table.raw_wanted();

@@ -109,7 +109,20 @@ pub(crate) fn scalar(text: &impl Display) -> String {
     if letter_first && text.bytes().all(plain) && !other_meaning {
         return text;
     }
-    serde_json::Value::String(text).to_string()
+    let quoted = serde_json::Value::String(text).to_string();
+    quoted.chars().fold(String::with_capacity(quoted.len()), |mut yaml, c| {
+        if is_printable(c) {
+            yaml.push(c);
+        } else {
+            let _ = write!(yaml, "\\u{:04x}", u32::from(c));
+        }
+        yaml
+    })
+}
+
+/// Whether a character may be in YAML unescaped. In JSON more may. The others have at most four digits.
+fn is_printable(c: char) -> bool {
+    !matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Writes a value whose text is a string in the file.

@@ -100,7 +100,9 @@ impl Import {
         parsed.map_err(|errors| errors.in_file(path))
     }
 
-    fn parse(text: &str) -> Result<Self, ConfigErrors> {
+    /// # Errors
+    /// All mistakes of its extenders, with line and field.
+    pub(crate) fn parse(text: &str) -> Result<Self, ConfigErrors> {
         let document = extender_config::parse(text).map_err(ConfigErrors::one)?;
         let mistakes = Mistakes::default();
         let extenders = read_root(&Cursor::root(&document, &mistakes));

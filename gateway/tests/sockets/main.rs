@@ -23,6 +23,7 @@ mod health;
 mod http2;
 mod large_nodes;
 mod log;
+mod malicious;
 mod matrix;
 mod metrics;
 mod misused_http2;

@@ -5,7 +5,7 @@ use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{RpcError, message_body, ok, request, reset};
+use super::{RpcError, ended_ok, message_body, request, reset};
 use crate::contract::protobuf::{PREFIX, malformed};
 
 /// The largest answer, in bytes: it is a single number.
@@ -88,7 +88,7 @@ async fn ended(body: &mut RecvStream) -> RpcError {
     match body.trailers().await {
         Err(error) => error.into(),
         Ok(None) => reset("stream ended without a gRPC status").into(),
-        Ok(Some(trailers)) => match ok(&trailers) {
+        Ok(Some(trailers)) => match ended_ok(&trailers) {
             Err(ended) => ended,
             Ok(()) => reset("the backend ended the stream").into(),
         },

@@ -120,7 +120,7 @@ const LONGEST_MESSAGE: usize = 1024;
 /// several joined by a comma, or one that is not a number is malformed: a call never counts as answered because one
 /// of several statuses is OK. An unknown code is `UNKNOWN`. Of several messages the first counts; what cannot be
 /// decoded in it stays unchanged. `grpc-status-details-bin` is ignored.
-pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
+pub(crate) fn ended_ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let mut fields = headers.get_all(STATUS).iter();
     let Some(field) = fields.next() else {
         return Err(reset("response ended without a gRPC status").into());
@@ -214,13 +214,13 @@ mod tests {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());
             let ended = RpcError { status: Some(code), ..BackendFailure::new(kind, detail).into() };
-            assert_eq!(ok(&headers), Err(ended.clone()));
+            assert_eq!(ended_ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
                 (detail.into(), detail.into())
             );
         }
-        let none = BackendFailure::from(ok(&HeaderMap::new()).unwrap_err());
+        let none = BackendFailure::from(ended_ok(&HeaderMap::new()).unwrap_err());
         assert_eq!(none.kind, FailureKind::Reset);
     }
 
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_status_is_one_number_or_malformed() {
         let details: (HeaderName, &[u8]) = (HeaderName::from_static("grpc-status-details-bin"), b"!!!!");
-        assert_eq!(ok(&fields(&[(STATUS, b"0"), details.clone(), details])), Ok(()));
+        assert_eq!(ended_ok(&fields(&[(STATUS, b"0"), details.clone(), details])), Ok(()));
         for wrong in [
             &[(STATUS, &b"0"[..]), (STATUS, b"0")][..],
             &[(STATUS, b"0,0")],
@@ -246,7 +246,7 @@ mod tests {
             &[(STATUS, b"4294967296")],
             &[(STATUS, &[b'0'; 5000])],
         ] {
-            let failure = BackendFailure::from(ok(&fields(wrong)).unwrap_err());
+            let failure = BackendFailure::from(ended_ok(&fields(wrong)).unwrap_err());
             assert_eq!(failure.kind, FailureKind::Malformed, "{wrong:?}");
             assert!(failure.detail.len() < 200, "{failure}");
         }
@@ -265,7 +265,7 @@ mod tests {
         ) {
             let given: Vec<_> = fields_of.iter().map(|(name, value)| (name.clone(), &value[..])).collect();
             let statuses: Vec<_> = given.iter().filter(|(name, _)| *name == STATUS).collect();
-            match ok(&fields(&given)) {
+            match ended_ok(&fields(&given)) {
                 Ok(()) => prop_assert!(statuses.len() == 1 && statuses[0].1.iter().all(|byte| *byte == b'0')),
                 Err(ended) => prop_assert!(ended.to_string().chars().all(|c| !c.is_control() && c != '%')),
             }

@@ -197,7 +197,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     /// Applies changes until the watch ends.
-    async fn follow(&mut self, mut lines: Lines, opened: Instant) -> Result<(), RequestError> {
+    pub(super) async fn follow(&mut self, mut lines: Lines, opened: Instant) -> Result<(), RequestError> {
         let mut short = pin!(sleep_until(opened + SHORT));
         let mut works = false;
         loop {
@@ -243,7 +243,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             "BOOKMARK" => {}
             "ERROR" => {
                 self.position = position;
-                return Err(RequestError::Refused { code, message: bounded(&message) });
+                return Err(RequestError::Refused { code, message: reported(code, &message) });
             }
             other => return Err(unreadable("watch", &format!("it has an event of type {other:?}"))),
         }
@@ -308,6 +308,16 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], what: &str) -> Result<T, Reques
 
 fn unreadable(what: &str, why: &str) -> RequestError {
     RequestError::Failed(format!("the {what} cannot be read: {}", bounded(why)))
+}
+
+/// The message of an error event, or what stands for it if the event has none.
+fn reported(code: u16, message: &str) -> String {
+    let message = bounded(message);
+    if message.is_empty() {
+        format!("the watch ended with an error without a message, code {code}")
+    } else {
+        message
+    }
 }
 
 fn version(version: String) -> Result<String, RequestError> {

@@ -5,6 +5,7 @@ pub(crate) mod apiserver;
 pub(crate) mod backend;
 pub(crate) mod binding;
 pub(crate) mod certificates;
+pub(crate) mod frames;
 pub(crate) mod function;
 pub(crate) mod http;
 pub(crate) mod preempting;

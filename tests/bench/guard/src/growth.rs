@@ -147,7 +147,7 @@ fn node_file(files: &TempDir, count: usize) -> io::Result<std::path::PathBuf> {
 }
 
 /// Posts a body and reads the answer, which must be a success.
-fn post(address: SocketAddr, path: &str, body: &[u8]) -> io::Result<()> {
+pub(crate) fn post(address: SocketAddr, path: &str, body: &[u8]) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let length = body.len();
     let head = format!(

@@ -13,8 +13,11 @@
 //! [`growth`] sends the same program bodies with many items of one kind, and checks whether four times as many take
 //! more than four times the work.
 //!
+//! [`amplification`] sends the gateway bodies of several shapes, and counts how much memory it has at one time.
+//!
 //! Linking this crate replaces the memory allocator of the whole program by one that counts.
 
+pub mod amplification;
 pub mod calls;
 pub mod ceilings;
 mod configuration;

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use allocation_counter::AllocationInfo;
 use extender_gateway::{
     cadences::Cadences,
     cluster::file::NodeFile,
@@ -22,13 +23,14 @@ use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
+    sync::oneshot,
 };
 
 use crate::{
     calls::Call,
     configuration::{TIMEOUT, configuration},
     cost::Cost,
-    peers::{BACKENDS, Peers},
+    peers::{BACKENDS, Peers, Turn},
 };
 
 /// Calls before the counted ones: they fill connections, tables and caches.
@@ -40,10 +42,7 @@ const COUNTED: usize = 31;
 /// The cost of a call, from several repetitions.
 pub fn cost_of(call: &'static Call) -> Cost {
     let folder = TempDir::new().expect("a temporary folder can be made");
-    let sleep = Arc::new(Sleep::default());
-    let peers = Peers::start(call.nodes, Some(Arc::clone(&sleep)));
-    let subject = Subject::start(call.source(&folder), peers.backends(), sleep);
-    peers.connect(subject.address);
+    let (subject, peers) = Subject::with_peers(call.source(&folder), call.nodes);
     let mut costs = Vec::new();
     for body in call.bodies(WARM_UP + COUNTED) {
         costs.push(subject.counted(&peers, call, body));
@@ -81,7 +80,8 @@ impl Sleep {
     }
 }
 
-struct Subject {
+/// A gateway on the calling thread, which runs only while this is measured.
+pub(crate) struct Subject {
     runtime: Runtime,
     sleep: Arc<Sleep>,
     address: SocketAddr,
@@ -103,6 +103,33 @@ impl Subject {
         Self { runtime, sleep, address, _assembly: assembly }
     }
 
+    /// A gateway and its peers, which answer calls with this many nodes.
+    pub(crate) fn with_peers(source: NodeSource, nodes: usize) -> (Self, Peers) {
+        let sleep = Arc::new(Sleep::default());
+        let peers = Peers::start(nodes, Some(Arc::clone(&sleep)));
+        let subject = Self::start(source, peers.backends(), sleep);
+        peers.connect(subject.address);
+        (subject, peers)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The most bytes that the gateway has at one time for a call.
+    pub(crate) fn most_of(&self, turn: Turn) -> u64 {
+        let asking = self.measured(turn.asked);
+        turn.answer.release();
+        let answering = self.measured(turn.answered);
+        let kept = u64::try_from(asking.bytes_current).unwrap_or(0);
+        asking.bytes_max.max(kept + answering.bytes_max)
+    }
+
+    /// The most bytes that the gateway has at one time until this is ready.
+    pub(crate) fn most_until(&self, until: oneshot::Receiver<()>) -> u64 {
+        self.measured(until).bytes_max
+    }
+
     /// Makes a call, taking turns with the peers.
     fn counted(&self, peers: &Peers, call: &Call, body: Vec<u8>) -> Cost {
         let turn = peers.ask(call.verb.path(), body);
@@ -120,14 +147,18 @@ impl Subject {
     }
 
     /// Lets the gateway run until the peers have what they wait for.
-    fn run(&self, until: tokio::sync::oneshot::Receiver<()>) -> Cost {
+    fn run(&self, until: oneshot::Receiver<()>) -> Cost {
         let before = self.sleep.times();
-        let used = allocation_counter::measure(|| {
-            let in_time = async { tokio::time::timeout(TIMEOUT, until).await };
-            self.runtime.block_on(in_time).expect("it does not take half a minute").expect("the peers live");
-        });
+        let used = self.measured(until);
         let wakeups = self.sleep.times() - before;
         Cost { allocations: used.count_total, bytes: used.bytes_total, wakeups }
+    }
+
+    fn measured(&self, until: oneshot::Receiver<()>) -> AllocationInfo {
+        allocation_counter::measure(|| {
+            let in_time = async { tokio::time::timeout(TIMEOUT, until).await };
+            self.runtime.block_on(in_time).expect("it does not take half a minute").expect("the peers live");
+        })
     }
 }
 

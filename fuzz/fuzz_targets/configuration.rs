@@ -1,0 +1,7 @@
+//! See `extender_gateway::fuzzing::configuration::gateway`.
+
+#![no_main]
+
+use extender_gateway::fuzzing::configuration;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| configuration::gateway(bytes));

@@ -1,0 +1,7 @@
+//! See `extender_gateway::fuzzing::pem::pem`.
+
+#![no_main]
+
+use extender_gateway::fuzzing::pem;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pem::pem(bytes));

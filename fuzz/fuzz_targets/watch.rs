@@ -1,0 +1,7 @@
+//! See `extender_gateway::fuzzing::watch::watch`.
+
+#![no_main]
+
+use extender_gateway::fuzzing::watch;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| watch::watch(bytes));
