@@ -90,6 +90,9 @@ type Backend struct {
 	TLS *BackendTLS `json:"tls,omitempty"`
 	// Mode is "Shadow" or "Disabled", or "" for the gateway's default: its answers count.
 	Mode string `json:"mode,omitempty"`
+	// Canary and MaxRejectShare are nil for none.
+	Canary         *Canary         `json:"canary,omitempty"`
+	MaxRejectShare *MaxRejectShare `json:"maxRejectShare,omitempty"`
 	// PureAnswers is "AskedEachTime", or "" for the gateway's default.
 	PureAnswers string `json:"pureAnswers,omitempty"`
 	// Args are the backend's own.
@@ -99,6 +102,20 @@ type Backend struct {
 	Score   *Score         `json:"score,omitempty"`
 	Preempt *Preempt       `json:"preempt,omitempty"`
 	Bind    *Bind          `json:"bind,omitempty"`
+}
+
+// Canary is the share of pods for which a backend's answers count.
+type Canary struct {
+	Percent int `json:"percent"`
+}
+
+// MaxRejectShare is the share of nodes that a backend may reject; empty fields are the gateway's defaults.
+type MaxRejectShare struct {
+	Share  float64 `json:"share"`
+	Window string  `json:"window,omitempty"`
+	// OnExcess is "Shadow", or "" for the gateway's default: it is only reported.
+	OnExcess  string `json:"onExcess,omitempty"`
+	ShadowFor string `json:"shadowFor,omitempty"`
 }
 
 // BackendTLS has the CA of a backend's certificate.
