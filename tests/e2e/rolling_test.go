@@ -43,13 +43,17 @@ type rolling struct {
 	tenants     securedPolicy
 	tenantsLink *relay
 	zonesLink   *relay
-	rows        []row
+	// replicas makes the pods of a phase, and waves are those that were created together.
+	replicas objects.ReplicaSet
+	waves    []*corev1.Pod
+	rows     []row
 }
 
-// load is how pods are created: one after the other with this pause, at least so many in each phase.
+// load is how pods are created: one after the other with this pause, and just before something is stopped a wave of them,
+// so that calls are in progress then. Each phase has at least so many.
 type load struct {
-	each  int
-	every time.Duration
+	each, wave int
+	every      time.Duration
 }
 
 // rollingPods is the variable with the number of pods of the long form.
@@ -112,14 +116,14 @@ func TestRolling(t *testing.T) {
 	s := newScenarioOf(patience, t, "every part is replaced or away for a while, and each pod is bound once, to a node that the policies allow", gatewayFront{}, controlplane.Names)
 	s.must(err)
 	each := (total + len(phases) - 1) / len(phases)
-	r := s.rolling(load{each: each, every: phaseTime / time.Duration(each)})
+	r := s.rolling(load{each: each, wave: each / 2, every: 2 * phaseTime / time.Duration(each)})
 	for i, phase := range phases {
 		r.run(phase, fmt.Sprintf("rolling-%d", i))
 	}
 	r.report()
 }
 
-// phaseTime is about how long a phase takes; the load is spread over it.
+// phaseTime is about how long a phase takes; half of its pods are spread over it.
 const phaseTime = 5 * time.Second
 
 func (s *scenario) rolling(load load) *rolling {
@@ -255,6 +259,7 @@ func (r *rolling) replaceCertificates() {
 func (r *rolling) replaceCertificate(shown identity, addresses ...string) {
 	r.Helper()
 	before := r.serial(r.ctx, addresses[0], r.trusted, r.own)
+	r.createWave()
 	r.issue(r.servers, shown, "renewed")
 	for _, address := range addresses {
 		r.until("the new certificate of "+address, func(ctx context.Context) (bool, error) {
@@ -270,6 +275,7 @@ func (r *rolling) rollGateways() {
 		r.startGateway()
 		r.gateways = slices.DeleteFunc(r.gateways, func(other *process.Server) bool { return other == old })
 		stopped := make(chan error, 1)
+		r.createWave()
 		go func() { stopped <- old.Stop() }()
 		r.until("a replica that stops not to be ready", func(ctx context.Context) (bool, error) {
 			return product.Ready(ctx, r.metricsOf(old)) != nil, nil
@@ -289,6 +295,7 @@ func (r *rolling) rollFleet() {
 	r.publish(all)
 	r.expectEach(`extender_gateway_backend_connected_addresses{backend="racks"}`, 4)
 	for i, old := range all[:2] {
+		r.createWave()
 		r.publish(all[i+1:])
 		r.must(r.racks.servers[old.IP()].Stop())
 		r.expectEach(`extender_gateway_backend_connected_addresses{backend="racks"}`, float64(3-i))
@@ -299,6 +306,7 @@ func (r *rolling) rollFleet() {
 func (r *rolling) cutOff(backend string, link *relay) {
 	r.Helper()
 	open := fmt.Sprintf(`extender_gateway_backend_open_circuits{backend=%q,verb="filter"}`, backend)
+	r.createWave()
 	link.cut()
 	r.expectSum(open, atLeast(1))
 	link.mend()
@@ -309,12 +317,14 @@ func (r *rolling) cutOff(backend string, link *relay) {
 func (r *rolling) restartAPIServer() {
 	r.Helper()
 	const failing = "extender_gateway_nodes_watch_failing"
+	r.createWave()
 	r.must(shared.RestartAPIServer(r.ctx, func() { r.expectEach(failing, 1) }))
 	r.expectEach(failing, 0)
 }
 
 func (r *rolling) restartEtcd() {
 	r.Helper()
+	r.createWave()
 	r.must(shared.RestartEtcd(r.ctx, func() {
 		r.until("kube-apiserver not to be ready", func(ctx context.Context) (bool, error) {
 			return shared.Ready(ctx) != nil, nil
@@ -358,13 +368,13 @@ func (r *rolling) metricsOf(gateway *process.Server) string {
 func (r *rolling) run(phase phase, app string) {
 	r.Helper()
 	begin, before := time.Now(), r.attempts()
-	replicas := objects.NewReplicaSet(shop, app, map[string]string{"tier": "batch"})
+	r.replicas, r.waves = objects.NewReplicaSet(shop, app, map[string]string{"tier": "batch"}), nil
 	created := make(chan error, 1)
 	acted := make(chan struct{})
 	var pods []*corev1.Pod
 	go func() {
 		var err error
-		pods, err = r.load.create(r.ctx, replicas, acted)
+		pods, err = r.load.create(r.ctx, r.replicas, acted)
 		created <- err
 	}()
 	r.until("the first pod to be bound", func(ctx context.Context) (bool, error) {
@@ -373,10 +383,19 @@ func (r *rolling) run(phase phase, app string) {
 	phase.act(r)
 	close(acted)
 	r.must(<-created)
-	now := r.settled(app, pods)
+	now := r.settled(app, len(pods)+len(r.waves))
 	row := row{phase: phase, pods: len(now), time: time.Since(begin), attempts: r.attempts().since(before), bindings: r.bindingsOf(shop)}
 	r.check(row, now)
 	r.rows = append(r.rows, row)
+}
+
+// createWave creates a wave, and returns when the first of its pods is bound.
+func (r *rolling) createWave() {
+	r.Helper()
+	wave := r.replicas.Pods(r.wave)
+	r.scenario.pods(wave...)
+	r.waves = append(r.waves, wave...)
+	r.someOf(wave, "to be bound", isBound)
 }
 
 // create creates pods until the phase has acted, and at least as many as the load says.
@@ -394,7 +413,7 @@ func (l load) create(ctx context.Context, replicas objects.ReplicaSet, acted <-c
 			return nil, ctx.Err()
 		case <-acted:
 			// A closed channel is always ready: the rest is created at once.
-			if len(pods) >= l.each {
+			if len(pods) >= l.each-l.wave {
 				return pods, nil
 			}
 		case <-pace.C:
@@ -432,7 +451,7 @@ func (r *rolling) podsOf(ctx context.Context, app string) (list []*corev1.Pod) {
 }
 
 // settled waits until all pods of the phase are bound, and returns them as they are then.
-func (r *rolling) settled(app string, created []*corev1.Pod) (now []*corev1.Pod) {
+func (r *rolling) settled(app string, created int) (now []*corev1.Pod) {
 	r.Helper()
 	var waiting []*corev1.Pod
 	r.until("all pods to be bound", func(ctx context.Context) (bool, error) {
@@ -440,8 +459,8 @@ func (r *rolling) settled(app string, created []*corev1.Pod) (now []*corev1.Pod)
 		waiting = slices.DeleteFunc(slices.Clone(now), isBound)
 		return len(now) > 0 && len(waiting) == 0, nil
 	}, func() string { return fmt.Sprintf("%d wait; the first: %s", len(waiting), describe(waiting[0])) })
-	if len(now) != len(created) {
-		r.Errorf("%s: %d pods were created, and there are %d", app, len(created), len(now))
+	if len(now) != created {
+		r.Errorf("%s: %d pods were created, and there are %d", app, created, len(now))
 	}
 	return now
 }
