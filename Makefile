@@ -84,6 +84,10 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --svg $(TARGET)/bench/pods.svg >/dev/null
 	@echo "results in $(TARGET)/bench; make bench-docs puts them into the documentation"
 
+# The second half is judged: memory by its trend, descriptors and threads. It prints a table by minute.
+soak: binaries go ## Whether the gateway's memory stays flat while everything around it changes (MINUTES=30)
+	cd tests && go run ./bench/soak -minutes $(or $(MINUTES),30)
+
 bench-docs: go ## Writes the last benchmark's chart and tables to docs/ and tests/bench/NOTES.md
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
 	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md --notes bench/NOTES.md
