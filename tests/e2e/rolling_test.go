@@ -20,7 +20,6 @@ import (
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -39,7 +38,7 @@ type rolling struct {
 	shown, own  identity
 	trusted     string
 	scheduler   *process.Server
-	racks       fleet
+	racks       *fleet
 	tenants     securedPolicy
 	tenantsLink *relay
 	zonesLink   *relay
@@ -58,16 +57,6 @@ type load struct {
 
 // rollingPods is the variable with the number of pods of the long form.
 const rollingPods = "EXTENDER_ROLLING_PODS"
-
-// fleet is the policy racks at several addresses of one name.
-type fleet struct {
-	ports   []ports.Port
-	servers map[string]*process.Server
-	// hosts is the file in which the name has its addresses.
-	hosts string
-}
-
-const fleetName = "racks.test"
 
 // securedPolicy is a policy that serves TLS.
 type securedPolicy struct {
@@ -132,7 +121,12 @@ func (s *scenario) rolling(load load) *rolling {
 	s.must(err)
 	r := &rolling{scenario: s, load: load, dir: dir}
 	s.nodes(objects.Nodes(120))
-	r.startFleet()
+	// At the first two of four addresses.
+	r.racks = s.fleet(4)
+	for _, port := range r.racks.ports[:2] {
+		r.racks.start(port)
+	}
+	r.racks.publish(r.racks.ports[:2])
 	r.servers, r.trusted = s.authority(dir, "servers"), filepath.Join(dir, "servers.crt")
 	r.startTenants()
 	r.tenantsLink = s.relayTo(r.tenants.server.Address)
@@ -146,39 +140,8 @@ func (s *scenario) rolling(load load) *rolling {
 	for range 2 {
 		r.startGateway()
 	}
-	r.startScheduler()
+	r.callGateways()
 	return r
-}
-
-// startFleet runs racks at the first two of four addresses.
-func (r *rolling) startFleet() {
-	r.Helper()
-	var err error
-	r.racks.ports, err = ports.ReserveEach(ports.ReuseAddress, 4)
-	r.must(err)
-	for _, port := range r.racks.ports {
-		r.Cleanup(port.Release)
-	}
-	r.racks.servers, r.racks.hosts = map[string]*process.Server{}, filepath.Join(r.dir, "hosts")
-	for _, port := range r.racks.ports[:2] {
-		r.startRacks(port)
-	}
-	r.publish(r.racks.ports[:2])
-}
-
-func (r *rolling) startRacks(at ports.Port) {
-	r.Helper()
-	r.racks.servers[at.IP()] = startBackend(r.scenario, refusing("rack-drain"), at.Address())
-}
-
-// publish gives the name of racks these addresses. The file stays the same one, because the gateways see only that.
-func (r *rolling) publish(at []ports.Port) {
-	r.Helper()
-	lines := []string{"127.0.0.1 localhost"}
-	for _, port := range at {
-		lines = append(lines, port.IP()+" "+fleetName)
-	}
-	r.must(os.WriteFile(r.racks.hosts, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 }
 
 func (r *rolling) startTenants() {
@@ -199,7 +162,7 @@ func (r *rolling) configure() {
 		return &product.Filter{Timeout: backendTimeout, FailurePolicy: policy}
 	}
 	backends := []product.Backend{
-		{Name: "racks", URL: "http://" + fleetName + ":" + r.racks.ports[0].String(), Filter: filter("Fail")},
+		{Name: "racks", URL: r.racks.url(), Filter: filter("Fail")},
 		{
 			Name: "tenants", URL: "https://" + r.tenantsLink.address, Filter: filter("Fail"),
 			TLS: &product.BackendTLS{CAFile: r.trusted},
@@ -230,17 +193,12 @@ func (r *rolling) startGateway() {
 	r.gateways = append(r.gateways, gateway)
 }
 
-func (r *rolling) startScheduler() {
+func (r *rolling) callGateways() {
 	r.Helper()
 	extenders, err := product.SchedulerConfig(r.ctx, r.dir, r.config, "--url", "https://"+r.service.address,
 		"--ca-file", r.trusted, "--cert-file", r.own.certFile, "--key-file", r.own.keyFile)
 	r.must(err)
-	r.scheduler, err = shared.StartScheduler(r.ctx, controlplane.SchedulerOptions{Extenders: extenders})
-	r.must(err)
-	r.Cleanup(func() {
-		r.showLog(r.scheduler.Process)
-		r.must(r.scheduler.Kill())
-	})
+	r.scheduler = r.startScheduler(controlplane.SchedulerOptions{Extenders: extenders})
 }
 
 // The phases.
@@ -290,13 +248,13 @@ func (r *rolling) rollFleet() {
 	r.Helper()
 	all := r.racks.ports
 	for _, port := range all[2:] {
-		r.startRacks(port)
+		r.racks.start(port)
 	}
-	r.publish(all)
+	r.racks.publish(all)
 	r.expectEach(`extender_gateway_backend_connected_addresses{backend="racks"}`, 4)
 	for i, old := range all[:2] {
 		r.createWave()
-		r.publish(all[i+1:])
+		r.racks.publish(all[i+1:])
 		r.must(r.racks.servers[old.IP()].Stop())
 		r.expectEach(`extender_gateway_backend_connected_addresses{backend="racks"}`, float64(3-i))
 	}
@@ -367,7 +325,7 @@ func (r *rolling) metricsOf(gateway *process.Server) string {
 // run creates pods while the phase acts, and checks them.
 func (r *rolling) run(phase phase, app string) {
 	r.Helper()
-	begin, before := time.Now(), r.attempts()
+	begin, before := time.Now(), r.attempts(r.scheduler)
 	r.replicas, r.waves = objects.NewReplicaSet(shop, app, map[string]string{"tier": "batch"}), nil
 	created := make(chan error, 1)
 	acted := make(chan struct{})
@@ -384,7 +342,7 @@ func (r *rolling) run(phase phase, app string) {
 	close(acted)
 	r.must(<-created)
 	now := r.settled(app, len(pods)+len(r.waves))
-	row := row{phase: phase, pods: len(now), time: time.Since(begin), attempts: r.attempts().since(before), bindings: r.bindingsOf(shop)}
+	row := row{phase: phase, pods: len(now), time: time.Since(begin), attempts: r.attempts(r.scheduler).since(before), bindings: r.bindingsOf(shop)}
 	r.check(row, now)
 	r.rows = append(r.rows, row)
 }
@@ -491,12 +449,12 @@ func (r *rolling) check(row row, pods []*corev1.Pod) {
 // attempts are counters of kube-scheduler: attempts to schedule a pod, by their results.
 type attempts struct{ scheduled, failed, unschedulable float64 }
 
-func (r *rolling) attempts() attempts {
-	r.Helper()
-	page, err := controlplane.SchedulerMetrics(r.ctx, r.scheduler.Address)
-	r.must(err)
+func (s *scenario) attempts(scheduler *process.Server) attempts {
+	s.Helper()
+	page, err := controlplane.SchedulerMetrics(s.ctx, scheduler.Address)
+	s.must(err)
 	values, err := product.ReadMetrics(page)
-	r.must(err)
+	s.must(err)
 	of := func(result string) float64 {
 		return values[`scheduler_schedule_attempts_total{profile="default-scheduler",result="`+result+`"}`]
 	}
