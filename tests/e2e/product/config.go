@@ -40,6 +40,9 @@ type Listener struct {
 	Address string `json:"address"`
 	// TLS is nil for plain HTTP.
 	TLS *TLS `json:"tls,omitempty"`
+	// MaxRequestBytes and MaxBytesInFlight limit the bodies of the extender's calls; empty ones are the gateway's defaults.
+	MaxRequestBytes  string `json:"maxRequestBytes,omitempty"`
+	MaxBytesInFlight string `json:"maxBytesInFlight,omitempty"`
 	// Verbs are the ends of the paths of the extender's verbs; nil for the gateway's defaults.
 	Verbs map[string]string `json:"verbs,omitempty"`
 }
