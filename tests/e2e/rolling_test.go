@@ -70,6 +70,10 @@ type phase struct {
 	act  func(*rolling)
 	// attemptsMayFail is whether kube-scheduler may have to try pods again, for the reason in the comment of the phase.
 	attemptsMayFail bool
+	// bindsMayFail is whether requests to bind may fail. kube-scheduler then writes the condition of its failed attempt again and
+	// again until kube-apiserver takes it, which can be after the next attempt has bound the pod (a kubelet would correct it).
+	// The gateway writes no such condition.
+	bindsMayFail bool
 	// ignored is the label that a policy reads which fails in the phase and has the failure policy Ignore.
 	ignored string
 }
@@ -90,8 +94,8 @@ var phases = []phase{
 		attemptsMayFail: true,
 	},
 	// Pods cannot be bound meanwhile.
-	{name: "kube-apiserver is away", act: (*rolling).restartAPIServer, attemptsMayFail: true},
-	{name: "etcd is away", act: (*rolling).restartEtcd, attemptsMayFail: true},
+	{name: "kube-apiserver is away", act: (*rolling).restartAPIServer, attemptsMayFail: true, bindsMayFail: true},
+	{name: "etcd is away", act: (*rolling).restartEtcd, attemptsMayFail: true, bindsMayFail: true},
 	{name: "the gateways are rolled again", act: (*rolling).rollGateways},
 }
 
@@ -343,7 +347,7 @@ func (r *rolling) run(phase phase, app string) {
 	r.must(<-created)
 	now := r.settled(app, len(pods)+len(r.waves))
 	row := row{phase: phase, pods: len(now), time: time.Since(begin), attempts: r.attempts(r.scheduler).since(before), bindings: r.bindingsOf(shop)}
-	r.check(row, now)
+	row.outdated = r.check(row, now)
 	r.rows = append(r.rows, row)
 }
 
@@ -423,14 +427,16 @@ func (r *rolling) settled(app string, created int) (now []*corev1.Pod) {
 	return now
 }
 
-// check reports what must not be.
-func (r *rolling) check(row row, pods []*corev1.Pod) {
+// check reports what must not be, and counts the conditions of failed attempts that were written too late.
+func (r *rolling) check(row row, pods []*corev1.Pod) (outdated int) {
 	r.Helper()
 	if failed := row.attempts; !row.attemptsMayFail && failed.failed+failed.unschedulable > 0 {
 		r.Errorf("%s: attempts of kube-scheduler failed: %+v", row.name, failed)
 	}
 	for _, pod := range pods {
-		if condition := scheduled(pod); condition.Status != corev1.ConditionTrue || pod.Status.Phase == corev1.PodFailed {
+		if row.isOutdated(pod) {
+			outdated++
+		} else if scheduled(pod).Status != corev1.ConditionTrue || pod.Status.Phase == corev1.PodFailed {
 			r.Errorf("%s: %s is %s, %s", row.name, pod.Name, pod.Status.Phase, describe(pod))
 		}
 		labels := r.node(pod.Spec.NodeName).Labels
@@ -444,6 +450,12 @@ func (r *rolling) check(row row, pods []*corev1.Pod) {
 			r.Errorf("%s: bindings of %s: %+v", row.name, pod.Name, of)
 		}
 	}
+	return outdated
+}
+
+// isOutdated is whether the condition may be that of an attempt before the one that bound the pod.
+func (p phase) isOutdated(pod *corev1.Pod) bool {
+	return p.bindsMayFail && scheduled(pod).Reason == corev1.PodReasonSchedulerError
 }
 
 // attempts are counters of kube-scheduler: attempts to schedule a pod, by their results.
@@ -471,6 +483,8 @@ type row struct {
 	pods     int
 	time     time.Duration
 	attempts attempts
+	// outdated is how many pods have an outdated condition.
+	outdated int
 	bindings map[string]bindings
 }
 
@@ -479,10 +493,10 @@ func (r *rolling) report() {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	total := 0
-	fmt.Fprintln(w, "  phase\tpods\ttime\tattempts that failed\trejected")
+	fmt.Fprintln(w, "  phase\tpods\ttime\tattempts that failed\trejected\toutdated conditions")
 	for _, row := range r.rows {
 		total += row.pods
-		fmt.Fprintf(w, "  %s\t%d\t%.1f s\t%.0f\t%.0f\n", row.name, row.pods, row.time.Seconds(), row.attempts.failed, row.attempts.unschedulable)
+		fmt.Fprintf(w, "  %s\t%d\t%.1f s\t%.0f\t%.0f\t%d\n", row.name, row.pods, row.time.Seconds(), row.attempts.failed, row.attempts.unschedulable, row.outdated)
 	}
 	_ = w.Flush()
 	results.note(fmt.Sprintf("Rolling: %d pods, each bound once to a node that the policies allow\n%s", total, text.String()))
