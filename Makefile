@@ -7,7 +7,7 @@ SHELL := bash
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
 .PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny fmt clean
-.PHONY: bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
+.PHONY: rolling soak bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -59,6 +59,11 @@ matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
 matrix-record: export EXTENDER_MATRIX_RECORD := yes
 matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 
+# `make test` does the same with 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
+rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
+rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
+	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
+
 chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of other files
 	cd $(CHART) && go test -count=1 -run TestGeneratedFilesAreFresh . -args -update
 
@@ -79,6 +84,10 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 	  $(if $(PRESET),--preset $(PRESET)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PODS),--pods $(PODS))
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --svg $(TARGET)/bench/pods.svg >/dev/null
 	@echo "results in $(TARGET)/bench; make bench-docs puts them into the documentation"
+
+# The second half is judged: memory by its trend, descriptors and threads. It prints a table by minute.
+soak: binaries go ## Whether the gateway's memory stays flat while everything around it changes (MINUTES=30)
+	cd tests && go run ./bench/soak -minutes $(or $(MINUTES),30)
 
 bench-docs: go ## Writes the last benchmark's chart and tables to docs/ and tests/bench/NOTES.md
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \

@@ -315,7 +315,10 @@ impl Backend {
         timeout = timeout.saturating_sub(waited);
         let _in_flight = (slot, endpoint.in_flight.enter());
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
-        self.endpoints.retries.deposit();
+        // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
+        if !rpcs.is_retry() {
+            self.endpoints.retries.deposit();
+        }
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
         if permit.is_probe() {

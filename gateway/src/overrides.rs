@@ -27,6 +27,7 @@ use self::reject_shares::{RejectShares, ShareChange};
 use crate::{
     config::{BackendSettings, Choice, Mode, OnExcess},
     observe::waiting::{PolicyChange, WaitingPods},
+    text::share as percent,
 };
 
 /// The overrides of a process.
@@ -186,8 +187,10 @@ impl Overrides {
                 if limit.on_excess == OnExcess::Shadow && self.find(backend).is_none() {
                     // When its answers count again, they are judged from the beginning.
                     self.shares.lock().clear(backend);
-                    let reason =
-                        format!("it rejected {share:.2} of the nodes, more than maxRejectShare {most}");
+                    let reason = format!(
+                        "it rejected {} of the nodes, more than maxRejectShare {most}",
+                        percent(share)
+                    );
                     let target = OverrideTarget::Backend(backend.to_owned());
                     self.set(target, Mode::Shadow, limit.shadow_for, &reason);
                 }

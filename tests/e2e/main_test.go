@@ -79,7 +79,11 @@ func (e *environment) start(dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if e.Cluster, err = controlplane.Start(ctx, dir); err != nil {
+	flags, err := auditFlags(dir)
+	if err != nil {
+		return err
+	}
+	if e.Cluster, err = controlplane.StartWith(ctx, dir, flags...); err != nil {
 		return err
 	}
 	return objects.CreateNamespaces(ctx, e.Client, shop, search, other)

@@ -95,13 +95,13 @@ func ofRefuser(title string, reason func(call int64, node int) string, reasons .
 		reasons: reasons,
 		gateway: func(s *scenario) []string {
 			backend := product.Backend{
-				Name: "refuser", URL: "http://" + (&refuser{reason: reason}).serveBackend(s),
+				Name: "refuser", URL: "http://" + newRefuser(reason).serveBackend(s),
 				Filter: &product.Filter{Timeout: backendTimeout},
 			}
 			return []string{serveGateway(s, product.NewConfig(shared.Cluster, s.mode, []product.Backend{backend})).Address}
 		},
 		plain: func(s *scenario) []string {
-			return []string{(&refuser{reason: reason}).serveExtender(s)}
+			return []string{newRefuser(reason).serveExtender(s)}
 		},
 	}
 }

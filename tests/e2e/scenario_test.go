@@ -91,7 +91,7 @@ func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.
 }
 
 // startScheduler starts a kube-scheduler with these options for the rest of the scenario.
-func (s *scenario) startScheduler(options controlplane.SchedulerOptions) {
+func (s *scenario) startScheduler(options controlplane.SchedulerOptions) *process.Server {
 	s.Helper()
 	options.Release = s.release.scheduler
 	scheduler, err := shared.StartScheduler(s.ctx, options)
@@ -100,6 +100,7 @@ func (s *scenario) startScheduler(options controlplane.SchedulerOptions) {
 		s.showLog(scheduler.Process)
 		s.must(scheduler.Kill())
 	})
+	return scheduler
 }
 
 // keep stops a server at the end of the scenario; a server that ignores SIGTERM fails it.

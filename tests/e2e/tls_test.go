@@ -87,28 +87,29 @@ func (s *scenario) secured(policies []policy, options ...string) secured {
 // rotated gives the gateway another certificate and creates pods until it is in use.
 func (s *scenario) rotated(g secured, replicas objects.ReplicaSet) (pods []*corev1.Pod) {
 	s.Helper()
-	before := s.serial(s.ctx, g)
+	before := s.serial(s.ctx, g.Address, g.trusted, g.own)
 	s.issue(g.servers, g.shown, "gateway, renewed")
 	s.until("the new certificate to be shown", func(ctx context.Context) (bool, error) {
 		pod := replicas.Pods(1)
 		s.pods(pod...)
 		pods = append(pods, pod...)
-		return s.serial(ctx, g) != before, nil
+		return s.serial(ctx, g.Address, g.trusted, g.own) != before, nil
 	}, func() string { return "the old one" })
 	return pods
 }
 
-// serial is the number of the certificate that the gateway presents to new callers.
-func (s *scenario) serial(ctx context.Context, g secured) string {
+// serial is the number of the certificate that a server presents to new callers. The caller trusts a CA, and has a
+// certificate.
+func (s *scenario) serial(ctx context.Context, address, trusted string, own identity) string {
 	s.Helper()
-	own, err := tls.LoadX509KeyPair(g.own.certFile, g.own.keyFile)
+	pair, err := tls.LoadX509KeyPair(own.certFile, own.keyFile)
 	s.must(err)
 	roots := x509.NewCertPool()
-	trusted, err := os.ReadFile(g.trusted)
+	authorities, err := os.ReadFile(trusted)
 	s.must(err)
-	roots.AppendCertsFromPEM(trusted)
-	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}}
-	connection, err := dialer.DialContext(ctx, "tcp", g.Address)
+	roots.AppendCertsFromPEM(authorities)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
 	s.must(err)
 	defer connection.Close()
 	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()

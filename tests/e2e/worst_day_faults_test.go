@@ -15,6 +15,7 @@ import (
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/scripted"
 )
 
 // The faults, in groups of similar ones.
@@ -57,7 +58,7 @@ var troubles = []trouble{
 			timeout("300ms")(&entry)
 			return entry
 		},
-		strike: misbehave(isLate),
+		strike: misbehave(scripted.BeLate),
 		waits:  corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
 			return v.failing("late", "no answer within 300 ms", "speed it up, or raise its timeout")
@@ -68,7 +69,7 @@ var troubles = []trouble{
 	{
 		name:   "a policy returns an error",
 		start:  (*victim).scriptedBackend,
-		strike: misbehave(fails),
+		strike: misbehave(scripted.Fail),
 		waits:  corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
 			return v.failing("status", "INTERNAL: the database of quotas is away", "see its log and the gateway's lines `backend call failed`")
@@ -281,15 +282,15 @@ func (v *victim) startAgain() {
 	v.startPolicy("rack-drain")
 }
 
-func misbehave(how int32) func(*victim) {
-	return func(v *victim) { v.scripted.behaviour.Store(how) }
+func misbehave(how scripted.Answer) func(*victim) {
+	return func(v *victim) { v.scripted.Become(how) }
 }
 
 // behave ends an outage that was long enough to be one.
 func (v *victim) behave() {
 	v.Helper()
 	v.expectMetric(v.gateway, metric{`extender_gateway_backend_oldest_waiting_pod_seconds{backend="racks"}`, atLeast(6)})
-	v.scripted.behaviour.Store(answers)
+	v.scripted.Become(scripted.Accept)
 }
 
 const flaps = 3
@@ -384,7 +385,7 @@ func rejecting(v *victim) evidence {
 		status: []string{
 			"ERROR ", "backend racks: it rejected every node in its latest ", fmt.Sprintf(" decisions about %d pods", len(v.pods)),
 			"; no node has the label acme.io/rak, which it reads", "no pod that it matches is scheduled; " + v.wait(),
-			"correct its rules; `extender-gateway backend NAME shadow` keeps it running without effect", "docs/runbook.md#backend-rejects-everything",
+			"correct its rules; `extender-gateway backend racks shadow --for 30m --reason TEXT` keeps it running without effect", "docs/runbook.md#backend-rejects-everything",
 		},
 		explain: []string{
 			v.pods[0].Name + " is not scheduled", "offered, all rejected", "node is in no rack",

@@ -124,7 +124,7 @@ async fn a_backend_that_rejects_too_much_goes_to_shadow_for_a_while() {
     decide(&overrides, &settings, 100, 20).await;
     let found = overrides.find("racks").unwrap();
     assert_eq!(found.mode, Mode::Shadow);
-    assert_eq!(found.reason, "it rejected 1.00 of the nodes, more than maxRejectShare 0.9");
+    assert_eq!(found.reason, "it rejected 100 % of the nodes, more than maxRejectShare 0.9");
     tokio::time::advance(40 * MINUTE).await;
     assert_eq!(overrides.mode_of("racks"), None);
     overrides.decided(&settings, FilterDecision { pod: "a", nodes: 100, rejected: 100 });

@@ -228,6 +228,11 @@ impl Rpcs {
         may
     }
 
+    /// Whether the next request is a retry.
+    pub fn is_retry(&self) -> bool {
+        self.retries
+    }
+
     /// Records the end of that request: the bytes of its response, the failure, if any, and the gRPC status.
     pub fn end(&mut self, received: usize, failure: Option<FailureKind>, code: &'static str) {
         let Some(open) = self.open.take() else { return };

@@ -5,18 +5,6 @@ import (
 	"testing"
 )
 
-func TestSizesAreReadFromTheStatus(t *testing.T) {
-	const status = "Name:\tgateway\nVmHWM:\t   72000 kB\nVmRSS:\t   61440 kB\n"
-	for name, want := range map[string]int64{"VmRSS": 61440 * 1024, "VmHWM": 72000 * 1024} {
-		if got, err := kilobytes(status, name); got != want || err != nil {
-			t.Errorf("%s: %d, %v instead of %d", name, got, err, want)
-		}
-	}
-	if got, err := kilobytes(status, "Vm"); err == nil {
-		t.Errorf("a line that is not there is read as %d", got)
-	}
-}
-
 func TestAWindowMovesOnAndComesRound(t *testing.T) {
 	var names []string
 	for i := range offered + 3 {

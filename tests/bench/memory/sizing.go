@@ -64,7 +64,7 @@ func (s *stage) row(ctx context.Context, title string) (err error) {
 	if err != nil {
 		return err
 	}
-	known, err := residentOf(running.gateway.Process)
+	known, err := running.gateway.Usage()
 	if err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func (s *stage) row(ctx context.Context, title string) (err error) {
 			return err
 		}
 	}
-	after, err := residentOf(running.gateway.Process)
+	after, err := running.gateway.Usage()
 	if err != nil {
 		return err
 	}
-	policy, err := residentOf(running.all[0])
+	policy, err := running.all[0].Usage()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| %s | %d | %s | %s (%s) | %s |\n", title, s.policies, megabytes(known.now), megabytes(after.now), megabytes(after.peak), megabytes(policy.now))
+	fmt.Printf("| %s | %d | %s | %s (%s) | %s |\n", title, s.policies, megabytes(known.Resident), megabytes(after.Resident), megabytes(after.Peak), megabytes(policy.Resident))
 	return nil
 }

@@ -39,11 +39,11 @@ func (s *stage) watched(ctx context.Context) (err error) {
 		if err := show(fmt.Sprintf("after %d calls, %s", s.calls, w.title), gateway); err != nil {
 			return err
 		}
-		has, err := residentOf(gateway.Process)
+		has, err := gateway.Usage()
 		if err != nil {
 			return err
 		}
-		budget("at its peak", has.peak, most)
+		budget("at its peak", has.Peak, most)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func sizeOf(pod *corev1.Pod, list *corev1.NodeList) (int64, error) {
 
 // peak is the gateway's largest memory while the callers post a body at once, and then another one.
 func peak(ctx context.Context, gateway *process.Server, calls int, callers []*caller, body func(number int) ([]byte, error)) (int64, error) {
-	if err := forgetPeak(gateway.Process); err != nil {
+	if err := gateway.ForgetPeak(); err != nil {
 		return 0, err
 	}
 	for number := range calls {
@@ -82,13 +82,13 @@ func peak(ctx context.Context, gateway *process.Server, calls int, callers []*ca
 			return 0, err
 		}
 	}
-	has, err := residentOf(gateway.Process)
-	return has.peak, err
+	has, err := gateway.Usage()
+	return has.Peak, err
 }
 
 // show prints the gateway's memory.
 func show(title string, gateway *process.Server) error {
-	has, err := residentOf(gateway.Process)
-	fmt.Printf("%-45s resident %7s, peak %7s\n", title, megabytes(has.now), megabytes(has.peak))
+	has, err := gateway.Usage()
+	fmt.Printf("%-45s resident %7s, peak %7s\n", title, megabytes(has.Resident), megabytes(has.Peak))
 	return err
 }

@@ -71,6 +71,8 @@ var sceneIsReal = map[string]string{
 	"scene: a pod that is rejected":        `extender_gateway_backend_waiting_pods{backend="quota"} > 0`,
 	"scene: cached answers":                `extender_gateway_backend_known_nodes_total{backend="zones",source="remembered"} > 0`,
 	"scene: a pod that cannot be requeued": `extender_gateway_requeued_pods_total{outcome="failed"} > 0`,
+	"scene: a call that is refused":        `extender_gateway_calls_total{verb="filter",outcome="overload"} > 0`,
+	"scene: an override":                   `extender_gateway_backend_override_end_timestamp_seconds{backend="zones",mode="Enforce"} > 0`,
 	"scene: kube-scheduler's own failure":  `scheduler_schedule_attempts_total{result="error"} > 0`,
 }
 

@@ -2,62 +2,31 @@ package observability
 
 import (
 	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"extender-gateway.io/tests/kube/policyapi"
+	"extender-gateway.io/tests/kube/scripted"
 )
 
-// flakyPolicy accepts every node, and in every third call returns an error, in every seventh no answer at all.
-type flakyPolicy struct {
-	policyapi.UnimplementedPolicyServiceServer
-	address string
-	calls   atomic.Int64
-}
-
-// startFlaky runs one until the end of the test.
-func startFlaky(t *testing.T) *flakyPolicy {
+// startFlaky runs a policy until the end of the test, and returns its address. It accepts every node, and in every third call
+// returns an error, in every seventh no answer at all.
+func startFlaky(t *testing.T) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return startScripted(t, scripted.New("flaky", func(ctx context.Context, call int64, request *policyapi.FilterRequest) (*policyapi.FilterResponse, error) {
+		switch {
+		case call%3 == 0:
+			return scripted.Fail(ctx, call, request)
+		case call%7 == 0:
+			return scripted.BeLate(ctx, call, request)
+		}
+		return scripted.Accept(ctx, call, request)
+	}))
+}
+
+func startScripted(t *testing.T, policy *scripted.Policy) (address string) {
+	t.Helper()
+	server, err := scripted.Serve("127.0.0.1:0", policy.Register)
 	must(t, err)
-	policy := &flakyPolicy{address: listener.Addr().String()}
-	server := grpc.NewServer()
-	policyapi.RegisterPolicyServiceServer(server, policy)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		must(t, <-served)
-	})
-	return policy
-}
-
-// GetInfo declares a filter.
-func (p *flakyPolicy) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
-	return &policyapi.GetInfoResponse{
-		Name:       "flaky",
-		ApiVersion: "extender.policy.v1alpha1",
-		Verbs: []*policyapi.VerbInfo{{
-			Verb:     policyapi.Verb_VERB_FILTER,
-			NodeView: policyapi.NodeView_NODE_VIEW_NAME,
-			Scope:    policyapi.Scope_SCOPE_NODE,
-		}},
-	}, nil
-}
-
-// Filter fails sometimes.
-func (p *flakyPolicy) Filter(ctx context.Context, request *policyapi.FilterRequest) (*policyapi.FilterResponse, error) {
-	switch call := p.calls.Add(1); {
-	case call%3 == 0:
-		return nil, status.Error(codes.Internal, "the database of quotas is away")
-	case call%7 == 0:
-		<-ctx.Done()
-		return nil, status.FromContextError(ctx.Err()).Err()
-	}
-	return &policyapi.FilterResponse{Result: &policyapi.Result{Evaluated: request.Nodes.Count}}, nil
+	t.Cleanup(func() { must(t, server.Stop()) })
+	return server.Address
 }

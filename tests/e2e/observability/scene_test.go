@@ -120,9 +120,9 @@ func (s *scene) backends() []product.Backend {
 	s.must(err)
 	return []product.Backend{
 		{Name: "zones", URL: rules("zones", "../testdata/zone-preference.yaml"), Filter: &product.Filter{}, Score: &product.Score{Weight: 1}},
-		{Name: "quota", URL: rules("quota", s.quotaRules()), Filter: &product.Filter{}},
+		{Name: "quota", URL: rules("quota", s.quotaRules()), Filter: &product.Filter{}, MaxRejectShare: &product.MaxRejectShare{Share: 1}},
 		{Name: "canary", URL: rules("canary", "../testdata/zone-reserved.yaml"), Mode: "Shadow", Filter: &product.Filter{}},
-		{Name: "flaky", URL: "http://" + flaky.address, Filter: &product.Filter{Timeout: "100ms", FailurePolicy: "Fail"}},
+		{Name: "flaky", URL: "http://" + flaky, Filter: &product.Filter{Timeout: "100ms", FailurePolicy: "Fail"}},
 		{Name: "away", URL: "http://" + away, Filter: &product.Filter{FailurePolicy: "Ignore"}},
 	}
 }

@@ -3,6 +3,7 @@ package observability
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,6 +32,8 @@ func (s *scene) trouble() {
 	s.bindWithoutBinder()
 	s.occupyAdmin()
 	s.refuseRequeues()
+	s.overload()
+	s.overrideMode()
 }
 
 // speakWithoutTLS is a failed handshake.
@@ -50,9 +53,49 @@ func (s *scene) startOther() {
 	away, err := s.cluster.UnusedAddress()
 	s.must(err)
 	config := product.NewConfig(nil, controlplane.FullObjects, []product.Backend{{Name: "away", URL: "http://" + away, Filter: &product.Filter{}}})
+	config.Extender.MaxRequestBytes, config.Extender.MaxBytesInFlight = fewBytes, fewBytes
 	other, err := product.StartGateway(s.ctx, s.dir, config)
 	s.must(err)
 	s.other = s.keep(other)
+}
+
+// fewBytes is the limit of the other replica for one body and for all of them.
+const fewBytes = "64Ki"
+
+// overload begins a call to the other replica whose body does not end, and makes others until one is refused.
+func (s *scene) overload() {
+	s.Helper()
+	connection, err := net.Dial("tcp", s.other.Address)
+	s.must(err)
+	s.Cleanup(func() { _ = connection.Close() })
+	const most = 60_000
+	_, err = fmt.Fprintf(connection, "POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n%s", most, strings.Repeat(" ", most/2))
+	s.must(err)
+	metrics, err := s.other.Line(s.ctx, "metrics listening on ")
+	s.must(err)
+	s.must(s.other.Until(s.ctx, "a refused call", func(ctx context.Context) error {
+		answer, err := http.Post("http://"+s.other.Address+"/filter", "application/json", strings.NewReader(strings.Repeat(" ", most)))
+		if err != nil {
+			return err
+		}
+		values, err := product.Metrics(ctx, metrics)
+		if err == nil && values[`extender_gateway_calls_total{verb="filter",outcome="overload"}`] < 1 {
+			err = errors.New("none is refused")
+		}
+		return errors.Join(err, answer.Body.Close())
+	}))
+}
+
+// overrideMode sets the mode of a backend, in one of the replicas, to the one that it has.
+func (s *scene) overrideMode() {
+	s.Helper()
+	admin, err := s.gateway.Line(s.ctx, "admin listening on ")
+	s.must(err)
+	text, exit, err := product.SetMode(s.ctx, admin, "zones", "enforce", "--for", "30m", "--reason", "a test")
+	s.must(err)
+	if exit != 0 {
+		s.Fatalf("exit code %d: %s", exit, text)
+	}
 }
 
 // bindWithoutBinder calls the other replica, which answers with an error.

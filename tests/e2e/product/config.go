@@ -42,6 +42,9 @@ type Listener struct {
 	TLS *TLS `json:"tls,omitempty"`
 	// Authorization is "Kubernetes", or "" for the gateway's default; not for the extender.
 	Authorization string `json:"authorization,omitempty"`
+	// MaxRequestBytes and MaxBytesInFlight limit the bodies of the extender's calls; empty ones are the gateway's defaults.
+	MaxRequestBytes  string `json:"maxRequestBytes,omitempty"`
+	MaxBytesInFlight string `json:"maxBytesInFlight,omitempty"`
 	// Verbs are the ends of the paths of the extender's verbs; nil for the gateway's defaults.
 	Verbs map[string]string `json:"verbs,omitempty"`
 }
@@ -92,6 +95,9 @@ type Backend struct {
 	TLS *BackendTLS `json:"tls,omitempty"`
 	// Mode is "Shadow" or "Disabled", or "" for the gateway's default: its answers count.
 	Mode string `json:"mode,omitempty"`
+	// Canary and MaxRejectShare are nil for none.
+	Canary         *Canary         `json:"canary,omitempty"`
+	MaxRejectShare *MaxRejectShare `json:"maxRejectShare,omitempty"`
 	// PureAnswers is "AskedEachTime", or "" for the gateway's default.
 	PureAnswers string `json:"pureAnswers,omitempty"`
 	// Args are the backend's own.
@@ -101,6 +107,20 @@ type Backend struct {
 	Score   *Score         `json:"score,omitempty"`
 	Preempt *Preempt       `json:"preempt,omitempty"`
 	Bind    *Bind          `json:"bind,omitempty"`
+}
+
+// Canary is the share of pods for which a backend's answers count.
+type Canary struct {
+	Percent int `json:"percent"`
+}
+
+// MaxRejectShare is the share of nodes that a backend may reject; empty fields are the gateway's defaults.
+type MaxRejectShare struct {
+	Share  float64 `json:"share"`
+	Window string  `json:"window,omitempty"`
+	// OnExcess is "Shadow", or "" for the gateway's default: it is only reported.
+	OnExcess  string `json:"onExcess,omitempty"`
+	ShadowFor string `json:"shadowFor,omitempty"`
 }
 
 // BackendTLS has the CA of a backend's certificate.

@@ -13,20 +13,43 @@ import (
 // Metrics reads the gateway's metrics at their address: the values by series, which are written as on the page, such as
 // extender_gateway_backend_connected{backend="racks"}.
 func Metrics(ctx context.Context, address string) (values map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	page, err := get(ctx, "http://"+address+"/metrics")
 	if err != nil {
 		return nil, err
+	}
+	return ReadMetrics(page)
+}
+
+// Ready is nil when the gateway with this metrics address answers its readiness probe with success.
+func Ready(ctx context.Context, address string) error {
+	_, err := get(ctx, "http://"+address+"/readyz")
+	return err
+}
+
+// get is the body of an answer of success.
+func get(ctx context.Context, url string) (body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	page, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(answer.Body)
 	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return nil, err
+		return "", err
 	}
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: %s", url, answer.Status, text)
+	}
+	return string(text), nil
+}
+
+// ReadMetrics reads a page of metrics, also that of a component of Kubernetes.
+func ReadMetrics(page string) (values map[string]float64, err error) {
 	values = map[string]float64{}
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

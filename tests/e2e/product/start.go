@@ -2,6 +2,8 @@ package product
 
 import (
 	"context"
+	"os"
+	"os/exec"
 
 	"extender-gateway.io/tests/kube/process"
 )
@@ -27,14 +29,41 @@ func StartGatewayOfFile(ctx context.Context, path, dir string, config Config) (s
 	if err != nil {
 		return nil, "", err
 	}
-	program := process.Program{Name: Gateway, Dir: dir, Path: path, Args: []string{"serve", "--config", file}}
-	server, err = process.Serve(ctx, program, "extender listening on")
+	server, err = serveGateway(ctx, process.Program{Name: Gateway, Dir: dir, Path: path, Args: []string{"serve", "--config", file}})
 	return server, file, err
 }
 
-// StartLabelRules runs the label-rules policy of the given name at the address; port 0 takes any free one.
-func StartLabelRules(ctx context.Context, dir, name, rules, address string) (*process.Server, error) {
-	return serve(ctx, dir, Policies, name, "listening on", LabelRules, "--rules", rules, "--name", name, "--address", address)
+// StartGatewayWithHosts is StartGateway with this file in place of /etc/hosts, so that the host of a backend can have several
+// addresses. Who is not root must be allowed to create namespaces.
+func StartGatewayWithHosts(ctx context.Context, dir, hosts string, config Config) (*process.Server, error) {
+	path, err := Binary(Gateway)
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.write(dir)
+	if err != nil {
+		return nil, err
+	}
+	const inMountNamespace = `mount --bind "$0" /etc/hosts && exec "$@"`
+	args := []string{"--mount", "sh", "-c", inMountNamespace, hosts, path, "serve", "--config", file}
+	if os.Geteuid() != 0 {
+		args = append([]string{"--map-root-user"}, args...)
+	}
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		return nil, err
+	}
+	return serveGateway(ctx, process.Program{Name: Gateway, Dir: dir, Path: unshare, Args: args})
+}
+
+func serveGateway(ctx context.Context, program process.Program) (*process.Server, error) {
+	return process.Serve(ctx, program, "extender listening on")
+}
+
+// StartLabelRules runs the label-rules policy of the given name at the address, with further flags; port 0 takes any free one.
+func StartLabelRules(ctx context.Context, dir, name, rules, address string, flags ...string) (*process.Server, error) {
+	args := append([]string{LabelRules, "--rules", rules, "--name", name, "--address", address}, flags...)
+	return serve(ctx, dir, Policies, name, "listening on", args...)
 }
 
 // StartLabelBinder runs the backend that binds pods and copies labels of their node to them as annotations.

@@ -17,7 +17,7 @@ import (
 )
 
 // startAPIServer sets all fields of Cluster for access to the apiserver.
-func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
+func (c *Cluster) startAPIServer(ctx context.Context) error {
 	creds, err := newCredentials(c.Dir)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	if err != nil {
 		return err
 	}
-	c.apiServerArgs = replaced(apiServerFlags(etcd, secure, creds), c.apiServerFlags)
+	c.apiServerArgs = replaced(apiServerFlags(c.etcdURL, secure, creds), c.apiServerFlags)
 	p, err := c.start(binaries.APIServer, c.apiServerArgs...)
 	if err != nil {
 		return err
@@ -41,10 +41,13 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	return c.untilReady(ctx)
 }
 
+// Ready is nil when kube-apiserver is ready, which includes that it reaches etcd.
+func (c *Cluster) Ready(ctx context.Context) error {
+	return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
 func (c *Cluster) untilReady(ctx context.Context) error {
-	return c.apiServer.Until(ctx, "ready", func(ctx context.Context) error {
-		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-	})
+	return c.apiServer.Until(ctx, "ready", c.Ready)
 }
 
 // RestartAPIServer kills kube-apiserver, calls meanwhile, and runs it again at the same address until it is ready.

@@ -25,6 +25,10 @@ type Cluster struct {
 	Client kubernetes.Interface
 
 	programs map[string]string
+	// etcd is the running one, etcdURL its address, and etcdArgs starts it again.
+	etcd     *process.Process
+	etcdURL  string
+	etcdArgs []string
 	// apiServer is the running kube-apiserver, apiServerFlags are those of the caller, and apiServerArgs starts it
 	// again.
 	apiServer      *process.Process
@@ -51,11 +55,10 @@ func StartWith(ctx context.Context, dir string, apiServerFlags ...string) (*Clus
 	if err != nil {
 		return c, err
 	}
-	etcd, err := c.startEtcd(ctx)
-	if err != nil {
+	if err := c.startEtcd(ctx); err != nil {
 		return c, err
 	}
-	return c, c.startAPIServer(ctx, etcd)
+	return c, c.startAPIServer(ctx)
 }
 
 // Stop ends all processes at once, clients before servers; their data is deleted with Dir.

@@ -10,32 +10,48 @@ import (
 )
 
 // startEtcd runs one member that relies on the page cache: no data must survive a power failure.
-func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
+func (c *Cluster) startEtcd(ctx context.Context) (err error) {
 	client, err := c.reserve()
 	if err != nil {
-		return "", err
+		return err
 	}
 	peer, err := c.reserve()
 	if err != nil {
-		return "", err
+		return err
 	}
-	url = client.URL("http")
-	p, err := c.start(binaries.Etcd,
-		"--data-dir="+filepath.Join(c.Dir, "etcd"),
-		"--listen-client-urls="+url,
-		"--advertise-client-urls="+url,
-		"--listen-peer-urls="+peer.URL("http"),
-		"--initial-advertise-peer-urls="+peer.URL("http"),
-		"--initial-cluster=default="+peer.URL("http"),
+	c.etcdURL = client.URL("http")
+	c.etcdArgs = []string{
+		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls=" + c.etcdURL,
+		"--advertise-client-urls=" + c.etcdURL,
+		"--listen-peer-urls=" + peer.URL("http"),
+		"--initial-advertise-peer-urls=" + peer.URL("http"),
+		"--initial-cluster=default=" + peer.URL("http"),
 		"--socket-reuse-port",
 		"--unsafe-no-fsync",
-	)
-	if err != nil {
-		return "", err
 	}
-	return url, p.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, http.DefaultClient, url+"/readyz")
+	return c.runEtcd(ctx)
+}
+
+func (c *Cluster) runEtcd(ctx context.Context) (err error) {
+	if c.etcd, err = c.start(binaries.Etcd, c.etcdArgs...); err != nil {
+		return err
+	}
+	return c.etcd.Until(ctx, "ready", func(ctx context.Context) error {
+		return getOK(ctx, http.DefaultClient, c.etcdURL+"/readyz")
 	})
+}
+
+// RestartEtcd kills etcd, calls meanwhile, and runs it again with its data until kube-apiserver is ready.
+func (c *Cluster) RestartEtcd(ctx context.Context, meanwhile func()) error {
+	if err := c.etcd.Kill(); err != nil {
+		return err
+	}
+	meanwhile()
+	if err := c.runEtcd(ctx); err != nil {
+		return err
+	}
+	return c.untilReady(ctx)
 }
 
 // start runs a program of the control plane, which ends with the cluster.

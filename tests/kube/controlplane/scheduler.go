@@ -48,6 +48,11 @@ func (c *Cluster) runScheduler(ctx context.Context, name string, release Release
 	})
 }
 
+// SchedulerMetrics is the page of metrics of a kube-scheduler at its address.
+func SchedulerMetrics(ctx context.Context, address string) (page string, err error) {
+	return get(ctx, trusting, "https://"+address+"/metrics")
+}
+
 // schedulerOf makes the kube-scheduler of a release available and returns its name.
 func (c *Cluster) schedulerOf(ctx context.Context, release Release) (string, error) {
 	program := release.program()

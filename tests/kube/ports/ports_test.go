@@ -73,3 +73,21 @@ func TestAReservedPortIsNotForThoseWhoTakeAnyPort(t *testing.T) {
 		}
 	}
 }
+
+func TestAPortOfSeveralAddresses(t *testing.T) {
+	reserved, err := ReserveEach(ReuseAddress, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
+		defer reserved[i].Release()
+		if reserved[i].IP() != want || reserved[i].Number != reserved[0].Number {
+			t.Errorf("got %s instead of a port of %s", reserved[i].Address(), want)
+		}
+		l, err := net.Listen("tcp", reserved[i].Address())
+		if err != nil {
+			t.Fatalf("a server cannot listen: %v", err)
+		}
+		defer l.Close()
+	}
+}

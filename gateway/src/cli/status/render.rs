@@ -191,8 +191,10 @@ fn of_addresses(addresses: &[AddressStatus]) -> String {
 
 /// The table of the addresses of backends that have several.
 fn addresses(backends: &[BackendStatus]) -> Option<Table> {
-    let mut table =
-        Table::new(["BACKEND", "ADDRESS", "STATE", "CALLS", "REPORTED VERSION", "NOT CALLED FOR"], 3..4);
+    let mut table = Table::new(
+        ["BACKEND", "ADDRESS", "STATE", "IN PROGRESS", "REPORTED VERSION", "NOT CALLED FOR"],
+        3..4,
+    );
     for backend in backends {
         for address in &backend.addresses {
             let state = address.failure.as_ref().map_or_else(

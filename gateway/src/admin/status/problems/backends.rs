@@ -199,9 +199,10 @@ fn rejects_all(
     settings: &BackendSettings,
 ) -> Option<Problem> {
     let RejectsAll { since, decisions, pods } = verb.rejects_all.as_ref()?;
-    let (severity, impact) = match settings.mode {
-        Mode::Enforce => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
-        Mode::Shadow | Mode::Disabled => (Severity::Warning, impact(settings, Verb::Filter)),
+    let (severity, impact) = match (settings.mode, settings.canary) {
+        (Mode::Enforce, None) => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
+        (Mode::Enforce, Some(_)) => (Severity::Error, "no pod of its canary share is scheduled".to_owned()),
+        (Mode::Shadow | Mode::Disabled, _) => (Severity::Warning, impact(settings, Verb::Filter)),
     };
     let cause = match verb.missing_labels.as_slice() {
         [] => String::new(),
@@ -217,8 +218,17 @@ fn rejects_all(
         let remedy = "nothing: it has changed since, and the pods that wait have not been tried again yet";
         return Some(problem((Severity::Recent, "backend-rejects-everything"), about, what, remedy));
     }
-    let remedy = "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules; `extender-gateway \
-                  backend NAME shadow` keeps it running without effect";
+    let reasons =
+        "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules";
+    let remedy = match settings.mode {
+        Mode::Enforce => {
+            let name = &backend.name;
+            format!(
+                "{reasons}; `extender-gateway backend {name} shadow --for 30m --reason TEXT` keeps it running without effect"
+            )
+        }
+        Mode::Shadow | Mode::Disabled => format!("{reasons} before its answers count"),
+    };
     Some(Problem {
         impact: Some(with_waiting(impact, backend)),
         ..problem((severity, "backend-rejects-everything"), about, what, remedy)
