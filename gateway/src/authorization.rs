@@ -8,7 +8,7 @@
 mod cache;
 mod reviews;
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -122,12 +122,11 @@ impl Authorizer {
         let (address, path) = (self.address.as_str(), bounded(request.uri.path()));
         let caller = request.extensions.get::<PageCaller>().map(|caller| caller.address);
         let caller = caller.map(tracing::field::display);
-        match refusal {
-            Refusal::NotReviewed(why) => {
-                tracing::warn!(address, caller, path, similar, "request refused: {why}")
-            }
-            refusal => tracing::warn!(address, caller, path, similar, "request refused: {refusal}"),
-        }
+        let why: &dyn Display = match refusal {
+            Refusal::NotReviewed(why) => why,
+            refusal => refusal,
+        };
+        tracing::warn!(address, caller, path, similar, "request refused: {why}");
     }
 }
 

@@ -47,7 +47,7 @@ use crate::{
     },
     cadences::Cadences,
     config::Config,
-    door::{self, Address, Busy, Door, Entrance, Tls, TlsError},
+    door::{self, Busy, Door, Entrance, Tls, TlsError},
     observe::{Health, debug::DebugTables, log},
     tls::Certificates,
 };
@@ -99,11 +99,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = reserve("extender.address", config.extender.address)?;
-    let (metrics, admin) = (&config.metrics, &config.admin);
-    let scraped = (metrics.address, metrics.tls.as_ref(), metrics.authorization);
-    let scraped = PageAddress::open(Address::Metrics, scraped)?;
-    let administered = (admin.address, admin.tls.as_ref(), admin.authorization);
-    let administered = PageAddress::open(Address::Admin, administered)?;
+    let scraped = PageAddress::metrics(&config.metrics)?;
+    let administered = PageAddress::admin(&config.admin)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
     let telemetry = Telemetry::start(&config, tables, second.handle())?;
     let observer = Arc::clone(&telemetry.observer);

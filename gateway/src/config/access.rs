@@ -16,7 +16,7 @@ choices! {
     pub enum Authorization {
         /// Not at all: it is refused if there is a `clientCAFile`, and otherwise answered.
         None = "None",
-        /// By a bearer token, which the apiserver checks with a TokenReview and a SubjectAccessReview.
+        /// By a bearer token, which the apiserver checks with a `TokenReview` and a `SubjectAccessReview`.
         Kubernetes = "Kubernetes",
     }
 }
@@ -50,7 +50,12 @@ impl Setting for PageTls {
     fn read(field: &Cursor<'_>) -> Option<Self> {
         let fields = field.clone().section(&PAGES)?;
         let identity = KeyPair::read(&fields);
-        let clients = ClientCertificates::read_if_any(&fields, ClientCertificate::Optional);
+        let clients = if fields.has("clientCAFile") {
+            ClientCertificates::read(&fields, ClientCertificate::Optional).map(Some)
+        } else {
+            ClientCertificates::expect_none(&fields);
+            Some(None)
+        };
         Some(Self(ServerTls { identity: identity?, clients: clients? }))
     }
 

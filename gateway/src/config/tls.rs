@@ -78,9 +78,12 @@ impl Setting for ServerTls {
         let fields = field.clone().section(&SERVER)?;
         let identity = KeyPair::read(&fields);
         let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
-        let clients =
-            ClientCertificates::read_if_any(&fields, presence.unwrap_or(ClientCertificate::Required));
-        presence?;
+        let clients = if fields.has("clientCAFile") {
+            presence.and_then(|presence| ClientCertificates::read(&fields, presence)).map(Some)
+        } else {
+            ClientCertificates::expect_none(&fields);
+            presence.map(|_| None)
+        };
         Some(Self { identity: identity?, clients: clients? })
     }
 
@@ -148,19 +151,15 @@ impl KeyPair {
 }
 
 impl ClientCertificates {
-    /// `None` inside if there is no `clientCAFile`.
-    pub(super) fn read_if_any(fields: &Section<'_>, presence: ClientCertificate) -> Option<Option<Self>> {
-        if fields.has("clientCAFile") {
-            return Self::read(fields, presence).map(Some);
-        }
+    /// Records settings that have no effect without a `clientCAFile`.
+    pub(super) fn expect_none(fields: &Section<'_>) {
         let remedy = Remedy::Do("add clientCAFile, or remove it");
         for name in ["clientCertificate", "allowedNames"].into_iter().filter(|name| fields.has(name)) {
             fields.mistake_of(name, "is used only with clientCAFile", remedy);
         }
-        Some(None)
     }
 
-    fn read(fields: &Section<'_>, presence: ClientCertificate) -> Option<Self> {
+    pub(super) fn read(fields: &Section<'_>, presence: ClientCertificate) -> Option<Self> {
         let allowed_names = fields.or("allowedNames", Vec::new(), |field| {
             field.list(NAMES, |name| name.parsed("a common name or DNS name", names::not_empty))
         });

@@ -4,13 +4,7 @@
 //! continues from then on: its data stays available for later configurations.
 
 use std::{
-    convert::Infallible,
-    future::pending,
-    io,
-    net::{SocketAddr, TcpListener as Bound},
-    path::PathBuf,
-    sync::Arc,
-    thread,
+    convert::Infallible, future::pending, io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread,
     time::Duration,
 };
 
@@ -31,7 +25,7 @@ use crate::{
     cluster::{
         client::SharedClient, file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch,
     },
-    config::{Authorization, NodeSource, PageTls},
+    config::{AdminSettings, Authorization, MetricsSettings, NodeSource, PageTls},
     door::{Address, Pages, Tls, TlsError},
     observe::{Health, health},
     tls::{CertificateFile, Certificates},
@@ -70,20 +64,20 @@ pub(super) struct PageAddress {
 }
 
 impl PageAddress {
-    /// Takes the address, and reads the files of its TLS; blocks while it does.
-    pub(super) fn open(
-        address: Address,
-        (at, tls, authorization): (SocketAddr, Option<&PageTls>, Authorization),
-    ) -> Result<Self, ServeError> {
-        let opened =
-            tls.map(|tls| Ok::<_, TlsError>((tls.clone(), Arc::new(Tls::open_pages(address, tls)?))));
-        let tls = opened.transpose()?;
-        let field = match address {
-            Address::Extender => "extender.address",
-            Address::Metrics => "metrics.address",
-            Address::Admin => "admin.address",
-        };
-        Ok(Self { listener: listen(field, at)?, address, tls, authorization })
+    /// The metrics address; blocks while the files of its TLS are read.
+    pub(super) fn metrics(settings: &MetricsSettings) -> Result<Self, ServeError> {
+        let MetricsSettings { address, tls, authorization } = settings;
+        let tls = with_files(Address::Metrics, tls.as_ref())?;
+        let listener = listen("metrics.address", *address)?;
+        Ok(Self { listener, address: Address::Metrics, tls, authorization: *authorization })
+    }
+
+    /// The admin address; blocks while the files of its TLS are read.
+    pub(super) fn admin(settings: &AdminSettings) -> Result<Self, ServeError> {
+        let AdminSettings { address, hosts: _, tls, authorization } = settings;
+        let tls = with_files(Address::Admin, tls.as_ref())?;
+        let listener = listen("admin.address", *address)?;
+        Ok(Self { listener, address: Address::Admin, tls, authorization: *authorization })
     }
 
     /// These routes at this address.
@@ -98,6 +92,11 @@ impl PageAddress {
     fn reviews_tokens(&self) -> bool {
         self.authorization == Authorization::Kubernetes
     }
+}
+
+/// The settings of TLS, and its files.
+fn with_files(address: Address, tls: Option<&PageTls>) -> Result<Option<(PageTls, Arc<Tls>)>, TlsError> {
+    tls.map(|tls| Ok((tls.clone(), Arc::new(Tls::open_pages(address, tls)?)))).transpose()
 }
 
 /// The watch of pods, which starts when it is needed.

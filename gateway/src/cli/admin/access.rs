@@ -16,15 +16,18 @@ use crate::{
 const CA_VARIABLE: &str = "EXTENDER_GATEWAY_CA_FILE";
 const TOKEN_VARIABLE: &str = "EXTENDER_GATEWAY_TOKEN_FILE";
 
+const CA_HELP: &str = "With an https URL: the CA certificates that sign the gateway's, PEM [default: that of the \
+    variable EXTENDER_GATEWAY_CA_FILE]";
+const TOKEN_HELP: &str =
+    "A file with a bearer token for the gateway [default: that of the variable EXTENDER_GATEWAY_TOKEN_FILE]";
+
 /// The largest file with a token, in bytes. A request head has 16 KiB.
 const LARGEST_TOKEN: usize = 16 << 10;
 
 /// How the gateways of https URLs are verified, and as whom all of them are queried. Through the apiserver none of it is used.
 #[derive(Debug, Default, Args)]
 pub(super) struct AccessOptions {
-    /// With an https URL: the CA certificates that sign the gateway's, PEM [default: that of the variable
-    /// EXTENDER_GATEWAY_CA_FILE]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = CA_HELP)]
     tls_ca: Option<PathBuf>,
 
     /// The name that the gateway's certificate must have [default: the host of the URL]
@@ -39,8 +42,7 @@ pub(super) struct AccessOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A file with a bearer token for the gateway [default: that of the variable EXTENDER_GATEWAY_TOKEN_FILE]
-    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    #[arg(long, value_name = "FILE", conflicts_with = "token", help = TOKEN_HELP)]
     token_file: Option<PathBuf>,
 
     /// A bearer token for the gateway; other users of this machine may see it in the list of processes

@@ -275,9 +275,10 @@ fn message(body: &[u8]) -> String {
 fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> QueryError {
     let text = whole_text(&*error.into());
     // With TLS 1.3 a client learns from its first read that its certificate is rejected.
-    if text.contains("received fatal alert") {
+    if let Some(at) = text.find("received fatal alert") {
+        let alert = &text[at..];
         return QueryError::Tls(format!(
-            "the gateway rejected the client certificate ({text}); its log says why"
+            "the gateway rejected the client certificate ({alert}); its log says why"
         ));
     }
     QueryError::Broken(text)
