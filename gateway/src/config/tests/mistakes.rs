@@ -420,7 +420,7 @@ fn paths_of_verbs() {
 
 #[test]
 fn names_of_fields() {
-    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, reasons, requeue, binder, \
+    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, readiness, reasons, requeue, binder, \
                backends";
     let cases = [
         ("extendr: {}", format!("extendr: unknown field; did you mean extender? Known fields: {all}")),

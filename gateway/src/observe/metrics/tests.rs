@@ -40,6 +40,7 @@ impl Metrics {
         process.backends.set(|| vec![state("zones", Some(1.0))]);
         for gauge in [
             &process.call_thread_silence,
+            &process.waiting_calls,
             &process.known_nodes,
             &process.nodes_synced,
             &process.nodes_watch_failing,

@@ -53,6 +53,7 @@ fn attribute(constant: &str) -> &'static str {
         "names::OPINION" => OPINION,
         "names::OUTCOME" => OUTCOME,
         "names::POLICY" => POLICY,
+        "names::QUEUE_DURATION" => QUEUE_DURATION,
         "names::READS_OF_PODS" => READS_OF_PODS,
         "names::ROLE" => ROLE,
         "names::REJECTED" => REJECTED,
