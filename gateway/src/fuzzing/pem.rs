@@ -28,7 +28,9 @@ pub fn pem(bytes: &[u8]) {
     }
     let pair = KeyPair { cert_file: path.to_owned(), key_file: path.to_owned() };
     let mistakes = IdentityFiles::mistakes(&pair);
-    mistakes.iter().for_each(|error| explained(error, path));
+    for error in &mistakes {
+        explained(error, path);
+    }
     let files = IdentityFiles::read(&pair).unwrap_or_else(|error| panic!("{error}"));
     let built = files.build(|chain, key| Ok((chain, key)));
     assert!(built.is_ok() || !mistakes.is_empty(), "a mistake is not listed");

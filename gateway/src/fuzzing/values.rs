@@ -81,7 +81,7 @@ fn in_yaml(text: &str) {
     let Ok(document) = parse(&written) else { panic!("not YAML: {written:?}") };
     let mistakes = Mistakes::default();
     let items = Cursor::root(&document, &mistakes).items("a list").unwrap_or_default();
-    assert_eq!(items.first().and_then(|item| item.text_if_any()), Some(text), "{written:?}");
+    assert_eq!(items.first().and_then(Cursor::text_if_any), Some(text), "{written:?}");
 }
 
 fn explained(wrong: &str) {

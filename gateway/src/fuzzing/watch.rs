@@ -105,7 +105,7 @@ fn expected(lines: &[u8]) -> BTreeSet<String> {
         let object = object.get();
         match r#type {
             "ADDED" | "MODIFIED" => {
-                names.extend(node::parse(object.as_bytes()).map(|node| node.name().to_owned()))
+                names.extend(node::parse(object.as_bytes()).map(|node| node.name().to_owned()));
             }
             "DELETED" => {
                 let head: Result<Head, _> = serde_json::from_str(object);

@@ -150,14 +150,13 @@ async fn restless() -> Scripted {
     static REVISION: AtomicU64 = AtomicU64::new(0);
     let revision = || format!("r{}", REVISION.fetch_add(1, SeqCst));
     let act = move |verb: &str, message| {
-        Act::Message(match verb {
-            "GetInfo" => GetInfoResponse { revision: revision(), ..pure(NodeView::Facts) }.encode_to_vec(),
-            _ => {
-                let FilterResponse { result, rejections, scores } = filtered(&message, &["a"], "no");
-                let result = result.map(|result| api::Result { revision: revision(), ..result });
-                FilterResponse { result, rejections, scores }.encode_to_vec()
-            }
-        })
+        if verb == "GetInfo" {
+            let info = GetInfoResponse { revision: revision(), ..pure(NodeView::Facts) };
+            return Act::Message(info.encode_to_vec());
+        }
+        let FilterResponse { result, rejections, scores } = filtered(&message, &["a"], "no");
+        let result = result.map(|result| api::Result { revision: revision(), ..result });
+        Act::Message(FilterResponse { result, rejections, scores }.encode_to_vec())
     };
     Scripted::start_bare(act, None).await
 }

@@ -54,13 +54,12 @@ struct Stream {
 
 impl Stream {
     fn apply(&mut self, tables: &Tables, message: SyncNodesRequest) -> Result<(), Mistake> {
-        let filling = match &mut self.filling {
-            Some(filling) => filling,
-            None => {
-                let begun = Filling::begin(tables, &message)?;
-                self.name = message.table;
-                self.filling.insert(begun)
-            }
+        let filling = if let Some(filling) = &mut self.filling {
+            filling
+        } else {
+            let begun = Filling::begin(tables, &message)?;
+            self.name = message.table;
+            self.filling.insert(begun)
         };
         let (version, removed) = (message.version, message.removed.clone());
         let named = message.upserts.iter().map(|entry| (entry.id, entry.row.as_ref().and_then(name)));
