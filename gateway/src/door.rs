@@ -20,6 +20,7 @@ mod write_timeout;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -180,7 +181,8 @@ impl Door {
                     let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
                     Ok(Received { body, queued })
                 };
-                self.turns.measured(self.decide(verb, body, (&served, guard))).await
+                let decided = pin!(self.decide(verb, body, (&served, guard)));
+                self.turns.measured(decided).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))

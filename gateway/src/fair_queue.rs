@@ -52,7 +52,7 @@ impl<T> Default for FairQueue<T> {
 
 impl<T> FairQueue<T> {
     /// The number of calls that wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.calls.len()
     }
 
@@ -79,7 +79,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Takes the call whose turn it is.
-    pub fn next(&mut self) -> Option<T> {
+    pub fn take(&mut self) -> Option<T> {
         let (&position, _) = self.calls.first_key_value()?;
         self.round = position.0;
         self.remove(position)
@@ -140,14 +140,14 @@ mod tests {
     }
 
     fn order(queue: &mut FairQueue<Flow>) -> Vec<Flow> {
-        std::iter::from_fn(|| queue.next()).collect()
+        std::iter::from_fn(|| queue.take()).collect()
     }
 
     #[test]
     fn a_caller_with_few_calls_does_not_wait_for_one_with_many() {
         let mut queue = FairQueue::default();
         add(&mut queue, [GREEDY; 5]);
-        assert_eq!(queue.next(), Some(GREEDY));
+        assert_eq!(queue.take(), Some(GREEDY));
         assert_eq!(queue.ahead_of(GREEDY), 4);
         assert_eq!(queue.ahead_of(MODEST), 1);
         add(&mut queue, [MODEST; 2]);
@@ -179,7 +179,7 @@ mod tests {
                 added += 1;
                 let before = queue.calls.range(..position).count();
                 prop_assert!(before <= ahead, "{before} calls are taken earlier, and not {ahead}");
-                taken += std::iter::from_fn(|| queue.next()).take(takes).count();
+                taken += std::iter::from_fn(|| queue.take()).take(takes).count();
             }
             let order = order(&mut queue);
             prop_assert_eq!(taken + order.len(), added);

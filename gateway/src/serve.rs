@@ -29,7 +29,7 @@ use extender_otlp::{SettingsError, StartError};
 use futures_util::future::OptionFuture;
 use tokio::{
     net::TcpSocket,
-    runtime,
+    runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
 };
@@ -103,12 +103,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let administered = PageAddress::admin(&config.admin)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
     let telemetry = Telemetry::start(&config, tables, second.handle())?;
-    let observer = Arc::clone(&telemetry.observer);
-    let health = Arc::new(Health::default());
-    let busy = Busy::default();
-    let idle = busy.clone();
-    let runtime =
-        runtime::Builder::new_current_thread().enable_all().on_thread_park(move || idle.is_idle()).build()?;
+    let (observer, health) = (Arc::clone(&telemetry.observer), Arc::new(Health::default()));
+    let (runtime, busy) = thread_of_calls()?;
     // Signals are handled from here on: without a handler a signal would end the process, or be ignored if it is
     // process 1 of a container.
     let inside = runtime.enter();
@@ -162,6 +158,14 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     // Not dropped: that waits for file reads, which may hang with their file system.
     runtime.shutdown_background();
     served
+}
+
+/// The runtime of the thread that decides calls, which says when it is idle.
+fn thread_of_calls() -> io::Result<(Runtime, Busy)> {
+    let busy = Busy::default();
+    let idle = busy.clone();
+    let mut builder = runtime::Builder::new_current_thread();
+    Ok((builder.enable_all().on_thread_park(move || idle.is_idle()).build()?, busy))
 }
 
 fn status_sources(

@@ -120,7 +120,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.duration.add(self.since.elapsed());
         let mut state = self.slots.state.lock();
-        let next = state.waiting.next();
+        let next = state.waiting.take();
         if next.is_none() {
             state.taken -= 1;
         }
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(3600);
+    const LONG: Duration = Duration::from_hours(1);
     const GREEDY: Flow = Flow::Certificate(1);
     const MODEST: Flow = Flow::Certificate(2);
 
@@ -167,12 +167,12 @@ mod tests {
     }
 
     async fn waits(slots: &Arc<Slots>, flow: Flow) -> JoinHandle<Result<(Slot, Duration), BackendFailure>> {
-        let before = slots.state.lock().waiting.len();
+        let before = slots.state.lock().waiting.waiting();
         let waiting = tokio::spawn({
             let slots = Arc::clone(slots);
             async move { slots.enter(flow, LONG).await }
         });
-        while slots.state.lock().waiting.len() == before {
+        while slots.state.lock().waiting.waiting() == before {
             yield_now().await;
         }
         waiting
@@ -228,7 +228,7 @@ mod tests {
         let began = Instant::now();
         assert!(slots.enter(GREEDY, Duration::from_secs(1)).await.is_err());
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!(slots.state.lock().waiting.len(), 2);
+        assert_eq!(slots.state.lock().waiting.waiting(), 2);
         drop(taken);
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn run(options: &TryOptions, console: &mut Console<'_>) -> Result<(),
         if options.watch {
             return Box::pin(follow::run(options, console)).await;
         }
-        let (_, outcome) = options.decide().await?;
+        let (_, outcome) = Box::pin(options.decide()).await?;
         outcome.write(options, console)?;
         if let Some(file) = &options.record {
             record::write(file, &outcome.cases)?;
