@@ -50,13 +50,13 @@ pub fn prioritize(bytes: &[u8]) {
     let totals: Vec<Option<i64>> = (0..i64::from(names.count())).map(Some).collect();
     let list = pieces(prioritized(&request, &totals));
     bounded(&list, bytes);
-    if serde_json::from_slice::<Value>(bytes).is_ok() {
+    if is_json(bytes) {
         let entries = entries(names);
         let scored = entries.iter().map(|node| json!({"Host": names.name(*node), "Score": node}));
         assert_eq!(parsed(&list), json!(scored.collect::<Vec<_>>()));
     }
-    let one = (0..names.count()).next().map(|node| Request::about(&request.pod(), names.name(node)));
-    if let Some(one) = one {
+    if is_json(bytes) && names.count() > 0 {
+        let one = Request::about(&request.pod(), names.name(0));
         let one = one.unwrap_or_else(|error| panic!("a node of the call is none of a call: {error}"));
         assert_eq!((one.names.name(0), one.pod()), (names.name(0), request.pod()));
     }
@@ -78,6 +78,9 @@ pub fn preempt(bytes: &[u8]) {
     bounded(&reply, bytes);
     let mut echo = parsed(&reply);
     assert!(!holds_null(&echo), "{echo}");
+    if !is_json(bytes) {
+        return;
+    }
     echo["Pod"] = json!({});
     let again = PreemptRequest::read(echo.to_string().into()).unwrap();
     assert_eq!(named(&again), named(&request));
@@ -94,9 +97,18 @@ pub fn bind(bytes: &[u8]) {
         assert_eq!(uri.path(), format!("/{name}/x"));
         assert!(!name.is_empty() && !name.contains(['/', '?', '#', '%']));
     }
+    if !is_json(bytes) {
+        return;
+    }
     let (name, namespace) = (&assignment.name, &assignment.namespace);
     let body = json!({"PodName": name, "PodNamespace": namespace, "PodUID": assignment.uid, "Node": assignment.node});
     assert_eq!(wire_bind::read(body.to_string().as_bytes()), Ok(assignment));
+}
+
+/// Whether a body is JSON as a whole. Others are accepted, too, if what is used of them can be read; their strings may have
+/// control characters, which take more bytes when they are escaped.
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(bytes).is_ok()
 }
 
 /// The request in these bytes. One that is read again beside its own nodes, as after an earlier call, is the same.
@@ -127,8 +139,8 @@ impl Known {
     fn of(request: &Request) -> Self {
         let known = |node| Some((request.names.name(node).to_owned(), request.object(node)?.to_vec()));
         // A table keeps only objects that can be parsed.
-        let is_json = |(_, object): &(String, Vec<u8>)| serde_json::from_slice::<Value>(object).is_ok();
-        Self((0..request.names.count()).filter_map(known).filter(is_json).collect())
+        let is_kept = |(_, object): &(String, Vec<u8>)| is_json(object);
+        Self((0..request.names.count()).filter_map(known).filter(is_kept).collect())
     }
 }
 

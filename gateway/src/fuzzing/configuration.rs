@@ -54,7 +54,8 @@ fn explained(errors: &ConfigErrors, text: &str) {
     assert!(!errors.mistakes().is_empty());
     let lines: Vec<_> = errors.mistakes().iter().map(extender_config::Mistake::line).collect();
     assert!(lines.is_sorted(), "{errors}");
-    let last = text.lines().count() as u64 + 1;
+    // In YAML a carriage return alone ends a line.
+    let last = text.split(['\n', '\r']).count() as u64 + 1;
     for (mistake, line) in errors.mistakes().iter().zip(lines) {
         assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{mistake} of {last} lines");
         let sentence = mistake.sentence();
