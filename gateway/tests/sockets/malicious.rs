@@ -179,7 +179,8 @@ async fn ten_thousand_revisions_cost_neither_memory_nor_metrics_nor_log_lines() 
             (page, memory) = (metrics(&program).await, most_memory(&program));
         }
     }
-    let grown = most_memory(&program) - memory;
+    // The kernel's peak is not exact.
+    let grown = most_memory(&program).saturating_sub(memory);
     assert!(grown < 16 << 10, "{grown} KiB for 2,500 revisions");
     let lines = |page: &str| page.lines().count();
     let after = metrics(&program).await;

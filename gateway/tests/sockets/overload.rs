@@ -11,7 +11,9 @@ use prost::Message as _;
 use crate::support::{
     Gateway,
     backend::{Act, Scripted, configured, filtered, info},
-    ended, until,
+    ended,
+    http::Client,
+    until,
 };
 
 /// The most concurrent calls to a backend, and some more.
@@ -40,11 +42,11 @@ async fn calls_beyond_the_limit_of_a_backend_wait_and_hold_up_nobody_else() {
         configured("quick", &quick, &format!("match: {{namespaces: [quick]}}, {filter}")),
     ))
     .await;
-    let gateway = Arc::new(gateway);
     let mut waiting = JoinSet::new();
     for number in 0..MOST + MORE {
-        let gateway = Arc::clone(&gateway);
-        waiting.spawn(async move { gateway.post("/filter", request("slow", number)).await.json() });
+        // One after the other, so that the queue of the listening socket does not overflow.
+        let mut client = Client::connect(gateway.address).await;
+        waiting.spawn(async move { client.post("/filter", &request("slow", number)).await.json() });
     }
     let calls = || slow.asked("Filter").len();
     until("the backend has as many calls as it may", || calls() == MOST).await;

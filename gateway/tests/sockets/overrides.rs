@@ -234,7 +234,7 @@ async fn a_backend_that_rejects_too_much_goes_to_shadow() {
     }
     assert_eq!(decided(&seen.gateway).await, not_enforced());
     let items = seen.admin.send("GET", "/debug/overrides", "").await.json()["items"].clone();
-    let reason = "it rejected 0.50 of the nodes, more than maxRejectShare 0.4";
+    let reason = "it rejected 50 % of the nodes, more than maxRejectShare 0.4";
     assert_eq!((&items[0]["mode"], &items[0]["reason"]), (&json!("Shadow"), &json!(reason)), "{items}");
 }
 

@@ -147,7 +147,8 @@ async fn a_gateway_is_not_ready_before_the_named_backends_have_answered_once() {
     fs::write(file.path(), text(backend.address)).unwrap();
     program.signal("HUP").await;
     ended("it is never ready", async { while ready().await.0 != 200 {} }).await;
-    drop(backend);
+    fs::write(file.path(), text(closed_port.address)).unwrap();
+    program.signal("HUP").await;
     program.counted("extender_gateway_backend_connected{backend=\"needed\"} 0").await;
     assert_eq!(ready().await, (200, "ok\n".to_owned()), "it has answered once");
 }
