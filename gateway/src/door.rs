@@ -20,7 +20,6 @@ mod write_timeout;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     panic::AssertUnwindSafe,
-    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -181,8 +180,8 @@ impl Door {
                     let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
                     Ok(Received { body, queued })
                 };
-                let decided = pin!(self.decide(verb, body, (&served, guard)));
-                self.turns.measured(decided).await
+                // Its future has some 15 KiB, which would be copied with each of those around it.
+                self.turns.measured(Box::pin(self.decide(verb, body, (&served, guard)))).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))

@@ -98,7 +98,7 @@ impl Turns {
     }
 
     /// Measures how long the thread works for a call.
-    pub(super) async fn measured<T>(&self, call: Pin<&mut impl Future<Output = T>>) -> T {
+    pub(super) async fn measured<T>(&self, call: impl Future<Output = T> + Unpin) -> T {
         let (answer, worked) = Measured { call, worked: Duration::ZERO }.await;
         self.work.add(worked.min(LONGEST_WORK));
         answer
