@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -25,6 +27,15 @@ func TestMetricsAreWhatPrometheusWants(t *testing.T) {
 	}
 	if status := post(t, extender, "/made/up"); status != http.StatusNotFound {
 		t.Fatalf("no verb: status %d", status)
+	}
+	// A call is counted after its response.
+	counted := `extender_gateway_calls_total{verb="none",outcome="path"} 1`
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for text := ""; !strings.Contains(text, counted); text, _ = scrape(t, metrics, plainText) {
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("%s: %v", counted, err)
+		}
 	}
 	for _, accept := range []string{plainText, openMetrics} {
 		text, contentType := scrape(t, metrics, accept)
