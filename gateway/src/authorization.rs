@@ -28,9 +28,13 @@ use self::{cache::Review, reviews::ReviewError};
 use crate::{
     config::{Authorization, PageTls},
     door::{Address, PageCaller},
+    fair_queue::Flow,
     observe::RateLimitedLog,
 };
 
+/// What precedes the paths of the admin address in a review. kube-apiserver serves `/debug` as well, and evaluates the same
+/// permissions: whoever may read decisions must not thereby read its profiles or change its log level.
+const ADMIN_PREFIX: &str = "/extender-gateway";
 /// The paths of the metrics address that kubelet probes.
 const PROBES: &[&str] = &["/livez", "/readyz"];
 
@@ -99,8 +103,8 @@ impl Authorizer {
     async fn check(&self, request: &Parts) -> Result<(), Refusal> {
         let path = request.uri.path();
         let is_probe = self.address == Address::Metrics && PROBES.contains(&path);
-        let has_certificate =
-            request.extensions.get::<PageCaller>().is_some_and(|caller| caller.has_certificate);
+        let caller = request.extensions.get::<PageCaller>();
+        let has_certificate = caller.is_some_and(|caller| caller.has_certificate);
         if is_probe || (self.takes_certificates && has_certificate) {
             return Ok(());
         }
@@ -110,9 +114,11 @@ impl Authorizer {
         let or = if self.takes_certificates { ", or use a client certificate" } else { "" };
         let token = bearer_token(&request.headers).ok_or(Refusal::NoToken(or))?;
         let verb = verb(&request.method).ok_or(Refusal::Method)?;
-        match reviews.review(token, verb, path).await.map_err(Refusal::NotReviewed)? {
+        let path = reviewed_path(self.address, path);
+        let flow = caller.map_or(Flow::Own, |caller| Flow::of_address(caller.address.ip()));
+        match reviews.review((token, verb, &path), flow).await.map_err(Refusal::NotReviewed)? {
             Review::Allowed => Ok(()),
-            Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(path) }),
+            Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(&path) }),
             Review::Unauthenticated => Err(Refusal::InvalidToken),
         }
     }
@@ -128,6 +134,13 @@ impl Authorizer {
         };
         tracing::warn!(address, caller, path, similar, "request refused: {why}");
     }
+}
+
+/// The path that a user needs the permission for. `/metrics` is that of every component, and one permission for it is meant
+/// for all.
+fn reviewed_path(address: Address, path: &str) -> String {
+    let prefix = if address == Address::Admin { ADMIN_PREFIX } else { "" };
+    format!("{prefix}{path}")
 }
 
 /// The token of a request that has exactly one; `None` also for what cannot be a token.
@@ -224,6 +237,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap());
         assert_eq!(bearer_token(&headers), None);
+    }
+
+    #[test]
+    fn permissions_at_the_admin_address_are_none_at_the_apiserver() {
+        assert_eq!(reviewed_path(Address::Admin, "/debug/flags/v"), "/extender-gateway/debug/flags/v");
+        assert_eq!(reviewed_path(Address::Metrics, "/metrics"), "/metrics");
     }
 
     #[test]

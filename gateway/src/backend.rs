@@ -148,6 +148,11 @@ impl Backend {
         self.endpoints.shared.availability.since()
     }
 
+    /// The number of calls that wait because as many as there may be are in progress.
+    pub fn waiting_calls(&self) -> usize {
+        self.endpoints.slots.waiting()
+    }
+
     /// The state of each of its addresses.
     pub fn addresses(&self) -> Vec<AddressState> {
         self.endpoints.all().iter().map(AddressState::of).collect()
@@ -304,23 +309,26 @@ impl Backend {
         read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
     ) -> Result<T, BackendFailure> {
         let Request { verb, path, pieces, nodes, form, largest_answer } = request;
-        let Attempt { mut timeout, flow, rpcs } = attempt;
+        let Attempt { timeout, flow, rpcs } = attempt;
+        let connection = &*session.connection;
+        let endpoint = &*connection.endpoint;
+        // Before the wait, which would be in vain, and after it, because the breaker may have opened.
+        endpoint.breakers.check(verb).inspect_err(|_| rpcs.not_processed())?;
+        let (mut slot, queued) = self.endpoints.slots.enter(flow, timeout / 2).await?;
+        let timeout = timeout.saturating_sub(queued);
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
             return Err(BackendFailure::new(FailureKind::Late, detail));
         }
-        let connection = &*session.connection;
-        let endpoint = &*connection.endpoint;
-        let (slot, waited) = self.endpoints.slots.enter(flow, timeout).await?;
-        timeout = timeout.saturating_sub(waited);
-        let _in_flight = (slot, endpoint.in_flight.enter());
         let permit = endpoint.breakers.permit(verb).inspect_err(|_| rpcs.not_processed())?;
+        let _in_flight = endpoint.in_flight.enter();
+        slot.works();
         // A retry allows no others, so that retries are a fifth of the calls and not a quarter.
         if !rpcs.is_retry() {
             self.endpoints.retries.deposit();
         }
         let sent = pieces.iter().map(Bytes::len).sum();
-        let span = rpcs.start((nodes, form), sent);
+        let span = rpcs.start((nodes, form), sent, queued);
         if permit.is_probe() {
             rpcs.mark(RpcRole::Probe);
         }

@@ -50,6 +50,7 @@ pub use self::{
     turns::Busy,
 };
 use crate::{
+    backend::Backend,
     config::{Config, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
     fair_queue::Flow,
@@ -180,8 +181,7 @@ impl Door {
                     let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
                     Ok(Received { body, queued })
                 };
-                // Its future has some 15 KiB, which would be copied with each of those around it.
-                self.turns.measured(Box::pin(self.decide(verb, body, (&served, guard)))).await
+                self.decide(verb, body, (&served, guard)).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
@@ -266,13 +266,13 @@ async fn survive<T>(
 }
 
 impl Served {
-    /// The backends that have to answer before the gateway is ready, and have not, each with the reason.
-    pub fn unanswered(&self) -> Vec<String> {
+    /// The backends that have to answer before the gateway is ready, each with the reason while it is not connected.
+    pub fn required(&self) -> Vec<(String, Option<String>)> {
         let required = &self.config.readiness.backends;
         let required =
             self.decider.backends().filter(|backend| required.contains(backend.settings.name.as_str()));
-        let failures = required.filter_map(|backend| Some((backend, backend.any_session().err()?)));
-        failures.map(|(backend, failure)| format!("{} ({failure})", backend.settings.name)).collect()
+        let failure = |backend: &Backend| backend.any_session().err().map(|failure| failure.to_string());
+        required.map(|backend| (backend.settings.name.to_string(), failure(backend))).collect()
     }
 
     /// Decides a call from its body.

@@ -1,15 +1,19 @@
-//! The order of calls that wait for a limited resource: fair between callers.
+//! The order of calls that wait for something limited: fair between callers.
 //!
-//! It is start-time fair queuing (Goyal, Vin and Cheng, 1996), as in the API Priority and Fairness of kube-apiserver: a
-//! caller that sends many calls waits for its own, and hardly delays another that sends few. Tower's limits have one
-//! queue for all.
+//! Callers take turns (Nagle, "On Packet Switches with Infinite Storage", 1985; the fair queuing of kube-apiserver's API
+//! Priority and Fairness): one that sends many calls waits for its own, and delays another by at most a call for each of
+//! that one's. Tower's limits have one queue for all.
+
+pub mod slots;
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
+    collections::{BTreeMap, HashMap, VecDeque},
+    net::{IpAddr, Ipv6Addr},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 /// Calls that are queued together: those of one caller. A caller with a client certificate is known by it wherever it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,79 +27,108 @@ pub enum Flow {
     Own,
 }
 
-/// The position of a call: the start of its service in virtual time, in which each waiting caller has one call a round.
-/// Then its number, because that of several may be the same.
-pub type Position = (u64, u64);
+impl Flow {
+    /// That of a caller without a certificate. Of IPv6 the first 64 bits count: one machine has all of the others.
+    pub fn of_address(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::from(u64::MAX) << 64)))
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+/// A call that waits: its flow, and its number among all that have arrived.
+pub type Position = (Flow, u64);
 
 /// Calls that wait, each with a value.
 #[derive(Debug)]
 pub struct FairQueue<T> {
-    calls: BTreeMap<Position, (Flow, T)>,
-    flows: HashMap<Flow, FlowState>,
-    /// The round of the call that was taken last.
-    round: u64,
-    arrivals: u64,
-}
-
-#[derive(Debug, Default)]
-struct FlowState {
+    /// The calls of each flow that has any, in the order of their arrival.
+    flows: HashMap<Flow, BTreeMap<u64, T>>,
+    /// These flows in the order of their turns.
+    turns: VecDeque<Flow>,
     waiting: usize,
-    /// The round after that of its last call.
-    next: u64,
+    arrivals: u64,
 }
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { calls: BTreeMap::new(), flows: HashMap::new(), round: 0, arrivals: 0 }
+        Self { flows: HashMap::new(), turns: VecDeque::new(), waiting: 0, arrivals: 0 }
     }
 }
 
 impl<T> FairQueue<T> {
     /// The number of calls that wait.
     pub fn waiting(&self) -> usize {
-        self.calls.len()
-    }
-
-    /// The round in which the next call of this flow would be taken.
-    fn round_of(&self, flow: Flow) -> u64 {
-        self.flows.get(&flow).map_or(self.round, |state| state.next.max(self.round))
+        self.waiting
     }
 
     /// How many calls would be taken before the next one of this flow, at most.
     pub fn ahead_of(&self, flow: Flow) -> usize {
-        let rounds = usize::try_from(self.round_of(flow) - self.round).unwrap_or(usize::MAX);
-        self.calls.len().min(rounds.saturating_add(1).saturating_mul(self.flows.len()))
+        let own = self.flows.get(&flow).map_or(0, BTreeMap::len);
+        let others = self.flows.len() - usize::from(own > 0);
+        self.waiting.min(own + (own + 1).saturating_mul(others))
     }
 
     /// Adds a call.
     pub fn add(&mut self, flow: Flow, value: T) -> Position {
-        let position = (self.round_of(flow), self.arrivals);
+        let number = self.arrivals;
         self.arrivals += 1;
-        let state = self.flows.entry(flow).or_default();
-        state.waiting += 1;
-        state.next = position.0 + 1;
-        self.calls.insert(position, (flow, value));
-        position
+        self.waiting += 1;
+        let calls = self.flows.entry(flow).or_default();
+        if calls.is_empty() {
+            self.turns.push_back(flow);
+        }
+        calls.insert(number, value);
+        (flow, number)
     }
 
     /// Takes the call whose turn it is.
     pub fn take(&mut self) -> Option<T> {
-        let (&position, _) = self.calls.first_key_value()?;
-        self.round = position.0;
-        self.remove(position)
+        let flow = self.turns.pop_front()?;
+        let calls = self.flows.get_mut(&flow)?;
+        let (_, value) = calls.pop_first()?;
+        self.waiting -= 1;
+        if calls.is_empty() {
+            self.flows.remove(&flow);
+        } else {
+            self.turns.push_back(flow);
+        }
+        Some(value)
     }
 
     /// Removes a call that waits no longer; `None` if it was taken.
-    pub fn remove(&mut self, position: Position) -> Option<T> {
-        let (flow, value) = self.calls.remove(&position)?;
-        let state = self.flows.get_mut(&flow);
-        if state.is_some_and(|state| {
-            state.waiting -= 1;
-            state.waiting == 0
-        }) {
+    pub fn remove(&mut self, (flow, number): Position) -> Option<T> {
+        let calls = self.flows.get_mut(&flow)?;
+        let value = calls.remove(&number)?;
+        self.waiting -= 1;
+        if calls.is_empty() {
             self.flows.remove(&flow);
+            self.turns.retain(|other| *other != flow);
         }
         Some(value)
+    }
+}
+
+/// The place of a call in a queue, which it leaves when this is dropped, also if its caller has gone.
+pub struct Place<'l, L, T> {
+    lock: &'l Mutex<L>,
+    queue: fn(&mut L) -> &mut FairQueue<T>,
+    position: Position,
+}
+
+impl<'l, L, T> Place<'l, L, T> {
+    /// That of a call in this queue, which is behind this lock.
+    pub fn new(lock: &'l Mutex<L>, queue: fn(&mut L) -> &mut FairQueue<T>, position: Position) -> Self {
+        Self { lock, queue, position }
+    }
+}
+
+impl<L, T> Drop for Place<'_, L, T> {
+    fn drop(&mut self) {
+        (self.queue)(&mut self.lock.lock()).remove(self.position);
     }
 }
 
@@ -125,13 +158,11 @@ impl AverageTime {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use proptest::prelude::*;
 
     use super::*;
 
-    const GREEDY: Flow = Flow::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    const GREEDY: Flow = Flow::Certificate(0);
     const MODEST: Flow = Flow::Certificate(1);
 
     /// Adds calls of these flows, in this order.
@@ -148,50 +179,73 @@ mod tests {
         let mut queue = FairQueue::default();
         add(&mut queue, [GREEDY; 5]);
         assert_eq!(queue.take(), Some(GREEDY));
-        assert_eq!(queue.ahead_of(GREEDY), 4);
-        assert_eq!(queue.ahead_of(MODEST), 1);
+        assert_eq!((queue.ahead_of(GREEDY), queue.ahead_of(MODEST)), (4, 1));
         add(&mut queue, [MODEST; 2]);
-        assert_eq!(order(&mut queue), [MODEST, GREEDY, MODEST, GREEDY, GREEDY, GREEDY]);
-        assert!(queue.flows.is_empty());
+        assert_eq!(order(&mut queue), [GREEDY, MODEST, GREEDY, MODEST, GREEDY, GREEDY]);
+        assert!(queue.flows.is_empty() && queue.turns.is_empty());
     }
 
     #[test]
-    fn a_call_whose_caller_has_gone_leaves_its_place() {
+    fn calls_whose_caller_has_gone_leave_their_places_and_their_turns() {
         let mut queue = FairQueue::default();
-        let positions = add(&mut queue, [GREEDY, MODEST, GREEDY]);
-        queue.remove(positions[0]);
-        queue.remove(positions[1]);
-        assert_eq!((queue.ahead_of(GREEDY), queue.flows.len()), (1, 1));
-        assert_eq!(order(&mut queue), [GREEDY]);
-        // As when the call has been taken.
-        assert!(queue.remove(positions[2]).is_none());
+        let gone = add(&mut queue, [GREEDY; 200]);
+        add(&mut queue, [GREEDY, MODEST, MODEST, MODEST]);
+        for position in &gone {
+            assert_eq!(queue.remove(*position), Some(GREEDY));
+        }
+        assert_eq!((queue.waiting(), queue.ahead_of(GREEDY)), (4, 3));
+        assert_eq!(order(&mut queue), [GREEDY, MODEST, MODEST, MODEST]);
+        let position = add(&mut queue, [MODEST])[0];
+        assert_eq!((queue.remove(position), queue.take()), (Some(MODEST), None));
+        assert_eq!(queue.remove(gone[0]), None, "as when it has been taken");
+    }
+
+    #[test]
+    fn addresses_of_one_machine_are_one_caller() {
+        let flow = |address: &str| Flow::of_address(address.parse().unwrap());
+        assert_eq!(flow("::ffff:10.0.0.1"), flow("10.0.0.1"));
+        assert_ne!(flow("10.0.0.1"), flow("10.0.0.2"));
+        assert_eq!(flow("fd00:1:2:3::1"), flow("fd00:1:2:3:ffff::2"));
+        assert_ne!(flow("fd00:1:2:3::1"), flow("fd00:1:2:4::1"));
     }
 
     proptest! {
         #[test]
-        fn between_two_calls_of_a_caller_each_other_has_at_most_two(
+        fn between_two_calls_of_a_caller_each_other_has_at_most_one(
             arrivals in prop::collection::vec((0_u64..4, 0_usize..3), 1..60),
         ) {
             let (mut queue, mut taken, mut added) = (FairQueue::default(), 0, 0);
             for (flow, takes) in arrivals {
-                let ahead = queue.ahead_of(Flow::Certificate(flow));
-                let position = add(&mut queue, [Flow::Certificate(flow)])[0];
+                let flow = Flow::Certificate(flow);
+                let ahead = queue.ahead_of(flow);
+                add(&mut queue, [flow]);
                 added += 1;
-                let before = queue.calls.range(..position).count();
+                // Its call is the last one of its flow.
+                let before = last_of(flow, &queue);
                 prop_assert!(before <= ahead, "{before} calls are taken earlier, and not {ahead}");
                 taken += std::iter::from_fn(|| queue.take()).take(takes).count();
             }
             let order = order(&mut queue);
             prop_assert_eq!(taken + order.len(), added);
             for (at, flow) in order.iter().enumerate() {
-                let between = order[at + 1..].iter().position(|each| each == flow);
-                let Some(between) = between.map(|next| &order[at + 1..][..next]) else { continue };
+                let next = order[at + 1..].iter().position(|each| each == flow);
+                let Some(between) = next.map(|next| &order[at + 1..][..next]) else { continue };
                 for other in between {
-                    let count = between.iter().filter(|each| *each == other).count();
-                    prop_assert!(count <= 2, "{order:?}");
+                    prop_assert_eq!(between.iter().filter(|each| *each == other).count(), 1, "{:?}", order);
                 }
             }
         }
+    }
+
+    /// How many calls are taken before the last one of this flow, if none arrives.
+    fn last_of(flow: Flow, queue: &FairQueue<Flow>) -> usize {
+        let mut copy = FairQueue {
+            flows: queue.flows.clone(),
+            turns: queue.turns.clone(),
+            waiting: queue.waiting,
+            arrivals: queue.arrivals,
+        };
+        order(&mut copy).iter().rposition(|each| *each == flow).unwrap()
     }
 
     #[test]

@@ -253,8 +253,10 @@ impl CallServer {
         self.gateway_status.open(&door);
         print_line(&format!("extender listening on {}", listener.local_addr()?));
         let complete = complete(&self.assembly, &self.health);
-        let required = Arc::clone(&door);
-        self.health.unanswered.set(move || required.served.load().unanswered());
+        let required = Arc::downgrade(&door);
+        self.health
+            .required
+            .set(move || required.upgrade().map_or_else(Vec::new, |door| door.served.load().required()));
         self.health.accepts_calls();
         let reload = Reload::new(
             (self.file, self.config),

@@ -36,8 +36,8 @@ func TestAuthorizedAddresses(t *testing.T) {
 	}
 	for name, want := range map[string][2]string{
 		"metrics-reader": {`[{"nonResourceURLs":["/metrics"],"verbs":["get"]}]`, "monitoring/prometheus"},
-		"admin-reader":   {`[{"nonResourceURLs":["/debug/*"],"verbs":["get"]}]`, "operations/viewer"},
-		"admin-operator": {`[{"nonResourceURLs":["/debug/*"],"verbs":["get","post","put"]}]`, "operations/operator operations/automation"},
+		"admin-reader":   {`[{"nonResourceURLs":["/extender-gateway/*"],"verbs":["get"]}]`, "operations/viewer"},
+		"admin-operator": {`[{"nonResourceURLs":["/extender-gateway/*"],"verbs":["get","post","put"]}]`, "operations/operator operations/automation"},
 	} {
 		name = release + ":" + release + ":" + name
 		var accounts []string

@@ -36,7 +36,7 @@ func TestTokensAreReviewedByKubeAPIServer(t *testing.T) {
 	s := newScenario(t, "metrics and admin address over TLS: tokens of ServiceAccounts are let in as their ClusterRoles say", gatewayFront{}, controlplane.FullObjects)
 	a := s.authorized()
 	reader, other := a.account("reader"), a.account("other")
-	a.allow("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/debug/*"}, Verbs: []string{"get"}})
+	a.allow("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/extender-gateway/*"}, Verbs: []string{"get"}})
 	const refused = `user \"system:serviceaccount:default:other\" may not get /metrics; bind it to a ClusterRole`
 	for _, c := range []struct {
 		token, method, url string
@@ -50,7 +50,7 @@ func TestTokensAreReviewedByKubeAPIServer(t *testing.T) {
 		{"", "GET", a.metrics + "/livez", 200, "ok"},
 		{"", "GET", a.metrics + "/readyz", 200, "ok"},
 		{reader, "GET", a.admin + "/debug/overrides", 200, "OverrideList"},
-		{reader, "POST", a.admin + "/debug/overrides", 403, "may not post /debug/overrides"},
+		{reader, "POST", a.admin + "/debug/overrides", 403, "may not post /extender-gateway/debug/overrides"},
 		{reader, "GET", a.admin + "/", 403, "may not get /"},
 	} {
 		if status, text := a.ask(c.token, c.method, c.url); status != c.status || !strings.Contains(text, c.text) {

@@ -160,6 +160,7 @@ impl GatewayStatus {
                     .collect(),
                 connected: backend.connected_since().map(|since| since.as_duration().as_secs_f64()),
                 addresses: u32::try_from(connected(&addresses)).unwrap_or(u32::MAX),
+                waiting_calls: u32::try_from(backend.waiting_calls()).unwrap_or(u32::MAX),
                 waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
                 oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
             };

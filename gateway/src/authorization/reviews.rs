@@ -3,16 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use extender_apiserver::{ConnectError, RequestError, bounded, may, user_of};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use super::cache::{Review, ReviewCache, ReviewKey};
-use crate::cluster::client::SharedClient;
+use crate::{
+    cluster::client::SharedClient,
+    fair_queue::{
+        Flow,
+        slots::{NoSlot, Slots},
+    },
+};
 
 /// How long a review may take, including its wait for others.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most concurrent reviews. Each is two requests of some kilobytes, so tokens of strangers cost the apiserver no more than
 /// this at a time.
-const MOST_REVIEWS: usize = 8;
+const MOST_REVIEWS: u32 = 8;
 
 /// Why the apiserver has not reviewed a token. Contains the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -41,23 +47,30 @@ fn remedy(error: &RequestError) -> &'static str {
 pub(crate) struct Reviews {
     client: Arc<SharedClient>,
     results: ReviewCache,
-    turns: Semaphore,
+    slots: Arc<Slots>,
 }
 
 impl Reviews {
     /// Reviews by this apiserver.
     pub(crate) fn new(client: Arc<SharedClient>) -> Self {
-        Self { client, results: ReviewCache::default(), turns: Semaphore::new(MOST_REVIEWS) }
+        Self { client, results: ReviewCache::default(), slots: Slots::new(MOST_REVIEWS) }
     }
 
-    /// Whether the user of this token may do this with this path.
-    pub(super) async fn review(&self, token: &str, verb: &str, path: &str) -> Result<Review, ReviewError> {
+    /// Whether the user of this token may do this with this path. Callers take turns, so that one with many tokens does
+    /// not keep the others from being reviewed.
+    pub(super) async fn review(
+        &self,
+        (token, verb, path): (&str, &str, &str),
+        flow: Flow,
+    ) -> Result<Review, ReviewError> {
         let key = ReviewKey::new(token, verb, path);
         if let Some(known) = self.results.get(&key) {
             return Ok(known);
         }
         let reviewed = timeout(REVIEW_TIMEOUT, async {
-            let _turn = self.turns.acquire().await.expect("it is never closed");
+            let (mut slot, _) =
+                self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|NoSlot| ReviewError::Late)?;
+            slot.works();
             // Another request may have been about the same.
             if let Some(known) = self.results.get(&key) {
                 return Ok(known);
@@ -94,6 +107,9 @@ mod tests {
     use tokio::time::{Instant, advance, sleep};
 
     use super::{super::cache::KEPT_FOR, *};
+
+    const FLOW: Flow = Flow::Certificate(1);
+    const MOST: usize = MOST_REVIEWS as usize;
 
     /// An apiserver with the user `reader`, whose token is `reader` and who may get `/metrics`, and the user `other`. Each answer
     /// takes a second.
@@ -151,11 +167,11 @@ mod tests {
         ] {
             let before = apiserver.tokens.load(Relaxed);
             for _ in 0..3 {
-                assert_eq!(reviews.review(token, "get", path).await.unwrap(), expected);
+                assert_eq!(reviews.review((token, "get", path), FLOW).await.unwrap(), expected);
             }
             assert_eq!(apiserver.tokens.load(Relaxed), before + 1);
             advance(KEPT_FOR).await;
-            assert_eq!(reviews.review(token, "get", path).await.unwrap(), expected);
+            assert_eq!(reviews.review((token, "get", path), FLOW).await.unwrap(), expected);
             assert_eq!(apiserver.tokens.load(Relaxed), before + 2);
         }
     }
@@ -163,24 +179,45 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reviews_wait_for_each_other_and_one_of_the_same_is_enough() {
         let (apiserver, reviews) = start();
-        let tokens: Vec<String> = (0..MOST_REVIEWS * 2).map(|token| token.to_string()).collect();
-        let reviewed = join_all(tokens.iter().map(|token| reviews.review(token, "get", "/metrics"))).await;
+        let tokens: Vec<String> = (0..MOST * 2).map(|token| token.to_string()).collect();
+        let reviewed =
+            join_all(tokens.iter().map(|token| reviews.review((token, "get", "/metrics"), FLOW))).await;
         assert!(reviewed.iter().all(|review| matches!(review, Ok(Review::Unauthenticated))));
-        assert_eq!(apiserver.most.load(Relaxed), MOST_REVIEWS);
+        assert_eq!(apiserver.most.load(Relaxed), MOST);
         apiserver.tokens.store(0, Relaxed);
-        join_all((0..100).map(|_| reviews.review("reader", "get", "/metrics"))).await;
-        assert!(apiserver.tokens.load(Relaxed) <= MOST_REVIEWS);
+        join_all((0..100).map(|_| reviews.review(("reader", "get", "/metrics"), FLOW))).await;
+        assert!(apiserver.tokens.load(Relaxed) <= MOST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_with_many_tokens_does_not_keep_another_from_its_review() {
+        let (_, reviews) = start();
+        // Each takes a second, so that all of them take three.
+        let tokens: Vec<String> = (0..MOST * 3).map(|token| token.to_string()).collect();
+        let greedy = join_all(tokens.iter().map(|token| reviews.review((token, "get", "/metrics"), FLOW)));
+        let began = Instant::now();
+        let modest = async {
+            let reviewed = reviews.review(("reader", "get", "/metrics"), Flow::Certificate(2)).await;
+            (reviewed, began.elapsed())
+        };
+        let (_, (reviewed, took)) = tokio::join!(greedy, modest);
+        assert!(matches!(reviewed, Ok(Review::Allowed)), "{reviewed:?}");
+        assert_eq!(
+            took,
+            Duration::from_secs(1 + 2),
+            "it waits for those that have begun, and not for the others"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_apiserver_that_does_not_answer_costs_a_bounded_time() {
         let (_, reviews) = start();
         let began = Instant::now();
-        let late = reviews.review("hang", "get", "/metrics").await;
+        let late = reviews.review(("hang", "get", "/metrics"), FLOW).await;
         assert!(matches!(late, Err(ReviewError::Late)), "{late:?}");
         assert_eq!(began.elapsed(), REVIEW_TIMEOUT);
         assert_eq!(
-            reviews.review("reader", "get", "/metrics").await.unwrap(),
+            reviews.review(("reader", "get", "/metrics"), FLOW).await.unwrap(),
             Review::Allowed,
             "its turn has ended"
         );

@@ -102,7 +102,21 @@ impl Breakers {
         Self { rule, verbs, signs_of_life: AtomicU64::new(0) }
     }
 
-    /// Whether a call may be sent. The end of the call must be reported to the permit.
+    /// Whether a call that is sent now would be permitted.
+    ///
+    /// # Errors
+    /// The breaker is open.
+    pub(super) fn check(&self, verb: Verb) -> Result<(), BackendFailure> {
+        if !self.is_open(verb) {
+            return Ok(());
+        }
+        match &*self.verbs[verb].open.lock() {
+            Some(open) if !self.is_due(open) => Err(open.refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Permits a call to be sent. The end of the call must be reported to the permit.
     ///
     /// # Errors
     /// The breaker is open.

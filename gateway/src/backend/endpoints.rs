@@ -29,10 +29,11 @@ use super::{
     availability::Availability,
     breaker::{BreakerRule, Breakers, OpenBreaker},
     connect::unreachable,
-    in_flight::{InFlight, Slots},
+    in_flight::{InFlight, MOST_CALLS},
     retry_budget::RetryBudget,
     session::{Session, SessionHandle},
 };
+use crate::fair_queue::slots::Slots;
 
 /// What belongs to an address and outlives its connections.
 #[derive(Debug)]
@@ -151,7 +152,7 @@ impl Endpoints {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
             shared,
-            slots: Arc::default(),
+            slots: Slots::new(MOST_CALLS),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,

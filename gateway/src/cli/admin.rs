@@ -10,6 +10,7 @@ use std::{fmt::Display, sync::Arc};
 
 use clap::{Args, value_parser};
 use futures_util::future::join_all;
+use http::uri::Scheme;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -117,7 +118,8 @@ impl GatewayOptions {
         match self.urls(&variable()) {
             Err(wrong) => gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong))),
             Ok(urls) => {
-                let access = self.access.read().map(Arc::new).map_err(Arc::new);
+                let is_https = urls.iter().any(|url| *url.scheme() == Scheme::HTTPS);
+                let access = self.access.read(is_https).map(Arc::new).map_err(Arc::new);
                 for url in urls {
                     gateways.add(&url, endpoint::addresses(&url, &access).await);
                 }

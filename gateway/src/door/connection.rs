@@ -71,7 +71,7 @@ impl Host {
     pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, ending: Ending) {
         let Accepted { stream, caller: address, slot } = accepted;
         let old_at = Instant::now() + LARGEST_AGE;
-        let flow = Flow::Address(address.ip().to_canonical());
+        let flow = Flow::of_address(address.ip());
         let caller = Caller { address, secure: self.acceptor.is_some(), flow };
         let mut connection = Connection { host: Arc::clone(&self), caller, slot, old_at };
         let stream = WriteTimeout::new(stream, Address::Extender.answer_timeout());

@@ -2,17 +2,15 @@
 //!
 //! One thread decides all calls. Those that arrive while it is busy wait here, and it takes them one by one, so that it
 //! reads and refuses others in between: without this, each would begin as soon as its request is read, and under
-//! overload all would be late, and their work in vain. A refusal is made when the call arrives, from the time that calls
-//! take: it costs its caller no waiting.
+//! overload all would be late, and their work in vain. A refusal is made when the call arrives, from the time between
+//! two turns, which includes all other work of the thread: it costs its caller no waiting.
 
 use std::{
     convert::Infallible,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -22,10 +20,10 @@ use tokio::{
     task::yield_now,
 };
 
-use crate::fair_queue::{AverageTime, FairQueue, Flow, Position};
+use crate::fair_queue::{AverageTime, FairQueue, Flow, Place};
 
-/// The most that one call counts in the average: the machine may have done other work.
-const LONGEST_WORK: Duration = Duration::from_millis(250);
+/// The most that the time between two turns counts in the average: the machine may have done other work.
+const LONGEST_TURN: Duration = Duration::from_millis(250);
 
 /// Whether the thread that decides calls has begun one since it was idle.
 #[derive(Debug, Clone, Default)]
@@ -46,8 +44,8 @@ pub(super) struct Turns {
     waiting: Mutex<FairQueue<oneshot::Sender<()>>>,
     /// A call waits.
     arrived: Notify,
-    /// How long the thread works for a call.
-    work: AverageTime,
+    /// The time between two turns while calls wait.
+    turn_time: AverageTime,
 }
 
 /// The call would wait too long.
@@ -62,7 +60,7 @@ impl Turns {
     /// An error if a call that arrives now would wait for longer than this.
     pub(super) fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
         let ahead = self.waiting.lock().ahead_of(flow);
-        let wait = self.work.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
+        let wait = self.turn_time.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
         if wait > longest { Err(TooLong) } else { Ok(()) }
     }
 
@@ -76,8 +74,7 @@ impl Turns {
         let arrived = Instant::now();
         let (begins, begun) = oneshot::channel();
         let position = self.waiting.lock().add(flow, begins);
-        // Also if its caller disconnects.
-        let _place = Place { turns: self, position };
+        let _place = Place::new(&self.waiting, |waiting| waiting, position);
         self.arrived.notify_one();
         // The sender is dropped only with the queue.
         let _ = begun.await;
@@ -88,20 +85,17 @@ impl Turns {
     pub(super) async fn begin_calls(&self) -> Infallible {
         loop {
             self.arrived.notified().await;
+            let mut turn = Instant::now();
             loop {
                 let Some(begins) = self.waiting.lock().take() else { break };
                 self.busy.0.store(true, Relaxed);
                 let _ = begins.send(());
                 yield_now().await;
+                let next = Instant::now();
+                self.turn_time.add((next - turn).min(LONGEST_TURN));
+                turn = next;
             }
         }
-    }
-
-    /// Measures how long the thread works for a call.
-    pub(super) async fn measured<T>(&self, call: impl Future<Output = T> + Unpin) -> T {
-        let (answer, worked) = Measured { call, worked: Duration::ZERO }.await;
-        self.work.add(worked.min(LONGEST_WORK));
-        answer
     }
 
     /// The number of calls that wait.
@@ -110,38 +104,12 @@ impl Turns {
     }
 }
 
-/// The place of a waiting call, left when this is dropped.
-struct Place<'t> {
-    turns: &'t Turns,
-    position: Position,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.turns.waiting.lock().remove(self.position);
-    }
-}
-
-/// A future with the time of its polls.
-struct Measured<F> {
-    call: F,
-    worked: Duration,
-}
-
-impl<F: Future + Unpin> Future for Measured<F> {
-    type Output = (F::Output, Duration);
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let begun = Instant::now();
-        let polled = Pin::new(&mut self.call).poll(context);
-        self.worked += begun.elapsed();
-        polled.map(|answer| (answer, self.worked))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
+
+    use tokio::task::JoinSet;
+    use tokio_util::task::AbortOnDropHandle;
 
     use super::*;
 
@@ -199,9 +167,9 @@ mod tests {
     async fn a_call_that_would_wait_too_long_is_refused_and_that_of_another_caller_is_not() {
         let turns = Turns::default();
         for _ in 0..100 {
-            turns.work.add(Duration::from_millis(10));
+            turns.turn_time.add(Duration::from_millis(10));
         }
-        assert!(turns.work.get() > Duration::from_millis(9));
+        assert!(turns.turn_time.get() > Duration::from_millis(9));
         for _ in 0..12 {
             turns.waiting.lock().add(GREEDY, oneshot::channel().0);
         }
@@ -214,18 +182,37 @@ mod tests {
         assert_eq!(turns.waiting(), 12);
     }
 
+    /// Calls that each keep the thread for this long take turns, while another task, too, does something in between.
     #[tokio::test]
-    async fn only_work_counts_and_not_waiting() {
-        const OTHER_WORK: Duration = Duration::from_millis(20);
-        let (sender, receiver) = oneshot::channel::<()>();
-        let call = Measured { call: receiver, worked: Duration::ZERO };
-        let other = async {
+    async fn a_turn_takes_as_long_as_all_that_the_thread_does_in_it() {
+        const WORK: Duration = Duration::from_millis(2);
+        let work = || {
             let begun = Instant::now();
-            while begun.elapsed() < OTHER_WORK {}
-            drop(sender);
+            while begun.elapsed() < WORK {}
         };
-        let begun = Instant::now();
-        let ((_, worked), ()) = tokio::join!(call, other);
-        assert!(worked > Duration::ZERO && worked + OTHER_WORK <= begun.elapsed(), "{worked:?}");
+        let turns = Arc::new(Turns::default());
+        turns.turn(GREEDY, LONG).await.unwrap();
+        let mut calls = JoinSet::new();
+        for _ in 0..100 {
+            let turns = Arc::clone(&turns);
+            calls.spawn(async move {
+                turns.turn(GREEDY, LONG).await.unwrap();
+                work();
+            });
+        }
+        while turns.waiting() < 100 {
+            yield_now().await;
+        }
+        let beginning = AbortOnDropHandle::new(tokio::spawn({
+            let turns = Arc::clone(&turns);
+            async move { match turns.begin_calls().await {} }
+        }));
+        while calls.join_next().await.is_some() {
+            work();
+        }
+        // The average has come near the time of a call and of the work after it.
+        let known = turns.turn_time.get();
+        assert!(known >= WORK * 3 / 2, "{known:?}");
+        drop(beginning);
     }
 }

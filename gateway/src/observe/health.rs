@@ -36,10 +36,12 @@ const STUCK: Duration = Duration::from_secs(10);
 pub struct Health {
     /// What is missing before it should get calls.
     missing: Mutex<BTreeSet<&'static str>>,
-    /// The backends that have to answer before that and have not, each with the reason.
-    pub unanswered: Source<Vec<String>>,
-    /// All of them have, at some time.
-    has_answers: AtomicBool,
+    /// The backends that have to answer before that, each with the reason while it is not connected.
+    pub required: Source<Vec<(String, Option<String>)>>,
+    /// Those that have answered, at some time.
+    answered: Mutex<BTreeSet<String>>,
+    /// It was ready once, and waits for no backend since then.
+    was_ready: AtomicBool,
     is_stopping: AtomicBool,
     began: Instant,
     /// Milliseconds from `began` to the latest heartbeat.
@@ -51,8 +53,9 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             missing: Mutex::new(BTreeSet::from([CALLS])),
-            unanswered: Source::default(),
-            has_answers: AtomicBool::new(false),
+            required: Source::default(),
+            answered: Mutex::default(),
+            was_ready: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             began: Instant::now(),
             heartbeat: AtomicU64::new(0),
@@ -97,9 +100,9 @@ impl Health {
         let text = if self.is_stopping.load(Ordering::Relaxed) {
             "not ready: stopping\n".to_owned()
         } else {
-            let missing = self.missing.lock().iter().copied().map(str::to_owned).collect::<Vec<_>>();
-            let backends =
-                self.unanswered.read().into_iter().flatten().map(|backend| format!("backend {backend}"));
+            let missing: Vec<_> = self.missing.lock().iter().map(|missing| (*missing).to_owned()).collect();
+            let backends = self.unanswered().into_iter();
+            let backends = backends.map(|(backend, failure)| format!("backend {backend} ({failure})"));
             format!(
                 "not ready: waiting for {}\n",
                 missing.into_iter().chain(backends).collect::<Vec<_>>().join(", ")
@@ -123,17 +126,18 @@ impl Health {
         self.missing.lock().remove(what);
     }
 
-    /// Whether all backends that have to answer have done so once.
-    fn has_answers(&self) -> bool {
-        let is_answered = || self.unanswered.read().is_none_or(|unanswered| unanswered.is_empty());
-        // Before calls are accepted the backends are not known.
-        if self.missing.lock().contains(CALLS) {
-            return false;
-        }
-        if !self.has_answers.load(Ordering::Relaxed) && is_answered() {
-            self.has_answers.store(true, Ordering::Relaxed);
-        }
-        self.has_answers.load(Ordering::Relaxed)
+    /// The backends that have to answer and have not, each with the reason. Before calls are accepted they are not known.
+    fn unanswered(&self) -> Vec<(String, String)> {
+        let required = self.required.read().unwrap_or_default();
+        let mut answered = self.answered.lock();
+        let missing = required.into_iter().filter_map(|(backend, failure)| match failure {
+            None => {
+                answered.insert(backend);
+                None
+            }
+            Some(failure) => (!answered.contains(&backend)).then_some((backend, failure)),
+        });
+        missing.collect()
     }
 
     /// Marks the gateway as stopping: it should get no more calls.
@@ -143,8 +147,11 @@ impl Health {
 
     /// Whether it should get calls.
     pub fn is_ready(&self) -> bool {
-        let is_stopping = self.is_stopping.load(Ordering::Relaxed);
-        !is_stopping && self.missing.lock().is_empty() && self.has_answers()
+        let is_complete = self.missing.lock().is_empty();
+        if is_complete && !self.was_ready.load(Ordering::Relaxed) && self.unanswered().is_empty() {
+            self.was_ready.store(true, Ordering::Relaxed);
+        }
+        is_complete && self.was_ready.load(Ordering::Relaxed) && !self.is_stopping.load(Ordering::Relaxed)
     }
 }
 

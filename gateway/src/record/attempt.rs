@@ -150,7 +150,7 @@ pub struct Rpcs {
     all: Vec<Rpc>,
     /// Whether the latest one was certainly not processed by the backend.
     unprocessed: bool,
-    /// Whether the next one is a retry.
+    /// Whether those from now on belong to a retry.
     retries: bool,
 }
 
@@ -163,6 +163,8 @@ pub struct Rpc {
     pub started: Instant,
     /// The duration until the response.
     pub took: Duration,
+    /// How long it waited, before it was sent, for others to the backend.
+    pub queued: Duration,
     /// How many nodes it contained.
     pub nodes: u32,
     /// The form of the nodes.
@@ -191,13 +193,19 @@ pub enum RpcRole {
 }
 
 impl Rpcs {
-    /// Records that a request of `sent` bytes is sent now. Returns its span.
-    pub fn start(&mut self, (nodes, form): (u32, NodeForm), sent: usize) -> Option<TraceContext> {
+    /// Records that a request of `sent` bytes is sent now, after it waited for this time. Returns its span.
+    pub fn start(
+        &mut self,
+        (nodes, form): (u32, NodeForm),
+        sent: usize,
+        queued: Duration,
+    ) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
         self.open = Some(Rpc {
             span,
             started: Instant::now(),
             took: Duration::ZERO,
+            queued,
             nodes,
             form,
             sent,
@@ -228,7 +236,7 @@ impl Rpcs {
         may
     }
 
-    /// Whether the next request is a retry.
+    /// Whether requests from now on belong to a retry.
     pub fn is_retry(&self) -> bool {
         self.retries
     }
@@ -253,10 +261,10 @@ mod tests {
     async fn canceled_attempts_are_recorded_too() {
         let recorder = Recorder::default();
         let mut answered = recorder.start_attempt(1, None);
-        answered.rpcs.start((7, NodeForm::Ids), 100);
+        answered.rpcs.start((7, NodeForm::Ids), 100, Duration::ZERO);
         answered.rpcs.end(3, None, "OK");
         let mut dropped = recorder.start_attempt(0, Some(TraceContext::root()));
-        let span = dropped.rpcs.start((7, NodeForm::Rows), 50);
+        let span = dropped.rpcs.start((7, NodeForm::Rows), 50, Duration::ZERO);
         tokio::time::advance(Duration::from_millis(5)).await;
         answered.finish(&Ok::<(), _>(()));
         drop(dropped);

@@ -17,7 +17,7 @@ use crate::{
     Failure,
     caller::{Connection, Outcome, Template},
     honest::quantile,
-    stage::Stage,
+    stage::{Stage, open_files},
 };
 
 /// The callers that are enough to use the whole capacity, each with one call at a time.
@@ -26,6 +26,8 @@ const ENOUGH: usize = 8;
 const TIMES: f64 = 5.0;
 /// The most connections of the caller that offers it. kube-scheduler's would be fewer.
 const MOST_CONNECTIONS: usize = 1_500;
+/// How many descriptors a process has for each connection: the gateway takes connections for half of its own.
+const DESCRIPTORS_OF_A_CONNECTION: usize = 3;
 const MODEST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
@@ -126,6 +128,7 @@ async fn closed(address: SocketAddr, template: &Arc<Template>, callers: usize, e
 
 /// This many calls a second, whether earlier ones are answered or not; also how many that were.
 async fn open(address: SocketAddr, template: &Arc<Template>, rate: f64, each: Duration) -> (usize, Counted) {
+    let most = MOST_CONNECTIONS.min(open_files() / DESCRIPTORS_OF_A_CONNECTION);
     let (begun, idle) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
     let (mut tasks, mut counted, mut offered) = (JoinSet::new(), Counted::default(), 0);
     let mut ticks = interval(Duration::from_millis(1));
@@ -137,7 +140,7 @@ async fn open(address: SocketAddr, template: &Arc<Template>, rate: f64, each: Du
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "thousands of calls")]
         let due = (begun.elapsed().as_secs_f64() * rate) as usize;
-        while offered < due && tasks.len() < MOST_CONNECTIONS {
+        while offered < due && tasks.len() < most {
             offered += 1;
             let (template, idle) = (Arc::clone(template), Arc::clone(&idle));
             tasks.spawn(async move {

@@ -68,17 +68,12 @@ impl fmt::Debug for Access {
 }
 
 impl AccessOptions {
-    /// Reads the files.
+    /// Reads the files; those for TLS only if a URL is https.
     ///
     /// # Errors
-    /// One of them cannot be used.
-    pub(super) fn read(&self) -> Result<Access, QueryError> {
-        let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let authority = self.tls_ca.clone().or_else(|| variable(CA_VARIABLE));
-        let identity = self.tls_cert.clone().zip(self.tls_key.clone());
-        let identity = identity.map(|(cert_file, key_file)| KeyPair { cert_file, key_file });
-        let tls = authority.map(|file| client_config(("--tls-ca", &file), identity.as_ref()));
-        let tls = tls.transpose().map_err(|error| QueryError::File(named(error)))?;
+    /// One of them cannot be used, or an option is of no use.
+    pub(super) fn read(&self, is_https: bool) -> Result<Access, QueryError> {
+        let tls = if is_https { self.tls()? } else { self.without_tls()? };
         let token = match (&self.token, self.token_file.clone().or_else(|| variable(TOKEN_VARIABLE))) {
             (Some(token), _) => Some(token.clone()),
             (None, Some(file)) => Some(read_token(&file)?),
@@ -87,6 +82,33 @@ impl AccessOptions {
         let authorization = token.map(|token| authorization(&token)).transpose()?;
         Ok(Access { tls: tls.map(Arc::new), server_name: self.tls_server_name.clone(), authorization })
     }
+
+    fn tls(&self) -> Result<Option<ClientConfig>, QueryError> {
+        let authority = self.tls_ca.clone().map(|file| ("--tls-ca", file));
+        let authority = authority.or_else(|| variable(CA_VARIABLE).map(|file| (CA_VARIABLE, file)));
+        let identity = self.tls_cert.clone().zip(self.tls_key.clone());
+        let identity = identity.map(|(cert_file, key_file)| KeyPair { cert_file, key_file });
+        let config = authority.map(|(name, file)| client_config((name, &file), identity.as_ref()));
+        config.transpose().map_err(|error| QueryError::File(named(error)))
+    }
+
+    /// A certificate that is not used may be missed.
+    fn without_tls(&self) -> Result<Option<ClientConfig>, QueryError> {
+        let of_tls = [
+            ("--tls-ca", self.tls_ca.is_some()),
+            ("--tls-server-name", self.tls_server_name.is_some()),
+            ("--tls-cert", self.tls_cert.is_some()),
+        ];
+        match of_tls.into_iter().find(|(_, is_set)| *is_set) {
+            Some((option, _)) => Err(QueryError::NotHttps(option)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The file that a variable names.
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The error with the option in place of the field.

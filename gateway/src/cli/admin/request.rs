@@ -101,6 +101,8 @@ pub(super) enum QueryError {
         "the address requires TLS; use an https URL, and --tls-ca with the CA of the gateway's certificate"
     )]
     NeedsTls,
+    #[error("{0} is of no use: no URL is https")]
+    NotHttps(&'static str),
     #[error("an https URL needs --tls-ca FILE with the CA of the gateway's certificate")]
     NoAuthority,
     #[error("the address speaks HTTP without TLS; use an http URL")]

@@ -5,6 +5,8 @@ use tokio::{
     net::TcpListener,
 };
 
+use clap::{Args as _, FromArgMatches as _};
+
 use super::*;
 
 /// The error about a server that sends these bytes for every request and disconnects; with `None` it never
@@ -41,6 +43,24 @@ async fn a_token_is_not_sent_to_another_machine_in_the_clear() {
         access::Access { authorization: Some("Bearer t".parse().unwrap()), ..access::Access::default() };
     let refused = request::direct((&url, address), &access, AdminQuery::get("/debug/status")).await;
     assert!(matches!(refused, Err(QueryError::TokenInTheClear(_))), "{refused:?}");
+}
+
+#[test]
+fn options_for_tls_are_used_or_an_error() {
+    let read = |arguments: &[&str], is_https| {
+        let command = AccessOptions::augment_args(clap::Command::new("gateways").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments).unwrap();
+        let options = AccessOptions::from_arg_matches(&matches).unwrap();
+        options.read(is_https).map_err(|error| error.to_string())
+    };
+    let identity = ["--tls-cert", "/missing/cert", "--tls-key", "/missing/key"];
+    for option in [&identity[..], &["--tls-ca", "/missing/ca"], &["--tls-server-name", "gateway"]] {
+        let error = read(option, false).unwrap_err();
+        assert_eq!(error, format!("{} is of no use: no URL is https", option[0]));
+    }
+    let error = read(&["--tls-ca", "/missing/ca"], true).unwrap_err();
+    assert!(error.starts_with("--tls-ca: ") && error.contains("/missing/ca"), "{error}");
+    assert!(read(&[], false).unwrap().tls.is_none());
 }
 
 #[test]

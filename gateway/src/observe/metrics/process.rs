@@ -121,6 +121,8 @@ pub struct BackendState {
     pub waiting_pods: u32,
     /// How long the oldest of them has waited, in seconds.
     pub oldest_waiting_pod: f64,
+    /// The number of calls that wait because as many as there may be are in progress.
+    pub waiting_calls: u32,
     /// The number of addresses with a session.
     pub addresses: u32,
     /// Each of its verbs, with the number of open circuit breakers.
@@ -218,6 +220,11 @@ impl ProcessMetrics {
             "extender_gateway_backend_open_circuits",
             "Open circuit breakers: the addresses of the backend that are not called for the verb",
             circuits,
+        )?;
+        page.family(
+            "extender_gateway_backend_waiting_calls",
+            "Calls that wait because the backend has as many in progress as it may have",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_calls)))),
         )?;
         page.family(
             "extender_gateway_backend_waiting_pods",

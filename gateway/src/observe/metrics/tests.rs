@@ -68,6 +68,7 @@ fn state(name: &str, connected: Option<f64>) -> (String, BackendState) {
         BackendState {
             connected,
             waiting_pods: 3,
+            waiting_calls: 0,
             oldest_waiting_pod: 60.0,
             addresses: 2,
             open_circuits: Verb::ALL.map(|verb| (verb, 1)).to_vec(),
@@ -298,7 +299,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 323);
+    assert_eq!(series(&metrics) - empty, 324);
 }
 
 /// A metric as the page shows it.

@@ -33,6 +33,9 @@ pub(super) fn spans(
         span.attributes = attributes(verb, part, attempt);
         span.attributes.push(KeyValue::new(RPC_RESPONSE_STATUS_CODE, rpc.code));
         span.attributes.push(KeyValue::new(names::NODES_AS, rpc.form.as_str()));
+        if !rpc.queued.is_zero() {
+            span.attributes.push(KeyValue::new(names::QUEUE_DURATION, rpc.queued.as_secs_f64()));
+        }
         span.attributes.extend(role(rpc.role).map(|role| KeyValue::new(names::ROLE, role)));
         failed(span, part, failure)
     });

@@ -33,7 +33,7 @@ fn token_file(one: &Authorized, user: &str) -> String {
 
 #[tokio::test]
 async fn status_uses_a_token_and_says_what_is_missing() {
-    let rules = [["reader", "get", "/debug/status"]];
+    let rules = [["reader", "get", "/extender-gateway/debug/status"]];
     let one = Authorized::start("", &format!("{TLS}, {TOKENS}"), &rules).await;
     let port = one.program.admin.port();
     let (https, plain) = (format!("https://127.0.0.1:{port}"), format!("http://127.0.0.1:{port}"));
@@ -53,7 +53,7 @@ async fn status_uses_a_token_and_says_what_is_missing() {
         (with(&["--token", "strange"]), "HTTP 401 \"the apiserver does not accept the bearer token"),
         (
             with(&["--token-file", &other]),
-            "user \\\"other\\\" may not get /debug/status; bind it to a ClusterRole",
+            "user \\\"other\\\" may not get /extender-gateway/debug/status; bind it to a ClusterRole",
         ),
         (secure.join("\n"), "; set --tls-server-name to one of its names"),
         (["status", "--gateway", &https].join("\n"), "an https URL needs --tls-ca FILE"),

@@ -181,7 +181,7 @@ async fn a_certificate_needs_an_allowed_name() {
 #[tokio::test]
 async fn with_both_either_is_enough() {
     let both = format!("{CERTIFICATES}, {TOKENS}");
-    let rules = [["reader", "get", "/debug/status"]];
+    let rules = [["reader", "get", "/extender-gateway/debug/status"]];
     let one = Authorized::start("", &both, &rules).await;
     let (admin, caller) = (one.program.admin, one.callers.issue("operator", &[]));
     let reader = Reviewer::token("reader");
@@ -204,9 +204,9 @@ async fn with_both_either_is_enough() {
 #[tokio::test]
 async fn a_change_needs_the_verb_of_its_method() {
     let rules = [
-        ["reader", "get", "/debug/overrides"],
-        ["operator", "post", "/debug/overrides"],
-        ["operator", "put", "/debug/flags/v"],
+        ["reader", "get", "/extender-gateway/debug/overrides"],
+        ["operator", "post", "/extender-gateway/debug/overrides"],
+        ["operator", "put", "/extender-gateway/debug/flags/v"],
     ];
     let one = Authorized::start("", &format!("{TLS}, {TOKENS}"), &rules).await;
     let admin = one.program.admin;
