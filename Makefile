@@ -100,7 +100,7 @@ bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language,
 
 # `make test` does the same with fewer connections, for a few seconds. The connections need file descriptors: ulimit -n 8192.
 torture: binaries ## Attacks on the gateway, and what honest calls notice: 2 minutes
-	$(TARGET)/release/torture $(ARGS)
+	$(TARGET)/release/torture --judge $(ARGS)
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds
@@ -282,7 +282,7 @@ go-checks: go
 # Tests of the built programs.
 programs: binaries
 	cargo test --locked --workspace --test tried_rules -- --include-ignored
-	$(TARGET)/release/torture --connections 200 --calls 200 --rounds 1
+	$(TARGET)/release/torture --connections 200 --calls 200 --rounds 1 --overload 2
 
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
 # rebuild them each time.

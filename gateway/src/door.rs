@@ -172,7 +172,7 @@ impl Door {
                 let longest = served.config.timeouts.longest_wait(verb);
                 let too_long = |TooLong| CallRefusal::too_many(longest);
                 let body = async {
-                    if let Err(refused) = self.turns.admits(caller.flow, longest) {
+                    if let Err(refused) = self.turns.admits(caller.flow, longest).await {
                         body::drain(body);
                         return Err(too_long(refused));
                     }
@@ -210,7 +210,8 @@ impl Door {
         let decided = async {
             let Received { body, queued } = received.await?;
             guard.queued = queued;
-            served.answer(verb, body, &mut guard).await.map_err(CallRefusal::from)
+            // Its future has some 15 KiB, which would be copied with each of those around it.
+            Box::pin(served.answer(verb, body, &mut guard)).await.map_err(CallRefusal::from)
         };
         match survive(&self.observer.metrics, decided).await {
             Ok(reply) => guard.answered(answer::success(reply)),

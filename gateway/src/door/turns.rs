@@ -2,8 +2,11 @@
 //!
 //! One thread decides all calls. Those that arrive while it is busy wait here, and it takes them one by one, so that it
 //! reads and refuses others in between: without this, each would begin as soon as its request is read, and under
-//! overload all would be late, and their work in vain. A refusal is made when the call arrives, from the time between
-//! two turns, which includes all other work of the thread: it costs its caller no waiting.
+//! overload all would be late, and their work in vain. Whether a call is refused is known when it arrives, from the time
+//! between two turns, which includes all other work of the thread.
+//!
+//! A refusal costs a part of a decision, and a caller that is refused sends the next call. Refusals therefore have a
+//! share of the thread's time, or a flood of them would leave none for decisions. Within it they are answered at once.
 
 use std::{
     convert::Infallible,
@@ -24,6 +27,12 @@ use crate::fair_queue::{AverageTime, FairQueue, Flow, Place};
 
 /// The most that the time between two turns counts in the average: the machine may have done other work.
 const LONGEST_TURN: Duration = Duration::from_millis(250);
+/// About how long the thread works for a refusal: it reads the head of a request, and writes a response.
+const REFUSAL: Duration = Duration::from_micros(80);
+/// Refusals have this part of the thread's time while calls wait.
+const SHARE_OF_REFUSALS: u32 = 8;
+/// The most of it that is used at once.
+const MOST_REFUSALS: Duration = Duration::from_micros(640);
 
 /// Whether the thread that decides calls has begun one since it was idle.
 #[derive(Debug, Clone, Default)]
@@ -37,11 +46,15 @@ impl Busy {
     }
 }
 
+type Queue = FairQueue<oneshot::Sender<()>>;
+
 /// The turns of calls on the thread that decides them.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     busy: Busy,
-    waiting: Mutex<FairQueue<oneshot::Sender<()>>>,
+    waiting: Mutex<Queue>,
+    /// Calls that wait for their refusal.
+    refusals: Mutex<Queue>,
     /// A call waits.
     arrived: Notify,
     /// The time between two turns while calls wait.
@@ -49,7 +62,7 @@ pub(super) struct Turns {
 }
 
 /// The call would wait too long.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl Turns {
@@ -57,11 +70,15 @@ impl Turns {
         Self { busy, ..Self::default() }
     }
 
-    /// An error if a call that arrives now would wait for longer than this.
-    pub(super) fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
+    /// An error if a call that arrives now would wait for longer than this, when there is time to refuse it.
+    pub(super) async fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
         let ahead = self.waiting.lock().ahead_of(flow);
         let wait = self.turn_time.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
-        if wait > longest { Err(TooLong) } else { Ok(()) }
+        if wait <= longest {
+            return Ok(());
+        }
+        self.begun(&self.refusals, flow).await;
+        Err(TooLong)
     }
 
     /// Waits until it is this call's turn, and returns how long that took: no time while the thread has nothing else to
@@ -70,38 +87,69 @@ impl Turns {
         if !self.busy.0.swap(true, Relaxed) {
             return Ok(Duration::ZERO);
         }
-        self.admits(flow, longest)?;
+        self.admits(flow, longest).await?;
         let arrived = Instant::now();
-        let (begins, begun) = oneshot::channel();
-        let position = self.waiting.lock().add(flow, begins);
-        let _place = Place::new(&self.waiting, |waiting| waiting, position);
-        self.arrived.notify_one();
-        // The sender is dropped only with the queue.
-        let _ = begun.await;
+        self.begun(&self.waiting, flow).await;
         Ok(arrived.elapsed())
     }
 
-    /// Begins the waiting calls, each when the thread has looked for other work.
+    /// Waits in a queue.
+    async fn begun(&self, queue: &Mutex<Queue>, flow: Flow) {
+        let (begins, begun) = oneshot::channel();
+        let position = queue.lock().add(flow, begins);
+        let _place = Place::new(queue, |queue| queue, position);
+        self.arrived.notify_one();
+        // The sender is dropped only with the queue.
+        let _ = begun.await;
+    }
+
+    /// Begins the waiting calls, each when the thread has looked for other work, and refusals in their share of its time.
     pub(super) async fn begin_calls(&self) -> Infallible {
         loop {
             self.arrived.notified().await;
-            let mut turn = Instant::now();
+            let (mut turn, mut for_refusals) = (Instant::now(), Duration::ZERO);
             loop {
-                let Some(begins) = self.waiting.lock().take() else { break };
-                self.busy.0.store(true, Relaxed);
-                let _ = begins.send(());
+                let decides = begin_next(&self.waiting);
+                if !self.refuse(&mut for_refusals, decides) && !decides {
+                    break;
+                }
+                self.busy.0.fetch_or(decides, Relaxed);
                 yield_now().await;
                 let next = Instant::now();
-                self.turn_time.add((next - turn).min(LONGEST_TURN));
+                let took = next - turn;
+                if decides {
+                    self.turn_time.add(took.min(LONGEST_TURN));
+                }
+                for_refusals = (for_refusals + took / SHARE_OF_REFUSALS).min(MOST_REFUSALS);
                 turn = next;
             }
         }
+    }
+
+    /// Begins as many refusals as there is time for; some at least if no call waits. Returns whether there were any.
+    fn refuse(&self, time: &mut Duration, calls_wait: bool) -> bool {
+        if !calls_wait {
+            *time = MOST_REFUSALS;
+        }
+        let mut any = false;
+        while *time >= REFUSAL && begin_next(&self.refusals) {
+            *time -= REFUSAL;
+            any = true;
+        }
+        any
     }
 
     /// The number of calls that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.lock().waiting()
     }
+}
+
+/// Begins the next call of this queue. Returns whether there was one.
+fn begin_next(queue: &Mutex<Queue>) -> bool {
+    let next = queue.lock().take();
+    // An error means that its caller has gone just now.
+    next.map(|begins| begins.send(())).is_some()
 }
 
 #[cfg(test)]
@@ -151,16 +199,12 @@ mod tests {
         }
         gone.abort();
         assert!(gone.await.is_err());
-        let beginning = tokio::spawn({
-            let turns = Arc::clone(&turns);
-            async move { match turns.begin_calls().await {} }
-        });
+        let _beginning = begin(&turns);
         for call in calls {
             call.await.unwrap();
         }
         assert_eq!(*order.lock(), [GREEDY, MODEST, GREEDY, GREEDY]);
         assert_eq!(turns.waiting(), 0);
-        beginning.abort();
     }
 
     #[tokio::test]
@@ -175,11 +219,62 @@ mod tests {
         }
         let longest = Duration::from_millis(50);
         turns.busy.0.store(true, Relaxed);
-        assert_eq!(turns.turn(GREEDY, longest).await, Err(TooLong));
-        assert_eq!(turns.admits(GREEDY, longest), Err(TooLong));
-        assert_eq!(turns.admits(GREEDY, LONG), Ok(()));
-        assert_eq!(turns.admits(MODEST, longest), Ok(()));
-        assert_eq!(turns.waiting(), 12);
+        let refuses = async {
+            while !begin_next(&turns.refusals) {
+                yield_now().await;
+            }
+        };
+        assert_eq!(tokio::join!(turns.turn(GREEDY, longest), refuses).0, Err(TooLong));
+        assert_eq!(turns.admits(GREEDY, LONG).await, Ok(()));
+        assert_eq!(turns.admits(MODEST, longest).await, Ok(()));
+        assert_eq!((turns.waiting(), turns.refusals.lock().waiting()), (12, 0));
+    }
+
+    /// How many of so many refusals are begun at once, in so much time.
+    fn refused(waiting: usize, time: Duration, calls_wait: bool) -> usize {
+        let (turns, mut time) = (Turns::default(), time);
+        let mut refusals = turns.refusals.lock();
+        for _ in 0..waiting {
+            refusals.add(GREEDY, oneshot::channel().0);
+        }
+        drop(refusals);
+        let any = turns.refuse(&mut time, calls_wait);
+        let refused = waiting - turns.refusals.lock().waiting();
+        assert_eq!(any, refused > 0);
+        refused
+    }
+
+    #[test]
+    fn refusals_have_a_share_of_the_time_unless_no_call_waits() {
+        let most = usize::try_from(MOST_REFUSALS.as_micros() / REFUSAL.as_micros()).unwrap();
+        assert_eq!(refused(50, REFUSAL * 3 + REFUSAL / 2, true), 3);
+        assert_eq!(refused(2, REFUSAL * 3, true), 2);
+        assert_eq!(refused(50, REFUSAL / 2, true), 0);
+        assert_eq!(refused(50, REFUSAL / 2, false), most);
+    }
+
+    /// More refusals than there is time for at once are all begun, also when no call waits any longer.
+    #[tokio::test]
+    async fn all_refusals_are_begun() {
+        let turns = Arc::new(Turns::default());
+        turns.turn_time.add(Duration::from_secs(1));
+        turns.busy.0.store(true, Relaxed);
+        turns.waiting.lock().add(GREEDY, oneshot::channel().0);
+        let mut refused = JoinSet::new();
+        for _ in 0..100 {
+            let turns = Arc::clone(&turns);
+            refused.spawn(async move { turns.turn(GREEDY, Duration::ZERO).await });
+        }
+        while turns.refusals.lock().waiting() < 100 {
+            yield_now().await;
+        }
+        let _beginning = begin(&turns);
+        assert_eq!(refused.join_all().await, [Err(TooLong); 100]);
+    }
+
+    fn begin(turns: &Arc<Turns>) -> AbortOnDropHandle<()> {
+        let turns = Arc::clone(turns);
+        AbortOnDropHandle::new(tokio::spawn(async move { match turns.begin_calls().await {} }))
     }
 
     /// Calls that each keep the thread for this long take turns, while another task, too, does something in between.
@@ -203,16 +298,12 @@ mod tests {
         while turns.waiting() < 100 {
             yield_now().await;
         }
-        let beginning = AbortOnDropHandle::new(tokio::spawn({
-            let turns = Arc::clone(&turns);
-            async move { match turns.begin_calls().await {} }
-        }));
+        let _beginning = begin(&turns);
         while calls.join_next().await.is_some() {
             work();
         }
         // The average has come near the time of a call and of the work after it.
         let known = turns.turn_time.get();
         assert!(known >= WORK * 3 / 2, "{known:?}");
-        drop(beginning);
     }
 }

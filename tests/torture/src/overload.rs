@@ -1,7 +1,6 @@
 //! Five times as many calls as the gateway can decide, and a caller that sends them beside one that does not.
 
 use std::{
-    fmt::Write as _,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -17,7 +16,7 @@ use crate::{
     Failure,
     caller::{Connection, Outcome, Template},
     honest::quantile,
-    stage::{Stage, open_files},
+    stage::{LONG, Stage, open_files},
 };
 
 /// The callers that are enough to use the whole capacity, each with one call at a time.
@@ -31,9 +30,16 @@ const DESCRIPTORS_OF_A_CONNECTION: usize = 3;
 const MODEST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
+/// A budget with which all calls of these connections wait, and one with which most are refused.
+const BUDGETS: [Duration; 2] = [LONG, Duration::from_millis(400)];
+/// The least part of the capacity that is decided, and the latest that 99 of 100 calls of another caller are.
+const LEAST_GOODPUT: f64 = 0.5;
+const LATEST: Duration = Duration::from_millis(20);
+
 /// What was measured.
 #[derive(Debug)]
 pub(crate) struct Overload {
+    budget: Duration,
     /// Calls decided in a second with enough callers, and with too many.
     capacity: f64,
     offered: f64,
@@ -72,9 +78,13 @@ impl Counted {
     }
 }
 
-/// Measures each for this long.
-pub(crate) fn measure(each: Duration) -> Result<Overload, Failure> {
-    let stage = Stage::set()?;
+/// Measures each situation for this long.
+pub(crate) fn measure(each: Duration) -> Result<Vec<Overload>, Failure> {
+    BUDGETS.into_iter().map(|budget| measured(budget, each)).collect()
+}
+
+fn measured(budget: Duration, each: Duration) -> Result<Overload, Failure> {
+    let stage = Stage::set(budget)?;
     let template = Arc::new(Template::new(&stage.all_different)?);
     let address = stage.gateway.extender;
     runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -89,6 +99,7 @@ pub(crate) fn measure(each: Duration) -> Result<Overload, Failure> {
             closed(address, &template, 1, each)
         );
         Ok(Overload {
+            budget,
             capacity,
             offered: rate(offered, each),
             goodput: rate(all.decided.len(), each),
@@ -192,38 +203,55 @@ impl Overload {
         self.failed + self.modest_failed == 0 && !self.decided.is_empty()
     }
 
-    pub(crate) fn table(&self) -> String {
-        let ms = |times: &[Duration], share| quantile(times, share).as_secs_f64() * 1_000.0;
-        let mut table = String::from(
-            "\n| overload | capacity/s | offered/s | decided/s | of capacity | decided p50, p99 ms | refused p50, p99 ms | other |\n\
-             |---|---|---|---|---|---|---|---|\n",
-        );
-        // Writing to a `String` does not fail.
-        let _ = writeln!(
-            table,
-            "| one caller, {TIMES} times | {:.0} | {:.0} | {:.0} | {:.0} % | {:.1}, {:.1} | {:.1}, {:.1} | {} |",
+    /// Whether enough calls were decided, and those of the modest caller in time.
+    pub(crate) fn is_in_time(&self) -> bool {
+        self.goodput >= self.capacity * LEAST_GOODPUT && quantile(&self.beside, 0.99) <= LATEST
+    }
+
+    fn row(&self) -> String {
+        format!(
+            "| {} ms | {:.0} | {:.0} | {:.0} | {:.0} % | {} | {} | {} |",
+            self.budget.as_millis(),
             self.capacity,
             self.offered,
             self.goodput,
             self.goodput / self.capacity * 100.0,
-            ms(&self.decided, 0.5),
-            ms(&self.decided, 0.99),
-            ms(&self.refused, 0.5),
-            ms(&self.refused, 0.99),
+            milliseconds(&self.decided),
+            milliseconds(&self.refused),
             self.failed,
-        );
-        let _ = writeln!(
-            table,
-            "\n| another caller, one call at a time | calls | p50, p99 ms | not decided |\n|---|---|---|---|\n\
-             | alone | {} | {:.2}, {:.2} | |\n| beside the greedy one | {} | {:.2}, {:.2} | {} |",
-            self.alone.len(),
-            ms(&self.alone, 0.5),
-            ms(&self.alone, 0.99),
-            self.beside.len(),
-            ms(&self.beside, 0.5),
-            ms(&self.beside, 0.99),
-            self.modest_failed,
-        );
-        table
+        )
     }
+
+    fn row_of_another_caller(&self) -> String {
+        format!(
+            "| {} ms | {} | {} | {} | {} | {} |",
+            self.budget.as_millis(),
+            self.alone.len(),
+            milliseconds(&self.alone),
+            self.beside.len(),
+            milliseconds(&self.beside),
+            self.modest_failed,
+        )
+    }
+}
+
+/// The median and the 99th percentile.
+fn milliseconds(times: &[Duration]) -> String {
+    if times.is_empty() {
+        return "–".to_owned();
+    }
+    let ms = |share| quantile(times, share).as_secs_f64() * 1_000.0;
+    format!("{:.2}, {:.2}", ms(0.5), ms(0.99))
+}
+
+pub(crate) fn table(measured: &[Overload]) -> String {
+    let mut table = String::from(
+        "\n| overload, 5 times: budget | capacity/s | offered/s | decided/s | of capacity | decided p50, p99 ms | refused p50, p99 ms | other |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    let rows = |row: fn(&Overload) -> String| measured.iter().map(row).collect::<Vec<_>>().join("\n") + "\n";
+    table += &rows(Overload::row);
+    table += "\n| another caller, one call at a time: budget | alone | p50, p99 ms | beside | p50, p99 ms | not decided |\n\
+              |---|---|---|---|---|---|\n";
+    table + &rows(Overload::row_of_another_caller)
 }

@@ -13,6 +13,8 @@ use extender_harness::{
 
 use crate::{Failure, caller::NUMBER};
 
+/// The budget of a call that always is enough.
+pub(crate) const LONG: Duration = Duration::from_secs(5);
 /// The nodes of the cluster, and those of a call.
 const NODES: usize = 5_000;
 const OFFERED: usize = 500;
@@ -40,7 +42,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn set() -> Result<Self, Failure> {
+    /// A gateway whose calls have this budget.
+    pub(crate) fn set(budget: Duration) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let file = |name: &str| folder.path().join(name);
         let known = nodes(0..NODES, Images::Few);
@@ -51,7 +54,7 @@ impl Stage {
             address: "127.0.0.1:0".parse()?,
             nodes: NodeSource::File(file("nodes.json")),
             backends: vec![Backend::of(&policy, 1)],
-            timeout: Duration::from_secs(5),
+            timeout: budget,
             observability: Observability::AsItComes,
         };
         let gateway = Gateway::start(&configuration, &file("gateway.yaml"))?;
