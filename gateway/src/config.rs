@@ -68,7 +68,7 @@ settings! {
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub struct Config: "a mapping with apiVersion, kind and backends",
-        unsupported &[("events", "remove it: kube-scheduler's FailedScheduling events contain the reasons")],
+        unsupported &[],
         check check_config => ConfigParts;
     /// Always [`API_VERSION`].
     api_version "apiVersion" as (api_version, write_scalar): &'static str, required(API_VERSION);
@@ -104,6 +104,8 @@ settings! {
     reasons "reasons": ReasonSettings, section;
     /// Whether kube-scheduler is made to try pods again. Default None.
     requeue "requeue": Requeueing, default(Requeueing::None);
+    /// Which Events the gateway creates at its own pod. Default None.
+    events "events": Events, default(Events::None);
     /// Which binder binds pods.
     binder "binder": Binder, default(Binder::None);
     /// The backends in the file's order, at least one.
@@ -263,6 +265,16 @@ impl Timeouts {
     /// How long calls in progress may take when the gateway stops.
     pub fn drain(self) -> Duration {
         self.longest().min(self.shutdown)
+    }
+}
+
+choices! {
+    /// Which Kubernetes Events the gateway creates.
+    pub enum Events {
+        /// None.
+        None = "None",
+        /// At its own pod, when the mode of a backend is overridden, and when that ends.
+        Overrides = "Overrides",
     }
 }
 
@@ -429,6 +441,7 @@ impl Config {
             readiness: _,
             reasons: _,
             requeue: _,
+            events: _,
             binder,
             backends: _,
         } = self;

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
+    sync::mpsc,
     time::{Instant, sleep_until},
 };
 
@@ -39,6 +40,19 @@ pub struct Overrides {
     shares: Mutex<RejectShares>,
     /// The pods to try again when a mode changes.
     waiting: Arc<WaitingPods>,
+    /// For Events. What does not fit is lost there, and is in the log.
+    changes: mpsc::Sender<OverrideChange>,
+}
+
+/// The beginning or the end of an override.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverrideChange {
+    /// What has changed, for people.
+    pub text: String,
+    /// It is the end.
+    pub is_end: bool,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// A mode in place of the configured one.
@@ -77,9 +91,15 @@ impl fmt::Display for OverrideTarget {
 }
 
 impl Overrides {
-    /// No overrides. A changed mode is reported to the pods that wait.
-    pub fn new(waiting: Arc<WaitingPods>) -> Self {
-        Self { active: ArcSwap::default(), next_id: AtomicU64::new(1), shares: Mutex::default(), waiting }
+    /// No overrides. A changed mode is reported to the pods that wait, and to this sender.
+    pub fn new(waiting: Arc<WaitingPods>, changes: mpsc::Sender<OverrideChange>) -> Self {
+        Self {
+            active: ArcSwap::default(),
+            next_id: AtomicU64::new(1),
+            shares: Mutex::default(),
+            waiting,
+            changes,
+        }
     }
 
     /// The mode that a backend has in place of the configured one. Its own override precedes that of all backends.
@@ -126,8 +146,9 @@ impl Overrides {
             reason,
             "mode overridden; it returns to the configured mode by itself"
         );
-        let Override { id, until, .. } = new;
+        let Override { id, until, ends, .. } = new;
         let target = new.target.clone();
+        self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
         self.replace(&target, &new);
         self.report(&target);
         if let Ok(runtime) = Handle::try_current() {
@@ -154,8 +175,13 @@ impl Overrides {
             // By its id: a newer override of the target may have replaced it meanwhile.
             self.active.rcu(|active| active.iter().filter(|it| it.id != id).cloned().collect::<Vec<_>>());
             tracing::info!(about = %target, "override of the mode ended");
+            self.changed(Timestamp::now(), true, format!("{target}: the mode is as configured again"));
             self.report(target);
         }
+    }
+
+    fn changed(&self, at: Timestamp, is_end: bool, text: String) {
+        let _ = self.changes.try_send(OverrideChange { text, is_end, at });
     }
 
     fn replace(&self, target: &OverrideTarget, new: &Override) {

@@ -9,6 +9,7 @@
 pub mod assembly;
 mod background;
 mod certificates;
+mod override_events;
 mod reload;
 mod requeue;
 pub mod simulation;
@@ -112,26 +113,26 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     drop(inside);
     print_line(&format!("metrics listening on {}", scraped.listener.local_addr()?));
     print_line(&format!("admin listening on {}", administered.listener.local_addr()?));
-    let gateway = host_name();
-    let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
+    let (gateway, cadences) = (host_name(), Cadences::default());
+    let mut assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), cadences);
     let certificates = Arc::<Certificates>::default();
     let sources = status_sources((file, &config), gateway, &assembly, (&health, &certificates));
-    let gateway_status = Arc::new(GatewayStatus::new(sources));
-    telemetry::gauges(&observer, &gateway_status, &health);
-    let admin_state =
-        AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status), config.admin.hosts.clone());
+    let status = Arc::new(GatewayStatus::new(sources));
+    telemetry::gauges(&observer, &status, &health);
+    let pages = AdminState::new(Arc::clone(&observer), Arc::clone(&status), config.admin.hosts.clone());
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.cluster.kubeconfig.clone(),
         table: assembly.table(),
         pods: assembly.pod_feed(),
         requeue: assembly.requeue(),
+        override_events: assembly.override_events(),
         certificate_files: assembly.certificate_files(),
         certificates,
         health: Arc::clone(&health),
         metrics_address: scraped,
         admin_address: administered,
-        admin: Arc::new(admin_state),
+        admin: Arc::new(pages),
     };
     let failed = background.start(second)?;
     let beating = Arc::clone(&health);
@@ -143,7 +144,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         busy,
         assembly,
         telemetry,
-        gateway_status,
+        gateway_status: status,
         health,
         failed,
         hangups,

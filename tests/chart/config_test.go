@@ -74,11 +74,12 @@ func TestExemptNamespaces(t *testing.T) {
 // TestPermissions expects each configuration to get what docs/configuration.md lists for it, and nothing else.
 func TestPermissions(t *testing.T) {
 	for values, want := range map[string]string{
-		"{}":                                   "nodes: list watch",
-		"config: {nodes: {source: Request}}":   "",
-		"config: {nodes: {source: NamesOnly}}": "",
-		"config: {pods: {source: Watch}}":      "nodes: list watch; pods: list watch",
-		"config: {requeue: PodCondition}":      "nodes: list watch; pods/status: patch",
+		"{}":                                                    "nodes: list watch",
+		"config: {nodes: {source: Request}}":                    "",
+		"config: {nodes: {source: NamesOnly}}":                  "",
+		"config: {pods: {source: Watch}}":                       "nodes: list watch; pods: list watch",
+		"config: {requeue: PodCondition}":                       "nodes: list watch; pods/status: patch",
+		"config: {nodes: {source: Request}, events: Overrides}": "events: create in its namespace",
 		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                               "nodes: list watch; pods: get; pods/binding: create",
 		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, requeue: PodCondition, pods: {source: Watch}}": "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
 		"config: {nodes: {source: Request}}\nmetrics: {tls: {enabled: true, secretName: a}, authorization: Kubernetes}":       "tokenreviews: create; subjectaccessreviews: create",
@@ -98,16 +99,18 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// permissions are the rules of the gateway's ClusterRole.
+// permissions are the rules of the gateway's ClusterRole and Role.
 func permissions(list []object) string {
 	var rules []string
 	for _, it := range list {
-		if it.kind() != "ClusterRole" || it.name() != release+":"+release {
+		where := map[string]string{"ClusterRole " + release + ":" + release: "", "Role " + release: " in its namespace"}
+		suffix, is := where[it.kind()+" "+it.name()]
+		if !is {
 			continue
 		}
 		for _, rule := range at[[]any](it, "rules") {
 			r := rule.(map[string]any)
-			rules = append(rules, words(r["resources"])+": "+words(r["verbs"]))
+			rules = append(rules, words(r["resources"])+": "+words(r["verbs"])+suffix)
 		}
 	}
 	return strings.Join(rules, "; ")

@@ -143,6 +143,11 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- if not (include "extender-gateway.isLoopback" (include "extender-gateway.config" . | fromYaml).admin.address) -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" if the gateway creates Events at its own pods. */}}
+{{- define "extender-gateway.createsEvents" -}}
+{{- if eq (dig "events" "None" (include "extender-gateway.config" . | fromYaml)) "Overrides" -}}true{{- end -}}
+{{- end -}}
+
 {{/* The rules of the gateway's ClusterRole, as JSON: what docs/configuration.md lists for each setting, nothing else. */}}
 {{- define "extender-gateway.rules" -}}
 {{- $config := include "extender-gateway.config" . | fromYaml -}}

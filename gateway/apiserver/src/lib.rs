@@ -7,6 +7,7 @@
 mod access;
 mod binding;
 mod condition;
+mod event;
 mod request;
 mod review;
 mod unreachable;
@@ -16,6 +17,7 @@ use std::error::Error;
 pub use access::{ClientTimeouts, ConnectError, check, client, config, connect};
 pub use binding::bind;
 pub use condition::{PodCondition, set_condition};
+pub use event::{EventPod, PodEvent, create_event};
 pub use request::{RequestError, read, send};
 pub use review::{may, user_of};
 

@@ -203,6 +203,7 @@ reasons:
   changing: Held
   repeated: BackOff
 requeue: None
+events: None
 binder: None
 backends:  # in effective order
 - name: racks

@@ -116,6 +116,7 @@ fn the_least_configuration_has_the_documented_defaults() {
             repeated: RepeatedRefusals::BackOff,
         },
         requeue: Requeueing::None,
+        events: Events::None,
         binder: Binder::None,
         backends: vec![least_backend()],
     };

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::{
-    Authorization, BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, FailurePolicy,
-    Mode, NodeSource, PodSource, Requeueing,
+    Authorization, BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, Events,
+    FailurePolicy, Mode, NodeSource, PodSource, Requeueing,
     lockout::{lockout_remedy, namespace},
 };
 
@@ -58,7 +58,8 @@ fn no_backend_enforces(config: &Config) -> Option<String> {
 
 fn unused_kubeconfig(config: &Config) -> Option<String> {
     let watches = config.nodes == NodeSource::Watch || config.pod_source() == PodSource::Watch;
-    let writes = config.binder != Binder::None || config.requeue != Requeueing::None;
+    let writes =
+        config.binder != Binder::None || config.requeue != Requeueing::None || config.events != Events::None;
     let reviews =
         [config.metrics.authorization, config.admin.authorization].contains(&Authorization::Kubernetes);
     let unused = config.cluster.kubeconfig.is_some() && !watches && !writes && !reviews;

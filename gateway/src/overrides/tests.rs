@@ -6,7 +6,7 @@ use crate::config::Config;
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn overrides() -> Arc<Overrides> {
-    Arc::new(Overrides::new(Arc::default()))
+    Arc::new(Overrides::new(Arc::default(), mpsc::channel(1).0))
 }
 
 fn racks() -> OverrideTarget {
@@ -131,4 +131,25 @@ async fn a_backend_that_rejects_too_much_goes_to_shadow_for_a_while() {
     assert_eq!(overrides.mode_of("racks"), None, "it is judged from the beginning");
     decide(&overrides, &settings, 100, 20).await;
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "it is still bad");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_beginning_and_the_end_are_reported() {
+    let (sender, mut changes) = mpsc::channel(2);
+    let overrides = Arc::new(Overrides::new(Arc::default(), sender));
+    overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
+    tokio::time::advance(MINUTE).await;
+    settle().await;
+    let (begin, end) = (changes.recv().await.unwrap(), changes.recv().await.unwrap());
+    let until = begin.at.checked_add(MINUTE).unwrap();
+    assert_eq!(begin.text, format!("backend racks: Shadow until {until:.0}: bad rule"));
+    assert_eq!(
+        (end.text.as_str(), begin.is_end, end.is_end),
+        ("backend racks: the mode is as configured again", false, true)
+    );
+    // Nobody takes these: the override works nevertheless.
+    for _ in 0..3 {
+        overrides.set(OverrideTarget::All, Mode::Disabled, MINUTE, "all are bad");
+    }
+    assert_eq!(overrides.mode_of("racks"), Some(Mode::Disabled));
 }

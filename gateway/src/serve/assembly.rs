@@ -3,24 +3,35 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use extender_apiserver::ConnectError;
-use tokio::{sync::watch, task::JoinError, time::timeout};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinError,
+    time::timeout,
+};
 
-use super::{background::PodFeed, requeue::Requeue};
+use super::{
+    background::PodFeed,
+    override_events::{OverrideEvents, own_pod},
+    requeue::Requeue,
+};
 use crate::{
     backend::{connections::Connections, info::ClusterTables, resolver::Resolve},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
-    config::{Binder, Config, Mode, PodSource, Requeueing, default_exempt},
+    config::{Binder, Config, Events, Mode, PodSource, Requeueing, default_exempt},
     decide::{Binders, Decider, DeciderSettings, DecisionPurpose, RetryPacing},
     door::Served,
     observe::Observer,
-    overrides::Overrides,
+    overrides::{OverrideChange, Overrides},
     tls::{CertificateFile, certificate_files},
 };
 
 /// How long the first lists of nodes and pods may delay a start or a reload. After that, calls are decided with the
 /// available data.
 const START: Duration = Duration::from_secs(10);
+
+/// The most beginnings and ends of overrides that wait for their Event.
+const CHANGES: usize = 64;
 
 /// The parts that outlive a configuration: connections, tables, metrics.
 #[derive(Debug)]
@@ -32,6 +43,12 @@ pub struct Assembly {
     pods_wanted: watch::Sender<bool>,
     /// Whether kube-scheduler is made to try pods again.
     requeue_wanted: watch::Sender<bool>,
+    /// Whether overrides become Events.
+    events_wanted: watch::Sender<bool>,
+    /// Taken by the task that creates them.
+    changes: Option<mpsc::Receiver<OverrideChange>>,
+    /// The name of this replica.
+    gateway: Arc<str>,
     /// The certificate files of the configuration in use.
     certificate_files: watch::Sender<Vec<CertificateFile>>,
     connections: Connections,
@@ -58,17 +75,21 @@ impl Assembly {
         let pods_wanted = watch::Sender::new(config.pod_source() == PodSource::Watch);
         let tables = ClusterTables::of_source(config.nodes.clone());
         let exempt = default_exempt(own_namespace());
+        let (overridden, changes) = mpsc::channel(CHANGES);
         Self {
-            connections: Connections::new(gateway, &observer, cadences),
+            connections: Connections::new(Arc::clone(&gateway), &observer, cadences),
+            gateway,
             tables,
             pods: Arc::default(),
             pods_wanted,
             requeue_wanted: watch::Sender::new(false),
+            events_wanted: watch::Sender::new(false),
+            changes: Some(changes),
             certificate_files: watch::Sender::new(certificate_files(config)),
             exempt,
             pacing: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
-            overrides: Arc::new(Overrides::new(Arc::clone(&observer.waiting))),
+            overrides: Arc::new(Overrides::new(Arc::clone(&observer.waiting), overridden)),
             observer,
             cadences,
             purpose: DecisionPurpose::Scheduling,
@@ -128,6 +149,15 @@ impl Assembly {
         }
     }
 
+    /// The task that creates Events, to be run on any thread. The first one gets the changes.
+    pub fn override_events(&mut self) -> OverrideEvents {
+        OverrideEvents {
+            changes: self.changes.take().unwrap_or_else(|| mpsc::channel(1).1),
+            wanted: self.events_wanted.subscribe(),
+            pod: own_pod(&self.gateway),
+        }
+    }
+
     /// The certificate files of the configuration in use.
     pub fn certificate_files(&self) -> watch::Receiver<Vec<CertificateFile>> {
         self.certificate_files.subscribe()
@@ -137,7 +167,7 @@ impl Assembly {
     /// backend was attempted.
     ///
     /// # Errors
-    /// No apiserver is found for a binder, for `requeue`, or for a watch of pods that is not running yet.
+    /// No apiserver is found for a binder, for `requeue`, for `events`, or for a watch of pods that is not running yet.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
         for warning in config.warnings(&self.exempt) {
             tracing::warn!("configuration: {warning}");
@@ -145,6 +175,7 @@ impl Assembly {
         let binders = self.binders(config).await?;
         let pods = self.pods_for(config).await?;
         self.follow_requeue(config).await?;
+        self.follow_events(config).await?;
         self.certificate_files.send_replace(certificate_files(config));
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
@@ -210,6 +241,21 @@ impl Assembly {
             self.apiserver(config).await?;
         }
         self.requeue_wanted.send_replace(wanted);
+        Ok(())
+    }
+
+    /// Starts or stops the Events of overrides.
+    async fn follow_events(&mut self, config: &Config) -> Result<(), ConnectError> {
+        let wanted = config.events == Events::Overrides;
+        if wanted {
+            self.apiserver(config).await?;
+            if own_namespace().is_none() {
+                tracing::warn!(
+                    "events: Overrides has no effect: set POD_NAMESPACE to the namespace of the gateway's pod"
+                );
+            }
+        }
+        self.events_wanted.send_replace(wanted);
         Ok(())
     }
 

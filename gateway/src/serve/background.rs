@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::{ServeError, certificates, listen, requeue::Requeue, telemetry};
+use super::{ServeError, certificates, listen, override_events::OverrideEvents, requeue::Requeue, telemetry};
 use crate::{
     admin::{self, AdminState},
     authorization::{self, Reviews},
@@ -44,6 +44,7 @@ pub(super) struct Background {
     pub(super) pods: PodFeed,
     /// Makes kube-scheduler try pods again.
     pub(super) requeue: Requeue,
+    pub(super) override_events: OverrideEvents,
     /// The certificate files of the configuration in use, and what is known of them.
     pub(super) certificate_files: watch::Receiver<Vec<CertificateFile>>,
     pub(super) certificates: Arc<Certificates>,
@@ -138,6 +139,7 @@ impl Background {
             failure = self.pods.run(&connect) => failure,
             failure = reviewer(reviewed, &connect) => failure,
             never = self.requeue.run(&connect) => match never {},
+            never = self.override_events.run(&connect) => match never {},
             never = certificates::follow(self.certificate_files, self.certificates) => match never {},
             error = scraped.serve(metrics()) => format!("metrics server stopped: {error}"),
         }

@@ -33,7 +33,7 @@ use crate::{
     backend::info::Info,
     cadences::Cadences,
     cluster::table::NodeTable,
-    config::{Binder, Config, NodeSource, PodSource, Requeueing},
+    config::{Binder, Config, Events, NodeSource, PodSource, Requeueing},
     door::Door,
     observe::{Health, Metrics, Observer, Query},
     tls::Certificates,
@@ -194,6 +194,7 @@ fn without_cluster(mut config: Config, nodes: PathBuf) -> Config {
     config.pods.source = Some(PodSource::Watch);
     config.binder = Binder::None;
     config.requeue = Requeueing::None;
+    config.events = Events::None;
     for backend in &mut config.backends {
         (backend.preempt, backend.bind) = (None, None);
     }

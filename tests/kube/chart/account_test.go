@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +63,10 @@ func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
 	policy, err := product.StartLabelRules(t.Context(), dir, "rules", rules, "127.0.0.1:0")
 	must(t, err)
 	stopAtEnd(t, policy.Process)
-	startGateway(t, dir, dataOf(t, list, "gateway.yaml"), policy.Address)
+	t.Setenv("POD_NAMESPACE", namespace)
+	t.Setenv("POD_NAME", "extender-gateway-0")
+	t.Setenv("POD_UID", "u-1")
+	admin := startGateway(t, dir, dataOf(t, list, "gateway.yaml"), policy.Address)
 
 	accepted := podOf("accepted")
 	create(t, accepted)
@@ -75,17 +79,52 @@ func expectToSuffice(t *testing.T, list []*unstructured.Unstructured) {
 		}
 	}
 
+	expectEvents(t, admin)
+
 	used, denied := requests(t, user)
 	if len(denied) > 0 {
 		t.Errorf("refused: %v", denied)
 	}
-	want := []string{"create pods/binding", "list nodes", "list pods", "patch pods/status", "watch nodes", "watch pods"}
+	want := []string{
+		"create events", "create pods/binding", "list nodes", "list pods", "patch pods/status", "watch nodes", "watch pods",
+	}
 	// A pod is only read if a Binding had an uncertain end.
 	used = slices.DeleteFunc(used, func(request string) bool { return request == "get pods" })
 	if !slices.Equal(used, want) {
 		t.Errorf("the gateway asked for %v, not for %v", used, want)
 	}
 	t.Logf("the gateway asked for: %s", strings.Join(used, ", "))
+}
+
+// expectEvents overrides the mode of the policy, and expects the Events of that at the gateway's pod.
+func expectEvents(t *testing.T, admin string) {
+	t.Helper()
+	for _, action := range [][]string{{"shadow", "--for", "10m", "--reason", "a bad rule"}, {"reset"}} {
+		text, exit, err := product.SetMode(t.Context(), admin, "rules", action[0], action[1:]...)
+		must(t, err)
+		if exit != 0 {
+			t.Fatalf("exit code %d: %s", exit, text)
+		}
+	}
+	about := metav1.ListOptions{FieldSelector: "involvedObject.kind=Pod,involvedObject.name=extender-gateway-0,involvedObject.uid=u-1"}
+	var seen []string
+	for deadline := time.Now().Add(forAPod); len(seen) < 2; time.Sleep(50 * time.Millisecond) {
+		events, err := shared.Client.CoreV1().Events(namespace).List(t.Context(), about)
+		must(t, err)
+		seen = nil
+		for _, event := range events.Items {
+			seen = append(seen, event.Type+" "+event.Reason+" "+event.Message)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("events after %v: %v", forAPod, seen)
+		}
+	}
+	slices.Sort(seen)
+	ended := "Normal ModeOverrideEnded backend rules: the mode is as configured again"
+	begun := regexp.MustCompile(`^Warning ModeOverridden backend rules: Shadow until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: a bad rule$`)
+	if len(seen) != 2 || seen[0] != ended || !begun.MatchString(seen[1]) {
+		t.Errorf("events: %q", seen)
+	}
 }
 
 // expectRequeued expects a pod that is refused to be bound after the rules have changed.
@@ -141,8 +180,8 @@ func dataOf(t *testing.T, list []*unstructured.Unstructured, key string) string 
 }
 
 // startGateway runs the gateway and a kube-scheduler that calls it, with the entries that the gateway prints for its
-// configuration. Only addresses and the kubeconfig differ from those in a cluster.
-func startGateway(t *testing.T, dir, text, policy string) {
+// configuration. Only addresses and the kubeconfig differ from those in a cluster. Returns the admin address.
+func startGateway(t *testing.T, dir, text, policy string) string {
 	t.Helper()
 	kubeconfig := kubeconfigOfAccount(t, dir, namespace, "extender-gateway")
 	gateway := serve(t, dir, text, kubeconfig, policy)
@@ -153,6 +192,9 @@ func startGateway(t *testing.T, dir, text, policy string) {
 	scheduler, err := shared.StartScheduler(t.Context(), controlplane.SchedulerOptions{Extenders: entries})
 	must(t, err)
 	stopAtEnd(t, scheduler.Process)
+	admin, err := gateway.Line(t.Context(), "admin listening on ")
+	must(t, err)
+	return admin
 }
 
 // serve runs a gateway with this configuration, changed by writeConfig.

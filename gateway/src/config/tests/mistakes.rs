@@ -420,21 +420,27 @@ fn paths_of_verbs() {
 
 #[test]
 fn names_of_fields() {
-    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, readiness, reasons, requeue, binder, \
+    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, readiness, reasons, requeue, events, binder, \
                backends";
     let cases = [
         ("extendr: {}", format!("extendr: unknown field; did you mean extender? Known fields: {all}")),
         ("Extender: {}", format!("Extender: unknown field; did you mean extender? Known fields: {all}")),
         ("tracing: {}", format!("tracing: unknown field; known fields: {all}")),
-        (
-            "events: {unscheduled: None}",
-            "events: is not supported by this version; remove it: kube-scheduler's FailedScheduling events contain the reasons".to_owned(),
-        ),
+        ("events: {unscheduled: None}", "events: is a mapping; expected None or Overrides".to_owned()),
         ("odd name: 1", format!("[\"odd name\"]: unknown field; known fields: {all}")),
         ("<<: {a: b}", format!("[\"<<\"]: unknown field; known fields: {all}")),
-        ("1: 2", "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned()),
-        ("[1]: 2", "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned()),
-        ("metrics: {}\nmetrics: {}", "metrics: is defined twice, first on line 3; remove one of them".to_owned()),
+        (
+            "1: 2",
+            "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned(),
+        ),
+        (
+            "[1]: 2",
+            "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned(),
+        ),
+        (
+            "metrics: {}\nmetrics: {}",
+            "metrics: is defined twice, first on line 3; remove one of them".to_owned(),
+        ),
     ];
     for (lines, expected) in cases {
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
