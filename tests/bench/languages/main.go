@@ -8,15 +8,13 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"extender-gateway.io/tests/bench/command"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/process"
 )
@@ -30,24 +28,16 @@ func main() {
 	calls := flag.Int("calls", 200, "the calls of a round")
 	processes := flag.Int("processes", 2, "the processes of each language that share the calls of the last column")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := measure(ctx, *nodes, *rounds, *calls, *processes); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	command.Main("languages", func(ctx context.Context, dir string) error {
+		return measure(ctx, dir, *nodes, *rounds, *calls, *processes)
+	})
 }
 
-func measure(ctx context.Context, nodes, rounds, calls, processes int) (err error) {
+func measure(ctx context.Context, dir string, nodes, rounds, calls, processes int) (err error) {
 	speed, err := product.Binary("policy-speed")
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "extender-gateway-languages-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	line := []string{"--args", args, "--nodes", strconv.Itoa(nodes), "--rounds", strconv.Itoa(rounds), "--calls", strconv.Itoa(calls)}
 	for _, language := range product.Languages {
 		var urls []string

@@ -11,9 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"extender-gateway.io/tests/bench/command"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -40,20 +39,10 @@ func main() {
 		fmt.Fprintf(os.Stderr, "memory: there are flags only, see --help; --nodes is at least %d\n", offered)
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s); err != nil {
-		fmt.Fprintln(os.Stderr, "memory:", err)
-		os.Exit(1)
-	}
+	command.Main("memory", s.run)
 }
 
-func run(ctx context.Context, s settings) (err error) {
-	dir, err := os.MkdirTemp("", "extender-gateway-memory-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func (s settings) run(ctx context.Context, dir string) (err error) {
 	cluster, err := controlplane.Start(ctx, dir)
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
 	if err != nil {

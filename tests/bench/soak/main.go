@@ -11,11 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"extender-gateway.io/tests/bench/command"
 )
 
 // settings are the command line.
@@ -39,26 +39,10 @@ func main() {
 		os.Exit(2)
 	}
 	s.duration = time.Duration(*minutes) * time.Minute
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	command.Main("soak", s.run)
 }
 
-func run(ctx context.Context, s settings) (err error) {
-	dir, err := os.MkdirTemp("", "extender-gateway-soak-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "soak: all logs are kept in", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
+func (s settings) run(ctx context.Context, dir string) (err error) {
 	stage, err := start(ctx, dir, s)
 	defer func() { err = errors.Join(err, stage.stop()) }()
 	if err != nil {
