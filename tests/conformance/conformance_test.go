@@ -78,7 +78,7 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 	}
 	line, scheme := append(b.line(t), "--address", "127.0.0.1:0"), "http"
 	if tls != nil {
-		line, scheme = append(line, tls.server()...), "https"
+		line, scheme = append(line, tls.serverOptions()...), "https"
 	}
 	server := serve(t, path, line)
 	junit := filepath.Join(t.TempDir(), "junit.xml")
@@ -97,7 +97,7 @@ func checkOne(t *testing.T, suite string, b backend, tls *identities) result {
 		options = append(options, "--bind", b.bind)
 	}
 	if tls != nil {
-		options = append(options, tls.client()...)
+		options = append(options, tls.clientOptions()...)
 	}
 	begun := time.Now()
 	output, err := exec.CommandContext(t.Context(), suite, options...).CombinedOutput()

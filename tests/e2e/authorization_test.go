@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
@@ -36,7 +37,7 @@ func TestTokensAreReviewedByKubeAPIServer(t *testing.T) {
 	s := newScenario(t, "metrics and admin address over TLS: tokens of ServiceAccounts are let in as their ClusterRoles say", gatewayFront{}, controlplane.FullObjects)
 	a := s.authorized()
 	reader, other := a.account("reader"), a.account("other")
-	a.allow("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/extender-gateway/*"}, Verbs: []string{"get"}})
+	a.allow("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/extender-gateway/debug/*"}, Verbs: []string{"get"}})
 	const refused = `user \"system:serviceaccount:default:other\" may not get /metrics; bind it to a ClusterRole`
 	for _, c := range []struct {
 		token, method, url string
@@ -51,7 +52,7 @@ func TestTokensAreReviewedByKubeAPIServer(t *testing.T) {
 		{"", "GET", a.metrics + "/readyz", 200, "ok"},
 		{reader, "GET", a.admin + "/debug/overrides", 200, "OverrideList"},
 		{reader, "POST", a.admin + "/debug/overrides", 403, "may not post /extender-gateway/debug/overrides"},
-		{reader, "GET", a.admin + "/", 403, "may not get /"},
+		{reader, "GET", a.admin + "/", 403, "may not get /extender-gateway/"},
 	} {
 		if status, text := a.ask(c.token, c.method, c.url); status != c.status || !strings.Contains(text, c.text) {
 			s.Errorf("%s %s: %d %.300s, not %d %s", c.method, c.url, status, text, c.status, c.text)
@@ -79,7 +80,7 @@ func (s *scenario) authorized() authorized {
 	a.bind("gateway", "system:auth-delegator")
 
 	dir := s.TempDir()
-	shown := in(dir, "gateway")
+	shown := certificates.In(dir, "gateway")
 	s.issue(s.authority(dir, "servers"), shown, "gateway")
 	a.trusted = filepath.Join(dir, "servers.crt")
 	policies := []policy{scoring("rack-preference", 1)}
@@ -87,7 +88,7 @@ func (s *scenario) authorized() authorized {
 	config.Cluster = product.Cluster{Kubeconfig: a.kubeconfig(dir, token)}
 	page := product.Listener{
 		Address: "127.0.0.1:0", Authorization: "Kubernetes",
-		TLS: &product.TLS{CertFile: shown.certFile, KeyFile: shown.keyFile},
+		TLS: &product.TLS{CertFile: shown.CertFile, KeyFile: shown.KeyFile},
 	}
 	config.Metrics, config.Admin = page, &page
 	gateway := serveGateway(s, config)

@@ -15,7 +15,7 @@ func TestAnExpiredCertificateIsNamedBeforeAndAfterItsEnd(t *testing.T) {
 	s := newScenario(t, "status names a certificate that ends soon, and the one because of which no pod is scheduled, until it is renewed", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(4))
 	gateway := s.secured([]policy{refusing("tenant-quota")})
-	admin, file := s.adminOf(gateway.Server), gateway.shown.certFile
+	admin, file := s.adminOf(gateway.Server), gateway.shown.CertFile
 	about := "extender.tls.certFile: " + file + ": certificate gateway "
 	expiry := fmt.Sprintf(`extender_gateway_certificate_expiry_timestamp_seconds{field="extender.tls.certFile",file=%q}`, file)
 

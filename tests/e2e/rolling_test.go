@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/process"
@@ -34,8 +35,8 @@ type rolling struct {
 	gateways []*process.Server
 	config   product.Config
 	// shown is the gateways' certificate, and own that of kube-scheduler.
-	servers     authority
-	shown, own  identity
+	servers     *certificates.Authority
+	shown, own  certificates.Identity
 	trusted     string
 	scheduler   *process.Server
 	racks       *fleet
@@ -61,7 +62,7 @@ const rollingPods = "EXTENDER_ROLLING_PODS"
 // securedPolicy is a policy that serves TLS.
 type securedPolicy struct {
 	server *process.Server
-	shown  identity
+	shown  certificates.Identity
 }
 
 // phase is what happens while pods are created.
@@ -136,7 +137,7 @@ func (s *scenario) rolling(load load) *rolling {
 	r.tenantsLink = s.relayTo(r.tenants.server.Address)
 	zones := startBackend(s, refusing("zone-preference"), "127.0.0.1:0")
 	r.zonesLink = s.relayTo(zones.Address)
-	r.shown, r.own = in(dir, "gateway"), in(dir, "scheduler")
+	r.shown, r.own = certificates.In(dir, "gateway"), certificates.In(dir, "scheduler")
 	s.issue(r.servers, r.shown, "gateway")
 	s.issue(s.authority(dir, "callers"), r.own, caller)
 	r.configure()
@@ -150,12 +151,12 @@ func (s *scenario) rolling(load load) *rolling {
 
 func (r *rolling) startTenants() {
 	r.Helper()
-	r.tenants.shown = in(r.dir, "tenants")
+	r.tenants.shown = certificates.In(r.dir, "tenants")
 	r.issue(r.servers, r.tenants.shown, "tenants")
 	policy := refusing("tenant-quota")
 	var err error
 	r.tenants.server, err = product.StartLabelRules(r.ctx, shared.Dir, policy.name, policy.file(), "127.0.0.1:0",
-		"--tls-cert", r.tenants.shown.certFile, "--tls-key", r.tenants.shown.keyFile)
+		"--tls-cert", r.tenants.shown.CertFile, "--tls-key", r.tenants.shown.KeyFile)
 	r.must(err)
 	r.keep(r.tenants.server)
 }
@@ -179,7 +180,7 @@ func (r *rolling) configure() {
 	r.config = product.NewConfig(shared.Cluster, r.mode, backends)
 	r.config.Binder = "BuiltIn"
 	r.config.Extender.TLS = &product.TLS{
-		CertFile: r.shown.certFile, KeyFile: r.shown.keyFile,
+		CertFile: r.shown.CertFile, KeyFile: r.shown.KeyFile,
 		ClientCAFile: filepath.Join(r.dir, "callers.crt"), AllowedNames: []string{caller},
 	}
 }
@@ -200,7 +201,7 @@ func (r *rolling) startGateway() {
 func (r *rolling) callGateways() {
 	r.Helper()
 	extenders, err := product.SchedulerConfig(r.ctx, r.dir, r.config, "--url", "https://"+r.service.address,
-		"--ca-file", r.trusted, "--cert-file", r.own.certFile, "--key-file", r.own.keyFile)
+		"--ca-file", r.trusted, "--cert-file", r.own.CertFile, "--key-file", r.own.KeyFile)
 	r.must(err)
 	r.scheduler = r.startScheduler(controlplane.SchedulerOptions{Extenders: extenders})
 }
@@ -218,7 +219,7 @@ func (r *rolling) replaceCertificates() {
 	r.replaceCertificate(r.tenants.shown, r.tenantsLink.address)
 }
 
-func (r *rolling) replaceCertificate(shown identity, addresses ...string) {
+func (r *rolling) replaceCertificate(shown certificates.Identity, addresses ...string) {
 	r.Helper()
 	before := r.serial(r.ctx, addresses[0], r.trusted, r.own)
 	r.createWave()

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/scripted"
 )
 
@@ -37,11 +38,11 @@ func (s *scenario) startGRPCAt(address string, register func(*grpc.Server), opti
 }
 
 // showing makes a server show the certificate that is in the files at the time of the handshake.
-func showing(own identity) grpc.ServerOption {
+func showing(own certificates.Identity) grpc.ServerOption {
 	return grpc.Creds(credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(own.certFile, own.keyFile)
+			pair, err := tls.LoadX509KeyPair(own.CertFile, own.KeyFile)
 			return &pair, err
 		},
 	}))

@@ -15,6 +15,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/process"
@@ -25,9 +26,9 @@ const caller = "system:kube-scheduler"
 // secured is a gateway that serves TLS and requires client certificates.
 type secured struct {
 	*process.Server
-	servers authority
+	servers *certificates.Authority
 	// shown is the gateway's certificate, own that of kube-scheduler.
-	shown, own identity
+	shown, own certificates.Identity
 	trusted    string
 	extenders  []configv1.Extender
 	// logged is how long its log was before it started.
@@ -64,18 +65,18 @@ func (s *scenario) secured(policies []policy, options ...string) secured {
 	// The protocol of a connection is logged at this level.
 	s.Setenv("RUST_LOG", "extender_gateway=debug")
 	dir := s.TempDir()
-	g := secured{servers: s.authority(dir, "servers"), trusted: filepath.Join(dir, "servers.crt"), shown: in(dir, "gateway"), own: in(dir, "scheduler")}
+	g := secured{servers: s.authority(dir, "servers"), trusted: filepath.Join(dir, "servers.crt"), shown: certificates.In(dir, "gateway"), own: certificates.In(dir, "scheduler")}
 	s.issue(g.servers, g.shown, "gateway")
 	s.issue(s.authority(dir, "callers"), g.own, caller)
 	config := product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies)))
 	config.Extender.TLS = &product.TLS{
-		CertFile: g.shown.certFile, KeyFile: g.shown.keyFile,
+		CertFile: g.shown.CertFile, KeyFile: g.shown.KeyFile,
 		ClientCAFile: filepath.Join(dir, "callers.crt"), AllowedNames: []string{caller},
 	}
 	g.logged = len(logOf(product.Gateway))
 	g.Server = serveGateway(s, config)
 	var err error
-	options = append(options, "--url", "https://"+g.Address, "--ca-file", g.trusted, "--cert-file", g.own.certFile, "--key-file", g.own.keyFile)
+	options = append(options, "--url", "https://"+g.Address, "--ca-file", g.trusted, "--cert-file", g.own.CertFile, "--key-file", g.own.KeyFile)
 	g.extenders, err = product.SchedulerConfig(s.ctx, shared.Dir, config, options...)
 	s.must(err)
 	if len(g.extenders) != 1 || !g.extenders[0].EnableHTTPS || g.extenders[0].TLSConfig == nil {
@@ -100,9 +101,9 @@ func (s *scenario) rotated(g secured, replicas objects.ReplicaSet) (pods []*core
 
 // serial is the number of the certificate that a server presents to new callers. The caller trusts a CA, and has a
 // certificate.
-func (s *scenario) serial(ctx context.Context, address, trusted string, own identity) string {
+func (s *scenario) serial(ctx context.Context, address, trusted string, own certificates.Identity) string {
 	s.Helper()
-	pair, err := tls.LoadX509KeyPair(own.certFile, own.keyFile)
+	pair, err := tls.LoadX509KeyPair(own.CertFile, own.KeyFile)
 	s.must(err)
 	roots := x509.NewCertPool()
 	authorities, err := os.ReadFile(trusted)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/scripted"
 )
@@ -259,7 +260,7 @@ func (v *victim) scriptedBackend() product.Backend {
 // startSecured runs a policy with TLS, whose certificate is still to be issued.
 func (v *victim) startSecured() {
 	v.Helper()
-	v.signer, v.trusted, v.certificate = v.authority(v.dir, "policies"), filepath.Join(v.dir, "policies.crt"), in(v.dir, "racks")
+	v.signer, v.trusted, v.certificate = v.authority(v.dir, "policies"), filepath.Join(v.dir, "policies.crt"), certificates.In(v.dir, "racks")
 	v.scripted = v.startScripted(showing(v.certificate))
 }
 

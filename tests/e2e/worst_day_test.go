@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/ports"
@@ -53,8 +54,8 @@ type victim struct {
 	policy         *process.Server
 	scripted       *scriptedPolicy
 	// certificate is that of a policy with TLS, and signer its CA, which is in the file trusted.
-	certificate identity
-	signer      authority
+	certificate certificates.Identity
+	signer      *certificates.Authority
 	trusted     string
 	resource    corev1.ResourceName
 	pods        []*corev1.Pod

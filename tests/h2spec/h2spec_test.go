@@ -19,6 +19,7 @@ import (
 	"github.com/summerwind/h2spec/spec"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
@@ -99,7 +100,11 @@ func gateway(t *testing.T) *net.TCPAddr {
 	t.Helper()
 	away := product.Backend{Name: "away", URL: "http://127.0.0.1:9", Filter: &product.Filter{}}
 	config := product.NewConfig(nil, controlplane.FullObjects, []product.Backend{away})
-	config.Extender.TLS = certificate(t)
+	shown := certificates.In(t.TempDir(), "tls")
+	if err := certificates.SelfSigned(shown, "gateway"); err != nil {
+		t.Fatal(err)
+	}
+	config.Extender.TLS = &product.TLS{CertFile: shown.CertFile, KeyFile: shown.KeyFile}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server, err := product.StartGateway(ctx, t.TempDir(), config)

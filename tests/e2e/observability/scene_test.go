@@ -2,23 +2,14 @@ package observability
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 	"extender-gateway.io/tests/kube/process"
@@ -133,28 +124,9 @@ func (s *scene) quotaRules() string { return filepath.Join(s.dir, "quota.yaml") 
 // certificate makes a certificate that signs itself.
 func (s *scene) certificate() *product.TLS {
 	s.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	s.must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: "gateway"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(90 * 24 * time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	s.must(err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	s.must(err)
-	return &product.TLS{CertFile: s.pem("gateway.crt", "CERTIFICATE", der), KeyFile: s.pem("gateway.key", "PRIVATE KEY", private)}
-}
-
-func (s *scene) pem(name, kind string, der []byte) (file string) {
-	s.Helper()
-	file = filepath.Join(s.dir, name)
-	s.must(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	return file
+	shown := certificates.In(s.dir, "gateway")
+	s.must(certificates.SelfSigned(shown, "gateway"))
+	return &product.TLS{CertFile: shown.CertFile, KeyFile: shown.KeyFile}
 }
 
 func (s *scene) startPrometheus(scheduler string) {
