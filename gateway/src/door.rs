@@ -176,7 +176,8 @@ impl Door {
                         body::drain(body);
                         return Err(too_long(refused));
                     }
-                    let body = body::read(&head, body, (served.most, &mut bytes)).await?;
+                    let body = body::read(&head, body, (served.most, &mut bytes), (&self.turns, caller.flow))
+                        .await?;
                     drop(awaited);
                     let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
                     Ok(Received { body, queued })

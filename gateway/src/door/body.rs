@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
-use super::{answer::CallRefusal, in_flight::BodyBytes};
-use crate::decide::CallError;
+use super::{answer::CallRefusal, in_flight::BodyBytes, turns::Turns};
+use crate::{decide::CallError, fair_queue::Flow};
 
 /// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,11 +22,15 @@ const FIRST: usize = 64 << 10;
 /// moved twice while it grows: at 64 KiB and at 4 MiB.
 const TRUSTED: usize = 64;
 
-/// Reads a body of at most `most` bytes, which count in `bytes`.
+/// How much of a body is read at once, in bytes: other calls would wait for large bodies otherwise.
+const A_TURN: usize = 256 << 10;
+
+/// Reads a body of at most `most` bytes, which count in `bytes`. Large ones take turns with the calls of other flows.
 pub(super) async fn read(
     head: &Parts,
     mut body: Incoming,
     (most, bytes): (usize, &mut BodyBytes),
+    turns: (&Turns, Flow),
 ) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
@@ -34,7 +38,7 @@ pub(super) async fn read(
     let read = if declared > most {
         Err(Unread::TooLarge)
     } else if bytes.has_room_for(declared) {
-        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes))).await;
+        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes), turns)).await;
         read.unwrap_or(Err(Unread::Late))
     } else {
         Err(Unread::Overload)
@@ -59,20 +63,22 @@ pub(super) async fn read(
 }
 
 /// Why there is no body.
-enum Unread {
+#[derive(Debug)]
+enum Unread<E> {
     TooLarge,
     Overload,
     Late,
-    Cut(hyper::Error),
+    Cut(E),
 }
 
 /// The whole body.
-async fn collect(
-    body: &mut Incoming,
+async fn collect<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
     declared: usize,
     (most, bytes): (usize, &mut BodyBytes),
-) -> Result<Bytes, Unread> {
-    let mut whole = Vec::new();
+    (turns, flow): (&Turns, Flow),
+) -> Result<Bytes, Unread<B::Error>> {
+    let (mut whole, mut large) = (Vec::new(), None);
     while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
         if received > most {
@@ -84,6 +90,9 @@ async fn collect(
         }
         if whole.is_empty() && body.is_end_stream() {
             return Ok(chunk);
+        }
+        if received / A_TURN > whole.len() / A_TURN && !body.is_end_stream() {
+            large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
         }
         if received > whole.capacity() {
             whole.reserve_exact(room(declared, received) - whole.len());
@@ -103,7 +112,7 @@ fn room(declared: usize, received: usize) -> usize {
     declared.min(trusted)
 }
 
-async fn next(body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
+async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Bytes>, B::Error> {
     while let Some(frame) = body.frame().await.transpose()? {
         // Trailers are ignored.
         if let Ok(chunk) = frame.into_data() {
@@ -129,7 +138,35 @@ pub(super) fn drain(mut body: Incoming) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{FutureExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
     use super::*;
+    use crate::door::in_flight::BytesInFlight;
+
+    #[test]
+    fn a_large_body_takes_turns_while_others_wait() {
+        const CHUNK: usize = 32 << 10;
+        let chunks = (0..32).map(|_| Ok::<_, Infallible>(Frame::data(vec![b' '; CHUNK].into())));
+        let mut body = StreamBody::new(stream::iter(chunks));
+        let mut bytes = std::sync::Arc::<BytesInFlight>::default().request(usize::MAX);
+        let turns = Turns::default();
+        let read = collect(&mut body, 0, (usize::MAX, &mut bytes), (&turns, Flow::Own));
+        let mut read = std::pin::pin!(read);
+        let another = turns.large_body(Flow::Own);
+        for turn in 1..32 * CHUNK / A_TURN {
+            assert!(read.as_mut().now_or_never().is_none());
+            assert!(read.as_mut().now_or_never().is_none(), "it is not its turn");
+            assert!(turns.begin_next(), "turn {turn}");
+        }
+        // Alone it needs no turn.
+        drop(another);
+        let whole = read.now_or_never().expect("it has had all its turns").unwrap();
+        assert_eq!((whole.len(), turns.waiting()), (32 * CHUNK, 0));
+    }
 
     /// The buffer sizes while a body arrives in chunks of this size.
     fn sizes(declared: usize, length: usize, chunk: usize) -> Vec<usize> {

@@ -12,7 +12,7 @@ use std::{
     convert::Infallible,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -57,6 +57,8 @@ pub(super) struct Turns {
     refusals: Mutex<Queue>,
     /// A call waits.
     arrived: Notify,
+    /// The number of large bodies that are being read.
+    large_bodies: AtomicUsize,
     /// The time between two turns while calls wait.
     turn_time: AverageTime,
 }
@@ -91,6 +93,12 @@ impl Turns {
         let arrived = Instant::now();
         self.begun(&self.waiting, flow).await;
         Ok(arrived.elapsed())
+    }
+
+    /// The reading of a large body.
+    pub(super) fn large_body(&self, flow: Flow) -> LargeBody<'_> {
+        self.large_bodies.fetch_add(1, Relaxed);
+        LargeBody { turns: self, flow }
     }
 
     /// Waits in a queue.
@@ -139,9 +147,36 @@ impl Turns {
         any
     }
 
+    #[cfg(test)]
+    pub(super) fn begin_next(&self) -> bool {
+        begin_next(&self.waiting)
+    }
+
     /// The number of calls that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.lock().waiting()
+    }
+}
+
+/// A large body that is being read.
+#[derive(Debug)]
+pub(super) struct LargeBody<'t> {
+    turns: &'t Turns,
+    flow: Flow,
+}
+
+impl LargeBody<'_> {
+    /// Waits for a turn if calls or other large bodies wait for the thread.
+    pub(super) async fn turn(&self) {
+        if self.turns.large_bodies.load(Relaxed) > 1 || self.turns.waiting() > 0 {
+            self.turns.begun(&self.turns.waiting, self.flow).await;
+        }
+    }
+}
+
+impl Drop for LargeBody<'_> {
+    fn drop(&mut self) {
+        self.turns.large_bodies.fetch_sub(1, Relaxed);
     }
 }
 
