@@ -42,7 +42,7 @@ use self::{
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
-    turns::{TooLong, Turns},
+    turns::Turns,
 };
 pub use self::{
     server::{Entrance, serve},
@@ -164,23 +164,28 @@ impl Door {
         guard.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.verb, &head, &served.verbs) {
             Err(refusal) => {
-                body::drain(body);
+                body::drain(body, (&self.turns, caller.flow));
                 let response = refusal.status();
                 self.refuse(guard, refusal, response)
             }
             Ok(verb) => {
                 let longest = served.config.timeouts.longest_wait(verb);
-                let too_long = |TooLong| CallRefusal::too_many(longest);
+                let turns = (&self.turns, caller.flow);
                 let body = async {
-                    if let Err(refused) = self.turns.admits(caller.flow, longest).await {
-                        body::drain(body);
-                        return Err(too_long(refused));
+                    if self.turns.admits(caller.flow, longest).is_ok() {
+                        let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
+                        drop(awaited);
+                        if let Ok(queued) = self.turns.turn(caller.flow, longest).await {
+                            return Ok(Received { body, queued });
+                        }
+                        drop(body);
+                        bytes.release();
+                    } else {
+                        body::drain(body, turns);
                     }
-                    let body = body::read(&head, body, (served.most, &mut bytes), (&self.turns, caller.flow))
-                        .await?;
-                    drop(awaited);
-                    let queued = self.turns.turn(caller.flow, longest).await.map_err(too_long)?;
-                    Ok(Received { body, queued })
+                    // In time for the caller to see it.
+                    self.turns.refusal(caller.flow, longest * 2).await;
+                    Err(CallRefusal::too_many(longest))
                 };
                 self.decide(verb, body, (&served, guard)).await
             }

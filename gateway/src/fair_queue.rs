@@ -147,6 +147,11 @@ impl AverageTime {
         Duration::from_nanos(self.nanoseconds.load(Relaxed))
     }
 
+    /// Forgets all times.
+    pub fn clear(&self) {
+        self.nanoseconds.store(0, Relaxed);
+    }
+
     /// Adds a time. If several threads do this at once, some are lost.
     pub fn add(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -148,9 +148,9 @@ impl Overrides {
         );
         let Override { id, until, ends, .. } = new;
         let target = new.target.clone();
-        self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
         self.replace(&target, &new);
         self.report(&target);
+        self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
         if let Ok(runtime) = Handle::try_current() {
             let overrides = Arc::clone(self);
             drop(runtime.spawn(async move {

@@ -77,9 +77,9 @@ pub enum ServeError {
     /// A system call that every process needs has failed.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// The gateway is to bind pods, and no apiserver was found.
-    #[error("binder: {0}")]
-    Binder(#[from] ConnectError),
+    /// The configuration needs an apiserver, and none was found.
+    #[error("binder, requeue or events: {0}")]
+    Apiserver(#[from] ConnectError),
     /// The settings for telemetry are invalid.
     #[error(transparent)]
     Telemetry(#[from] SettingsError),

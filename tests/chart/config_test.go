@@ -99,6 +99,24 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// TestApiserverIsReachable expects egress to the apiserver exactly if the gateway has permissions there.
+func TestApiserverIsReachable(t *testing.T) {
+	for values, want := range map[string]bool{
+		"config: {nodes: {source: Request}}":                    false,
+		"config: {nodes: {source: Request}, events: Overrides}": true,
+		"config: {}": true,
+	} {
+		got := withValues(t, "networkPolicy: {enabled: true, apiServerPorts: [16443]}\n"+values)
+		if got.err != nil {
+			t.Errorf("%s: %s", values, got.stderr)
+			continue
+		}
+		if strings.Contains(got.stdout, "port: 16443") != want {
+			t.Errorf("%s: %s", values, got.stdout)
+		}
+	}
+}
+
 // permissions are the rules of the gateway's ClusterRole and Role.
 func permissions(list []object) string {
 	var rules []string

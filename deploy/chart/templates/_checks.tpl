@@ -278,6 +278,9 @@ remedy. The schema reports wrong types and unknown names before this.
 
 {{- define "extender-gateway.checkAccess" -}}
 {{- $rules := include "extender-gateway.rules" . | fromJsonArray -}}
+{{- if include "extender-gateway.createsEvents" . -}}
+{{- $rules = append $rules (dict "verbs" (list "create") "resources" (list "events")) -}}
+{{- end -}}
 {{- $account := .Values.serviceAccount -}}
 {{- if and (not $account.create) (not $account.name) (or $rules .Values.rbac.create) -}}
 {{- fail "serviceAccount.name: is empty, but serviceAccount.create is false; name an account that exists, or set serviceAccount.create: true" -}}

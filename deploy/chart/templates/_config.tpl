@@ -177,6 +177,11 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- toJson $rules -}}
 {{- end -}}
 
+{{/* "true" if the gateway has permissions in the apiserver. */}}
+{{- define "extender-gateway.usesApiserver" -}}
+{{- if or (ne (include "extender-gateway.rules" .) "[]") (include "extender-gateway.createsEvents" .) -}}true{{- end -}}
+{{- end -}}
+
 {{/*
 What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its checksum, so that such a change replaces
 them; the gateway reads all others from the changed ConfigMap.

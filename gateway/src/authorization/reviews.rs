@@ -25,6 +25,8 @@ const MOST_REVIEWS: u32 = 8;
 pub(super) enum ReviewError {
     #[error("the apiserver has not reviewed a token within {REVIEW_TIMEOUT:?}; check that it can be reached")]
     Late,
+    #[error("too many tokens wait for their review; try again")]
+    Busy,
     #[error("there is no apiserver that could review tokens: {0}")]
     Connect(#[from] ConnectError),
     #[error("the apiserver cannot review tokens: {0}{remedy}", remedy = remedy(.0))]
@@ -69,7 +71,7 @@ impl Reviews {
         }
         let reviewed = timeout(REVIEW_TIMEOUT, async {
             let (mut slot, _) =
-                self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|NoSlot| ReviewError::Late)?;
+                self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|NoSlot| ReviewError::Busy)?;
             slot.works();
             // Another request may have been about the same.
             if let Some(known) = self.results.get(&key) {

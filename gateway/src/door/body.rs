@@ -1,6 +1,6 @@
 //! Reads the body of a request, limited in size and time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{header, request::Parts};
@@ -23,14 +23,14 @@ const FIRST: usize = 64 << 10;
 const TRUSTED: usize = 64;
 
 /// How much of a body is read at once, in bytes: other calls would wait for large bodies otherwise.
-const A_TURN: usize = 256 << 10;
+const A_TURN: usize = 512 << 10;
 
 /// Reads a body of at most `most` bytes, which count in `bytes`. Large ones take turns with the calls of other flows.
 pub(super) async fn read(
     head: &Parts,
     mut body: Incoming,
     (most, bytes): (usize, &mut BodyBytes),
-    turns: (&Turns, Flow),
+    turns: (&Arc<Turns>, Flow),
 ) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
@@ -38,7 +38,7 @@ pub(super) async fn read(
     let read = if declared > most {
         Err(Unread::TooLarge)
     } else if bytes.has_room_for(declared) {
-        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes), turns)).await;
+        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes), (&**turns.0, turns.1))).await;
         read.unwrap_or(Err(Unread::Late))
     } else {
         Err(Unread::Overload)
@@ -58,7 +58,7 @@ pub(super) async fn read(
             return Err(CallError::Request(format!("cannot read the request body ({error})")).into());
         }
     };
-    drain(body);
+    drain(body, turns);
     Err(refusal)
 }
 
@@ -124,13 +124,18 @@ async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Byte
 
 /// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
 /// otherwise see a reset before it reads the response.
-pub(super) fn drain(mut body: Incoming) {
+pub(super) fn drain(mut body: Incoming, (turns, flow): (&Arc<Turns>, Flow)) {
+    let turns = Arc::clone(turns);
     tokio::spawn(timeout(TIMEOUT, async move {
-        let mut drained = 0;
+        let (mut drained, mut large) = (0, None);
         while let Ok(Some(chunk)) = next(&mut body).await {
+            let before = drained;
             drained += chunk.len();
             if drained > DRAINED {
                 return;
+            }
+            if drained / A_TURN > before / A_TURN {
+                large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
             }
         }
     }));
@@ -150,22 +155,22 @@ mod tests {
     #[test]
     fn a_large_body_takes_turns_while_others_wait() {
         const CHUNK: usize = 32 << 10;
-        let chunks = (0..32).map(|_| Ok::<_, Infallible>(Frame::data(vec![b' '; CHUNK].into())));
+        let chunks = (0..64).map(|_| Ok::<_, Infallible>(Frame::data(vec![b' '; CHUNK].into())));
         let mut body = StreamBody::new(stream::iter(chunks));
-        let mut bytes = std::sync::Arc::<BytesInFlight>::default().request(usize::MAX);
+        let mut bytes = Arc::<BytesInFlight>::default().request(usize::MAX);
         let turns = Turns::default();
         let read = collect(&mut body, 0, (usize::MAX, &mut bytes), (&turns, Flow::Own));
         let mut read = std::pin::pin!(read);
         let another = turns.large_body(Flow::Own);
-        for turn in 1..32 * CHUNK / A_TURN {
+        for turn in 1..64 * CHUNK / A_TURN {
             assert!(read.as_mut().now_or_never().is_none());
             assert!(read.as_mut().now_or_never().is_none(), "it is not its turn");
-            assert!(turns.begin_next(), "turn {turn}");
+            assert!(turns.begin_body(), "turn {turn}");
         }
         // Alone it needs no turn.
         drop(another);
         let whole = read.now_or_never().expect("it has had all its turns").unwrap();
-        assert_eq!((whole.len(), turns.waiting()), (32 * CHUNK, 0));
+        assert_eq!((whole.len(), turns.begin_body()), (64 * CHUNK, false));
     }
 
     /// The buffer sizes while a body arrives in chunks of this size.

@@ -7,6 +7,7 @@
 
 use std::{
     hash::RandomState,
+    panic::resume_unwind,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -54,11 +55,16 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
     let acceptor = tls.clone().map(|tls| Acceptor::start(tls, Arc::clone(&door.observer.metrics)));
     // A task of its own, which is polled between those of connections.
     let turns = Arc::clone(&door);
-    let _turns = AbortOnDropHandle::new(tokio::spawn(async move { turns.turns.begin_calls().await }));
+    let turns = AbortOnDropHandle::new(tokio::spawn(async move { turns.turns.begin_calls().await }));
     let host = Host { door, acceptor, draining: AtomicBool::new(false), certificates: RandomState::new() };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(tls) => {}
+        // Without it calls would wait forever.
+        ended = turns => match ended {
+            Ok(never) => match never {},
+            Err(ended) => resume_unwind(ended.into_panic()),
+        },
     }
 }
 

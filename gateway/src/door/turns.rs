@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
     task::yield_now,
+    time::timeout,
 };
 
 use crate::fair_queue::{AverageTime, FairQueue, Flow, Place};
@@ -29,9 +30,11 @@ use crate::fair_queue::{AverageTime, FairQueue, Flow, Place};
 const LONGEST_TURN: Duration = Duration::from_millis(250);
 /// About how long the thread works for a refusal: it reads the head of a request, and writes a response.
 const REFUSAL: Duration = Duration::from_micros(80);
+/// How long the time between two turns counts while no call waits: the load may be another one.
+const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 /// Refusals have this part of the thread's time while calls wait.
 const SHARE_OF_REFUSALS: u32 = 8;
-/// The most of it that is used at once.
+/// The most of it that is saved for later.
 const MOST_REFUSALS: Duration = Duration::from_micros(640);
 
 /// Whether the thread that decides calls has begun one since it was idle.
@@ -55,7 +58,9 @@ pub(super) struct Turns {
     waiting: Mutex<Queue>,
     /// Calls that wait for their refusal.
     refusals: Mutex<Queue>,
-    /// A call waits.
+    /// Large bodies of which more is to be read.
+    bodies: Mutex<Queue>,
+    /// Something waits in one of the queues.
     arrived: Notify,
     /// The number of large bodies that are being read.
     large_bodies: AtomicUsize,
@@ -72,15 +77,16 @@ impl Turns {
         Self { busy, ..Self::default() }
     }
 
-    /// An error if a call that arrives now would wait for longer than this, when there is time to refuse it.
-    pub(super) async fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
+    /// An error if a call that arrives now would wait for longer than this: [`Turns::refusal`] is next.
+    pub(super) fn admits(&self, flow: Flow, longest: Duration) -> Result<(), TooLong> {
         let ahead = self.waiting.lock().ahead_of(flow);
         let wait = self.turn_time.get().saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
-        if wait <= longest {
-            return Ok(());
-        }
-        self.begun(&self.refusals, flow).await;
-        Err(TooLong)
+        if wait > longest { Err(TooLong) } else { Ok(()) }
+    }
+
+    /// Waits until there is time to refuse a call, and not for longer than this.
+    pub(super) async fn refusal(&self, flow: Flow, longest: Duration) {
+        let _ = timeout(longest, self.begun(&self.refusals, flow)).await;
     }
 
     /// Waits until it is this call's turn, and returns how long that took: no time while the thread has nothing else to
@@ -89,7 +95,7 @@ impl Turns {
         if !self.busy.0.swap(true, Relaxed) {
             return Ok(Duration::ZERO);
         }
-        self.admits(flow, longest).await?;
+        self.admits(flow, longest)?;
         let arrived = Instant::now();
         self.begun(&self.waiting, flow).await;
         Ok(arrived.elapsed())
@@ -111,14 +117,19 @@ impl Turns {
         let _ = begun.await;
     }
 
-    /// Begins the waiting calls, each when the thread has looked for other work, and refusals in their share of its time.
+    /// Begins the waiting calls, each when the thread has looked for other work; beside each reads more of a large body, and
+    /// refuses calls in their share of its time.
     pub(super) async fn begin_calls(&self) -> Infallible {
         loop {
+            let idle = Instant::now();
             self.arrived.notified().await;
+            if idle.elapsed() > REMEMBERED_FOR {
+                self.turn_time.clear();
+            }
             let (mut turn, mut for_refusals) = (Instant::now(), Duration::ZERO);
             loop {
-                let decides = begin_next(&self.waiting);
-                if !self.refuse(&mut for_refusals, decides) && !decides {
+                let (reads, decides) = (begin_next(&self.bodies), begin_next(&self.waiting));
+                if !self.refuse(&mut for_refusals, decides) && !decides && !reads {
                     break;
                 }
                 self.busy.0.fetch_or(decides, Relaxed);
@@ -128,7 +139,8 @@ impl Turns {
                 if decides {
                     self.turn_time.add(took.min(LONGEST_TURN));
                 }
-                for_refusals = (for_refusals + took / SHARE_OF_REFUSALS).min(MOST_REFUSALS);
+                let share = took / SHARE_OF_REFUSALS;
+                for_refusals = (for_refusals + share).min(MOST_REFUSALS.max(share));
                 turn = next;
             }
         }
@@ -148,13 +160,13 @@ impl Turns {
     }
 
     #[cfg(test)]
-    pub(super) fn begin_next(&self) -> bool {
-        begin_next(&self.waiting)
+    pub(super) fn begin_body(&self) -> bool {
+        begin_next(&self.bodies)
     }
 
-    /// The number of calls that wait.
+    /// The number of calls that wait, also for their refusal.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.lock().waiting()
+        self.waiting.lock().waiting() + self.refusals.lock().waiting()
     }
 }
 
@@ -166,10 +178,11 @@ pub(super) struct LargeBody<'t> {
 }
 
 impl LargeBody<'_> {
-    /// Waits for a turn if calls or other large bodies wait for the thread.
+    /// Waits for a turn if calls or other large bodies wait for the thread. Not with the calls: one that has been admitted
+    /// would wait again and again.
     pub(super) async fn turn(&self) {
         if self.turns.large_bodies.load(Relaxed) > 1 || self.turns.waiting() > 0 {
-            self.turns.begun(&self.turns.waiting, self.flow).await;
+            self.turns.begun(&self.turns.bodies, self.flow).await;
         }
     }
 }
@@ -254,15 +267,23 @@ mod tests {
         }
         let longest = Duration::from_millis(50);
         turns.busy.0.store(true, Relaxed);
-        let refuses = async {
-            while !begin_next(&turns.refusals) {
-                yield_now().await;
-            }
-        };
-        assert_eq!(tokio::join!(turns.turn(GREEDY, longest), refuses).0, Err(TooLong));
-        assert_eq!(turns.admits(GREEDY, LONG).await, Ok(()));
-        assert_eq!(turns.admits(MODEST, longest).await, Ok(()));
-        assert_eq!((turns.waiting(), turns.refusals.lock().waiting()), (12, 0));
+        assert_eq!(turns.turn(GREEDY, longest).await, Err(TooLong));
+        assert_eq!(turns.admits(GREEDY, longest), Err(TooLong));
+        assert_eq!(turns.admits(GREEDY, LONG), Ok(()));
+        assert_eq!(turns.admits(MODEST, longest), Ok(()));
+        assert_eq!(turns.waiting(), 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_waits_for_its_turn_and_not_for_longer_than_the_caller_does() {
+        let turns = Turns::default();
+        let mut refused = std::pin::pin!(turns.refusal(GREEDY, LONG));
+        assert!(futures_util::poll!(&mut refused).is_pending());
+        assert!(begin_next(&turns.refusals));
+        refused.await;
+        let begun = tokio::time::Instant::now();
+        turns.refusal(GREEDY, LONG).await;
+        assert_eq!((begun.elapsed(), turns.waiting()), (LONG, 0));
     }
 
     /// How many of so many refusals are begun at once, in so much time.
@@ -288,23 +309,49 @@ mod tests {
         assert_eq!(refused(50, REFUSAL / 2, false), most);
     }
 
-    /// More refusals than there is time for at once are all begun, also when no call waits any longer.
+    /// Calls that take some time wait all the while.
     #[tokio::test]
-    async fn all_refusals_are_begun() {
+    async fn refusals_are_begun_in_their_share_of_the_time_while_calls_wait() {
+        const REFUSALS: u32 = 20;
         let turns = Arc::new(Turns::default());
-        turns.turn_time.add(Duration::from_secs(1));
-        turns.busy.0.store(true, Relaxed);
-        turns.waiting.lock().add(GREEDY, oneshot::channel().0);
+        for _ in 0..100_000 {
+            turns.waiting.lock().add(GREEDY, oneshot::channel().0);
+        }
+        let mut refused = JoinSet::new();
+        for _ in 0..REFUSALS {
+            let turns = Arc::clone(&turns);
+            refused.spawn(async move { turns.refusal(GREEDY, LONG).await });
+        }
+        while turns.refusals.lock().waiting() < REFUSALS as usize {
+            yield_now().await;
+        }
+        let begun = Instant::now();
+        let _beginning = begin(&turns);
+        while !refused.is_empty() && turns.waiting.lock().waiting() > 0 {
+            work(Duration::from_micros(100));
+            yield_now().await;
+            while refused.try_join_next().is_some() {}
+        }
+        assert!(refused.is_empty() && turns.waiting.lock().waiting() > 0);
+        assert!(begun.elapsed() >= REFUSAL * REFUSALS * (SHARE_OF_REFUSALS - 1), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn all_refusals_are_begun_when_no_call_waits() {
+        let turns = Arc::new(Turns::default());
         let mut refused = JoinSet::new();
         for _ in 0..100 {
             let turns = Arc::clone(&turns);
-            refused.spawn(async move { turns.turn(GREEDY, Duration::ZERO).await });
-        }
-        while turns.refusals.lock().waiting() < 100 {
-            yield_now().await;
+            refused.spawn(async move { turns.refusal(GREEDY, LONG).await });
         }
         let _beginning = begin(&turns);
-        assert_eq!(refused.join_all().await, [Err(TooLong); 100]);
+        refused.join_all().await;
+        assert_eq!(turns.waiting(), 0);
+    }
+
+    fn work(time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time {}
     }
 
     fn begin(turns: &Arc<Turns>) -> AbortOnDropHandle<()> {
@@ -316,10 +363,6 @@ mod tests {
     #[tokio::test]
     async fn a_turn_takes_as_long_as_all_that_the_thread_does_in_it() {
         const WORK: Duration = Duration::from_millis(2);
-        let work = || {
-            let begun = Instant::now();
-            while begun.elapsed() < WORK {}
-        };
         let turns = Arc::new(Turns::default());
         turns.turn(GREEDY, LONG).await.unwrap();
         let mut calls = JoinSet::new();
@@ -327,7 +370,7 @@ mod tests {
             let turns = Arc::clone(&turns);
             calls.spawn(async move {
                 turns.turn(GREEDY, LONG).await.unwrap();
-                work();
+                work(WORK);
             });
         }
         while turns.waiting() < 100 {
@@ -335,7 +378,7 @@ mod tests {
         }
         let _beginning = begin(&turns);
         while calls.join_next().await.is_some() {
-            work();
+            work(WORK);
         }
         // The average has come near the time of a call and of the work after it.
         let known = turns.turn_time.get();

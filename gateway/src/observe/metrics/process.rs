@@ -80,7 +80,7 @@ unlabeled! {
         call_thread_silence: "extender_gateway_call_thread_silence_seconds",
             "Time since the last heartbeat of the thread that serves calls";
         waiting_calls: "extender_gateway_waiting_calls",
-            "Calls that wait until the thread that decides calls is free";
+            "Calls that wait until the thread that decides calls is free, or has time to refuse them";
         configuration_generation: "extender_gateway_configuration_generation",
             "Generation of the configuration in use, starting at 1";
         configuration_loaded: "extender_gateway_configuration_loaded_timestamp_seconds",
