@@ -160,13 +160,12 @@ impl Overrides {
         }
     }
 
-    /// Ends the override of a target before its time. Whether there was one.
-    pub fn reset(&self, target: &OverrideTarget) -> bool {
+    /// Ends the override of a target before its time, if there is one.
+    pub fn reset(&self, target: &OverrideTarget) {
         let found = self.all().into_iter().find(|it| it.target == *target);
         if let Some(found) = &found {
             self.end(target, found.id);
         }
-        found.is_some()
     }
 
     /// Removes this override, unless another one has replaced it.
@@ -175,6 +174,11 @@ impl Overrides {
             // By its id: a newer override of the target may have replaced it meanwhile.
             self.active.rcu(|active| active.iter().filter(|it| it.id != id).cloned().collect::<Vec<_>>());
             tracing::info!(about = %target, "override of the mode ended");
+            // When its answers count again, or no longer by an operator's word, a backend is judged from the beginning.
+            match target {
+                OverrideTarget::All => self.shares.lock().clear_all(),
+                OverrideTarget::Backend(name) => self.shares.lock().clear(name),
+            }
             self.changed(Timestamp::now(), true, format!("{target}: the mode is as configured again"));
             self.report(target);
         }

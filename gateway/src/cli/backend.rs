@@ -104,7 +104,7 @@ pub(super) fn run(options: &BackendOptions, console: &mut Console<'_>) -> Result
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = Report::new(runtime.block_on(options.send())?);
     if report.replicas.is_empty() {
-        return Err(Failure::Away(report.away));
+        return Err(Failure::NotDone(report.away));
     }
     options.output.write(&report, console)?;
     if report.away.is_empty() { Ok(()) } else { Err(Failure::Problems(report.away.len())) }

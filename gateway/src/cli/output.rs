@@ -114,6 +114,9 @@ pub(super) enum Failure {
     /// No gateway could be queried.
     #[error("extender-gateway: no gateway answered{}", lines(.0))]
     Away(Vec<Away>),
+    /// No gateway has done what was requested.
+    #[error("extender-gateway: no gateway has done it{}", lines(.0))]
+    NotDone(Vec<Away>),
     /// There is no data about a pod, for this reason.
     #[error("extender-gateway: {0}")]
     Unknown(String),
@@ -127,7 +130,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Config(_) | Self::Invalid(_) => 3,
             Self::Problems(_) => 4,
-            Self::Away(_) => 5,
+            Self::Away(_) | Self::NotDone(_) => 5,
             Self::Unknown(_) => 6,
         }
     }

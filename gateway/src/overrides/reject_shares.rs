@@ -94,6 +94,11 @@ impl RejectShares {
         self.backends.remove(backend);
     }
 
+    /// Forgets those of all backends.
+    pub(super) fn clear_all(&mut self) {
+        self.backends.clear();
+    }
+
     pub(super) fn excess(
         &mut self,
         backend: &str,

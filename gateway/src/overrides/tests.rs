@@ -63,9 +63,12 @@ async fn a_backends_own_override_precedes_that_of_all() {
 async fn an_override_can_be_ended_early() {
     let overrides = overrides();
     overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
-    assert!(!overrides.reset(&OverrideTarget::All) && overrides.reset(&racks()));
-    assert_eq!(overrides.mode_of("racks"), None);
-    assert!(!overrides.reset(&racks()));
+    overrides.reset(&OverrideTarget::All);
+    assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "it has its own");
+    for _ in 0..2 {
+        overrides.reset(&racks());
+        assert_eq!(overrides.mode_of("racks"), None);
+    }
 }
 
 /// The settings of a backend with this limit.
@@ -131,6 +134,21 @@ async fn a_backend_that_rejects_too_much_goes_to_shadow_for_a_while() {
     assert_eq!(overrides.mode_of("racks"), None, "it is judged from the beginning");
     decide(&overrides, &settings, 100, 20).await;
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "it is still bad");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_operator_has_enforced_it_a_backend_is_judged_again() {
+    let settings = limited("{share: 0.9, window: 10m, onExcess: Shadow, shadowFor: 40m}");
+    for target in [racks(), OverrideTarget::All] {
+        let overrides = overrides();
+        overrides.set(target.clone(), Mode::Enforce, 20 * MINUTE, "it is right");
+        decide(&overrides, &settings, 100, 20).await;
+        assert_eq!(overrides.mode_of("racks"), Some(Mode::Enforce), "as the operator says");
+        decide(&overrides, &settings, 100, 20).await;
+        overrides.reset(&target);
+        decide(&overrides, &settings, 100, 20).await;
+        assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "{target}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

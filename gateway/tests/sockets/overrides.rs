@@ -135,7 +135,6 @@ async fn what_cannot_be_done_is_refused_with_a_sentence() {
         (with(json!({"for": "25h"})), 422, "\"25h\" is out of range; expected a duration from 1ms to 24h"),
         (with(json!({"for": null})), 422, "the time is missing"),
         (with(json!({"reason": " \n"})), 422, "the reason is missing"),
-        (with(json!({"action": "reset"})), 422, "there is no override of backend racks"),
         (
             with(json!({"backend": null, "all": true, "action": "enforce"})),
             422,

@@ -15,7 +15,7 @@ use crate::{
 /// More names than this are only counted.
 const MAX_NAMES: usize = 3;
 
-const NO_MATCH: &str = "No backend was called in this attempt: no backend has both a block for the verb and a match for the pod; `extender-gateway check-config` prints them.";
+const NO_MATCH: &str = "No backend was called in this attempt: none has a block for the verb, a match for the pod and a mode in which it is called. `extender-gateway check-config` prints them; `extender-gateway status` and the log (`mode overridden`) say what an operator has disabled for a while.";
 
 const OTHER_SCORES: &str = "Scores of kube-scheduler's own plugins and of other extenders are added to these, and the gateway does not \
                             see them.";

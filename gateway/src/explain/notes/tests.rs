@@ -177,7 +177,10 @@ fn nobody_was_interested() {
     let empty = Decision { backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     let scored = Decision { backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let found = notes(pod(Some("a")), vec![empty, scored]);
-    only(&found, "No backend was called in this attempt: no backend has both a block for the verb ");
+    only(
+        &found,
+        "No backend was called in this attempt: none has a block for the verb, a match for the pod and a mode ",
+    );
     let exempt = Decision { exempt: true, backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let called = Decision { exempt: true, backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     only(

@@ -23,8 +23,8 @@ fn overridden(it: &OverrideStatus) -> Problem {
         minutes_left(*ends),
     );
     let remedy = format!(
-        "nothing: it ends by itself; `extender-gateway backend {name} reset` ends it now, and a mode for longer belongs in the \
-         configuration"
+        "correct the cause before it ends by itself; `extender-gateway backend {name} reset` ends it now, and a mode for longer belongs \
+         in the configuration"
     );
     problem((Severity::Warning, "mode-overridden"), &about, what, remedy)
 }
