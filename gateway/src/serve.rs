@@ -78,7 +78,7 @@ pub enum ServeError {
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// The configuration needs an apiserver, and none was found.
-    #[error("binder, requeue or events: {0}")]
+    #[error("pods.source, binder, requeue or events: {0}")]
     Apiserver(#[from] ConnectError),
     /// The settings for telemetry are invalid.
     #[error(transparent)]

@@ -8,7 +8,11 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
-use super::{answer::CallRefusal, in_flight::BodyBytes, turns::Turns};
+use super::{
+    answer::CallRefusal,
+    in_flight::BodyBytes,
+    turns::{LargeBody, Turns},
+};
 use crate::{decide::CallError, fair_queue::Flow};
 
 /// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
@@ -25,7 +29,8 @@ const TRUSTED: usize = 64;
 /// How much of a body is read at once, in bytes: other calls would wait for large bodies otherwise.
 const A_TURN: usize = 512 << 10;
 
-/// Reads a body of at most `most` bytes, which count in `bytes`. Large ones take turns with the calls of other flows.
+/// Reads a body of at most `most` bytes, which count in `bytes`. Large ones take turns with
+/// others, beside the calls.
 pub(super) async fn read(
     head: &Parts,
     mut body: Incoming,
@@ -71,14 +76,37 @@ enum Unread<E> {
     Cut(E),
 }
 
+/// The reading of a body, which takes turns if it is large.
+struct Reading<'t> {
+    turns: (&'t Turns, Flow),
+    received: usize,
+    large: Option<LargeBody<'t>>,
+}
+
+impl<'t> Reading<'t> {
+    fn new(turns: (&'t Turns, Flow)) -> Self {
+        Self { turns, received: 0, large: None }
+    }
+
+    /// So many bytes have come: waits for the next turn when this one is over.
+    async fn received(&mut self, bytes: usize) {
+        let before = self.received;
+        self.received += bytes;
+        if self.received / A_TURN > before / A_TURN {
+            let (turns, flow) = self.turns;
+            self.large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
+        }
+    }
+}
+
 /// The whole body.
 async fn collect<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     declared: usize,
     (most, bytes): (usize, &mut BodyBytes),
-    (turns, flow): (&Turns, Flow),
+    turns: (&Turns, Flow),
 ) -> Result<Bytes, Unread<B::Error>> {
-    let (mut whole, mut large) = (Vec::new(), None);
+    let (mut whole, mut reading) = (Vec::new(), Reading::new(turns));
     while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
         if received > most {
@@ -91,8 +119,8 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(
         if whole.is_empty() && body.is_end_stream() {
             return Ok(chunk);
         }
-        if received / A_TURN > whole.len() / A_TURN && !body.is_end_stream() {
-            large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
+        if !body.is_end_stream() {
+            reading.received(chunk.len()).await;
         }
         if received > whole.capacity() {
             whole.reserve_exact(room(declared, received) - whole.len());
@@ -127,15 +155,11 @@ async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Byte
 pub(super) fn drain(mut body: Incoming, (turns, flow): (&Arc<Turns>, Flow)) {
     let turns = Arc::clone(turns);
     tokio::spawn(timeout(TIMEOUT, async move {
-        let (mut drained, mut large) = (0, None);
+        let mut reading = Reading::new((&*turns, flow));
         while let Ok(Some(chunk)) = next(&mut body).await {
-            let before = drained;
-            drained += chunk.len();
-            if drained > DRAINED {
+            reading.received(chunk.len()).await;
+            if reading.received > DRAINED {
                 return;
-            }
-            if drained / A_TURN > before / A_TURN {
-                large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
             }
         }
     }));
