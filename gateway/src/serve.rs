@@ -252,13 +252,14 @@ impl CallServer {
         let Telemetry { exporters, observer, sampler } = self.telemetry;
         let door = Arc::new(Door::on_thread(self.busy, served, Arc::clone(&observer)));
         self.gateway_status.open(&door);
-        print_line(&format!("extender listening on {}", listener.local_addr()?));
         let complete = complete(&self.assembly, &self.health);
         let required = Arc::downgrade(&door);
         self.health
             .required
             .set(move || required.upgrade().map_or_else(Vec::new, |door| door.served.load().required()));
         self.health.accepts_calls();
+        // After that, so that whoever has read this line sees it at /readyz, too.
+        print_line(&format!("extender listening on {}", listener.local_addr()?));
         let reload = Reload::new(
             (self.file, self.config),
             self.hangups,
