@@ -47,7 +47,10 @@ pub enum ApiserverError {
     /// It did not respond before the deadline.
     #[error("the apiserver did not respond in time")]
     Late,
-    /// It is unreachable, or its answer cannot be used.
+    /// There is no connection to it.
+    #[error("the request to the apiserver failed: {0}")]
+    Unreachable(String),
+    /// The connection was lost, or its answer cannot be used.
     #[error("the request to the apiserver failed: {0}")]
     Failed(String),
 }
@@ -64,6 +67,15 @@ fn remedy(code: u16) -> &'static str {
 }
 
 impl ApiserverError {
+    /// Whether the apiserver, or its etcd, is away and may come back without anybody's change.
+    fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused { code, .. } => *code == 429 || *code >= 500,
+            Self::Late | Self::Failed(_) => false,
+        }
+    }
+
     fn malformed(error: impl Display) -> Self {
         Self::Failed(bounded(&format!("cannot parse the pod from the apiserver ({error})")))
     }
@@ -73,6 +85,7 @@ impl From<RequestError> for ApiserverError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Refused { code, message } => Self::Refused { code, message },
+            RequestError::Unreachable(text) => Self::Unreachable(text),
             other => Self::Failed(other.to_string()),
         }
     }
@@ -122,6 +135,11 @@ struct PodPlacement {
 }
 
 impl BindingState {
+    /// Whether it is not known because the apiserver is away.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Unknown(error) if error.is_away())
+    }
+
     /// The state according to the pod's JSON.
     pub fn read(json: &[u8], assignment: &Assignment) -> Self {
         let BoundPod { metadata, spec } = match serde_json::from_slice(json) {

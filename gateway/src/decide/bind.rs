@@ -236,15 +236,26 @@ impl<'c> BindCall<'c> {
         }
     }
 
-    /// Binds the pod. An existing Binding, by any binder, counts as success.
+    /// Binds the pod. An existing Binding, by any binder, counts as success. While the apiserver is away it is tried
+    /// again: after an error kube-scheduler writes a condition about it, which can arrive when the pod is bound already.
     async fn built_in(&self) -> Result<(), CallError> {
-        let Err(refused) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
-            return Ok(());
-        };
-        match self.state().await {
-            BindingState::Bound => Ok(()),
-            BindingState::Free | BindingState::Unknown(_) => Err(BindingState::Unknown(refused).into()),
-            excluded => Err(excluded.into()),
+        let (mut pause, mut was_away) = (FIRST_PAUSE, false);
+        loop {
+            let Err(failure) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
+                return Ok(());
+            };
+            let state = self.state().await;
+            let is_away = state.is_away();
+            let is_tried_again = (is_away || was_away) && Instant::now() + pause < self.ask_until;
+            match state {
+                BindingState::Bound => return Ok(()),
+                BindingState::Free | BindingState::Unknown(_) if is_tried_again => sleep(pause).await,
+                BindingState::Free | BindingState::Unknown(_) => {
+                    return Err(BindingState::Unknown(failure).into());
+                }
+                excluded => return Err(excluded.into()),
+            }
+            (pause, was_away) = ((pause * 2).min(LONGEST_PAUSE), is_away);
         }
     }
 

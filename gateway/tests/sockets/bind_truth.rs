@@ -68,9 +68,25 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
         let error = bind_with(&apiserver, turn).await.error();
         assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
     }
-    // Bound, and no read can confirm it.
-    apiserver.binds(&[Turn::DoAndDrop]);
-    apiserver.reads(&[Turn::Status(500)]);
+}
+
+#[tokio::test]
+async fn an_apiserver_that_comes_back_in_time_binds() {
+    let apiserver = Apiserver::start().await;
+    // Its etcd is away, and the connection is lost once. The pod was bound, or not.
+    for (lost, node) in
+        [(Turn::DoAndDrop, "bound by the first request"), (Turn::Drop, "bound by the last one")]
+    {
+        apiserver.set("web-0", "u-1", None);
+        apiserver.binds(&[lost, Turn::Status(503), Turn::Status(500)]);
+        apiserver.reads(&[Turn::Status(503), Turn::Status(500), Turn::Status(429)]);
+        bound(&built_in(&apiserver).await.post("/bind", TO_A).await);
+        assert_eq!(apiserver.node(), Some("a"), "{node}");
+    }
+    // What does not change by itself is an error at once.
+    apiserver.set("web-0", "u-1", None);
+    apiserver.binds(&[Turn::Drop]);
+    apiserver.reads(&[Turn::Status(403)]);
     let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
     assert!(
         error.starts_with("extender-gateway: cannot bind: the request to the apiserver failed"),
@@ -113,8 +129,10 @@ async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
     let free = closed_port.address;
     let kubeconfig = apiserver::kubeconfig(free);
     let lying = binder(says(BindOutcome::Bound)).await;
-    let head =
-        format!("nodes: {{source: Request}}\ncluster: {{kubeconfig: {}}}\n", kubeconfig.path().display());
+    let head = format!(
+        "nodes: {{source: Request}}\ntimeouts: {{bind: 500ms}}\ncluster: {{kubeconfig: {}}}\n",
+        kubeconfig.path().display()
+    );
     for (binder, rest) in [("BuiltIn", "filter: {}"), ("only", "bind: {}")] {
         let backend = backend("only", &lying, rest);
         let gateway = Gateway::start(&format!("{head}binder: {binder}\nbackends:\n{backend}")).await;
