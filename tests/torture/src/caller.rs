@@ -21,12 +21,13 @@ pub(crate) const NUMBER: &str = "00000000";
 const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum Outcome {
     Decided,
     /// Refused because of overload.
     Refused,
-    Failed,
+    /// Ended in another way.
+    Failed(String),
 }
 
 /// The request of a call, and where its number is.
@@ -92,7 +93,7 @@ impl Connection {
         } else if find(body, b"overloaded").is_some() {
             Outcome::Refused
         } else {
-            Outcome::Failed
+            Outcome::Failed(String::from_utf8_lossy(body).into_owned())
         })
     }
 

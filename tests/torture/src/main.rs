@@ -24,7 +24,7 @@ type Failure = Box<dyn Error>;
 
 const EXAMPLES: &str = "\
 Examples:
-  torture --judge                all attacks and overload, two minutes
+  torture --judge                all attacks and overload, three minutes
   torture --connections 200 --calls 300
   torture --only 'slow readers'";
 
@@ -44,7 +44,7 @@ struct Options {
     /// Also fail if honest calls are late or overload leaves too few of them; the machine must be quiet.
     #[arg(long)]
     judge: bool,
-    /// How long overload is measured, in seconds for each of its eight situations; 0 leaves it out.
+    /// How long overload is measured, in seconds for each of its sixteen situations; two of them take twice as long; 0 leaves it out.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     overload: u64,
     /// Only attacks whose name has this text; `overload` is one.
@@ -85,7 +85,7 @@ fn run(options: &Options) -> Result<bool, Failure> {
 
 /// Each attack has a gateway of its own, so that its memory is that of this attack.
 fn measured(attack: Attack, options: &Options) -> Result<Row, Failure> {
-    let stage = Stage::set(stage::LONG)?;
+    let stage = Stage::set(stage::LONG, stage::OFFERED)?;
     let mut row = Row::new(attack, stage.resident()?);
     // The first calls fill caches.
     honest::calls(&stage, options.calls);

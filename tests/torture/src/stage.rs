@@ -15,9 +15,10 @@ use crate::{Failure, caller::NUMBER};
 
 /// The budget of a call that always is enough.
 pub(crate) const LONG: Duration = Duration::from_secs(5);
-/// The nodes of the cluster, and those of a call.
-const NODES: usize = 5_000;
-const OFFERED: usize = 500;
+/// The nodes of the cluster.
+pub(crate) const NODES: usize = 5_000;
+/// The nodes of a call: as many as kube-scheduler offers in a cluster of 5,000, 10 percent.
+pub(crate) const OFFERED: usize = 500;
 
 const RULES: &str = "\
 rules:
@@ -42,8 +43,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A gateway whose calls have this budget.
-    pub(crate) fn set(budget: Duration) -> Result<Self, Failure> {
+    /// A gateway whose calls have this budget and this number of nodes.
+    pub(crate) fn set(budget: Duration, offered: usize) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let file = |name: &str| folder.path().join(name);
         let known = nodes(0..NODES, Images::Few);
@@ -58,9 +59,9 @@ impl Stage {
             observability: Observability::AsItComes,
         };
         let gateway = Gateway::start(&configuration, &file("gateway.yaml"))?;
-        let honest = body(ReplicaSet::new("shop", "web", &[("app", "web")], 1), known.iter().take(OFFERED));
+        let honest = body(ReplicaSet::new("shop", "web", &[("app", "web")], 1), known.iter().take(offered));
         let all_different = ReplicaSet::new("shop", "web", &[("app", "web"), ("build", NUMBER)], 1);
-        let all_different = body(all_different, known.iter().take(OFFERED));
+        let all_different = body(all_different, known.iter().take(offered));
         Ok(Self { gateway, _policy: policy, _folder: folder, body: honest, all_different })
     }
 
