@@ -29,7 +29,7 @@ use crate::{
     config::{Authorization, PageTls},
     door::{Address, PageCaller},
     fair_queue::Flow,
-    observe::RateLimitedLog,
+    observe::{Metrics, RateLimitedLog},
 };
 
 /// What precedes the paths of the admin address in a review. kube-apiserver serves `/debug` as well, and evaluates the same
@@ -48,6 +48,8 @@ pub(crate) struct Authorizer {
     reviews: Option<Arc<Reviews>>,
     /// Limits log lines about refused requests, by cause.
     refused: RateLimitedLog<&'static str>,
+    /// Where they are counted.
+    metrics: Arc<Metrics>,
 }
 
 /// Why a request is refused.
@@ -77,14 +79,15 @@ pub(crate) fn protected(
     routes: Router,
     address: Address,
     (tls, authorization): (Option<&PageTls>, Authorization),
-    reviews: &Arc<Reviews>,
+    (reviews, metrics): (&Arc<Reviews>, Arc<Metrics>),
 ) -> Router {
     let takes_certificates = tls.is_some_and(|tls| tls.server().clients.is_some());
     let reviews = (authorization == Authorization::Kubernetes).then(|| Arc::clone(reviews));
     if !takes_certificates && reviews.is_none() {
         return routes;
     }
-    let authorizer = Authorizer { address, takes_certificates, reviews, refused: RateLimitedLog::default() };
+    let refused = RateLimitedLog::default();
+    let authorizer = Authorizer { address, takes_certificates, reviews, refused, metrics };
     routes.layer(middleware::from_fn_with_state(Arc::new(authorizer), authorize))
 }
 
@@ -93,6 +96,7 @@ async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, 
     match authorizer.check(&head).await {
         Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(refusal) => {
+            authorizer.metrics.unauthorized((authorizer.address.as_str(), refusal.cause()));
             authorizer.log(&head, &refusal);
             refusal.into_response()
         }

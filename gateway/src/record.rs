@@ -23,6 +23,9 @@ use crate::{
     wire::{PreemptRequest, Request},
 };
 
+/// The outcome of a call that was refused because there are more than the gateway can take.
+pub const OVERLOAD: &str = "overload";
+
 /// One HTTP request and its outcome.
 #[derive(Debug)]
 pub struct HttpCall {

@@ -63,6 +63,9 @@ fn apply(request: &OverrideRequest, served: &Served) -> Result<(), String> {
     let target = target(request, &served.config)?;
     let overrides = served.decider.overrides();
     let Some(mode) = mode(request.action) else {
+        if request.time.is_some() {
+            return Err("reset takes no time: it ends the override now".to_owned());
+        }
         // Also if there is nothing to end: a replica may have restarted meanwhile.
         overrides.reset(&target);
         return Ok(());

@@ -303,6 +303,7 @@ fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
         median_seconds: seconds(recent.as_ref().and_then(|recent| recent.median)),
         p99_seconds: seconds(recent.as_ref().and_then(|recent| recent.p99)),
         last: metrics.last(),
+        refused: metrics.refused(),
     }
 }
 

@@ -144,6 +144,19 @@ pub struct VerbStatus {
     /// The latest call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastCall>,
+    /// The calls that were refused because of overload. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedCalls>,
+}
+
+/// Calls that were refused because there were more than the gateway can take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedCalls {
+    /// Their number since the start.
+    pub count: u64,
+    /// When the latest one was refused.
+    pub last: Timestamp,
 }
 
 /// The latest call of a verb.

@@ -8,7 +8,7 @@ use super::setting::{Setting, Yaml, choices, settings};
 use super::telemetry::Ratio;
 
 const DEFAULT_WINDOW: Duration = Duration::from_mins(5);
-const DEFAULT_SHADOW: Duration = Duration::from_mins(30);
+pub(super) const DEFAULT_SHADOW: Duration = Duration::from_mins(30);
 
 settings! {
     /// The pods for which the answers of a backend count; for the others it is in shadow.

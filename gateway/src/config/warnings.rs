@@ -8,6 +8,7 @@ use super::{
     Authorization, BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, Events,
     FailurePolicy, Mode, NodeSource, PodSource, Requeueing,
     lockout::{lockout_remedy, namespace},
+    rollout::{DEFAULT_SHADOW, OnExcess},
 };
 
 /// A namespace that is exempt by default in every cluster.
@@ -25,6 +26,7 @@ impl Config {
             long_chain(self),
             cut_off(self),
             binds_for_strangers(self),
+            open_admin(self),
         ];
         let of = |(at, backend)| InBackend { config: self, at, backend };
         let backends: Vec<InBackend<'_>> = self.backends.iter().enumerate().map(of).collect();
@@ -39,6 +41,7 @@ impl Config {
                 it.uncounted_for_exempt(),
                 it.counted_elsewhere(),
                 it.locked_out(exempt),
+                it.unused_shadow_time(),
             ]
         });
         of_gateway.into_iter().chain(of_binds).chain(of_backends).flatten().collect()
@@ -96,6 +99,20 @@ fn binds_for_strangers(config: &Config) -> Option<String> {
     let advice =
         "require client certificates with extender.tls.clientCAFile, or limit who reaches the address";
     open.then(|| warning("extender.allowUnauthenticatedBind", &fact, advice))
+}
+
+/// Whoever reaches the admin address reads all decisions, and may take every policy out.
+fn open_admin(config: &Config) -> Option<String> {
+    let admin = &config.admin;
+    let authenticates = admin.tls.as_ref().is_some_and(|tls| tls.server().clients.is_some());
+    let is_open =
+        !admin.address.ip().is_loopback() && !authenticates && admin.authorization == Authorization::None;
+    let fact = format!(
+        "is {}, so anyone who reaches it reads all decisions and may take out policies",
+        admin.address
+    );
+    let advice = "set admin.tls and admin.authorization (docs/authorization.md), or limit who reaches it, such as with a NetworkPolicy";
+    is_open.then(|| warning("admin.address", &fact, advice))
 }
 
 /// A call that began just before the end of the gateway.
@@ -180,6 +197,15 @@ impl<'c> InBackend<'c> {
             self.backend.name
         );
         Some(self.warning("url", &fact, &lockout_remedy(self.backend, name)))
+    }
+
+    /// A time that was changed and is never used.
+    fn unused_shadow_time(&self) -> Option<String> {
+        let limit = self.backend.max_reject_share.as_ref()?;
+        let is_unused = limit.on_excess == OnExcess::Report && limit.shadow_for != DEFAULT_SHADOW;
+        let fact = "is not used with onExcess: Report";
+        let advice = "set onExcess: Shadow, or remove it";
+        is_unused.then(|| self.warning("maxRejectShare.shadowFor", fact, advice))
     }
 
     /// A label whose conditions exclude each other.

@@ -13,7 +13,7 @@ use extender_gateway_core::{Verb, reason};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::{config::VerbPaths, decide::CallError, wire::reply};
+use crate::{config::VerbPaths, decide::CallError, record::OVERLOAD, wire::reply};
 
 /// The header with the reason if there is no body: for people with curl, and for proxies' logs.
 const REASON: &str = "x-extender-gateway-error";
@@ -63,7 +63,7 @@ impl CallRefusal {
             "extender-gateway: overloaded: the requests in progress have {most} bytes together; look for callers that send too many, or \
              raise extender.maxBytesInFlight"
         );
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overload", text)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, OVERLOAD, text)
     }
 
     pub(super) fn too_many(longest: Duration) -> Self {
@@ -71,7 +71,7 @@ impl CallRefusal {
             "extender-gateway: overloaded: the call would wait for longer than {longest:?}; look for callers that send too many, or call \
              more replicas"
         );
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overload", text)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, OVERLOAD, text)
     }
 
     pub(super) fn panicked() -> Self {

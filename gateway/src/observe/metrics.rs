@@ -105,6 +105,11 @@ impl Metrics {
         self.process().dropped_connections.add(labels, connections);
     }
 
+    /// Counts a request at this address that was refused for this cause; both are fixed words.
+    pub fn unauthorized(&self, labels: (&'static str, &'static str)) {
+        self.process().unauthorized_requests.add(labels, 1);
+    }
+
     /// All metrics in OpenMetrics' text format.
     pub fn text(&self) -> String {
         let mut page = String::new();

@@ -27,7 +27,7 @@ use crate::{
     },
     config::{AdminSettings, Authorization, MetricsSettings, NodeSource, PageTls},
     door::{Address, Pages, Tls, TlsError},
-    observe::{Health, health},
+    observe::{Health, Metrics, health},
     tls::{CertificateFile, Certificates},
 };
 
@@ -82,10 +82,10 @@ impl PageAddress {
     }
 
     /// These routes at this address.
-    fn pages(self, routes: Router, reviews: &Arc<Reviews>) -> Pages {
+    fn pages(self, routes: Router, reviewed: (&Arc<Reviews>, Arc<Metrics>)) -> Pages {
         let Self { listener, address, tls, authorization } = self;
         let settings = tls.as_ref().map(|(settings, _)| settings);
-        let routes = authorization::protected(routes, address, (settings, authorization), reviews);
+        let routes = authorization::protected(routes, address, (settings, authorization), reviewed);
         Pages { listener, address, tls: tls.map(|(_, tls)| tls), routes }
     }
 
@@ -130,8 +130,9 @@ impl Background {
         let reviews = Arc::new(Reviews::new(Arc::clone(&client)));
         let addresses = [&self.metrics_address, &self.admin_address];
         let reviewed = addresses.into_iter().find(|at| at.reviews_tokens()).map(|at| at.address.as_str());
-        let scraped = self.metrics_address.pages(health::routes(metrics(), self.health), &reviews);
-        let administered = self.admin_address.pages(admin::routes(self.admin), &reviews);
+        let scraped = health::routes(metrics(), self.health);
+        let scraped = self.metrics_address.pages(scraped, (&reviews, metrics()));
+        let administered = self.admin_address.pages(admin::routes(self.admin), (&reviews, metrics()));
         tokio::select! {
             error = administered.serve(metrics()) => format!("admin server stopped: {error}"),
             never = telemetry::count(&observer) => match never {},

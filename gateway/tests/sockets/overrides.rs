@@ -134,6 +134,7 @@ async fn what_cannot_be_done_is_refused_with_a_sentence() {
         ),
         (with(json!({"for": "25h"})), 422, "\"25h\" is out of range; expected a duration from 1ms to 24h"),
         (with(json!({"for": null})), 422, "the time is missing"),
+        (with(json!({"action": "reset"})), 422, "reset takes no time: it ends the override now"),
         (with(json!({"reason": " \n"})), 422, "the reason is missing"),
         (
             with(json!({"backend": null, "all": true, "action": "enforce"})),

@@ -21,6 +21,8 @@ const MAX_FAILURE_AGE: i64 = 600;
 const MIN_LOG_AGE: i64 = 600;
 /// If kube-scheduler sends bind calls, it repeats one sooner than this, in seconds.
 const MAX_BIND_PAUSE: i64 = 60;
+/// A gateway that refused a call longer ago than this is no longer overloaded, in seconds.
+const MAX_REFUSAL_AGE: i64 = 60;
 /// How long a gateway may run without calls before that is a problem, in seconds.
 const MAX_IDLE: i64 = 60;
 
@@ -39,6 +41,7 @@ pub(super) fn of(
         requeueing(config, observer),
         never_called(status),
         no_binder(status),
+        overload(status),
         log(status),
         traces(observer),
     ];
@@ -170,6 +173,21 @@ fn no_binder(status: &Status) -> Option<Problem> {
         }
         _ => None,
     }
+}
+
+fn overload(status: &Status) -> Option<Problem> {
+    let refused = || status.verbs.iter().filter_map(|verb| verb.refused.as_ref());
+    let age = seconds_since(refused().map(|refused| refused.last).max()?);
+    if age >= MAX_FAILURE_AGE {
+        return None;
+    }
+    let severity = if age < MAX_REFUSAL_AGE { Severity::Warning } else { Severity::Recent };
+    let count: u64 = refused().map(|refused| refused.count).sum();
+    let what = format!("overloaded: {count} calls refused since the start, the last one {age} s ago");
+    let remedy = "look for callers that send more calls than kube-scheduler, and run more replicas; the log has the reason \
+                  (`call rejected`)";
+    let impact = Some("kube-scheduler tries the pods of refused calls again, with backoff".to_owned());
+    Some(Problem { impact, ..problem((severity, "overload"), "the gateway", what, remedy) })
 }
 
 fn log(status: &Status) -> Option<Problem> {

@@ -37,6 +37,32 @@ fn a_gateway_that_anyone_may_ask_to_bind_is_warned_about() {
 }
 
 #[test]
+fn an_admin_address_that_anyone_may_use_is_warned_about() {
+    let text = "admin.address: is 0.0.0.0:9403, so anyone who reaches it reads all decisions and may take out policies; set admin.tls and \
+                admin.authorization (docs/authorization.md), or limit who reaches it, such as with a NetworkPolicy";
+    assert_eq!(warned("admin: {address: '0.0.0.0:9403'}", &["filter: {}"]), [text]);
+    let tls = "{certFile: a, keyFile: b}";
+    let with_tls = format!("admin: {{address: '0.0.0.0:9403', tls: {tls}}}");
+    assert_eq!(warned(&with_tls, &["filter: {}"]), [text], "encrypted, and open to everybody");
+    for protected in [
+        "address: '[::1]:9403'".to_owned(),
+        format!("address: '0.0.0.0:9403', tls: {tls}, authorization: Kubernetes"),
+        "address: '0.0.0.0:9403', tls: {certFile: a, keyFile: b, clientCAFile: c}".to_owned(),
+    ] {
+        assert_eq!(warned(&format!("admin: {{{protected}}}"), &["filter: {}"]), [""; 0], "{protected}");
+    }
+}
+
+#[test]
+fn a_time_in_shadow_that_never_begins_is_warned_about() {
+    let backend = |rest: &str| format!("filter: {{}}, maxRejectShare: {{share: 0.9, {rest}}}");
+    let text = "backends[0].maxRejectShare.shadowFor: is not used with onExcess: Report; set onExcess: Shadow, or remove it";
+    assert_eq!(warned("", &[&backend("shadowFor: 1h")]), [text]);
+    assert_eq!(warned("", &[&backend("shadowFor: 1h, onExcess: Shadow")]), [""; 0]);
+    assert_eq!(warned("", &[&backend("window: 1m")]), [""; 0]);
+}
+
+#[test]
 fn calls_that_the_end_cuts_off_are_warned_about() {
     let text = "timeouts.shutdown: is 25s, but a call may take 31s: the gateway cancels those that are not finished when it stops; raise it, \
                 and terminationGracePeriodSeconds to 10 seconds more, or shorten timeouts.decision and timeouts.bind";

@@ -35,6 +35,8 @@ macro_rules! unlabeled {
             pub(super) configuration_reloads: LabeledCounts<&'static str>,
             /// By address and cause.
             pub(super) dropped_connections: LabeledCounts<(&'static str, &'static str)>,
+            /// By address and cause.
+            pub(super) unauthorized_requests: LabeledCounts<(&'static str, &'static str)>,
         }
 
         impl ProcessMetrics {
@@ -137,6 +139,12 @@ impl ProcessMetrics {
             "extender_gateway_dropped_connections_total",
             "Connections rejected, or closed to make room or because they sent no request",
             dropped.map(|((address, cause), count)| ([("address", address), ("cause", cause)], count)),
+        )?;
+        let unauthorized = self.unauthorized_requests.all().into_iter();
+        page.family(
+            "extender_gateway_unauthorized_requests_total",
+            "Requests at the metrics and the admin address that were refused",
+            unauthorized.map(|((address, cause), count)| ([("address", address), ("cause", cause)], count)),
         )?;
         let reloads = self.configuration_reloads.all().into_iter();
         page.family(

@@ -31,6 +31,7 @@ impl Metrics {
         filter.bytes(10, 5);
         self.reloaded("ok");
         self.connections_dropped(("metrics", "evicted"), 1);
+        self.unauthorized(("admin", "no_token"));
         let process = self.process();
         process.requeued("ok");
         process.tls_handshake_failed("without_tls");

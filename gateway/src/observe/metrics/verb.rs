@@ -12,9 +12,9 @@ use super::{
     series::{Durations, LabeledCounts, RecentSummary, Trace},
 };
 use crate::{
-    api::LastCall,
+    api::{LastCall, RefusedCalls},
     observe::{node_form, timestamp},
-    record::{BackendOutcome, CallRecord, HttpCall},
+    record::{BackendOutcome, CallRecord, HttpCall, OVERLOAD},
 };
 
 /// The outcome of a successful call.
@@ -40,6 +40,8 @@ pub struct VerbMetrics {
     response: Counter,
     /// The latest call, which shows whether kube-scheduler calls at all.
     last: Mutex<Option<LastCall>>,
+    /// When the latest call was refused because of overload.
+    last_refused: Mutex<Option<Timestamp>>,
 }
 
 type CounterField = fn(&VerbMetrics) -> &Counter;
@@ -119,6 +121,9 @@ impl VerbMetrics {
             record.map_or(0, |record| record.left.map_or_else(|| scored(record), |left| left as usize));
         self.nodes(nodes as usize, left);
         let time = record.map_or_else(Timestamp::now, |record| timestamp(record.time));
+        if http_call.outcome == OVERLOAD {
+            *self.last_refused.lock() = Some(time);
+        }
         let node_form = record.and_then(|record| node_form(&record.nodes));
         let mut last = self.last.lock();
         // Reused, so that recording does not allocate.
@@ -158,6 +163,12 @@ impl VerbMetrics {
     /// Summary of the latest 256 calls; `None` before the first.
     pub fn recent(&self) -> Option<RecentSummary> {
         self.duration.recent.summary()
+    }
+
+    /// The calls that were refused because of overload; `None` if none was.
+    pub(crate) fn refused(&self) -> Option<RefusedCalls> {
+        let last = (*self.last_refused.lock())?;
+        Some(RefusedCalls { count: self.outcomes.sum(|outcome| outcome == OVERLOAD), last })
     }
 
     /// The latest call.

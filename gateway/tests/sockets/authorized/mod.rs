@@ -128,6 +128,12 @@ async fn metrics_need_a_token_that_is_allowed_and_probes_need_none() {
         assert_eq!(one.scrape(Some(&reader), request).await.status, status, "{request}");
     }
     one.program.wrote("request refused: user \"other\" may not get /metrics", 1).await;
+    let counted = String::from_utf8(one.scrape(Some(&reader), "GET /metrics").await.body).unwrap();
+    for (cause, count) in [("no_token", 1), ("invalid_token", 1), ("not_allowed", 4), ("method", 1)] {
+        let labels = format!("{{address=\"metrics\",cause=\"{cause}\"}}");
+        let line = format!("extender_gateway_unauthorized_requests_total{labels} {count}\n");
+        assert!(counted.contains(&line), "{line}{counted}");
+    }
 }
 
 #[tokio::test]

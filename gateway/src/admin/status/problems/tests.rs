@@ -6,8 +6,8 @@ use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, LastCall,
-        LastFailure, LogState, MinuteStatus, RejectedBecause, RejectedChange, RejectsAll, TableStatus,
-        VerbStatus, WaitingStatus,
+        LastFailure, LogState, MinuteStatus, RefusedCalls, RejectedBecause, RejectedChange, RejectsAll,
+        TableStatus, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
     config::{BackendName, NodeSource, default_exempt},
@@ -74,6 +74,7 @@ fn good() -> Status {
         median_seconds: None,
         p99_seconds: None,
         last: None,
+        refused: Some(RefusedCalls { count: 1, last: ago(601) }),
     };
     let zones = BackendStatus {
         name: "zones".to_owned(),
@@ -186,7 +187,7 @@ fn rejects_all() -> RejectsAll {
 }
 
 /// The change, its subject, the severity and the text.
-const GATEWAY: [(Change, &str, Severity, &str); 8] = [
+const GATEWAY: [(Change, &str, Severity, &str); 10] = [
     (
         |scene| scene.status.ready = false,
         "the gateway",
@@ -222,6 +223,18 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "the watch has failed for # s: forbidden",
     ),
     (|scene| scene.status.verbs[0].calls = 0, "kube-scheduler", Severity::Warning, "no call since the start"),
+    (
+        |scene| scene.status.verbs[0].refused = Some(RefusedCalls { count: 3, last: ago(1) }),
+        "the gateway",
+        Severity::Warning,
+        "overloaded: 3 calls refused since the start, the last one # s ago",
+    ),
+    (
+        |scene| scene.status.verbs[0].refused = Some(RefusedCalls { count: 3, last: ago(61) }),
+        "the gateway",
+        Severity::Recent,
+        "overloaded: 3 calls refused since the start, the last one # s ago",
+    ),
     (
         |scene| scene.status.log.complete_since = Some(ago(5)),
         "the decision log",

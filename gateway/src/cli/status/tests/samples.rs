@@ -81,6 +81,7 @@ fn verb(verb: &str, calls: u64) -> VerbStatus {
             nodes: 500,
             outcome: "ok".into(),
         }),
+        refused: None,
     }
 }
 
