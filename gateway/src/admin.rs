@@ -3,6 +3,7 @@
 mod explain;
 mod flags;
 mod host;
+mod introspection;
 mod overrides;
 mod overview;
 mod page;
@@ -96,6 +97,7 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .route("/debug/flags/s", flags::scores())
         .route("/debug/flags/f", flags::rejections())
         .route("/debug/flags/v", flags::verbosity())
+        .nest(introspection::BASE, introspection::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&admin), reject_browsers))
@@ -139,7 +141,7 @@ async fn status(State(admin): State<Arc<AdminState>>) -> Response {
 async fn not_found(uri: Uri) -> Response {
     let text = format!(
         "no such path {}; available: GET / (a page for browsers), GET /debug/decisions, /debug/explain, /debug/history, \
-         /debug/pods and /debug/status, GET and POST /debug/overrides, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
+         /debug/pods, /debug/status and /apis/v1/__services__, GET and POST /debug/overrides, and GET, POST and PUT /debug/flags/s, /debug/flags/f and /debug/flags/v",
         uri.path()
     );
     error_response(StatusCode::NOT_FOUND, &text)

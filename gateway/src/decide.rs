@@ -216,6 +216,11 @@ impl Decider {
         &self.settings.overrides
     }
 
+    /// The sources of facts about nodes.
+    pub fn tables(&self) -> &ClusterTables {
+        &self.settings.tables
+    }
+
     /// Each backend's settings and current session, in effective order, or why it is unavailable.
     pub fn sessions(
         &self,

@@ -19,6 +19,7 @@ mod writer;
 
 use std::{cell::OnceCell, collections::BTreeSet, sync::Arc};
 
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::{
     sync::{SetOnce, watch},
@@ -228,6 +229,11 @@ impl NodeTable {
         self.publish(&writer, &nodes);
     }
 
+    /// The facts about a node with all annotations, and the requests of the pods on it; `None` if there is no such node.
+    pub fn known(&self, name: &str) -> Option<(Option<NodeFacts>, Option<NodeUsage>)> {
+        self.lock_writer().known(name)
+    }
+
     /// The extended resources that a node reports; `None` if its facts are unknown.
     pub fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
         self.lock_writer().reported_resources(name)
@@ -295,7 +301,7 @@ impl NodeTable {
         let mut absent = self.absent.lock();
         for (_, name) in names {
             // What a known node lacks, such as its usage, is expected soon.
-            let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
+            let wait = if read.has_node(name) { Some(until) } else { absent.wait(name, until) };
             worth.extend(wait.map(|_| name));
             latest = latest.max(wait);
         }

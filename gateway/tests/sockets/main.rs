@@ -21,6 +21,7 @@ mod flags;
 mod handshake;
 mod health;
 mod http2;
+mod introspection;
 mod large_nodes;
 mod log;
 mod malicious;

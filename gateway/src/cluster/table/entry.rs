@@ -49,7 +49,7 @@ impl KnownPods {
         before.is_none_or(|before| before != change.counted_by)
     }
 
-    fn usage(&self, node: &str) -> NodeUsage {
+    pub(super) fn usage(&self, node: &str) -> NodeUsage {
         self.nodes.get(node).map(|pods| pods.usage.clone()).unwrap_or_default()
     }
 

@@ -15,6 +15,7 @@ use crate::{
     object::{ObjectError, counted::CountedBy, node},
 };
 use bytes::Bytes;
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 
 /// The number of nodes whose rows are in one piece of memory.
 const PACKED_AT_ONCE: usize = 32;
@@ -228,6 +229,11 @@ impl TableWriter {
     }
 
     /// The extended resources that a node reports; `None` if its facts are unknown.
+    pub(super) fn known(&self, name: &str) -> Option<(Option<NodeFacts>, Option<NodeUsage>)> {
+        let facts = self.nodes.get(name)?.entry.facts();
+        Some((facts, self.pods.as_ref().map(|pods| pods.usage(name))))
+    }
+
     pub(super) fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
         let facts = self.nodes.get(name)?.entry.facts()?;
         let reported = [facts.allocatable, facts.capacity].into_iter().flatten();
