@@ -26,7 +26,6 @@ impl Config {
             long_chain(self),
             cut_off(self),
             binds_for_strangers(self),
-            open_admin(self),
         ];
         let of = |(at, backend)| InBackend { config: self, at, backend };
         let backends: Vec<InBackend<'_>> = self.backends.iter().enumerate().map(of).collect();
@@ -99,20 +98,6 @@ fn binds_for_strangers(config: &Config) -> Option<String> {
     let advice =
         "require client certificates with extender.tls.clientCAFile, or limit who reaches the address";
     open.then(|| warning("extender.allowUnauthenticatedBind", &fact, advice))
-}
-
-/// Whoever reaches the admin address reads all decisions, and may take every policy out.
-fn open_admin(config: &Config) -> Option<String> {
-    let admin = &config.admin;
-    let authenticates = admin.tls.as_ref().is_some_and(|tls| tls.server().clients.is_some());
-    let is_open =
-        !admin.address.ip().is_loopback() && !authenticates && admin.authorization == Authorization::None;
-    let fact = format!(
-        "is {}, so anyone who reaches it reads all decisions and may take out policies",
-        admin.address
-    );
-    let advice = "set admin.tls and admin.authorization (docs/authorization.md), or limit who reaches it, such as with a NetworkPolicy";
-    is_open.then(|| warning("admin.address", &fact, advice))
 }
 
 /// A call that began just before the end of the gateway.

@@ -37,23 +37,6 @@ fn a_gateway_that_anyone_may_ask_to_bind_is_warned_about() {
 }
 
 #[test]
-fn an_admin_address_that_anyone_may_use_is_warned_about() {
-    let text = "admin.address: is 0.0.0.0:9403, so anyone who reaches it reads all decisions and may take out policies; set admin.tls and \
-                admin.authorization (docs/authorization.md), or limit who reaches it, such as with a NetworkPolicy";
-    assert_eq!(warned("admin: {address: '0.0.0.0:9403'}", &["filter: {}"]), [text]);
-    let tls = "{certFile: a, keyFile: b}";
-    let with_tls = format!("admin: {{address: '0.0.0.0:9403', tls: {tls}}}");
-    assert_eq!(warned(&with_tls, &["filter: {}"]), [text], "encrypted, and open to everybody");
-    for protected in [
-        "address: '[::1]:9403'".to_owned(),
-        format!("address: '0.0.0.0:9403', tls: {tls}, authorization: Kubernetes"),
-        "address: '0.0.0.0:9403', tls: {certFile: a, keyFile: b, clientCAFile: c}".to_owned(),
-    ] {
-        assert_eq!(warned(&format!("admin: {{{protected}}}"), &["filter: {}"]), [""; 0], "{protected}");
-    }
-}
-
-#[test]
 fn a_time_in_shadow_that_never_begins_is_warned_about() {
     let backend = |rest: &str| format!("filter: {{}}, maxRejectShare: {{share: 0.9, {rest}}}");
     let text = "backends[0].maxRejectShare.shadowFor: is not used with onExcess: Report; set onExcess: Shadow, or remove it";
