@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
     http::{Method, StatusCode, Uri},
     response::{IntoResponse, Response},
     routing::get,
@@ -56,7 +56,10 @@ async fn services() -> Json<BTreeMap<&'static str, [&'static str; 2]>> {
     Json(BTreeMap::from([("GET", PATHS)]))
 }
 
-async fn node(State(admin): State<Arc<AdminState>>, Path(name): Path<String>) -> Response {
+async fn node(State(admin): State<Arc<AdminState>>, name: Result<Path<String>, PathRejection>) -> Response {
+    let Ok(Path(name)) = name else {
+        return error(StatusCode::BAD_REQUEST, "the name of the node is not UTF-8");
+    };
     let Some(served) = admin.gateway_status.served() else {
         let text = "the gateway is starting: waiting for nodes, pods or backends";
         return error(StatusCode::SERVICE_UNAVAILABLE, text);
@@ -152,6 +155,8 @@ impl NodeInfo {
         let mut known = from_source.into_iter().chain([(&*tables.offered, "Calls")]);
         let (table, source) = known.find(|(table, _)| table.read().has_node(name))?;
         let from_calls = std::ptr::eq(table, &raw const *tables.offered);
+        // Not in the expression below: its lock would be held to the end.
+        let table_version = table.read().version();
         let (facts, usage) = table.known(name).unwrap_or_default();
         Some(Self {
             api_version: API_VERSION,
@@ -159,7 +164,7 @@ impl NodeInfo {
             gateway: gateway.to_owned(),
             name: name.to_owned(),
             source,
-            table_version: table.read().version(),
+            table_version,
             facts: facts.map(|facts| in_json(&facts, "NodeFacts")),
             usage: usage.map(|usage| in_json(&usage, "NodeUsage")),
             backends: decider
@@ -175,10 +180,14 @@ fn told(backend: &Backend, name: &str, (table, from_calls): (&NodeTable, bool)) 
     let Ok(session) = backend.any_session() else { return Vec::new() };
     let row = |view: &NodesView| {
         let column = if from_calls { Some(&view.offered) } else { view.column.as_ref() };
-        let read = table.read();
-        let row = read.row(name, column?.id())?;
-        let content = NodeRows::decode(&**row.bytes).ok()?.rows.pop()?;
-        Some((row.version, row.id?.number.get(), row.bytes.len(), content))
+        let (version, id, bytes) = {
+            let read = table.read();
+            let row = read.row(name, column?.id())?;
+            (row.version, row.id?.number.get(), row.bytes.clone())
+        };
+        let len = bytes.len();
+        let content = NodeRows::decode(bytes).ok()?.rows.pop()?;
+        Some((version, id, len, content))
     };
     let told = |(verbs, view): (Vec<&'static str>, &NodesView)| ToldNode {
         backend: backend.settings.name.to_string(),

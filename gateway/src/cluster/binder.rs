@@ -47,6 +47,14 @@ pub enum ApiserverError {
     /// It did not respond before the deadline.
     #[error("the apiserver did not respond in time")]
     Late,
+    /// The answer is an error that is not the apiserver's, perhaps a proxy's, or that of an apiserver with too many requests.
+    #[error("the request to the apiserver failed: {message}")]
+    NotStatus {
+        /// The HTTP status.
+        code: u16,
+        /// The HTTP status and the beginning of the answer.
+        message: String,
+    },
     /// There is no connection to it.
     #[error("the request to the apiserver failed: {0}")]
     Unreachable(String),
@@ -68,10 +76,20 @@ fn remedy(code: u16) -> &'static str {
 
 impl ApiserverError {
     /// Whether the apiserver, or its etcd, is away and may come back without anybody's change.
-    fn is_away(&self) -> bool {
+    pub fn is_away(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
-            Self::Refused { code, .. } => *code == 429 || *code >= 500,
+            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code == 429 || *code >= 500,
+            Self::Late | Self::Failed(_) => false,
+        }
+    }
+
+    /// Whether the request for a Binding certainly had no effect, and will have none.
+    pub fn excludes_an_effect(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            // etcd may have stored what the apiserver could not confirm.
+            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code < 500,
             Self::Late | Self::Failed(_) => false,
         }
     }
@@ -85,6 +103,7 @@ impl From<RequestError> for ApiserverError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Refused { code, message } => Self::Refused { code, message },
+            RequestError::NotStatus { code, message } => Self::NotStatus { code, message },
             RequestError::Unreachable(text) => Self::Unreachable(text),
             other => Self::Failed(other.to_string()),
         }

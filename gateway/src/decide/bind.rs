@@ -239,22 +239,26 @@ impl<'c> BindCall<'c> {
     /// Binds the pod. An existing Binding, by any binder, counts as success. While the apiserver is away it is tried
     /// again: after an error kube-scheduler writes a condition about it, which can arrive when the pod is bound already.
     async fn built_in(&self) -> Result<(), CallError> {
-        let (mut pause, mut was_away) = (FIRST_PAUSE, false);
+        let (mut pause, mut was_away, mut uncertain) = (FIRST_PAUSE, false, None);
         loop {
             let Err(failure) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
                 return Ok(());
             };
             let state = self.state().await;
-            let is_away = state.is_away();
-            let is_tried_again = (is_away || was_away) && Instant::now() + pause < self.ask_until;
+            let is_away = failure.is_away() || state.is_away();
+            if uncertain.is_none() && !failure.excludes_an_effect() {
+                uncertain = Some(failure.clone());
+            }
             match state {
                 BindingState::Bound => return Ok(()),
-                BindingState::Free | BindingState::Unknown(_) if is_tried_again => sleep(pause).await,
-                BindingState::Free | BindingState::Unknown(_) => {
-                    return Err(BindingState::Unknown(failure).into());
-                }
+                BindingState::Free | BindingState::Unknown(_) => {}
                 excluded => return Err(excluded.into()),
             }
+            if !(is_away || was_away) || Instant::now() + pause >= self.ask_until {
+                // The one that may have bound the pod, although later ones could not.
+                return Err(BindingState::Unknown(uncertain.unwrap_or(failure)).into());
+            }
+            sleep(pause).await;
             (pause, was_away) = ((pause * 2).min(LONGEST_PAUSE), is_away);
         }
     }

@@ -77,8 +77,8 @@ impl Drop for Reservation {
 /// Whether the pod is certainly not bound to the node, and will not be by this attempt.
 fn excludes_a_binding(error: &CallError) -> bool {
     match error {
-        CallError::Bind(BindingState::Unknown(ApiserverError::Refused { .. })) => true,
-        CallError::Bind(BindingState::Unknown(_)) | CallError::Backend { .. } => false,
+        CallError::Bind(BindingState::Unknown(failure)) => failure.excludes_an_effect(),
+        CallError::Backend { .. } => false,
         _ => true,
     }
 }

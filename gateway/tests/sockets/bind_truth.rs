@@ -78,11 +78,19 @@ async fn an_apiserver_that_comes_back_in_time_binds() {
         [(Turn::DoAndDrop, "bound by the first request"), (Turn::Drop, "bound by the last one")]
     {
         apiserver.set("web-0", "u-1", None);
-        apiserver.binds(&[lost, Turn::Status(503), Turn::Status(500)]);
-        apiserver.reads(&[Turn::Status(503), Turn::Status(500), Turn::Status(429)]);
+        apiserver.binds(&[
+            lost,
+            Turn::Status(503),
+            Turn::Answer(429, "Too many requests, please try again later."),
+        ]);
+        apiserver.reads(&[Turn::Status(503), Turn::Answer(502, "Bad Gateway"), Turn::Status(500)]);
         bound(&built_in(&apiserver).await.post("/bind", TO_A).await);
         assert_eq!(apiserver.node(), Some("a"), "{node}");
     }
+    // It is back when the pod is read.
+    apiserver.set("web-0", "u-1", None);
+    apiserver.binds(&[Turn::Status(503)]);
+    bound(&built_in(&apiserver).await.post("/bind", TO_A).await);
     // What does not change by itself is an error at once.
     apiserver.set("web-0", "u-1", None);
     apiserver.binds(&[Turn::Drop]);
@@ -111,8 +119,7 @@ async fn only_a_confirmed_binding_is_success() {
             "the request to the apiserver failed: the answer to the Binding is not a Status",
         ),
         (200, failure, "the request to the apiserver failed: the Binding is not confirmed: quota"),
-        // Not retried until the deadline: this answer counts.
-        (503, failure, "the apiserver rejected the request: quota"),
+        (422, failure, "the apiserver rejected the request: quota"),
     ] {
         apiserver.binds(&[Turn::Answer(code, body)]);
         let error = gateway.post("/bind", TO_A).await.error();

@@ -106,6 +106,7 @@ async fn the_services_and_the_errors_have_the_form_of_koordinator() {
             "cannot find node nobody: neither the source of nodes nor a call has named it",
         ),
         ("GET", "/apis/v1/pods", 404, "no such path /apis/v1/pods; GET /apis/v1/__services__ lists them"),
+        ("GET", "/apis/v1/nodes/%FF", 400, "the name of the node is not UTF-8"),
         ("POST", "/apis/v1/nodes/a", 405, "method POST not allowed, only GET"),
     ] {
         let answer = Client::connect(program.admin).await.send(method, path, b"").await;

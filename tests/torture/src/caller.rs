@@ -26,7 +26,9 @@ pub(crate) enum Outcome {
     Decided,
     /// Refused because of overload.
     Refused,
-    /// Ended in another way.
+    /// Answered with another error.
+    Error(String),
+    /// Not answered.
     Failed(String),
 }
 
@@ -93,7 +95,7 @@ impl Connection {
         } else if find(body, b"overloaded").is_some() {
             Outcome::Refused
         } else {
-            Outcome::Failed(String::from_utf8_lossy(body).into_owned())
+            Outcome::Error(String::from_utf8_lossy(body).into_owned())
         })
     }
 

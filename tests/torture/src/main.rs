@@ -44,7 +44,7 @@ struct Options {
     /// Also fail if honest calls are late or overload leaves too few of them; the machine must be quiet.
     #[arg(long)]
     judge: bool,
-    /// How long overload is measured, in seconds for each of its sixteen situations; two of them take twice as long; 0 leaves it out.
+    /// How long overload is measured, in seconds for each situation: four loads, each of some six times as long; 0 leaves it out.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     overload: u64,
     /// Only attacks whose name has this text; `overload` is one.

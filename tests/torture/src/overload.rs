@@ -70,6 +70,9 @@ pub(crate) struct Overload {
     modest_failed: usize,
 }
 
+/// Of a text about how a call ended so many characters are shown.
+const LONGEST: usize = 160;
+
 /// How often calls ended in each of these ways.
 type Failures = BTreeMap<String, usize>;
 
@@ -86,7 +89,11 @@ impl Counted {
         match outcome {
             Outcome::Decided => self.decided.push(took),
             Outcome::Refused => self.refused.push(took),
-            Outcome::Failed(how) => *self.failed.entry(how).or_default() += 1,
+            Outcome::Error(how) | Outcome::Failed(how) => {
+                // Times and ports differ from call to call.
+                let how = how.chars().take(LONGEST).map(|c| if c.is_ascii_digit() { '#' } else { c });
+                *self.failed.entry(how.collect()).or_default() += 1;
+            }
         }
     }
 
@@ -191,6 +198,8 @@ async fn open(
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "thousands of calls")]
         let due = (begun.elapsed().as_secs_f64() * rate) as usize;
+        // What could not be sent in time, for lack of connections, is not made up for.
+        offered = offered.max(due.saturating_sub(connections));
         while offered < due && tasks.len() < most {
             offered += 1;
             sent += usize::from(begun.elapsed() >= counted_from);
@@ -246,13 +255,13 @@ async fn call(
 }
 
 impl Overload {
-    /// Whether every call was decided or refused, and none of the modest caller refused. With a short budget a busy machine
-    /// is too slow for that.
+    /// Whether all but a few calls were decided or refused, and none of the modest caller refused. With a short budget a busy
+    /// machine is too slow for that.
     pub(crate) fn is_good(&self) -> bool {
         !self.decided.is_empty() && (self.load.budget < LONG || self.has_answered_all())
     }
 
-    /// Of a first burst a few calls are late: how long one takes is not known then.
+    /// A few calls may be late: how long one takes is an estimate.
     fn has_answered_all(&self) -> bool {
         self.modest_failed == 0 && self.failed() * 100 <= self.decided.len()
     }

@@ -228,12 +228,13 @@ impl TableWriter {
         self.views().flat_map(RowView::pod_counts).map(|counts| &counts.by)
     }
 
-    /// The extended resources that a node reports; `None` if its facts are unknown.
+    /// The facts about a node, and the requests of the pods on it; `None` if there is no such node.
     pub(super) fn known(&self, name: &str) -> Option<(Option<NodeFacts>, Option<NodeUsage>)> {
         let facts = self.nodes.get(name)?.entry.facts();
         Some((facts, self.pods.as_ref().map(|pods| pods.usage(name))))
     }
 
+    /// The extended resources that a node reports; `None` if its facts are unknown.
     pub(super) fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
         let facts = self.nodes.get(name)?.entry.facts()?;
         let reported = [facts.allocatable, facts.capacity].into_iter().flatten();
