@@ -28,7 +28,7 @@ async fn the_built_in_binder_says_what_keeps_it() {
     refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod no longer exists");
     apiserver.set("web-0", "u-1", None);
     for (code, text) in
-        [(500, "told so"), (409, "told so"), (403, "told so; bind the gateway's service account")]
+        [(422, "told so"), (409, "told so"), (403, "told so; bind the gateway's service account")]
     {
         apiserver.binds(&[Turn::Status(code)]);
         let error = gateway.post("/bind", TO_A).await.error();

@@ -254,7 +254,7 @@ async fn a_pod_that_could_not_be_bound_does_not_count() {
     let (apiserver, backend) = (Apiserver::start().await, at_most(1).await);
     let gateway = start(&apiserver, &backend).await;
     let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
-    apiserver.binds(&[Turn::Status(500)]);
+    apiserver.binds(&[Turn::Status(422)]);
     let error = gateway.post("/bind", binding(&first, "a")).await.error();
     assert!(error.starts_with("extender-gateway: cannot bind: the apiserver rejected"), "{error}");
     assert_eq!(left(&gateway, &second).await, json!(["a", "b", "c", "d"]));
