@@ -32,6 +32,9 @@ use crate::{
 /// The header in which a browser says whose page a request is of.
 const FETCH_SITE: &str = "sec-fetch-site";
 
+/// The error before calls are accepted.
+const STARTING: &str = "the gateway is starting: waiting for nodes, pods or backends";
+
 /// The data behind the admin address.
 #[derive(Debug)]
 pub struct AdminState {
@@ -131,10 +134,7 @@ async fn decisions(
 async fn status(State(admin): State<Arc<AdminState>>) -> Response {
     match admin.gateway_status.status(&admin.observer) {
         Some(status) => Json(status).into_response(),
-        None => error_response(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the gateway is starting: waiting for nodes, pods or backends",
-        ),
+        None => error_response(StatusCode::SERVICE_UNAVAILABLE, STARTING),
     }
 }
 

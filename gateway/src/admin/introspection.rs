@@ -20,7 +20,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::AdminState;
+use super::{AdminState, STARTING};
 use crate::{
     api::API_VERSION,
     backend::{
@@ -61,8 +61,7 @@ async fn node(State(admin): State<Arc<AdminState>>, name: Result<Path<String>, P
         return error(StatusCode::BAD_REQUEST, "the name of the node is not UTF-8");
     };
     let Some(served) = admin.gateway_status.served() else {
-        let text = "the gateway is starting: waiting for nodes, pods or backends";
-        return error(StatusCode::SERVICE_UNAVAILABLE, text);
+        return error(StatusCode::SERVICE_UNAVAILABLE, STARTING);
     };
     match NodeInfo::of(&name, &served.decider, admin.gateway_status.gateway()) {
         Some(found) => Json(found).into_response(),
@@ -135,16 +134,11 @@ struct Row {
     id: u32,
     /// Its size in a request.
     bytes: usize,
-    /// The size of the node's JSON in it, which is left out here.
-    #[serde(skip_serializing_if = "is_zero")]
-    raw_json_bytes: usize,
+    /// The size of the node's JSON in it, which is left out here. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_json_bytes: Option<usize>,
     /// `NodeRow`.
     content: Value,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(bytes: &usize) -> bool {
-    *bytes == 0
 }
 
 impl NodeInfo {
@@ -152,12 +146,12 @@ impl NodeInfo {
     fn of(name: &str, decider: &Decider, gateway: &str) -> Option<Self> {
         let tables = decider.tables();
         let from_source = tables.table.as_deref().map(|table| (table, tables.source.word()));
-        let mut known = from_source.into_iter().chain([(&*tables.offered, "Calls")]);
-        let (table, source) = known.find(|(table, _)| table.read().has_node(name))?;
+        let mut sources = from_source.into_iter().chain([(&*tables.offered, "Calls")]);
+        let (table, source, (facts, usage)) =
+            sources.find_map(|(table, source)| Some((table, source, table.known(name)?)))?;
         let from_calls = std::ptr::eq(table, &raw const *tables.offered);
         // Not in the expression below: its lock would be held to the end.
         let table_version = table.read().version();
-        let (facts, usage) = table.known(name).unwrap_or_default();
         Some(Self {
             api_version: API_VERSION,
             kind: "NodeInfo",
@@ -197,7 +191,7 @@ fn told(backend: &Backend, name: &str, (table, from_calls): (&NodeTable, bool)) 
             version,
             id,
             bytes,
-            raw_json_bytes: std::mem::take(&mut content.raw_json).len(),
+            raw_json_bytes: Some(std::mem::take(&mut content.raw_json).len()).filter(|len| *len > 0),
             content: in_json(&content, "NodeRow"),
         }),
     };

@@ -11,7 +11,7 @@ use axum::{
 };
 use extender_gateway_core::reason::one_line;
 
-use super::{AdminState, error_response};
+use super::{AdminState, STARTING, error_response};
 use crate::{
     api::{API_VERSION, OverrideAction, OverrideList, OverrideRequest, OverrideStatus},
     config::{Choice, Config, Mode, parse_long_duration},
@@ -52,10 +52,7 @@ async fn change(
 }
 
 fn starting() -> Response {
-    error_response(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "the gateway is starting: waiting for nodes, pods or backends",
-    )
+    error_response(StatusCode::SERVICE_UNAVAILABLE, STARTING)
 }
 
 /// Does what is requested, or returns why not.

@@ -301,7 +301,7 @@ impl NodeTable {
         let mut absent = self.absent.lock();
         for (_, name) in names {
             // What a known node lacks, such as its usage, is expected soon.
-            let wait = if read.has_node(name) { Some(until) } else { absent.wait(name, until) };
+            let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
             worth.extend(wait.map(|_| name));
             latest = latest.max(wait);
         }

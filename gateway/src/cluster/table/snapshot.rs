@@ -105,7 +105,7 @@ impl TableSnapshot {
     }
 
     /// Whether there is a node of this name.
-    pub fn has_node(&self, name: &str) -> bool {
+    pub(super) fn knows(&self, name: &str) -> bool {
         self.slot_of.contains_key(name)
     }
 
