@@ -335,6 +335,9 @@ impl Backend {
         let limits = Limits { timeout, answer: largest_answer };
         let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
+        if answer.is_ok() {
+            slot.answered();
+        }
         self.judge((connection, permit), (verb, timeout), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);

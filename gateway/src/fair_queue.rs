@@ -132,16 +132,13 @@ impl<L, T> Drop for Place<'_, L, T> {
     }
 }
 
-/// The time that something takes: an exponential moving average, zero at first.
+/// The time that something takes: an exponential moving average, zero at first. Each time counts by 1/2^`WEIGHT`.
 #[derive(Debug, Default)]
-pub struct AverageTime {
+pub struct AverageTime<const WEIGHT: u32> {
     nanoseconds: AtomicU64,
 }
 
-impl AverageTime {
-    /// Each time counts by 1/2^5.
-    const WEIGHT: u32 = 5;
-
+impl<const WEIGHT: u32> AverageTime<WEIGHT> {
     /// The average.
     pub fn get(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.load(Relaxed))
@@ -152,11 +149,16 @@ impl AverageTime {
         self.nanoseconds.store(0, Relaxed);
     }
 
+    /// Knows this time alone.
+    pub fn set(&self, time: Duration) {
+        self.nanoseconds.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+
     /// Adds a time. If several threads do this at once, some are lost.
     pub fn add(&self, time: Duration) {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let average = self.nanoseconds.load(Relaxed);
-        let average = average - (average >> Self::WEIGHT) + (time >> Self::WEIGHT);
+        let average = average - (average >> WEIGHT) + (time >> WEIGHT);
         self.nanoseconds.store(average, Relaxed);
     }
 }
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_single_long_time_counts_little() {
-        let time = AverageTime::default();
+        let time = AverageTime::<5>::default();
         time.add(Duration::from_secs(32));
         assert_eq!(time.get(), Duration::from_secs(1));
     }

@@ -8,10 +8,7 @@ use tokio::time::timeout;
 use super::cache::{Review, ReviewCache, ReviewKey};
 use crate::{
     cluster::client::SharedClient,
-    fair_queue::{
-        Flow,
-        slots::{NoSlot, Slots},
-    },
+    fair_queue::{Flow, slots::Slots},
 };
 
 /// How long a review may take, including its wait for others.
@@ -71,13 +68,14 @@ impl Reviews {
         }
         let reviewed = timeout(REVIEW_TIMEOUT, async {
             let (mut slot, _) =
-                self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|NoSlot| ReviewError::Busy)?;
+                self.slots.enter(flow, REVIEW_TIMEOUT).await.map_err(|_| ReviewError::Busy)?;
             slot.works();
             // Another request may have been about the same.
             if let Some(known) = self.results.get(&key) {
                 return Ok(known);
             }
             let review = self.ask(token, verb, path).await?;
+            slot.answered();
             self.results.insert(key, review.clone());
             Ok(review)
         });

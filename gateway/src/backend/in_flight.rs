@@ -6,13 +6,13 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 
 use crate::fair_queue::slots::NoSlot;
 
-/// The most concurrent calls to a backend. kube-scheduler has a few at a time; more are waiting because the backend is
-/// slow.
+/// The most concurrent calls to a backend, however fast it answers. kube-scheduler has a few at a time.
 pub(super) const MOST_CALLS: u32 = 256;
 
 impl From<NoSlot> for BackendFailure {
-    fn from(_: NoSlot) -> Self {
-        let detail = format!("not called: {MOST_CALLS} calls to it are in progress");
+    fn from(NoSlot { taken, waiting }: NoSlot) -> Self {
+        let detail =
+            format!("not called: it is overloaded, {taken} calls to it are in progress and {waiting} wait");
         Self::new(FailureKind::CircuitOpen, detail)
     }
 }

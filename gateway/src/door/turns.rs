@@ -65,7 +65,7 @@ pub(super) struct Turns {
     /// The number of large bodies that are being read.
     large_bodies: AtomicUsize,
     /// The time between two turns while calls wait.
-    turn_time: AverageTime,
+    turn_time: AverageTime<5>,
 }
 
 /// The call would wait too long.

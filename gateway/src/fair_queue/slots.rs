@@ -1,4 +1,8 @@
-//! A limit of concurrent calls. Calls beyond it wait in an order that is fair between callers.
+//! A limit of concurrent calls to a server. Calls beyond it wait in an order that is fair between callers.
+//!
+//! The limit follows the server. One with more calls than it can work on queues them itself, where no caller has its turn,
+//! and where each is late at the same time: the work for it is in vain. So a server has as many calls as it answers within
+//! a part of their time (Little's law), and the others wait here, or are refused at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,18 +14,29 @@ use tokio::{
 
 use super::{AverageTime, FairQueue, Flow, Place};
 
+/// The limit of a server of which no answer is known.
+const FIRST: u32 = 16;
+/// The least limit. With a single call there would be pauses between its answers.
+const LEAST: u32 = 2;
+
 /// The slots for concurrent calls.
 #[derive(Debug)]
 pub struct Slots {
     most: u32,
     state: Mutex<State>,
-    /// How long a call works in its slot.
-    work: AverageTime,
+    /// The time of a call.
+    time: AverageTime<3>,
+    /// The time of a call that is alone.
+    time_alone: AverageTime<3>,
+    /// The time between two answers while calls are in progress: that of a call, divided by the calls in progress.
+    interval: AverageTime<3>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     taken: u32,
+    /// How long calls may work, that of the latest one.
+    work: Duration,
     waiting: FairQueue<oneshot::Sender<Slot>>,
 }
 
@@ -29,21 +44,36 @@ struct State {
 #[derive(Debug)]
 pub struct Slot {
     slots: Arc<Slots>,
+    /// The calls in progress when it was taken, with its own.
+    calls: u32,
     /// `None`: it was not used.
     works_since: Option<Instant>,
+    is_answered: bool,
 }
 
 /// No slot became free in time, or none would.
-#[derive(Debug)]
-pub struct NoSlot;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoSlot {
+    /// The calls in progress.
+    pub taken: u32,
+    /// The calls that wait.
+    pub waiting: usize,
+}
 
 impl Slots {
-    /// For so many concurrent calls, at least one.
+    /// For at most so many concurrent calls, at least one.
     pub fn new(most: u32) -> Arc<Self> {
-        Arc::new(Self { most, state: Mutex::default(), work: AverageTime::default() })
+        Arc::new(Self {
+            most: most.max(1),
+            state: Mutex::default(),
+            time: AverageTime::default(),
+            time_alone: AverageTime::default(),
+            interval: AverageTime::default(),
+        })
     }
 
     /// Takes a slot, and returns how long it waited for that: at most this time, and no time while there are free slots.
+    /// The call may then work for two thirds of this time and be in time, in most cases.
     ///
     /// # Errors
     /// There is none within this time. At once, if the calls of late took so long that there would be none.
@@ -52,12 +82,13 @@ impl Slots {
         let (given, taken) = oneshot::channel();
         let position = {
             let mut state = self.state.lock();
-            if state.taken < self.most {
-                state.taken += 1;
-                return Ok((self.slot(), Duration::ZERO));
+            state.work = longest * 2 / 3;
+            if state.waiting.waiting() == 0 && state.taken < self.limit(&state) {
+                return Ok((self.slot(&mut state), Duration::ZERO));
             }
-            if self.wait_behind(state.waiting.ahead_of(flow)) > longest {
-                return Err(NoSlot);
+            // A part of the time is left for calls that take longer than those of late: who is refused should know at once.
+            if self.wait_behind(state.waiting.ahead_of(flow)) > longest * 3 / 4 {
+                return Err(NoSlot::of(&state));
             }
             state.waiting.add(flow, given)
         };
@@ -65,23 +96,64 @@ impl Slots {
         match timeout(longest, taken).await {
             Ok(Ok(slot)) => Ok((slot, arrived.elapsed())),
             // The sender is dropped only with the queue.
-            _ => Err(NoSlot),
+            _ => Err(NoSlot::of(&self.state.lock())),
         }
     }
 
-    fn slot(self: &Arc<Self>) -> Slot {
-        Slot { slots: Arc::clone(self), works_since: None }
+    /// How many calls the server answers within the time that they may work; more than it has now if they take about as long as
+    /// one that is alone.
+    fn limit(&self, state: &State) -> u32 {
+        let calls_in = |time: Duration| time.as_nanos().checked_div(self.interval.get().as_nanos());
+        let Some(answered) = calls_in(state.work) else { return FIRST.min(self.most) };
+        let time = self.time.get();
+        let answered = if time * 2 <= self.time_alone.get() * 3 {
+            answered.max(calls_in(time * 5 / 4).unwrap_or_default() + 1)
+        } else {
+            answered
+        };
+        u32::try_from(answered).unwrap_or(u32::MAX).max(LEAST).min(self.most)
     }
 
-    /// How long a call waits behind so many others: all slots become free within the time that calls work.
+    fn slot(self: &Arc<Self>, state: &mut State) -> Slot {
+        state.taken += 1;
+        Slot { slots: Arc::clone(self), calls: state.taken, works_since: None, is_answered: false }
+    }
+
+    /// How long a call waits behind so many others.
     fn wait_behind(&self, ahead: usize) -> Duration {
         let ahead = u32::try_from(ahead + 1).unwrap_or(u32::MAX);
-        self.work.get().saturating_mul(ahead) / self.most.max(1)
+        self.interval.get().saturating_mul(ahead)
     }
 
     /// The number of calls that wait.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting.waiting()
+    }
+
+    /// What a call took that was one of so many.
+    fn answered(&self, time: Duration, calls: u32) {
+        add(&self.time, time);
+        add(&self.interval, time / calls);
+        if calls == 1 {
+            add(&self.time_alone, time);
+        }
+    }
+
+    /// A call that was not answered would have taken longer.
+    fn unanswered(&self, time: Duration, calls: u32) {
+        let known = self.interval.get();
+        add(&self.interval, known.max(time * 2 / calls));
+    }
+}
+
+/// Adds a time to an average, of which the first one is all that is known.
+fn add(average: &AverageTime<3>, time: Duration) {
+    if average.get().is_zero() { average.set(time) } else { average.add(time) }
+}
+
+impl NoSlot {
+    fn of(state: &State) -> Self {
+        Self { taken: state.taken, waiting: state.waiting.waiting() }
     }
 }
 
@@ -90,29 +162,47 @@ impl Slot {
     pub fn works(&mut self) {
         self.works_since = Some(Instant::now());
     }
+
+    /// The call was answered.
+    pub fn answered(&mut self) {
+        self.is_answered = true;
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(since) = self.works_since {
-            self.slots.work.add(since.elapsed());
+            let (slots, time) = (&self.slots, since.elapsed());
+            if self.is_answered {
+                slots.answered(time, self.calls);
+            } else {
+                slots.unanswered(time, self.calls);
+            }
         }
         let mut state = self.slots.state.lock();
-        let next = state.waiting.take();
-        if next.is_none() {
-            state.taken -= 1;
+        state.taken -= 1;
+        let mut next = Vec::new();
+        while state.taken < self.slots.limit(&state)
+            && let Some(call) = state.waiting.take()
+        {
+            next.push((call, self.slots.slot(&mut state)));
         }
         // Not held: a call that has just gone returns the slot, which takes this lock again.
         drop(state);
-        if let Some(next) = next {
-            drop(next.send(self.slots.slot()));
+        for (call, slot) in next {
+            drop(call.send(slot));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::{JoinHandle, yield_now};
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use tokio::{
+        sync::Semaphore,
+        task::{JoinHandle, JoinSet, yield_now},
+    };
 
     use super::*;
 
@@ -185,28 +275,124 @@ mod tests {
         let began = Instant::now();
         assert!(slots.enter(GREEDY, Duration::from_secs(2)).await.is_err());
         assert_eq!(began.elapsed(), Duration::from_secs(2));
-        // A slot becomes free each quarter of a second.
-        for _ in 0..400 {
-            slots.work.add(Duration::from_secs(1));
-        }
+        slots.interval.set(Duration::from_millis(250));
         let _waiting = [waits(&slots, GREEDY).await, waits(&slots, GREEDY).await];
         let began = Instant::now();
-        assert!(slots.enter(GREEDY, Duration::from_millis(500)).await.is_err());
+        let refused = slots.enter(GREEDY, Duration::from_millis(500)).await;
+        assert_eq!(refused.unwrap_err(), NoSlot { taken: MOST, waiting: 2 });
         assert_eq!((began.elapsed(), slots.waiting()), (Duration::ZERO, 2));
         drop(taken);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_time_of_calls_that_work_counts() {
+    async fn a_call_counts_by_the_time_of_its_work_and_at_least_twice_if_it_was_not_answered() {
         let slots = Slots::new(1);
-        for works in [false, true] {
+        // The first time is all that is known, later ones count by 1/8.
+        for (works, is_answered, known) in
+            [(false, false, 0), (true, true, 32), (true, false, 36), (false, false, 36), (true, true, 35)]
+        {
             let (mut slot, _) = slots.enter(GREEDY, LONG).await.unwrap();
             if works {
                 slot.works();
             }
+            if is_answered {
+                slot.answered();
+            }
             tokio::time::advance(Duration::from_secs(32)).await;
             drop(slot);
-            assert_eq!(slots.work.get(), Duration::from_secs(u64::from(works)));
+            assert_eq!(slots.interval.get().as_secs(), known);
         }
+    }
+
+    /// A server that works on so many calls at a time, each for about this long.
+    #[derive(Debug)]
+    struct Server {
+        free: Semaphore,
+        work: Duration,
+        calls: AtomicU32,
+    }
+
+    impl Server {
+        fn new((at_a_time, work): (usize, Duration)) -> Arc<Self> {
+            Arc::new(Self { free: Semaphore::new(at_a_time), work, calls: AtomicU32::new(0) })
+        }
+
+        async fn answers(&self) {
+            let _works = self.free.acquire().await;
+            // From three quarters to five, spread evenly by the golden ratio.
+            let share = (f64::from(self.calls.fetch_add(1, Relaxed)) * 0.618_034).fract();
+            tokio::time::sleep(self.work.mul_f64(0.75 + share / 2.0)).await;
+        }
+    }
+
+    /// How long a call has.
+    const BUDGET: Duration = Duration::from_secs(1);
+    /// How long calls are sent without being counted, and then with: at first it is not known how long they take.
+    const UNCOUNTED: Duration = Duration::from_secs(10);
+    const COUNTED: Duration = Duration::from_secs(50);
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Ended {
+        Answered,
+        Refused(Duration),
+        Late,
+    }
+
+    async fn called(slots: Arc<Slots>, server: Arc<Server>, flow: Flow) -> Ended {
+        let began = Instant::now();
+        let Ok((mut slot, queued)) = slots.enter(flow, BUDGET / 2).await else {
+            return Ended::Refused(began.elapsed());
+        };
+        slot.works();
+        if timeout(BUDGET.saturating_sub(queued), server.answers()).await.is_err() {
+            return Ended::Late;
+        }
+        slot.answered();
+        Ended::Answered
+    }
+
+    /// Calls in these intervals.
+    async fn sent((slots, server): (&Arc<Slots>, &Arc<Server>), flow: Flow, every: Duration) -> Vec<Ended> {
+        let (mut unknown, mut calls) = (JoinSet::new(), JoinSet::new());
+        let (mut ticks, began) = (tokio::time::interval(every), Instant::now());
+        while began.elapsed() < UNCOUNTED + COUNTED {
+            ticks.tick().await;
+            let counts = began.elapsed() >= UNCOUNTED;
+            let calls = if counts { &mut calls } else { &mut unknown };
+            calls.spawn(called(Arc::clone(slots), Arc::clone(server), flow));
+        }
+        unknown.join_all().await;
+        calls.join_all().await
+    }
+
+    fn answered(calls: &[Ended]) -> usize {
+        calls.iter().filter(|call| **call == Ended::Answered).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn five_times_as_many_calls_as_a_server_answers_cost_none_of_its_capacity() {
+        let ms = Duration::from_millis;
+        for (at_a_time, work) in [(1, ms(20)), (1, ms(150)), (4, ms(40)), (40, ms(200)), (256, ms(300))] {
+            let (slots, server) = (Slots::new(256), Server::new((at_a_time, work)));
+            let each = work / u32::try_from(at_a_time).unwrap();
+            let stage = (&slots, &server);
+            let (greedy, modest) =
+                tokio::join!(sent(stage, GREEDY, each / 5), sent(stage, MODEST, each * 10));
+            let (most, decided) = (COUNTED.div_duration_f64(each), answered(&greedy) + answered(&modest));
+            let share = f64::from(u32::try_from(decided).unwrap()) / most;
+            assert!(share > 0.95, "{at_a_time} in {work:?}: {share}");
+            assert_eq!(answered(&modest), modest.len(), "{modest:?}");
+            let is_slow = |call: &&Ended| matches!(call, Ended::Refused(took) if *took > ms(10));
+            assert_eq!(greedy.iter().filter(is_slow).count(), 0);
+            assert!(!greedy.contains(&Ended::Late));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_works_on_all_calls_at_once_has_all_of_them() {
+        let (slots, server) = (Slots::new(256), Server::new((1_000, Duration::from_millis(100))));
+        let calls = sent((&slots, &server), GREEDY, Duration::from_millis(1)).await;
+        assert_eq!(answered(&calls), calls.len());
+        assert_eq!(slots.waiting(), 0);
     }
 }

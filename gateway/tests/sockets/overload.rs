@@ -16,9 +16,9 @@ use crate::support::{
     until,
 };
 
-/// The most concurrent calls to a backend, and some more.
-const MOST: usize = 256;
-const MORE: usize = 5;
+/// The most concurrent calls to a backend that has not answered any, and some more.
+const MOST: usize = 16;
+const MORE: usize = 50;
 
 /// A request about a pod of this namespace; each pod is another one.
 fn request(namespace: &str, number: usize) -> Vec<u8> {

@@ -15,6 +15,7 @@ mod caller;
 mod honest;
 mod overload;
 mod report;
+mod slow;
 mod stage;
 
 use self::{attack::Attack, honest::Calls, report::Row, stage::Stage};
@@ -24,9 +25,10 @@ type Failure = Box<dyn Error>;
 
 const EXAMPLES: &str = "\
 Examples:
-  torture --judge                all attacks and overload, three minutes
+  torture --judge                all attacks and overload, four minutes
   torture --connections 200 --calls 300
-  torture --only 'slow readers'";
+  torture --only 'slow readers'
+  torture --only overload --overload 4";
 
 /// Attacks the gateway, and measures what honest calls notice.
 #[derive(Debug, Parser)]
@@ -44,10 +46,10 @@ struct Options {
     /// Also fail if honest calls are late or overload leaves too few of them; the machine must be quiet.
     #[arg(long)]
     judge: bool,
-    /// How long overload is measured, in seconds for each situation: four loads, each of some six times as long; 0 leaves it out.
+    /// How long overload is measured, in seconds for each situation: six loads, each of some six times as long; 0 leaves it out.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     overload: u64,
-    /// Only attacks whose name has this text; `overload` is one.
+    /// Only attacks and loads whose name has this text: the loads are `overload: 500 names, 5000 ms, 1500` and so on.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
 }
@@ -72,9 +74,8 @@ fn run(options: &Options) -> Result<bool, Failure> {
     }
     let mut is_good = rows.iter().all(|row| row.is_good() && (!options.judge || row.is_in_time()));
     let mut table = if rows.is_empty() { String::new() } else { report::table(&rows) };
-    if options.overload > 0 && "overload".contains(&options.only) {
-        let _ = writeln!(io::stderr(), "overload ...");
-        let overload = overload::measure(Duration::from_secs(options.overload))?;
+    let overload = overload::measure(Duration::from_secs(options.overload), &options.only)?;
+    if !overload.is_empty() {
         is_good &=
             overload.iter().all(|overload| overload.is_good() && (!options.judge || overload.is_in_time()));
         table += &overload::table(&overload);
@@ -85,7 +86,7 @@ fn run(options: &Options) -> Result<bool, Failure> {
 
 /// Each attack has a gateway of its own, so that its memory is that of this attack.
 fn measured(attack: Attack, options: &Options) -> Result<Row, Failure> {
-    let stage = Stage::set(stage::LONG, stage::OFFERED)?;
+    let stage = Stage::set(stage::LONG, stage::OFFERED, None)?;
     let mut row = Row::new(attack, stage.resident()?);
     // The first calls fill caches.
     honest::calls(&stage, options.calls);

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
+    io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -18,6 +19,7 @@ use crate::{
     Failure,
     caller::{Connection, Outcome, Template},
     honest::quantile,
+    slow::Pace,
     stage::{LONG, NODES, OFFERED, Stage, open_files},
 };
 
@@ -38,18 +40,26 @@ struct Load {
     budget: Duration,
     /// The most connections of the caller that offers too many. kube-scheduler has a few.
     connections: usize,
+    /// That of the policy, if it is slower than the gateway.
+    pace: Option<Pace>,
 }
 
-/// Small calls with a budget with which all of these connections wait, and with one with which most are refused; and large
-/// calls with the default budget, of which those of so many connections are refused now and then, or nearly all.
-const LOADS: [Load; 4] = [
-    Load { names: OFFERED, budget: LONG, connections: 1_500 },
-    Load { names: OFFERED, budget: Duration::from_millis(400), connections: 1_500 },
-    Load { names: NODES, budget: Duration::from_secs(1), connections: 400 },
-    Load { names: NODES, budget: Duration::from_secs(1), connections: 1_500 },
+/// Small calls with a budget with which all of these connections wait, and with one with which most are refused; large
+/// calls with the default budget, of which those of so many connections are refused now and then, or nearly all; and small
+/// ones about which a slow policy is asked.
+const LOADS: [Load; 6] = [
+    Load::of(OFFERED, LONG, 1_500),
+    Load::of(OFFERED, Duration::from_millis(400), 1_500),
+    Load::of(NODES, Duration::from_secs(1), 400),
+    Load::of(NODES, Duration::from_secs(1), 1_500),
+    Load::of(OFFERED, Duration::from_secs(1), 1_500).at(4, Duration::from_millis(10)),
+    Load::of(OFFERED, Duration::from_secs(1), 1_500).at(1, Duration::from_millis(20)),
 ];
-/// The least part of the capacity that is decided, and the latest that 99 of 100 calls of another caller are.
+/// The least part of the capacity that is decided: of the gateway's, whose time refusals take, too, and of a slow policy's.
 const LEAST_GOODPUT: f64 = 0.5;
+const LEAST_GOODPUT_OF_POLICY: f64 = 0.9;
+/// The latest that a refusal by a slow policy, and that 99 of 100 calls of another caller are.
+const REFUSED_WITHIN: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_millis(20);
 /// The same beside large calls, each of which takes as long as ten small ones.
 const LATEST_BESIDE_LARGE: Duration = Duration::from_millis(100);
@@ -117,13 +127,18 @@ impl Counted {
     }
 }
 
-/// Measures each situation for this long.
-pub(crate) fn measure(each: Duration) -> Result<Vec<Overload>, Failure> {
-    LOADS.into_iter().map(|load| measured(load, each)).collect()
+/// Measures each situation whose name has this text for this long; none if that is no time.
+pub(crate) fn measure(each: Duration, only: &str) -> Result<Vec<Overload>, Failure> {
+    let loads = LOADS.into_iter().map(|load| (load, format!("overload: {load}")));
+    let measured = |(load, name)| {
+        let _ = writeln!(io::stderr(), "{name} ...");
+        measured(load, each)
+    };
+    loads.filter(|(_, name)| !each.is_zero() && name.contains(only)).map(measured).collect()
 }
 
 fn measured(load: Load, each: Duration) -> Result<Overload, Failure> {
-    let stage = Stage::set(load.budget, load.names)?;
+    let stage = Stage::set(load.budget, load.names, load.pace)?;
     let template = Arc::new(Template::new(&stage.all_different)?);
     let address = stage.gateway.extender;
     runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -276,8 +291,14 @@ impl Overload {
     /// Whether enough calls were decided, and those of the modest caller in time.
     pub(crate) fn is_in_time(&self) -> bool {
         self.has_answered_all()
-            && self.goodput >= self.capacity * LEAST_GOODPUT
+            && self.goodput >= self.capacity * self.load.least_goodput()
+            && (self.load.pace.is_none() || self.refused_within(REFUSED_WITHIN))
             && quantile(&self.beside, 0.99) <= self.load.latest()
+    }
+
+    /// Whether some calls were refused, and nearly all of them within this time.
+    fn refused_within(&self, time: Duration) -> bool {
+        !self.refused.is_empty() && quantile(&self.refused, 0.99) <= time
     }
 
     fn row(&self) -> String {
@@ -308,19 +329,38 @@ impl Overload {
 }
 
 impl Load {
+    const fn of(names: usize, budget: Duration, connections: usize) -> Self {
+        Self { names, budget, connections, pace: None }
+    }
+
+    /// The same, asking a policy that answers so many calls at a time, each after this time.
+    const fn at(self, at_a_time: usize, work: Duration) -> Self {
+        Self { pace: Some(Pace { at_a_time, work }), ..self }
+    }
+
     fn is_large(self) -> bool {
         self.names > OFFERED
     }
 
+    fn least_goodput(self) -> f64 {
+        if self.pace.is_some() { LEAST_GOODPUT_OF_POLICY } else { LEAST_GOODPUT }
+    }
+
     fn latest(self) -> Duration {
-        if self.is_large() { LATEST_BESIDE_LARGE } else { LATEST }
+        match self.pace {
+            Some(_) => self.budget,
+            None if self.is_large() => LATEST_BESIDE_LARGE,
+            None => LATEST,
+        }
     }
 }
 
 impl fmt::Display for Load {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { names, budget, connections } = self;
-        write!(out, "{names} names, {} ms, {connections}", budget.as_millis())
+        let Self { names, budget, connections, pace } = self;
+        write!(out, "{names} names, {} ms, {connections}", budget.as_millis())?;
+        let Some(Pace { at_a_time, work }) = pace else { return Ok(()) };
+        write!(out, ", {at_a_time} in {} ms", work.as_millis())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A gateway and a policy.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use extender_bench::usage::Memory;
 use extender_harness::{
@@ -11,7 +11,11 @@ use extender_harness::{
     request::{names_part, pod_part, write_node_list},
 };
 
-use crate::{Failure, caller::NUMBER};
+use crate::{
+    Failure,
+    caller::NUMBER,
+    slow::{self, Pace},
+};
 
 /// The budget of a call that always is enough.
 pub(crate) const LONG: Duration = Duration::from_secs(5);
@@ -34,7 +38,7 @@ rules:
 /// Ends when it is dropped.
 pub(crate) struct Stage {
     pub(crate) gateway: Gateway,
-    _policy: Policy,
+    _policy: Running,
     _folder: tempfile::TempDir,
     /// An honest call of filter.
     pub(crate) body: Vec<u8>,
@@ -42,19 +46,40 @@ pub(crate) struct Stage {
     pub(crate) all_different: Vec<u8>,
 }
 
+/// The policy, until it is dropped.
+#[expect(dead_code, reason = "kept for its end")]
+enum Running {
+    Rules(Policy),
+    Slow(slow::Served),
+}
+
+impl Running {
+    /// A slow policy of this pace, or one that decides by rules.
+    fn start(pace: Option<Pace>, rules: &Path) -> Result<(Self, Backend), Failure> {
+        if let Some(pace) = pace {
+            let served = slow::serve(pace)?;
+            let backend = Backend { name: "slow".to_owned(), address: served.address, weight: 1 };
+            return Ok((Self::Slow(served), backend));
+        }
+        fs::write(rules, RULES)?;
+        let policy = Policy::start("racks", rules)?;
+        let backend = Backend::of(&policy, 1);
+        Ok((Self::Rules(policy), backend))
+    }
+}
+
 impl Stage {
-    /// A gateway whose calls have this budget and this number of nodes.
-    pub(crate) fn set(budget: Duration, offered: usize) -> Result<Self, Failure> {
+    /// A gateway whose calls have this budget and this number of nodes, and a policy of this pace or a fast one.
+    pub(crate) fn set(budget: Duration, offered: usize, pace: Option<Pace>) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let file = |name: &str| folder.path().join(name);
         let known = nodes(0..NODES, Images::Few);
         write_node_list(&file("nodes.json"), known.iter().map(|node| node.json.as_str()))?;
-        fs::write(file("rules.yaml"), RULES)?;
-        let policy = Policy::start("racks", &file("rules.yaml"))?;
+        let (policy, backend) = Running::start(pace, &file("rules.yaml"))?;
         let configuration = Configuration {
             address: "127.0.0.1:0".parse()?,
             nodes: NodeSource::File(file("nodes.json")),
-            backends: vec![Backend::of(&policy, 1)],
+            backends: vec![backend],
             timeout: budget,
             observability: Observability::AsItComes,
         };
