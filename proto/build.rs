@@ -4,13 +4,14 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const PROTOS: [&str; 6] = [
+const PROTOS: [&str; 7] = [
     "extender/policy/v1alpha1/policy.proto",
     "extender/policy/v1alpha1/info.proto",
     "extender/policy/v1alpha1/pod.proto",
     "extender/policy/v1alpha1/node.proto",
     "extender/policy/v1alpha1/resources.proto",
     "extender/policy/v1alpha1/table.proto",
+    "extender/policy/v1alpha1/introspection.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -19,7 +19,7 @@ func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (
 	err := guarded(s.log, func() error {
 		prepared, err := s.from.policyFor(request.GetArgs())
 		if err == nil {
-			response = prepared.declaration.response
+			response = s.withControllers(prepared.declaration.response)
 		}
 		return err
 	})
@@ -138,7 +138,8 @@ func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *term
 		if wrong := checkPod(pod.GetFacts(), terms.pod()); wrong != "" {
 			return asked, malformed("pod.facts.%s", wrong)
 		}
-		asked.pod = newPod(ctx, pod, terms.pod())
+		origin := podOrigin{ctx: ctx, snapshot: request.GetCall().GetSnapshot(), access: terms.pod()}
+		asked.pod = origin.view(pod)
 	}
 	for _, field := range []struct{ name, value string }{
 		{"namespace", request.GetNamespace()}, {"name", request.GetName()}, {"uid", request.GetUid()}, {"node", request.GetNode()},
@@ -258,10 +259,9 @@ func (q *question) evictions(asked []*v1alpha1.Candidate) ([]*v1alpha1.KeptCandi
 	if err := q.prepared.ready(); err != nil {
 		return nil, err
 	}
-	victims := &podView{ctx: q.ctx, access: q.terms.pod()}
 	candidates := make([]Candidate, len(asked))
 	for position, candidate := range asked {
-		candidates[position] = Candidate{node: q.nodes.At(position), candidate: candidate, pod: victims}
+		candidates[position] = Candidate{node: q.nodes.At(position), candidate: candidate, of: &q.origin}
 	}
 	preempt := q.prepared.policy.Preempt
 	if preempt.Nodes != nil {

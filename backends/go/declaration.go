@@ -79,6 +79,8 @@ type declaration struct {
 	response *v1alpha1.GetInfoResponse
 	// verbs are nil where they are not declared.
 	verbs [verbCount]*terms
+	// pages are what is shown, by path.
+	pages map[string]*page
 }
 
 // asDeclared is a verb as the policy declares it.
@@ -124,9 +126,12 @@ func declare(p *Policy) (*declaration, error) {
 	if mistakes := p.mistakes(); len(mistakes) > 0 {
 		return nil, &DeclarationError{Mistakes: mistakes}
 	}
-	d := &declaration{}
+	d := &declaration{pages: map[string]*page{}}
 	for _, verb := range p.verbs() {
 		d.verbs[verb.verb] = verb.terms()
+	}
+	for _, declared := range p.Introspection {
+		d.pages[declared.Path] = newPage(declared)
 	}
 	d.response = d.respond(p)
 	return d, nil
@@ -224,7 +229,7 @@ func (p *Policy) mistakes() []string {
 	if p.Score != nil {
 		mistakes = append(mistakes, p.Score.Scale.mistakes()...)
 	}
-	return mistakes
+	return append(mistakes, pageMistakes(p.Introspection)...)
 }
 
 func textMistakes(p *Policy) []string {
@@ -354,6 +359,13 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 		if terms.view.hasFacts() && !p.WithoutNodeTable {
 			response.Services = []string{v1alpha1.NodeTableService_ServiceDesc.ServiceName}
 		}
+	}
+	if len(p.Introspection) > 0 {
+		response.Services = append(response.Services, v1alpha1.IntrospectionService_ServiceDesc.ServiceName)
+	}
+	for _, page := range p.Introspection {
+		path := &v1alpha1.IntrospectionPath{Path: page.Path, Description: page.Description}
+		response.Introspection = append(response.Introspection, path)
 	}
 	return response
 }

@@ -221,7 +221,7 @@ func TestReadingWhatIsNotDeclaredPanics(t *testing.T) {
 	reads.NodeLabels("acme.io/")
 	l := newLayout(&reads, ViewFacts)
 	n := Node{access: l.node, row: &v1alpha1.NodeRow{Facts: &v1alpha1.NodeFacts{}}}
-	p := newPod(context.Background(), &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}}, l.pod)
+	p := podOrigin{ctx: context.Background(), access: l.pod}.view(&v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}})
 	var others Reads
 	count, zones := others.PodsBy(ByOwner()), others.PodsByTopology(ByLabel("app"), "zone")
 	undeclaredNode := Node{row: n.row}

@@ -166,7 +166,7 @@ func (n Node) value(kind mapKind, key string, place int) (string, bool) {
 type Candidate struct {
 	node      Node
 	candidate *v1alpha1.Candidate
-	pod       *podView
+	of        *podOrigin
 }
 
 // Node is the node.
@@ -177,7 +177,7 @@ func (c Candidate) Node() Node { return c.node }
 func (c Candidate) Victims() iter.Seq2[int, Victim] {
 	return func(yield func(int, Victim) bool) {
 		for position, victim := range c.candidate.GetVictims() {
-			if !yield(position, Victim{victim: victim, of: c.pod}) {
+			if !yield(position, Victim{victim: victim, of: c.of}) {
 				return
 			}
 		}
@@ -193,7 +193,7 @@ func (c Candidate) PDBViolations() uint32 { return c.candidate.GetPdbViolations(
 // Victim is a pod that would be evicted.
 type Victim struct {
 	victim *v1alpha1.Victim
-	of     *podView
+	of     *podOrigin
 }
 
 // UID is metadata.uid.
@@ -205,7 +205,7 @@ func (v Victim) Pod() (Pod, bool) {
 	if v.victim.GetPod().GetFacts() == nil {
 		return Pod{}, false
 	}
-	return newPod(v.of.ctx, v.victim.GetPod(), v.of.access), true
+	return v.of.view(v.victim.GetPod()), true
 }
 
 // BindRequest is which pod is to be bound to which node.

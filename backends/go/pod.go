@@ -36,18 +36,30 @@ type (
 type Pod struct{ view *podView }
 
 type podView struct {
-	ctx    context.Context
-	pod    *v1alpha1.Pod
-	facts  *v1alpha1.PodFacts
-	access *fields
+	podOrigin
+	pod   *v1alpha1.Pod
+	facts *v1alpha1.PodFacts
 }
 
-func newPod(ctx context.Context, pod *v1alpha1.Pod, access *fields) Pod {
-	return Pod{&podView{ctx: ctx, pod: pod, facts: pod.GetFacts(), access: access}}
+// podOrigin is what all pods of a call have in common.
+type podOrigin struct {
+	ctx      context.Context
+	snapshot uint64
+	access   *fields
+}
+
+func (o podOrigin) view(pod *v1alpha1.Pod) Pod {
+	return Pod{&podView{podOrigin: o, pod: pod, facts: pod.GetFacts()}}
 }
 
 // Context is that of the call: it has the deadline, it ends when the caller gives up, and it carries the call's trace.
 func (p Pod) Context() context.Context { return p.view.ctx }
+
+// Snapshot is a number for the state of the nodes that the call is about, with their usage and counts: two calls of one
+// gateway with the same number are about the same state, such as the filter and the score of a pod. 0 if there is none:
+// kube-scheduler's call brought the nodes, the verb reads nothing but names, or it is neither filter nor score. It is for
+// correlation, such as in logs: no answer depends on it.
+func (p Pod) Snapshot() uint64 { return p.view.snapshot }
 
 // Get is the value of a declared label or annotation, and whether the pod has it.
 func (p Pod) Get(key PodKey) (string, bool) {

@@ -35,6 +35,9 @@ type Policy struct {
 	// receives only changes: about 0.6 kB of memory for a node with few declared parts, 4 kB for one with all facts.
 	WithoutNodeTable bool
 
+	// Introspection is what the policy shows people of its internal state. None: nothing.
+	Introspection []Page
+
 	// Ready, if set, is called before each call. A policy whose data is missing or stale returns an error with one sentence
 	// for operators; the call then fails with UNAVAILABLE, and the failure policy that the operator chose decides.
 	Ready func() error

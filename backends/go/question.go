@@ -21,6 +21,7 @@ type question struct {
 	ctx      context.Context
 	prepared *prepared
 	terms    *terms
+	origin   podOrigin
 	pod      Pod
 	nodes    Nodes
 	count    uint32
@@ -77,7 +78,8 @@ func (s *Service) read(ctx context.Context, asked asked) (*question, error) {
 	if err := q.checkPod(asked.pod); err != nil {
 		return nil, err
 	}
-	q.pod = newPod(ctx, asked.pod, terms.pod())
+	q.origin = podOrigin{ctx: ctx, snapshot: asked.call.GetSnapshot(), access: terms.pod()}
+	q.pod = q.origin.view(asked.pod)
 	q.nodes = Nodes{rows: rows, access: terms.node()}
 	span := spanOf(ctx)
 	if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {

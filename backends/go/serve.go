@@ -49,6 +49,8 @@ type Options struct {
 	Drain time.Duration
 	// Tracer records spans of traced calls; see package otlp. Nil: there are none.
 	Tracer Tracer
+	// Controllers are run in one replica at a time; see module extender-gateway.io/policy/controllers. Nil: there are none.
+	Controllers Controllers
 	// Logger is where problems are logged. Default: slog.Default(), which writes to stderr.
 	Logger *slog.Logger
 	// Stdout is where the line `listening on HOST:PORT` goes. Default: os.Stdout.
@@ -60,6 +62,11 @@ type Option func(*Options)
 
 // WithTracer records spans of traced calls: policy.Main(NoArm(), policy.WithTracer(otlp.Traces())).
 func WithTracer(tracer Tracer) Option { return func(o *Options) { o.Tracer = tracer } }
+
+// WithControllers runs controllers in one replica at a time: policy.Main(quotas(), policy.WithControllers(elected)).
+func WithControllers(controllers Controllers) Option {
+	return func(o *Options) { o.Controllers = controllers }
+}
 
 // WithLogger replaces slog.Default.
 func WithLogger(logger *slog.Logger) Option { return func(o *Options) { o.Logger = logger } }
@@ -96,9 +103,9 @@ func ServerOptions() []grpc.ServerOption {
 
 // Serve serves until SIGTERM or SIGINT, or until ctx ends: it listens, prints one line `listening on HOST:PORT` on stdout,
 // answers, and then drains. Health reports NOT_SERVING, no new calls are accepted, calls in progress finish within
-// Options.Drain, and queued spans are sent within 5 s. A second signal ends the process at once.
+// Options.Drain, controllers stop, and queued spans are sent within 5 s. A second signal ends the process at once.
 //
-// The error says why it cannot start, or that the server ended by itself.
+// The error says why it cannot start, or that the server or the controllers ended by themselves.
 func Serve(ctx context.Context, source Source, options Options) error {
 	bound, err := listen(source, options)
 	if err != nil {
@@ -148,6 +155,11 @@ func listen(source Source, options Options) (*bound, error) {
 	}
 	b.service = service
 	service.tracer, service.log.logger = b.options.Tracer, b.options.Logger
+	if b.options.Controllers != nil {
+		if err := service.Announce(b.options.Controllers); err != nil {
+			return nil, err
+		}
+	}
 	if b.options.Tracer != nil {
 		name, version := "", ""
 		if service.from.named != nil {
@@ -181,7 +193,7 @@ func reasonOfListen(err error) error {
 	return err
 }
 
-// serve answers until ctx ends, then drains.
+// serve answers until ctx ends or the controllers fail, then drains.
 func (b *bound) serve(ctx context.Context) error {
 	watched := &watched{}
 	options := append(ServerOptions(), grpc.StreamInterceptor(watched.intercept))
@@ -197,26 +209,39 @@ func (b *bound) serve(ctx context.Context) error {
 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(b.listener) }()
-	var err error
-	select {
-	case err = <-served:
-	case <-ctx.Done():
+	controllers := runControllers(b.options.Controllers, status)
+	stop := func() {
+		// They stop while calls in progress finish.
+		controllers.stop()
 		status.Shutdown()
 		b.service.tables.stop()
 		watched.end()
 		b.drain(server)
 	}
-	if b.options.Tracer != nil {
-		flush, cancel := context.WithTimeout(context.Background(), flushTimeout)
-		defer cancel()
-		if lost := b.options.Tracer.Shutdown(flush); lost != nil {
-			b.options.Logger.Warn("the last spans were not sent", "error", lost)
-		}
+	var err error
+	select {
+	case err = <-served:
+		err = errors.Join(fmt.Errorf("the server ended: %w", err), controllers.wait())
+	case err = <-controllers.ended:
+		stop()
+	case <-ctx.Done():
+		stop()
+		err = controllers.wait()
 	}
-	if err != nil {
-		return fmt.Errorf("the server ended: %w", err)
+	b.flush()
+	return err
+}
+
+// flush sends the queued spans.
+func (b *bound) flush() {
+	if b.options.Tracer == nil {
+		return
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if lost := b.options.Tracer.Shutdown(ctx); lost != nil {
+		b.options.Logger.Warn("the last spans were not sent", "error", lost)
+	}
 }
 
 func (b *bound) drain(server *grpc.Server) {

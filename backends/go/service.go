@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -15,17 +17,22 @@ import (
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
-// Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer and
-// NodeTableServiceServer of package v1alpha1. [Main] and [Serve] make one; a program with a gRPC server of its own makes it
-// with [NewService] and registers it with [Service.Register].
+// Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
+// NodeTableServiceServer and IntrospectionServiceServer of package v1alpha1. [Main] and [Serve] make one; a program with a
+// gRPC server of its own makes it with [NewService] and registers it with [Service.Register].
 type Service struct {
 	v1alpha1.UnimplementedPolicyServiceServer
 	v1alpha1.UnimplementedNodeTableServiceServer
+	v1alpha1.UnimplementedIntrospectionServiceServer
 
 	from   *Backend
 	tables *tables
 	tracer Tracer
 	log    *panicLog
+	// showing has an entry for each page that is being shown.
+	showing chan struct{}
+	// controllers are nil if the backend has none.
+	controllers Controllers
 }
 
 // NewService checks the declaration of the policy, if it is known before args come.
@@ -34,37 +41,48 @@ func NewService(source Source) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{from: from, tables: newTables(maxTables, maxTableBytes), log: &panicLog{logger: slog.Default()}}, nil
+	return &Service{
+		from: from, tables: newTables(maxTables, maxTableBytes), log: &panicLog{logger: slog.Default()},
+		showing: make(chan struct{}, pagesAtOnce),
+	}, nil
 }
 
-// Register adds both services to a server that was made with [ServerOptions].
+// Register adds its services to a server that was made with [ServerOptions].
 func (s *Service) Register(server grpc.ServiceRegistrar) {
-	description := v1alpha1.PolicyService_ServiceDesc
-	description.Methods = []grpc.MethodDesc{
-		unary("GetInfo", (*Service).GetInfo),
-		unary("Filter", (*Service).Filter),
-		unary("Score", (*Service).Score),
-		unary("Preempt", (*Service).Preempt),
-		unary("Bind", (*Service).Bind),
+	calls := v1alpha1.PolicyService_ServiceDesc
+	calls.Methods = []grpc.MethodDesc{
+		unary(v1alpha1.PolicyService_GetInfo_FullMethodName, (*Service).GetInfo),
+		unary(v1alpha1.PolicyService_Filter_FullMethodName, (*Service).Filter),
+		unary(v1alpha1.PolicyService_Score_FullMethodName, (*Service).Score),
+		unary(v1alpha1.PolicyService_Preempt_FullMethodName, (*Service).Preempt),
+		unary(v1alpha1.PolicyService_Bind_FullMethodName, (*Service).Bind),
 	}
-	server.RegisterService(&description, s)
+	server.RegisterService(&calls, s)
 	v1alpha1.RegisterNodeTableServiceServer(server, s)
+	pages := v1alpha1.IntrospectionService_ServiceDesc
+	pages.Methods = []grpc.MethodDesc{unary(v1alpha1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect)}
+	server.RegisterService(&pages, s)
+}
+
+// isDecided says whether a method is a part of a decision, and so of its trace.
+func isDecided(fullMethod string) bool {
+	return fullMethod != v1alpha1.PolicyService_GetInfo_FullMethodName &&
+		fullMethod != v1alpha1.IntrospectionService_Introspect_FullMethodName
 }
 
 // unary is a method whose message is decoded here and not by gRPC.
 func unary[Q any, PQ interface {
 	*Q
 	proto.Message
-}, A proto.Message](method string, answer func(*Service, context.Context, PQ) (A, error)) grpc.MethodDesc {
-	name := v1alpha1.PolicyService_ServiceDesc.ServiceName + "/" + method
+}, A proto.Message](fullMethod string, answer func(*Service, context.Context, PQ) (A, error)) grpc.MethodDesc {
+	name := strings.TrimPrefix(fullMethod, "/")
 	handle := func(served any, ctx context.Context, receive func(any) error) (any, error) {
 		service, message := served.(*Service), &frame{}
 		if err := receive(message); err != nil {
 			return nil, err
 		}
 		var span Span = untraced{}
-		if method != "GetInfo" {
-			// The handshake is not a part of a decision.
+		if isDecided(fullMethod) {
 			ctx, span = follow(ctx, service.tracer, name)
 		}
 		ctx = context.WithValue(ctx, spanKey{}, span)
@@ -83,13 +101,13 @@ func unary[Q any, PQ interface {
 		}
 		return response, nil
 	}
-	return grpc.MethodDesc{MethodName: method, Handler: func(
+	return grpc.MethodDesc{MethodName: path.Base(fullMethod), Handler: func(
 		served any, ctx context.Context, receive func(any) error, intercept grpc.UnaryServerInterceptor,
 	) (any, error) {
 		if intercept == nil {
 			return handle(served, ctx, receive)
 		}
-		info := &grpc.UnaryServerInfo{Server: served, FullMethod: "/" + name}
+		info := &grpc.UnaryServerInfo{Server: served, FullMethod: fullMethod}
 		return intercept(ctx, nil, info, func(ctx context.Context, _ any) (any, error) { return handle(served, ctx, receive) })
 	}}
 }

@@ -6,6 +6,7 @@ mod calls;
 mod filter;
 mod handshake;
 mod hostile;
+mod introspection;
 mod malformed;
 mod metadata;
 mod preempt;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Case> {
         handshake::cases(),
         args::cases(),
         service::cases(),
+        introspection::cases(),
         calls::cases(),
         malformed::cases(),
         purpose::cases(),

@@ -28,8 +28,8 @@ const MAX_BIND_BYTES: usize = 16 << 10;
 const MAX_ABOUT_NODES_BYTES: usize = 64 << 10;
 const MAX_NODE_BYTES: usize = 1 << 10;
 
-/// The longest response of other services.
-const MAX_OTHER_BYTES: usize = 1 << 20;
+/// The longest response of other services: what is shown has 4 MiB, and a little around it.
+const MAX_OTHER_BYTES: usize = (4 << 20) + 64;
 
 /// The longest text of a backend that is shown, in characters.
 const LONGEST_TEXT: usize = 600;
@@ -347,6 +347,6 @@ mod tests {
     fn a_response_is_as_long_as_the_gateway_reads() {
         assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Filter", 10), (64 + 10) << 10);
         assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Bind", 0), 16 << 10);
-        assert_eq!(longest("/grpc.health.v1.Health/Check", 0), 1 << 20);
+        assert_eq!(longest("/extender.policy.v1alpha1.IntrospectionService/Introspect", 0), (4 << 20) + 64);
     }
 }

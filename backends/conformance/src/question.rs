@@ -154,6 +154,7 @@ pub(crate) fn call(terms: Terms<'_>, args: &Bytes) -> api::Call {
         backend: "conformance".to_owned(),
         args: args.clone(),
         reads: terms.reads_id(),
+        snapshot: 0,
     }
 }
 

@@ -78,7 +78,10 @@ func (n *Node) Terminating(pod *Pod, pods uint32) *Node {
 }
 
 // Pod is a pod to test a policy with. Its methods change it and return it.
-type Pod struct{ pod *v1alpha1.Pod }
+type Pod struct {
+	pod      *v1alpha1.Pod
+	snapshot uint64
+}
 
 // NewPod is a pod without labels, named "pod" with the UID "uid".
 func NewPod(namespace string) *Pod {
@@ -94,6 +97,12 @@ func (p *Pod) Facts() *v1alpha1.PodFacts { return p.pod.Facts }
 // Named sets name and UID.
 func (p *Pod) Named(name, uid string) *Pod {
 	p.pod.Identity.Name, p.pod.Identity.Uid = name, uid
+	return p
+}
+
+// Snapshot sets the number of the state that a call for this pod is about.
+func (p *Pod) Snapshot(number uint64) *Pod {
+	p.snapshot = number
 	return p
 }
 

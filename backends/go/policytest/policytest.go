@@ -12,7 +12,7 @@
 //
 // A verb with Reads gets what the gateway would send for its declaration, so a test fails if the policy reads anything
 // else. [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes,
-// the declaration is complete. Without Reads, package policytest cannot know what the gateway leaves out.
+// the declaration is complete. [Introspect] is what the policy shows people. Without Reads, package policytest cannot know what the gateway leaves out.
 package policytest
 
 import (
@@ -206,6 +206,7 @@ func ask(source policy.Source, verb v1alpha1.Verb, pod *Pod, nodes []*Node) (*as
 	asked := &asked{service: service, info: info, verb: declared}
 	asked.call = &v1alpha1.Call{
 		Id: "test", Purpose: v1alpha1.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Reads: declared.GetReads().GetId(),
+		Snapshot: pod.snapshot,
 	}
 	asked.pod = sentPod(pod.pod, info, declared, nodes)
 	rows := &v1alpha1.NodeRows{}

@@ -10,11 +10,19 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from extender_policy._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2, table_pb2
+from extender_policy._api.v1alpha1 import (
+    info_pb2,
+    introspection_pb2,
+    node_pb2,
+    pod_pb2,
+    policy_pb2,
+    table_pb2,
+)
 
 M = TypeVar("M", bound=Message)
 
 SERVICE = "/extender.policy.v1alpha1.PolicyService"
+INTROSPECT = "/extender.policy.v1alpha1.IntrospectionService/Introspect"
 SYNC_NODES = "/extender.policy.v1alpha1.NodeTableService/SyncNodes"
 LIMITS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
 
@@ -63,6 +71,15 @@ class Client:
 
     def bind(self, request: policy_pb2.BindRequest, **options: Any) -> policy_pb2.BindResponse:
         return self.call("Bind", request, policy_pb2.BindResponse, **options)
+
+    def introspect(self, path: str, **fields: Any) -> str:
+        request = introspection_pb2.IntrospectRequest(backend="b", path=path, **fields)
+        return self.call(INTROSPECT, request, introspection_pb2.IntrospectResponse).json.decode()
+
+    def begin_introspect(self, path: str) -> Any:
+        """One that can be canceled."""
+        request = introspection_pb2.IntrospectRequest(backend="b", path=path)
+        return self.channel.unary_unary(INTROSPECT, None, None).future(request.SerializeToString(), timeout=20)
 
 
 class Stream:

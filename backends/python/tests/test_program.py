@@ -119,7 +119,9 @@ def test_health_and_reflection_are_served(kind: Sequence[str]) -> None:
             health(client, "other")
         assert status(raised.value)[0] is StatusCode.NOT_FOUND
         for version in ("v1", "v1alpha"):
-            assert "extender.policy.v1alpha1.PolicyService" in reflected(client, version)
+            listed = reflected(client, version)
+            for service in ("PolicyService", "NodeTableService", "IntrospectionService"):
+                assert f"extender.policy.v1alpha1.{service}" in listed
 
 
 def reflected(client: Client, version: str) -> set[str]:

@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Node, NodeKey,
-    NodePart, Normalization, Pod, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Scale, Taint, Toleration,
-    Verb, Verdict, View, run,
+    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Introspect,
+    IntrospectError, Node, NodeKey, NodePart, Normalization, Pod, PodKey, PodPart, PodsBy, PodsKey, Policy,
+    Reads, Scale, Taint, Toleration, Verb, Verdict, View, run, serde_json,
 };
 
 /// In the gateway's configuration: `args: {zone: eu-west-1a, most: 3}`.
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
     /// The zone that is closed.
@@ -63,6 +63,7 @@ impl Policy for Reference {
             .scores(verb, scale)
             .preempts(Verb::per_node().view(View::Name).reads(&priority))
             .binds_reading(&Reads::new())
+            .shows("/args", "the args, with their defaults")
     }
 
     fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
@@ -103,6 +104,10 @@ impl Policy for Reference {
                 _ => Ok(Bind::Bound),
             }
         })
+    }
+
+    fn introspect(&self, _: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+        serde_json::to_value(&self.settings).map_err(|error| IntrospectError::Failed(error.to_string()))
     }
 }
 
@@ -163,6 +168,12 @@ mod tests {
     fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
         let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
         Toleration { key, operator, value, effect, toleration_seconds: None }
+    }
+
+    #[test]
+    fn the_args_are_shown() {
+        let shown = testing::introspect(reference(), "/args", &[], &[]).unwrap();
+        assert_eq!(shown, serde_json::json!({"zone": "z1", "most": 3}));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod bind;
 mod evictions;
 mod held;
+mod introspect;
 mod question;
 mod rejections;
 
@@ -16,7 +17,7 @@ use std::{
 use extender_policy_api::v1alpha1 as api;
 use futures_util::FutureExt as _;
 
-pub(crate) use self::bind::bind;
+pub(crate) use self::{bind::bind, introspect::introspect};
 use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,
@@ -68,7 +69,9 @@ pub(crate) fn info(
     backend: &Backend,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
-    guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))
+    let response = guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))?;
+    let controllers = backend.beside().map(|beside| beside.report.message());
+    Ok(api::GetInfoResponse { controllers, ..response })
 }
 
 /// Whether the policy that these args choose declares a verb.

@@ -13,7 +13,8 @@ use extender_policy_api::v1alpha1 as api;
 
 use self::{recent::Recent, versions::Versions};
 use crate::{
-    Args, ArgsError, DeclarationError, Info, Policy,
+    Args, ArgsError, ControllersFailed, DeclarationError, Info, Policy, RunControllers,
+    controllers::Beside,
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
 };
@@ -23,6 +24,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Backend {
     source: Arc<Source>,
+    beside: Option<Result<Beside, ControllersFailed>>,
 }
 
 enum Source {
@@ -64,7 +66,7 @@ impl<P: Policy> From<P> for Backend {
 
 impl From<Source> for Backend {
     fn from(source: Source) -> Self {
-        Self { source: Arc::new(source) }
+        Self { source: Arc::new(source), beside: None }
     }
 }
 
@@ -103,6 +105,24 @@ impl Backend {
         Ok((Source::Replaced(Arc::clone(&versions)).into(), Replace { versions }))
     }
 
+    /// With controllers, which run beside the server as long as it serves: such as those of the crate
+    /// `extender-policy-controllers`, in one replica at a time. Their error drains the server and ends it. They run once:
+    /// a second server of this backend ends with [`ServeError::Controllers`](crate::ServeError::Controllers).
+    #[must_use]
+    pub fn with_controllers(self, controllers: impl RunControllers) -> Self {
+        Self { beside: Some(Beside::new(controllers)), ..self }
+    }
+
+    /// The controllers that run beside the server, if they can be run.
+    pub(crate) fn beside(&self) -> Option<&Beside> {
+        self.beside.as_ref()?.as_ref().ok()
+    }
+
+    /// Why the controllers cannot be run, if they cannot.
+    pub(crate) fn check_controllers(&self) -> Result<(), ControllersFailed> {
+        self.beside.as_ref().map_or(Ok(()), |beside| beside.as_ref().map(drop).map_err(Clone::clone))
+    }
+
     /// A policy that is sent everything, whatever it declares to read.
     pub(crate) fn reading_everything(policy: impl Policy) -> Self {
         let policy = Box::new(policy);
@@ -111,7 +131,8 @@ impl Backend {
 
     /// The policy that this backend has for these args, for any args.
     pub(crate) fn with_args(&self, args: &[u8]) -> Result<Self, CallError> {
-        Ok(Source::WithArgs(self.policy_for(args)?).into())
+        let source = Arc::new(Source::WithArgs(self.policy_for(args)?));
+        Ok(Self { source, beside: self.beside.clone() })
     }
 
     /// What is wrong with the policy's declaration, if that is known before args come.

@@ -20,13 +20,14 @@ pub struct BindAsk<'a> {
 impl<'a> BindAsk<'a> {
     /// A view of a request of the contract; the error names the field that is missing.
     pub(crate) fn new(request: &'a api::BindRequest, access: Access<'a>) -> Result<Self, &'static str> {
-        let api::BindRequest { call: _, namespace, name, uid, node, pod } = request;
+        let api::BindRequest { call, namespace, name, uid, node, pod } = request;
         let required = [("namespace", namespace), ("name", name), ("uid", uid), ("node", node)];
         if let Some((missing, _)) = required.into_iter().find(|(_, given)| given.is_empty()) {
             return Err(missing);
         }
         let pod = pod.as_ref().map(|pod| Pod::with_access(pod, access).ok_or("pod.facts")).transpose()?;
-        Ok(Self { request, pod })
+        let snapshot = call.as_ref().map_or(0, |call| call.snapshot);
+        Ok(Self { request, pod: pod.map(|pod| pod.at(snapshot)) })
     }
 
     /// metadata.namespace of the pod.

@@ -24,8 +24,8 @@ use crate::{
 /// thirty victims each.
 const MAX_DECODED_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
-/// The same for a message of a node table, of which a gateway sends as many as it needs.
-const MAX_DECODED_CHANGE_BYTES: usize = 16 << 20;
+/// The same for messages of which many may be held at once: those of node tables, and small ones.
+const MAX_DECODED_SMALL_BYTES: usize = 16 << 20;
 
 /// A message that this crate reads.
 pub(crate) trait Incoming: Message + Default + 'static {
@@ -37,6 +37,11 @@ pub(crate) trait Incoming: Message + Default + 'static {
 
 impl Incoming for api::GetInfoRequest {
     const SHAPE: Shape = size::GET_INFO;
+}
+
+impl Incoming for api::IntrospectRequest {
+    const SHAPE: Shape = size::INTROSPECT;
+    const MOST: usize = MAX_DECODED_SMALL_BYTES;
 }
 
 impl Incoming for FilterRequest {
@@ -57,7 +62,7 @@ impl Incoming for api::BindRequest {
 
 impl Incoming for SyncNodesRequest {
     const SHAPE: Shape = size::SYNC_NODES;
-    const MOST: usize = MAX_DECODED_CHANGE_BYTES;
+    const MOST: usize = MAX_DECODED_SMALL_BYTES;
 }
 
 /// Decodes a message, unless it would take much more memory than its bytes.

@@ -6,7 +6,7 @@ use prost::DecodeError;
 use tonic::{Code, Status};
 
 use crate::{
-    ArgsError, BindFailed, DeclarationError, NotReady, View,
+    ArgsError, BindFailed, DeclarationError, IntrospectError, NotReady, View,
     node::row::Unreadable,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
@@ -75,6 +75,22 @@ pub(crate) enum CallError {
     WrongVictims { position: u32, victims: Vec<u32>, there: usize },
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
+    #[error("this policy does not show the path {0:?}; its GetInfo lists those it shows")]
+    NoPath(String),
+    #[error("parameters has no {name:?}; a request for {path:?} has each parameter of the path")]
+    NoParameter { path: String, name: String },
+    #[error(transparent)]
+    NotShown(#[from] IntrospectError),
+    #[error("failed to show {0}; the backend's log says why")]
+    ShowFailed(String),
+    #[error("more is to be shown than this backend has time for; ask again later")]
+    ManyShown,
+    #[error(
+        "the policy shows {bytes} bytes of JSON at {path:?}; at most 4 MiB are allowed, show less or add a parameter"
+    )]
+    LargeJson { path: String, bytes: usize },
+    #[error("this backend is shutting down: {0}")]
+    Stopping(String),
     #[error("the policy panicked: {0}")]
     Panicked(String),
 }
@@ -89,7 +105,7 @@ impl CallError {
 
     fn code(&self) -> Code {
         match self {
-            Self::Refused(Refused::TooLarge { .. }) => Code::ResourceExhausted,
+            Self::Refused(Refused::TooLarge { .. }) | Self::LargeJson { .. } => Code::ResourceExhausted,
             Self::Refused(_)
             | Self::Undecodable(_)
             | Self::Missing(_)
@@ -105,13 +121,22 @@ impl CallError {
             | Self::View { .. }
             | Self::Candidates { .. }
             | Self::NoVictims(_)
+            | Self::NoParameter { .. }
+            | Self::NotShown(IntrospectError::InvalidParameter(_))
             | Self::Args(_) => Code::InvalidArgument,
             Self::OnlyDecides | Self::Reads { .. } => Code::FailedPrecondition,
-            Self::NotServed(_) => Code::Unimplemented,
-            Self::NotReady(_) | Self::NotBound(_) => Code::Unavailable,
+            Self::NoPath(_) | Self::NotShown(IntrospectError::NotFound(_)) => Code::NotFound,
+            Self::NotServed(_) | Self::NotShown(IntrospectError::NotImplemented) => Code::Unimplemented,
+            Self::NotReady(_)
+            | Self::NotBound(_)
+            | Self::Stopping(_)
+            | Self::ManyShown
+            | Self::NotShown(IntrospectError::NotReady(_)) => Code::Unavailable,
             Self::WrongCount { .. }
             | Self::WrongVictims { .. }
             | Self::Declaration(_)
+            | Self::ShowFailed(_)
+            | Self::NotShown(IntrospectError::Failed(_))
             | Self::Panicked(_) => Code::Internal,
         }
     }

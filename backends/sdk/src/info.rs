@@ -2,9 +2,11 @@
 //! contract's handshake.
 
 pub(crate) mod declaration;
+pub(crate) mod shown;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
+use self::shown::ShownPath;
 use crate::{PodPart, Reads};
 
 /// What a policy is, and which data it needs.
@@ -30,6 +32,7 @@ pub struct Info {
     annotations: Vec<String>,
     raw_pod: bool,
     table: Table,
+    shows: Vec<ShownPath>,
 }
 
 /// Whether the backend holds the gateway's nodes.
@@ -55,6 +58,7 @@ impl Info {
             annotations: Vec::new(),
             raw_pod: false,
             table: Table::Kept,
+            shows: Vec::new(),
         }
     }
 
@@ -109,6 +113,24 @@ impl Info {
     /// Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs.
     pub fn raw_pod(self) -> Self {
         Self { raw_pod: true, ..self }
+    }
+
+    /// The policy shows a part of its state at this path, below `/apis/v1/plugins/BACKEND` of the gateway's admin
+    /// address, with [`Policy::introspect`](crate::Policy::introspect). A segment with a colon is a parameter:
+    ///
+    /// ```
+    /// # use extender_policy_sdk::{Info, Verb};
+    /// # let info = Info::new("quotas", "1").filters(Verb::per_node());
+    /// let info = info
+    ///     .shows("/quotas", "all namespaces with a quota")
+    ///     .shows("/quotas/:namespace", "the quota of a namespace, and what is used of it");
+    /// ```
+    ///
+    /// The description is for people: one line, at most 256 bytes. At most 64 paths. Everybody who may read the admin address
+    /// sees them, so no path should show secrets.
+    pub fn shows(mut self, path: impl Into<String>, description: impl Into<String>) -> Self {
+        self.shows.push(ShownPath { path: path.into(), description: description.into() });
+        self
     }
 
     /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so

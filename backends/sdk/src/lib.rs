@@ -37,6 +37,8 @@
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
+//! - [`Policy::introspect`] shows operators the policy's state, at the paths that [`Info::shows`] declares.
+//! - [`RunControllers`] is for controllers beside the server; the crate `extender-policy-controllers` has them elected.
 //! - [`Telemetry`] sends spans of the calls that the gateway traces; [`trace`] lets a policy add to them.
 //! - [`testing`] tries a policy on nodes without a server.
 //!
@@ -55,11 +57,13 @@ mod backend;
 mod bind;
 mod candidate;
 mod codec;
+mod controllers;
 mod deadline;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod info;
+mod introspect;
 mod node;
 mod pod;
 mod policy;
@@ -81,13 +85,18 @@ pub use extender_policy_api::v1alpha1::{
     OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
 };
 
+/// What [`Policy::introspect`] returns is of this version: `extender_policy_sdk::serde_json::json!`.
+pub use serde_json;
+
 pub(crate) use self::serve::MAX_MESSAGE_BYTES;
 pub use self::{
     args::{Args, ArgsError},
     backend::{Backend, Replace},
     bind::{Bind, BindAsk, BindFailed, BoxFuture},
     candidate::{Candidate, Eviction, Victim},
+    controllers::{ControllersFailed, ControllersReport, RunControllers},
     info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
+    introspect::{Introspect, IntrospectError},
     node::{Node, Nodes, PodCount, PodsLike},
     pod::{Domains, Pod},
     policy::Policy,

@@ -40,6 +40,7 @@ pub struct Pod<'a> {
     message: &'a api::Pod,
     facts: &'a api::PodFacts,
     access: Access<'a>,
+    snapshot: u64,
 }
 
 /// Checks that a pod has a value for each declared key. One without facts has none.
@@ -64,7 +65,12 @@ impl<'a> Pod<'a> {
 
     /// A view of what may be read of a [checked](check) pod.
     pub(crate) fn with_access(pod: &'a api::Pod, access: Access<'a>) -> Option<Self> {
-        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access })
+        pod.facts.as_ref().map(|facts| Self { message: pod, facts, access, snapshot: 0 })
+    }
+
+    /// The same pod in a call about this state of the cluster.
+    pub(crate) fn at(self, snapshot: u64) -> Self {
+        Self { snapshot, ..self }
     }
 
     /// The value of a declared label or annotation; `None` when the pod does not have it.
@@ -240,6 +246,14 @@ impl<'a> Pod<'a> {
         // A victim has no counts, and verbs with victims declare none.
         let counts = self.message.topology_counts.get(counted.position)?;
         Some(Domains::new(counted, attribute, counts))
+    }
+
+    /// The number of the state of nodes and pods that the call is about: two calls of one gateway with the same number
+    /// are about the same state, such as the filter and the score of a pod. For correlation, in logs for instance; an
+    /// answer must not depend on it. 0 if the gateway does not tell, and for
+    /// victims.
+    pub fn snapshot(&self) -> u64 {
+        self.snapshot
     }
 
     /// The object's JSON, unchanged; `None` unless [`Info::raw_pod`](crate::Info::raw_pod) asks for it.

@@ -3,13 +3,14 @@
 use std::future::ready;
 
 use crate::{
-    Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Node, Nodes, NotReady, Pod, Verdict,
+    Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node,
+    Nodes, NotReady, Pod, Verdict,
 };
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
 ///
 /// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
-/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the
+/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods besides [`introspect`](Self::introspect) are called from one thread at a time unless the
 /// runtime of [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
@@ -94,6 +95,15 @@ pub trait Policy: Send + Sync + 'static {
     /// waits.
     fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
         Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
+    }
+
+    /// What a path shows of the policy's state, as one JSON value of at most 4 MiB. Called only for paths that
+    /// [`info`](Self::info) declares with [`Info::shows`]; it must have no side effects.
+    ///
+    /// Called on a thread of its own, at the same time as other methods, so that no call waits for it. A lock that it
+    /// holds for long delays calls nevertheless: copy what is shown, and format it afterwards.
+    fn introspect(&self, _request: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+        Err(IntrospectError::NotImplemented)
     }
 
     /// Can the policy decide now? Called before each call. A policy whose data is missing or stale (its price list

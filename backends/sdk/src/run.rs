@@ -36,7 +36,10 @@ pub fn run(backend: impl Into<Backend>) -> ExitCode {
 /// As for [`serve`].
 pub fn serve_blocking(backend: impl Into<Backend>, options: Options) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(backend, options))
+    let served = runtime.block_on(serve(backend, options));
+    // A thread of introspection that never returns must not hold up the end of the process.
+    runtime.shutdown_background();
+    served
 }
 
 const HELP: &str = "\

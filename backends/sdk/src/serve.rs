@@ -1,9 +1,11 @@
-//! A backend on a socket: `PolicyService`, `NodeTableService`, health and reflection, from binding to draining.
+//! A backend on a socket: `PolicyService`, `NodeTableService`, `IntrospectionService`, health and reflection, from binding
+//! to draining, with the controllers beside it.
 
 mod health;
 mod incoming;
 mod joined;
 mod signals;
+mod stopping;
 mod tls;
 mod turn;
 
@@ -24,9 +26,11 @@ use tonic::transport::{
 };
 
 pub use self::tls::{TlsError, TlsFiles};
-use self::{health::Health, incoming::connections, signals::Signals, tls::Tls};
+use self::{health::Health, incoming::connections, signals::Signals, stopping::Stopping, tls::Tls};
 use crate::{
-    Backend, DeclarationError, Telemetry, TelemetryError,
+    Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
+    controllers::Beside,
+    introspect::service::IntrospectionService,
     service::Service,
     table::{TableService, Tables},
     telemetry::Tracer,
@@ -99,6 +103,9 @@ pub enum ServeError {
     /// The address could not be printed, or a signal could not be watched.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
+    /// The controllers of [`Backend::with_controllers`] cannot be run, or one of them failed.
+    #[error(transparent)]
+    Controllers(#[from] ControllersFailed),
     /// The server ended by itself.
     #[error("the server ended: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -140,11 +147,13 @@ impl Bound {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Declaration`], [`ServeError::Tls`], [`ServeError::Telemetry`] and [`ServeError::Listen`].
+    /// [`ServeError::Declaration`], [`ServeError::Controllers`], [`ServeError::Tls`], [`ServeError::Telemetry`] and
+    /// [`ServeError::Listen`].
     pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
         let Options { address, drain, tls, telemetry } = options;
         let backend = backend.into();
         backend.check()?;
+        backend.check_controllers()?;
         let tls = tls.map(Tls::open).transpose()?.map(Arc::new);
         let tracer = Tracer::start(&telemetry, &backend)?;
         let listen = |source| ServeError::Listen { address, source };
@@ -164,22 +173,48 @@ impl Bound {
         self.address
     }
 
-    /// Answers until `stop` is ready, then drains; queued spans then have 5 s.
+    /// Answers until `stop` is ready, then drains; queued spans then have 5 s. The controllers of the backend run
+    /// meanwhile, and stop while it drains.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Transport`] when the server ends by itself.
+    /// [`ServeError::Transport`] when the server ends by itself, [`ServeError::Controllers`] when the controllers do.
     pub async fn until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let stopping = Stopping::new();
+        let beside = self.backend.beside().cloned();
+        let begin = async {
+            tokio::select! {
+                () = stop => {}
+                () = stopping.clone().begun() => {}
+            }
+            stopping.begin();
+        };
+        let serving = async {
+            let ended = self.serve_until(begin).await;
+            stopping.begin();
+            ended
+        };
+        let (served, controlled) = tokio::join!(serving, control(beside, &stopping));
+        served?;
+        Ok(controlled?)
+    }
+
+    async fn serve_until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let health = Health::new().await;
         let tables = Tables::default();
-        let router =
-            router(Service::new(self.backend, tables.clone(), self.tracer.clone()), &tables, &health);
+        let report = self.backend.beside().map(|beside| beside.report.clone());
+        let introspection = IntrospectionService::new(self.backend.clone());
+        let service = Service::new(self.backend, tables.clone(), self.tracer.clone());
+        let router = router(service, &tables, &health).add_service(introspection);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
         let incoming = connections(self.incoming, self.tls.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
         let limit = async {
-            stop.await;
-            health.stop().await;
+            tokio::select! {
+                () = stop => {}
+                never = report_health(&health, report.as_ref()) => match never {},
+            }
+            health.stop(report.as_ref()).await;
             tables.stop();
             drop(stopping);
             tokio::time::sleep(self.drain).await;
@@ -191,6 +226,26 @@ impl Bound {
         };
         self.tracer.end().await;
         Ok(ended?)
+    }
+}
+
+/// Runs the controllers, if there are any, until the stop, which their end begins.
+async fn control(beside: Option<Beside>, stopping: &Stopping) -> Result<(), ControllersFailed> {
+    let Some(beside) = beside else { return Ok(()) };
+    let ended = beside.run(Box::pin(stopping.clone().begun())).await;
+    let early = !stopping.has_begun();
+    stopping.begin();
+    match ended {
+        Ok(()) if early => Err(ControllersFailed("the controllers ended before the stop".to_owned())),
+        ended => ended,
+    }
+}
+
+/// Reports the health of the controllers, if there are any.
+async fn report_health(health: &Health, controllers: Option<&ControllersReport>) -> Infallible {
+    match controllers {
+        Some(controllers) => health.follow(controllers).await,
+        None => pending().await,
     }
 }
 

@@ -105,6 +105,9 @@ pub(crate) const BIND: Shape = &[message(6, POD)];
 /// `GetInfoRequest`.
 pub(crate) const GET_INFO: Shape = &[plain(2, listed::<String>())];
 
+/// `IntrospectRequest`.
+pub(crate) const INTROSPECT: Shape = &[plain(4, MAP_ENTRY), plain(5, MAP_ENTRY)];
+
 /// `SyncNodesRequest`.
 pub(crate) const SYNC_NODES: Shape = &[
     message(3, &[plain(2, listed::<String>()), message(4, NODE_READS)]),

@@ -348,6 +348,49 @@ pub fn everything(policy: impl Policy) -> Backend {
     Backend::reading_everything(policy)
 }
 
+/// What the policy shows at a path, as declared with [`Info::shows`](crate::Info::shows), for these parameters of the path
+/// and this query.
+///
+/// ```
+/// # use extender_policy_sdk::{Info, Introspect, IntrospectError, Policy, Verb, serde_json, testing};
+/// # struct Quotas;
+/// # impl Policy for Quotas {
+/// #     fn info(&self) -> Info {
+/// #         Info::new("quotas", "1").filters(Verb::per_node()).shows("/quotas/:namespace", "a quota")
+/// #     }
+/// #     fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+/// #         match ask.parameter("namespace") {
+/// #             "shop" => Ok(serde_json::json!({"cpu": 4})),
+/// #             other => Err(IntrospectError::NotFound(format!("namespace {other} has no quota"))),
+/// #         }
+/// #     }
+/// # }
+/// let shown = testing::introspect(Quotas, "/quotas/:namespace", &[("namespace", "shop")], &[]);
+/// assert_eq!(shown.unwrap(), serde_json::json!({"cpu": 4}));
+/// ```
+///
+/// # Errors
+///
+/// [`NoAnswer`] with the text that the gateway would get: also if the path is not declared, or a parameter is missing.
+pub fn introspect(
+    backend: impl Into<Backend>,
+    path: &str,
+    parameters: &[(&str, &str)],
+    query: &[(&str, &str)],
+) -> Result<serde_json::Value, NoAnswer> {
+    let owned = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let request = api::IntrospectRequest {
+        path: path.to_owned(),
+        parameters: owned(parameters),
+        query: owned(query),
+        ..api::IntrospectRequest::default()
+    };
+    let shown = answer::introspect(&backend.into(), &request)?;
+    serde_json::from_slice(&shown.json).map_err(|error| NoAnswer(format!("no valid JSON: {error}")))
+}
+
 /// The refused nodes in the order given, each with its reason.
 ///
 /// # Errors

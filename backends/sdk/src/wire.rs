@@ -19,7 +19,7 @@ pub(crate) enum Value<'a> {
     Number(u64),
     /// A string, bytes or a message.
     Slice(&'a [u8]),
-    /// Four or eight bytes; no field of the contract is of this kind.
+    /// Four or eight bytes, which no reader of slices needs.
     Fixed,
 }
 

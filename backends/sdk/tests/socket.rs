@@ -6,8 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
     BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
-    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, node_table_service_server, nodes::Form,
-    policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
+    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, introspection_service_server,
+    node_table_service_server, nodes::Form, policy_service_client::PolicyServiceClient,
+    policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
     Bind, BindAsk, BindFailed, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict,
@@ -140,6 +141,32 @@ async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
 }
 
 #[tokio::test]
+async fn a_policy_reads_the_number_of_the_snapshot() {
+    struct Numbered;
+    impl Policy for Numbered {
+        fn info(&self) -> Info {
+            Info::new("numbered", "1").filters(Verb::per_node().reads(&extender_policy_sdk::Reads::new()))
+        }
+        fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
+            Verdict::reject(format!("snapshot {}", pod.snapshot()))
+        }
+    }
+    let bound = Bound::new(Numbered, Options::default()).await.unwrap();
+    let uri = format!("http://{}", bound.address());
+    tokio::spawn(bound.until(std::future::pending()));
+    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let info = client.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
+    let reads = info.verbs[0].reads.as_ref().unwrap().id;
+    for snapshot in [0, 7, u64::MAX] {
+        let mut request = request(1);
+        let call = Call { snapshot, reads, ..request.call.unwrap() };
+        request.call = Some(call);
+        let answer = soon(client.filter(request)).await.unwrap().into_inner();
+        assert_eq!(answer.rejections[0].reason, format!("snapshot {snapshot}"));
+    }
+}
+
+#[tokio::test]
 async fn requests_over_the_usual_four_megabytes_pass_and_over_the_declared_limit_do_not() {
     let running = running(Duration::from_secs(10)).await;
     let mut client = PolicyServiceClient::new(running.channel);
@@ -198,7 +225,12 @@ async fn reflection_lists_the_services_in_both_versions() {
     let v1 = reflected!(v1, running.channel.clone());
     let v1alpha = reflected!(v1alpha, running.channel);
     for services in [v1, v1alpha] {
-        for expected in [SERVICE_NAME, node_table_service_server::SERVICE_NAME, "grpc.health.v1.Health"] {
+        for expected in [
+            SERVICE_NAME,
+            node_table_service_server::SERVICE_NAME,
+            introspection_service_server::SERVICE_NAME,
+            "grpc.health.v1.Health",
+        ] {
             assert!(services.iter().any(|service| service == expected), "{expected} is not in {services:?}");
         }
     }

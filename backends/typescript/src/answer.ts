@@ -123,7 +123,7 @@ export async function answerBind(
   const prepared = policyFor(backend, call, 'Bind', note);
   const terms = termsOf(prepared, 'Bind');
   checkDecides(call);
-  const pod = request.pod && checkedPod(request.pod, terms);
+  const pod = request.pod && checkedPod(request.pod, terms, call.snapshot);
   for (const field of ['namespace', 'name', 'uid', 'node'] as const) {
     if (request[field] === '') {
       throw CallError.missing(field);
@@ -183,7 +183,7 @@ function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & {
     throw CallError.missing('nodes');
   }
   const rows = rowsOf(given, terms, tables);
-  const pod = podOf(question, terms);
+  const pod = podOf(question, terms, call.snapshot);
   const { revision } = prepared.declaration.response;
   if (typeof rows === 'number') {
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
@@ -246,7 +246,7 @@ function checkDecides({ purpose }: Call): void {
   }
 }
 
-function podOf({ pod: message }: Question, terms: Terms): Pod {
+function podOf({ pod: message }: Question, terms: Terms, snapshot: bigint): Pod {
   if (message === undefined) {
     throw CallError.missing('pod');
   }
@@ -255,7 +255,7 @@ function podOf({ pod: message }: Question, terms: Terms): Pod {
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.topology_counts${mismatch}`);
   }
-  const pod = checkedPod(message, terms);
+  const pod = checkedPod(message, terms, snapshot);
   if (pod === undefined) {
     throw CallError.missing('pod.facts');
   }
@@ -263,12 +263,12 @@ function podOf({ pod: message }: Question, terms: Terms): Pod {
 }
 
 /** The pod as a policy may read it; undefined without facts. */
-function checkedPod(message: PodMessage, { layout }: Terms): Pod | undefined {
+function checkedPod(message: PodMessage, { layout }: Terms, snapshot: bigint): Pod | undefined {
   const mismatch = layout && podMismatch(message, layout.pod);
   if (mismatch !== undefined) {
     throw CallError.invalid(`pod.facts.${mismatch}`);
   }
-  return Pod.of(message, new Access(layout?.pod));
+  return Pod.of(message, new Access(layout?.pod), snapshot);
 }
 
 /**

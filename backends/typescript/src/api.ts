@@ -1,6 +1,7 @@
 /** The messages of the contract, one namespace for each of its files, for programs that speak it themselves. */
 
 export * as info from './gen/extender/policy/v1alpha1/info.js';
+export * as introspection from './gen/extender/policy/v1alpha1/introspection.js';
 export * as node from './gen/extender/policy/v1alpha1/node.js';
 export * as pod from './gen/extender/policy/v1alpha1/pod.js';
 export * as policy from './gen/extender/policy/v1alpha1/policy.js';

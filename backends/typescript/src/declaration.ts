@@ -9,6 +9,7 @@ import {
   Verb as VerbNumber,
   VerbInfo,
 } from './gen/extender/policy/v1alpha1/info.js';
+import { pathMistakes, type Shown } from './introspection.js';
 import type { Info, Normalization, Scale, Verb, View } from './info.js';
 import type { Layout } from './reads/layout.js';
 import { NODE_PARTS } from './reads/parts.js';
@@ -20,6 +21,9 @@ const API_VERSION = 'extender.policy.v1alpha1';
 
 /** The service that fills node tables. */
 export const NODE_TABLE_SERVICE = 'extender.policy.v1alpha1.NodeTableService';
+
+/** The service that shows people a part of the policy's state. */
+const INTROSPECTION_SERVICE = 'extender.policy.v1alpha1.IntrospectionService';
 
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
@@ -133,6 +137,8 @@ export class Terms {
 /** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
 export class Declaration {
   readonly response: GetInfoResponse;
+  /** What the policy shows, by path. */
+  readonly shown: ReadonlyMap<string, Shown>;
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
   /**
@@ -155,6 +161,7 @@ export class Declaration {
     this.terms = new Map(
       verbs.flatMap(([name, verb]) => (verb === undefined ? [] : [[name, new Terms(verb)]])),
     );
+    this.shown = new Map(info.fields.shown.map((entry) => [entry.path, entry]));
     this.response = response(info, this.terms);
   }
 
@@ -190,7 +197,7 @@ function mistakes(info: Info): string[] {
   if (score !== undefined) {
     found.push(...verbMistakes('score', score.verb, info), ...scaleMistakes(score.scale));
   }
-  return found;
+  return [...found, ...pathMistakes(info.fields.shown)];
 }
 
 function textMistakes({ fields: { name, version, revision } }: Info): string[] {
@@ -288,17 +295,21 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
   add('Bind', VerbNumber.BIND, ({ verb, reads }) => VerbInfo.fromPartial({ verb, reads }));
   // Tables are worth filling only if rows hold more than names.
   const wantsFacts = [...terms.values()].some(({ view }) => view !== 'name');
+  const tables = wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [];
+  const introspection = fields.shown.map(({ path, description }) => ({ path, description }));
   return {
     name: fields.name,
     version: fields.version,
     revision: fields.revision,
     apiVersion: API_VERSION,
     requires: [],
-    services: wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [],
+    services: introspection.length === 0 ? tables : [...tables, INTROSPECTION_SERVICE],
     verbs,
     podRaw: fields.rawPod,
     annotationPrefixes: [...fields.annotations],
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
+    introspection,
+    controllers: undefined,
   };
 }
 

@@ -17,8 +17,9 @@ export class CallError extends Error {
   private constructor(
     readonly code: status,
     message: string,
+    options?: ErrorOptions,
   ) {
-    super(cut(message, MAX_STATUS_MESSAGE_BYTES));
+    super(cut(message, MAX_STATUS_MESSAGE_BYTES), options);
   }
 
   /** The request breaks a rule of the contract, or the args are wrong. */
@@ -44,6 +45,11 @@ export class CallError extends Error {
     );
   }
 
+  /** A path is not declared, or there is no such object. */
+  static notFound(message: string): CallError {
+    return new CallError(status.NOT_FOUND, message);
+  }
+
   /** The policy cannot decide now. */
   static unavailable(message: string): CallError {
     return new CallError(status.UNAVAILABLE, message);
@@ -57,6 +63,13 @@ export class CallError extends Error {
   /** The policy made a mistake. */
   static internal(message: string): CallError {
     return new CallError(status.INTERNAL, message);
+  }
+
+  /** The same, with what the policy threw for the log alone. */
+  static bug(message: string, thrown: unknown): CallError {
+    // The cause undefined would be none.
+    const cause = thrown ?? String(thrown);
+    return new CallError(status.INTERNAL, message, { cause });
   }
 }
 
@@ -74,6 +87,22 @@ export class NotReady extends Error {
  */
 export class BindFailed extends Error {
   override readonly name = 'BindFailed';
+}
+
+/**
+ * Thrown by a function of {@link Info.shows} if there is no such object: one sentence for the person who asked. The
+ * gateway responds with 404.
+ */
+export class NotFound extends Error {
+  override readonly name = 'NotFound';
+}
+
+/**
+ * Thrown by a function of {@link Info.shows} if a parameter of the path, or the query, is invalid: one sentence that says
+ * what is expected. The gateway responds with 400.
+ */
+export class InvalidParameter extends Error {
+  override readonly name = 'InvalidParameter';
 }
 
 /** Why arguments are rejected. The text reaches the operator: it names the mistake and what is expected. */
@@ -107,11 +136,19 @@ export function callError(thrown: unknown): CallError {
   return CallError.internal(`the policy failed: ${shortText(thrown)}`);
 }
 
-/** Whether it is a mistake in the policy's code, of which the log gets the stack. */
-export function isUnexpected(thrown: unknown): boolean {
-  return ![CallError, NotReady, BindFailed, ArgsError, DeclarationError].some(
+/** The stack of a mistake in the policy's code, for the log; undefined if it is none. */
+export function bugStack(thrown: unknown): string | undefined {
+  if (thrown instanceof CallError) {
+    return thrown.cause === undefined ? undefined : stackOf(thrown.cause);
+  }
+  const isDeliberate = [NotReady, BindFailed, ArgsError, DeclarationError].some(
     (known) => thrown instanceof known,
   );
+  return isDeliberate ? undefined : stackOf(thrown);
+}
+
+function stackOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : shortText(thrown);
 }
 
 function shortText(thrown: unknown): string {

@@ -1,5 +1,6 @@
 /** What a policy declares about itself, in one place. */
 
+import { type IntrospectAsk, type ParameterOf, Shown } from './introspection.js';
 import type { Reads } from './reads.js';
 
 /** A policy's view of each node. Each view adds to the one before. */
@@ -165,6 +166,7 @@ export interface InfoFields {
   readonly annotations: readonly string[];
   readonly rawPod: boolean;
   readonly nodeTable: boolean;
+  readonly shown: readonly Shown[];
 }
 
 /**
@@ -201,6 +203,7 @@ export class Info {
       annotations: [],
       rawPod: false,
       nodeTable: true,
+      shown: [],
     };
   }
 
@@ -258,6 +261,27 @@ export class Info {
    */
   withoutNodeTable(): Info {
     return this.with({ nodeTable: false });
+  }
+
+  /**
+   * The policy shows people a part of its state. The gateway serves the path below `/apis/v1/plugins/BACKEND` of its
+   * admin address, to everybody who may read that: show no secrets. Segments are letters, digits, "-", ".", "_" and "~",
+   * or a parameter, a colon with a name. The description is one line. Both have at most 256 bytes; at most 64 paths.
+   *
+   * ```ts
+   * info.shows('/quotas/:namespace', 'the quota of a namespace', ({ parameters }) => this.quota(parameters.namespace));
+   * ```
+   *
+   * The function may be `async`. It returns what `JSON.stringify` writes, at most 4 MiB of it; maps become objects, sets
+   * lists, and a `bigint` that is no exact number a text. It throws {@link NotFound}, {@link InvalidParameter} or
+   * {@link NotReady}. It must be free of side effects, and is called also while the policy is not ready.
+   */
+  shows<Path extends string>(
+    path: Path,
+    description: string,
+    show: (ask: IntrospectAsk<ParameterOf<Path>>) => unknown,
+  ): Info {
+    return this.with({ shown: [...this.fields.shown, new Shown(path, description, show)] });
   }
 
   /**

@@ -29,11 +29,18 @@ export class Pod {
     private readonly message: PodMessage,
     private readonly facts: PodFacts,
     private readonly access: Access,
+    /**
+     * A number for the state of the nodes that this call is about, with their usage and counts of pods: equal for two
+     * calls of one gateway about the same state, such as the filter and the score of a pod. To correlate calls, as in a
+     * log. Numbers have no order, and an answer must not depend on them. `0n` if there is none: kube-scheduler's call
+     * brought the nodes, or the verb is told only their names, or it is another one than filter and score.
+     */
+    readonly snapshot: bigint,
   ) {}
 
   /** A view of a checked pod; undefined if it has no facts. @internal */
-  static of(message: PodMessage, access: Access): Pod | undefined {
-    return message.facts === undefined ? undefined : new Pod(message, message.facts, access);
+  static of(message: PodMessage, access: Access, snapshot = 0n): Pod | undefined {
+    return message.facts === undefined ? undefined : new Pod(message, message.facts, access, snapshot);
   }
 
   /** The value of a declared label or annotation; undefined when the pod does not have it. */

@@ -12,9 +12,11 @@ import {
 import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore, type Note } from './answer.js';
 import type { Backend } from './backend.js';
 import type { VerbName } from './declaration.js';
-import { CallError, callError, isUnexpected } from './errors.js';
+import { CallError, callError, bugStack } from './errors.js';
+import { IntrospectionServiceService } from './gen/extender/policy/v1alpha1/introspection.js';
 import { PolicyServiceService } from './gen/extender/policy/v1alpha1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1alpha1/table.js';
+import { answerIntrospect } from './introspect.js';
 import { decoding, readSync } from './request.js';
 import { checkSize, SYNC_NODES } from './size.js';
 import { Filling, type Tables } from './table.js';
@@ -29,6 +31,9 @@ type Unary = ServerUnaryCall<Buffer, unknown>;
 /** At most this many different failures of policies are logged with their stacks: the texts may contain anything. */
 const MAX_LOGGED = 100;
 
+/** The requests for introspection in progress: those of four gateways. */
+const MAX_SHOWN = 16;
+
 /** The same services with requests as bytes. */
 function undecoded(definition: object): ServiceDefinition {
   const methods = Object.entries(definition as ServiceDefinition);
@@ -42,6 +47,7 @@ export class Services {
   private readonly streams = new Set<SyncStream>();
   private readonly logged = new Set<string>();
   private isStopping = false;
+  private showing = 0;
 
   constructor(
     private readonly backend: Backend,
@@ -50,7 +56,7 @@ export class Services {
     private readonly log: Log,
   ) {}
 
-  /** Serves both services. */
+  /** Serves them. */
   addTo(server: Server): void {
     const { backend, tables } = this;
     server.addService(undecoded(PolicyServiceService), {
@@ -62,6 +68,11 @@ export class Services {
       preempt: this.traced('Preempt', (message, note) => answerPreempt(backend, tables, message, note)),
       bind: (call: Unary, answer: sendUnaryData<unknown>) => {
         void this.bind(call, answer);
+      },
+    });
+    server.addService(undecoded(IntrospectionServiceService), {
+      introspect: (call: Unary, answer: sendUnaryData<unknown>) => {
+        void this.introspect(call, answer);
       },
     });
     server.addService(undecoded(NodeTableServiceService), {
@@ -113,35 +124,56 @@ export class Services {
 
   private async bind(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
     const followed = this.tracer.follow(call.metadata, 'Bind');
-    const canceled = new AbortController();
-    call.on('cancelled', () => {
-      canceled.abort();
-    });
+    const signal = cancellation(call);
     const note: Note = (key, value) => {
       followed.note(key, value);
     };
     try {
-      const asked = { signal: canceled.signal, note };
+      const asked = { signal, note };
       const response = await followed.run(() => answerBind(this.backend, call.request, asked));
       answer(null, response);
-      followed.end(canceled.signal.aborted ? status.CANCELLED : status.OK, '');
+      followed.end(signal.aborted ? status.CANCELLED : status.OK, '');
     } catch (thrown) {
       const error = this.failed(thrown);
       answer({ code: error.code, details: error.message });
-      followed.end(canceled.signal.aborted ? status.CANCELLED : error.code, error.message);
+      followed.end(signal.aborted ? status.CANCELLED : error.code, error.message);
+    }
+  }
+
+  private async introspect(call: Unary, answer: sendUnaryData<unknown>): Promise<void> {
+    this.showing++;
+    try {
+      if (this.showing > MAX_SHOWN) {
+        throw CallError.unavailable('too many such requests; try again later');
+      }
+      answer(null, await answerIntrospect(this.backend, call.request, cancellation(call)));
+    } catch (thrown) {
+      const { code, message } = this.failed(thrown);
+      answer({ code, details: message });
+    } finally {
+      this.showing--;
     }
   }
 
   /** The error of a call. The stack of a bug is logged once. */
   private failed(thrown: unknown): CallError {
     const error = callError(thrown);
-    const stack = thrown instanceof Error ? (thrown.stack ?? thrown.message) : error.message;
-    if (isUnexpected(thrown) && this.logged.size < MAX_LOGGED && !this.logged.has(stack)) {
+    const stack = bugStack(thrown);
+    if (stack !== undefined && this.logged.size < MAX_LOGGED && !this.logged.has(stack)) {
       this.logged.add(stack);
       this.log(`${error.message}; this is logged once, correct the policy:\n${stack}`);
     }
     return error;
   }
+}
+
+/** Aborts when the caller cancels or the deadline passes. */
+function cancellation(call: Unary): AbortSignal {
+  const canceled = new AbortController();
+  call.on('cancelled', () => {
+    canceled.abort();
+  });
+  return canceled.signal;
 }
 
 /** One stream of a node table: one message in, one acknowledgement out, until the stream ends. */

@@ -19,6 +19,7 @@ import { Backend } from './backend.js';
 import type { Terms, VerbName } from './declaration.js';
 import { callError } from './errors.js';
 import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
+import { IntrospectRequest } from './gen/extender/policy/v1alpha1/introspection.js';
 import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
 import {
   type NodeAffinity,
@@ -37,6 +38,7 @@ import {
   ScoreRequest,
 } from './gen/extender/policy/v1alpha1/policy.js';
 import type { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
+import { answerIntrospect } from './introspect.js';
 import type { Policy } from './policy.js';
 import type { Resources } from './resources.js';
 import { Tables } from './table.js';
@@ -76,7 +78,11 @@ export class TestPod {
   readonly message: PodMessage;
 
   /** A pod without labels in this namespace, or one of the contract. */
-  constructor(given: string | PodMessage) {
+  constructor(
+    given: string | PodMessage,
+    /** @internal */
+    readonly snapshotNumber = 0n,
+  ) {
     this.message =
       typeof given === 'string' ? PodMessage.fromPartial({ facts: { namespace: given } }) : given;
   }
@@ -145,17 +151,26 @@ export class TestPod {
 
   /** With a name and a UID, which pure verbs are not sent. */
   identity(name: string, uid: string): TestPod {
-    return new TestPod({ ...this.message, identity: { name, uid, claims: [] } });
+    return this.replaced({ identity: { name, uid, claims: [] } });
   }
 
   /** With this object as its JSON. */
   raw(object: unknown): TestPod {
-    return new TestPod({ ...this.message, rawJson: Buffer.from(JSON.stringify(object)) });
+    return this.replaced({ rawJson: Buffer.from(JSON.stringify(object)) });
+  }
+
+  /** In calls about the state with this number. */
+  snapshot(number: bigint | number): TestPod {
+    return new TestPod(this.message, BigInt(number));
   }
 
   private with(change: (facts: PodFacts) => Partial<PodFacts>): TestPod {
     const facts = this.message.facts ?? PodFacts.create();
-    return new TestPod({ ...this.message, facts: { ...facts, ...change(facts) } });
+    return this.replaced({ facts: { ...facts, ...change(facts) } });
+  }
+
+  private replaced(fields: Partial<PodMessage>): TestPod {
+    return new TestPod({ ...this.message, ...fields }, this.snapshotNumber);
   }
 }
 
@@ -388,13 +403,43 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   }
 }
 
+/** The values of a path's parameters, and the query of the URL. */
+export interface AskedFor {
+  readonly parameters?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+/** What the policy shows at a path as it is declared, such as "/quotas/:namespace", as the parsed JSON. */
+export async function introspect(
+  backend: Policy | Backend,
+  path: string,
+  { parameters = {}, query = {} }: AskedFor = {},
+): Promise<unknown> {
+  const message = IntrospectRequest.fromPartial({
+    path,
+    parameters: new Map(Object.entries(parameters)),
+    query: new Map(Object.entries(query)),
+  });
+  const { signal } = new AbortController();
+  try {
+    const { json } = await answerIntrospect(Backend.of(backend), encoded(IntrospectRequest, message), signal);
+    return JSON.parse(Buffer.from(json).toString('utf8')) as unknown;
+  } catch (error) {
+    throw asCallError(error);
+  }
+}
+
 /** The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb. */
 function asked(backend: Backend, verb: VerbName, pod: TestPod, nodes: readonly TestNode[]) {
   // A verb that is not declared is not answered, whatever it is sent.
   const terms = termsOf(backend, verb);
   const rows = nodes.map((node) => (terms === undefined ? node.row : sentRow(node, terms)));
   return {
-    call: Call.fromPartial({ purpose: Purpose.DECIDE, reads: terms?.readsId ?? 0 }),
+    call: Call.fromPartial({
+      purpose: Purpose.DECIDE,
+      reads: terms?.readsId ?? 0,
+      snapshot: pod.snapshotNumber,
+    }),
     pod: placed(pod, terms, nodes),
     nodes: { count: nodes.length, form: { $case: 'rows' as const, value: { rows } } },
   };

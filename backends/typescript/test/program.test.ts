@@ -164,7 +164,15 @@ test('calls in progress finish, and a second signal ends at once', async () => {
       client.close();
     });
     const request = {
-      call: { id: 'c', purpose: 1 as const, gateway: '', backend: '', args: Buffer.alloc(0), reads: 0 },
+      call: {
+        id: 'c',
+        purpose: 1 as const,
+        gateway: '',
+        backend: '',
+        args: Buffer.alloc(0),
+        reads: 0,
+        snapshot: 0n,
+      },
     };
     const bound = new Promise<string>((resolve) => {
       client.bind(
@@ -240,7 +248,7 @@ test('reflection lists the services and describes them', async () => {
     stream.write({ fileContainingSymbol: 'extender.policy.v1alpha1.PolicyService' });
     await until('both are answered', () => answers.length === 2);
     const names = answers[0]?.listServicesResponse?.service.map(({ name }) => name) ?? [];
-    for (const name of ['PolicyService', 'NodeTableService']) {
+    for (const name of ['PolicyService', 'NodeTableService', 'IntrospectionService']) {
       assert.ok(names.includes(`extender.policy.v1alpha1.${name}`), names.join());
     }
     assert.ok(names.includes('grpc.health.v1.Health'), names.join());

@@ -6,6 +6,7 @@ import { ChannelCredentials, type Client, type ServiceError, status } from '@grp
 
 import type { Backend } from '../src/backend.js';
 import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
+import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1alpha1/introspection.js';
 import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1alpha1/node.js';
 import { PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1alpha1/policy.js';
 import {
@@ -24,6 +25,7 @@ export interface Served {
   readonly log: string[];
   readonly policy: PolicyServiceClient;
   readonly tables: NodeTableServiceClient;
+  readonly introspection: IntrospectionServiceClient;
 }
 
 /** Serves a backend until the tests of the file are over. */
@@ -37,12 +39,14 @@ export async function served(backend: Policy | Backend, options: ServeOptions = 
   const credentials = ChannelCredentials.createInsecure();
   const policy = new PolicyServiceClient(listening.address, credentials, LIMITS);
   const tables = new NodeTableServiceClient(listening.address, credentials, LIMITS);
+  const introspection = new IntrospectionServiceClient(listening.address, credentials, LIMITS);
   after(async () => {
     policy.close();
     tables.close();
+    introspection.close();
     await listening.stop();
   });
-  return { listening, log, policy, tables };
+  return { listening, log, policy, tables, introspection };
 }
 
 /** The answer to a call. */
@@ -93,8 +97,17 @@ export function call(
   backend: string;
   args: Buffer;
   reads: number;
+  snapshot: bigint;
 } {
-  return { id: 'c-1', purpose: Purpose.DECIDE, gateway: 'g', backend: 'b', args: Buffer.from(args), reads };
+  return {
+    id: 'c-1',
+    purpose: Purpose.DECIDE,
+    gateway: 'g',
+    backend: 'b',
+    args: Buffer.from(args),
+    reads,
+    snapshot: 0n,
+  };
 }
 
 /** A node with labels and facts. */

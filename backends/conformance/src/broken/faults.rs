@@ -27,6 +27,8 @@ pub(super) fn fault(name: &str) -> (Subject, Fault) {
         "handshake" | "reads" => (Subject::Reading, handshake(case)),
         "args" => (Subject::Reading, args(case)),
         "service" => (Subject::Reading, service(case)),
+        "introspection" => (Subject::Reading, introspection(case)),
+        "controllers" => (Subject::Reading, controllers(case)),
         "table" => table(case),
         "sizes" => (Subject::Reading, refuses(|ask| ask.message.len() > 10 << 20, Code::ResourceExhausted)),
         "hostile" => (Subject::Reading, hostile(case)),
@@ -136,6 +138,42 @@ fn service(case: &str) -> Fault {
     }
 }
 
+fn introspection(case: &str) -> Fault {
+    // Whatever is asked, the answer is about a good path.
+    let careless = || {
+        before(|ask, _| {
+            let good =
+                api::IntrospectRequest { args: good_args(), path: "/zone".to_owned(), ..Default::default() };
+            Ok(if ask.method.ends_with("/Introspect") {
+                good.encode_to_vec().into()
+            } else {
+                ask.message.clone()
+            })
+        })
+    };
+    match case {
+        "service" => info(|info, _| info.services.retain(|service| !service.contains("Introspection"))),
+        "paths" => info(|info, _| info.introspection.push(info.introspection[0].clone())),
+        "answers" => after(|ask, _, answered| {
+            let not_json = api::IntrospectResponse { json: Bytes::from_static(b"{") };
+            if ask.method.ends_with("/Introspect") { Ok(not_json.encode_to_vec().into()) } else { answered }
+        }),
+        _ => careless(),
+    }
+}
+
+fn controllers(case: &str) -> Fault {
+    match case {
+        "limits" => info(|info, _| info.controllers.as_mut().unwrap().lease.clear()),
+        "health" => info(|info, _| {
+            let controllers = info.controllers.as_mut().unwrap();
+            controllers.leader =
+                if controllers.leader.is_empty() { controllers.identity.clone() } else { String::new() };
+        }),
+        other => panic!("no fault for {other}"),
+    }
+}
+
 fn verbs(verb: &str, case: &str) -> (Subject, Fault) {
     let subject = match (verb, case) {
         (_, "only-decides") if verb != "bind" => Subject::Effects,
@@ -185,6 +223,7 @@ fn call(case: &str) -> Fault {
         "no-call" | "no-pod" | "no-nodes" | "no-facts" | "count" | "zero-nodes" | "row-without-facts"
         | "values" | "pod-counts" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
         "wrong-args" => careless_args(),
+        "snapshot" => flips(|_, sent| sent.call.snapshot == u64::MAX),
         "any-purpose" => {
             refuses(|ask| sent(ask).is_some_and(|sent| sent.call.purpose == 5), Code::FailedPrecondition)
         }

@@ -3,8 +3,9 @@
 use std::{future::ready, net::SocketAddr};
 
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, Eviction, Info, Node, NodePart,
-    Options, Pod, PodPart, PodsBy, Policy, Reads, Scale, Verb, Verdict, View,
+    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, ControllersFailed,
+    ControllersReport, Eviction, Info, Introspect, IntrospectError, Node, NodePart, Options, Pod, PodPart,
+    PodsBy, Policy, Reads, RunControllers, Scale, Verb, Verdict, View,
 };
 
 /// Which verbs a backend declares, and how.
@@ -30,7 +31,7 @@ impl Subject {
     /// Serves until the test ends.
     pub(crate) async fn serve(self) -> SocketAddr {
         let backend = match self {
-            Self::Reading => Backend::configured(Args::parse::<Reading>),
+            Self::Reading => Backend::configured(Args::parse::<Reading>).with_controllers(Following),
             Self::Effects => Effects.into(),
             Self::Filters => Filters.into(),
             Self::Scores => Scores.into(),
@@ -39,6 +40,26 @@ impl Subject {
         let address = bound.address();
         tokio::spawn(bound.until(std::future::pending()));
         address
+    }
+}
+
+/// Controllers that another replica runs.
+struct Following;
+
+impl RunControllers for Following {
+    fn report(&self) -> Result<ControllersReport, ControllersFailed> {
+        ControllersReport::new(["zones"], "shop/reading", "reading-0")
+    }
+
+    fn run<'a>(
+        &'a self,
+        _: &'a ControllersReport,
+        stop: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'a, Result<(), ControllersFailed>> {
+        Box::pin(async {
+            stop.await;
+            Ok(())
+        })
     }
 }
 
@@ -62,6 +83,15 @@ impl Policy for Reading {
             .scores(pure(), Scale::between(-10..=1_000))
             .preempts(Verb::per_node().reads(&reads))
             .binds_reading(&Reads::new())
+            .shows("/zone", "the zone that is closed")
+            .shows("/zones/:zone", "whether a zone is closed")
+    }
+
+    fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+        if ask.path() == "/zone" || ask.parameter("zone") == self.zone {
+            return Ok(serde_json::json!({ "closed": self.zone }));
+        }
+        Err(IntrospectError::NotFound(format!("zone {} is not known", ask.parameter("zone"))))
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {

@@ -244,10 +244,13 @@ pub(super) fn same(
     other: &api::GetInfoResponse,
     which: &str,
 ) -> Result<(), Stop> {
-    // A policy with data of its own changes its revision whenever that changes.
-    let without_revision =
-        |info: &api::GetInfoResponse| api::GetInfoResponse { revision: String::new(), ..info.clone() };
-    if without_revision(first) == without_revision(other) {
+    // A policy with data of its own changes its revision whenever that changes, and another replica may begin to lead.
+    let lasting = |info: &api::GetInfoResponse| api::GetInfoResponse {
+        revision: String::new(),
+        controllers: None,
+        ..info.clone()
+    };
+    if lasting(first) == lasting(other) {
         return Ok(());
     }
     failed(format!("the handshake {which} differs: {first:?} became {other:?}"))

@@ -5,7 +5,7 @@ use tonic::Code;
 
 use crate::{
     case::{Case, Stop, cases, failed, skipped},
-    declared::{ABOUT_NODES, Verb},
+    declared::{ABOUT_NODES, DECIDING, Verb},
     suite::Suite,
 };
 
@@ -20,7 +20,7 @@ pub(super) const OTHERS: [(i32, &str); 5] = [
 
 pub(super) fn cases() -> Vec<Case> {
     let verbs = ABOUT_NODES;
-    let groups: [Vec<Case>; 3] = [
+    let groups: [Vec<Case>; 4] = [
         cases!(verbs, "no-purpose", Must, ["10.2"], "a request without a purpose is refused", no_purpose)
             .collect(),
         cases!(
@@ -32,6 +32,8 @@ pub(super) fn cases() -> Vec<Case> {
             any_purpose
         )
         .collect(),
+        cases!(DECIDING, "snapshot", Must, ["56.1"], "the number of a snapshot changes nothing", snapshot)
+            .collect(),
         cases!(
             verbs,
             "only-decides",
@@ -60,6 +62,17 @@ async fn any_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {
         let other = question.clone().called(|call| call.purpose = purpose);
         let answer = suite.ask(&other).await.map_err(|stop| stop.after(name))?;
         super::calls::same_unless_changing(suite, &question, &decided, &answer, name).await?;
+    }
+    Ok(())
+}
+
+async fn snapshot(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+    let question = suite.random_question(verb, 6)?;
+    let first = suite.ask(&question).await?;
+    for (number, name) in [(1, "Call.snapshot 1"), (u64::MAX, "the largest Call.snapshot")] {
+        let other = question.clone().called(|call| call.snapshot = number);
+        let answer = suite.ask(&other).await.map_err(|stop| stop.after(name))?;
+        super::calls::same_unless_changing(suite, &question, &first, &answer, name).await?;
     }
     Ok(())
 }

@@ -55,7 +55,11 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-async fn check(suite: &Suite, service: &str) -> Result<Result<ServingStatus, tonic::Status>, Stop> {
+/// The health of a service.
+pub(super) async fn check(
+    suite: &Suite,
+    service: &str,
+) -> Result<Result<ServingStatus, tonic::Status>, Stop> {
     let request = HealthCheckRequest { service: service.to_owned() };
     let mut health = HealthClient::new(suite.client.channel());
     let answered = tokio::time::timeout(suite.client.patience(), health.check(request));

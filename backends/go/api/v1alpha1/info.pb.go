@@ -564,8 +564,12 @@ type GetInfoResponse struct {
 	// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
 	// larger one; the call fails with a message. Absent or 0: 4 MiB, gRPC's usual limit.
 	MaxRequestBytes uint64 `protobuf:"varint,10,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing.
+	Introspection []*IntrospectionPath `protobuf:"bytes,11,rep,name=introspection,proto3" json:"introspection,omitempty"`
+	// OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none.
+	Controllers   *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
@@ -668,6 +672,151 @@ func (x *GetInfoResponse) GetMaxRequestBytes() uint64 {
 	return 0
 }
 
+func (x *GetInfoResponse) GetIntrospection() []*IntrospectionPath {
+	if x != nil {
+		return x.Introspection
+	}
+	return nil
+}
+
+func (x *GetInfoResponse) GetControllers() *Controllers {
+	if x != nil {
+		return x.Controllers
+	}
+	return nil
+}
+
+// A path at which a backend shows a part of its internal state.
+type IntrospectionPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. One or more segments, each after a slash: letters, digits, "-", ".", "_" and "~", or a parameter, a colon
+	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most 256 bytes.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// OPTIONAL. What it shows, for people, in one line. At most 256 bytes.
+	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntrospectionPath) Reset() {
+	*x = IntrospectionPath{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntrospectionPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntrospectionPath) ProtoMessage() {}
+
+func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntrospectionPath.ProtoReflect.Descriptor instead.
+func (*IntrospectionPath) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *IntrospectionPath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *IntrospectionPath) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+// The controllers of a backend, which one of its replicas runs at a time: the holder of a Lease
+// (coordination.k8s.io/v1). The gateway shows this and does nothing else with it.
+type Controllers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Their names, at least one and at most 32, of at most 63 bytes each.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// REQUIRED. The Lease, as NAMESPACE/NAME. At most 320 bytes.
+	Lease string `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	// REQUIRED. This replica's name as a holder of the Lease. At most 253 bytes.
+	Identity string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	// OPTIONAL. The holder, as far as this replica knows. Equal to `identity`: this replica runs them. At most 253 bytes.
+	// Absent: none, or not known.
+	Leader        string `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Controllers) Reset() {
+	*x = Controllers{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Controllers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Controllers) ProtoMessage() {}
+
+func (x *Controllers) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Controllers.ProtoReflect.Descriptor instead.
+func (*Controllers) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Controllers) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Controllers) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *Controllers) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Controllers) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
 // What a backend declares about one verb. These are properties of the code; the operator can only
 // override the normalization of scores.
 type VerbInfo struct {
@@ -706,7 +855,7 @@ type VerbInfo struct {
 
 func (x *VerbInfo) Reset() {
 	*x = VerbInfo{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +867,7 @@ func (x *VerbInfo) String() string {
 func (*VerbInfo) ProtoMessage() {}
 
 func (x *VerbInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +880,7 @@ func (x *VerbInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbInfo.ProtoReflect.Descriptor instead.
 func (*VerbInfo) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *VerbInfo) GetVerb() Verb {
@@ -829,7 +978,7 @@ type Reads struct {
 
 func (x *Reads) Reset() {
 	*x = Reads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +990,7 @@ func (x *Reads) String() string {
 func (*Reads) ProtoMessage() {}
 
 func (x *Reads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1003,7 @@ func (x *Reads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reads.ProtoReflect.Descriptor instead.
 func (*Reads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reads) GetId() uint32 {
@@ -898,7 +1047,7 @@ type PodReads struct {
 
 func (x *PodReads) Reset() {
 	*x = PodReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1059,7 @@ func (x *PodReads) String() string {
 func (*PodReads) ProtoMessage() {}
 
 func (x *PodReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1072,7 @@ func (x *PodReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodReads.ProtoReflect.Descriptor instead.
 func (*PodReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PodReads) GetParts() []PodPart {
@@ -973,7 +1122,7 @@ type NodeReads struct {
 
 func (x *NodeReads) Reset() {
 	*x = NodeReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1134,7 @@ func (x *NodeReads) String() string {
 func (*NodeReads) ProtoMessage() {}
 
 func (x *NodeReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1147,7 @@ func (x *NodeReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
 func (*NodeReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeReads) GetParts() []NodePart {
@@ -1044,7 +1193,7 @@ type PodCountReads struct {
 
 func (x *PodCountReads) Reset() {
 	*x = PodCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1205,7 @@ func (x *PodCountReads) String() string {
 func (*PodCountReads) ProtoMessage() {}
 
 func (x *PodCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1218,7 @@ func (x *PodCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCountReads.ProtoReflect.Descriptor instead.
 func (*PodCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodCountReads) GetBy() PodCountBy {
@@ -1111,7 +1260,7 @@ type TopologyCountReads struct {
 
 func (x *TopologyCountReads) Reset() {
 	*x = TopologyCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1272,7 @@ func (x *TopologyCountReads) String() string {
 func (*TopologyCountReads) ProtoMessage() {}
 
 func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1285,7 @@ func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyCountReads.ProtoReflect.Descriptor instead.
 func (*TopologyCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TopologyCountReads) GetBy() PodCountBy {
@@ -1182,7 +1331,7 @@ type MapReads struct {
 
 func (x *MapReads) Reset() {
 	*x = MapReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1343,7 @@ func (x *MapReads) String() string {
 func (*MapReads) ProtoMessage() {}
 
 func (x *MapReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1356,7 @@ func (x *MapReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
 func (*MapReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MapReads) GetKeys() []string {
@@ -1233,7 +1382,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x0fgateway_version\x18\x01 \x01(\tR\x0egatewayVersion\x12!\n" +
 	"\fapi_versions\x18\x02 \x03(\tR\vapiVersions\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x04 \x01(\fR\x04args\"\xe4\x02\n" +
+	"\x04args\x18\x04 \x01(\fR\x04args\"\x80\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1246,7 +1395,17 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
 	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
-	" \x01(\x04R\x0fmaxRequestBytes\"\x85\x04\n" +
+	" \x01(\x04R\x0fmaxRequestBytes\x12Q\n" +
+	"\rintrospection\x18\v \x03(\v2+.extender.policy.v1alpha1.IntrospectionPathR\rintrospection\x12G\n" +
+	"\vcontrollers\x18\f \x01(\v2%.extender.policy.v1alpha1.ControllersR\vcontrollers\"I\n" +
+	"\x11IntrospectionPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\"m\n" +
+	"\vControllers\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x85\x04\n" +
 	"\bVerbInfo\x122\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
@@ -1359,7 +1518,7 @@ func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
 }
 
 var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
 	(PodCountBy)(0),            // 0: extender.policy.v1alpha1.PodCountBy
 	(PodPart)(0),               // 1: extender.policy.v1alpha1.PodPart
@@ -1370,38 +1529,42 @@ var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
 	(Normalization)(0),         // 6: extender.policy.v1alpha1.Normalization
 	(*GetInfoRequest)(nil),     // 7: extender.policy.v1alpha1.GetInfoRequest
 	(*GetInfoResponse)(nil),    // 8: extender.policy.v1alpha1.GetInfoResponse
-	(*VerbInfo)(nil),           // 9: extender.policy.v1alpha1.VerbInfo
-	(*Reads)(nil),              // 10: extender.policy.v1alpha1.Reads
-	(*PodReads)(nil),           // 11: extender.policy.v1alpha1.PodReads
-	(*NodeReads)(nil),          // 12: extender.policy.v1alpha1.NodeReads
-	(*PodCountReads)(nil),      // 13: extender.policy.v1alpha1.PodCountReads
-	(*TopologyCountReads)(nil), // 14: extender.policy.v1alpha1.TopologyCountReads
-	(*MapReads)(nil),           // 15: extender.policy.v1alpha1.MapReads
+	(*IntrospectionPath)(nil),  // 9: extender.policy.v1alpha1.IntrospectionPath
+	(*Controllers)(nil),        // 10: extender.policy.v1alpha1.Controllers
+	(*VerbInfo)(nil),           // 11: extender.policy.v1alpha1.VerbInfo
+	(*Reads)(nil),              // 12: extender.policy.v1alpha1.Reads
+	(*PodReads)(nil),           // 13: extender.policy.v1alpha1.PodReads
+	(*NodeReads)(nil),          // 14: extender.policy.v1alpha1.NodeReads
+	(*PodCountReads)(nil),      // 15: extender.policy.v1alpha1.PodCountReads
+	(*TopologyCountReads)(nil), // 16: extender.policy.v1alpha1.TopologyCountReads
+	(*MapReads)(nil),           // 17: extender.policy.v1alpha1.MapReads
 }
 var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	9,  // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	3,  // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	4,  // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	5,  // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	6,  // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	10, // 5: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
-	11, // 6: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
-	12, // 7: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
-	1,  // 8: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
-	15, // 9: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	15, // 10: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	14, // 11: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
-	2,  // 12: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
-	15, // 13: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	15, // 14: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	13, // 15: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
-	0,  // 16: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	0,  // 17: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
+	9,  // 1: extender.policy.v1alpha1.GetInfoResponse.introspection:type_name -> extender.policy.v1alpha1.IntrospectionPath
+	10, // 2: extender.policy.v1alpha1.GetInfoResponse.controllers:type_name -> extender.policy.v1alpha1.Controllers
+	3,  // 3: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
+	4,  // 4: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
+	5,  // 5: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
+	6,  // 6: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
+	12, // 7: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
+	13, // 8: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
+	14, // 9: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
+	1,  // 10: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
+	17, // 11: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	17, // 12: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	16, // 13: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
+	2,  // 14: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
+	17, // 15: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	17, // 16: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	15, // 17: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
+	0,  // 18: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	0,  // 19: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_info_proto_init() }
@@ -1409,14 +1572,14 @@ func file_extender_policy_v1alpha1_info_proto_init() {
 	if File_extender_policy_v1alpha1_info_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_info_proto_msgTypes[2].OneofWrappers = []any{}
+	file_extender_policy_v1alpha1_info_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,6 +16,12 @@ type allocation struct {
 	memory int64
 }
 
+// watchedPod is a pod that the watch shows bound.
+type watchedPod struct {
+	allocation
+	name types.NamespacedName
+}
+
 // reservation is an allocation that the watch has not shown yet.
 type reservation struct {
 	allocation
@@ -32,7 +38,7 @@ type reservation struct {
 type ledger struct {
 	mu sync.Mutex
 	// watched are the pods that the watch shows bound, reserved those that this process is binding or has bound.
-	watched  map[types.UID]allocation
+	watched  map[types.UID]watchedPod
 	reserved map[types.UID]reservation
 	// byNode are the UIDs of both.
 	byNode map[string]map[types.UID]struct{}
@@ -41,7 +47,7 @@ type ledger struct {
 
 func newLedger() *ledger {
 	return &ledger{
-		watched: map[types.UID]allocation{}, reserved: map[types.UID]reservation{}, byNode: map[string]map[types.UID]struct{}{},
+		watched: map[types.UID]watchedPod{}, reserved: map[types.UID]reservation{}, byNode: map[string]map[types.UID]struct{}{},
 		now: time.Now,
 	}
 }
@@ -50,7 +56,7 @@ func newLedger() *ledger {
 // what the apiserver has.
 func (l *ledger) of(uid types.UID) []allocation {
 	if watched, is := l.watched[uid]; is {
-		return []allocation{watched}
+		return []allocation{watched.allocation}
 	}
 	reserved, is := l.reserved[uid]
 	switch {
@@ -251,7 +257,10 @@ func (l *ledger) show(pod *corev1.Pod) {
 		return
 	}
 	l.forget(pod.UID)
-	l.watched[pod.UID] = allocation{node: pod.Spec.NodeName, index: indexOf(pod), memory: memoryOf(pod)}
+	l.watched[pod.UID] = watchedPod{
+		allocation: allocation{node: pod.Spec.NodeName, index: indexOf(pod), memory: memoryOf(pod)},
+		name:       types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+	}
 	l.list(pod.Spec.NodeName, pod.UID)
 }
 

@@ -56,6 +56,10 @@ func newReference(args args) (policy.Policy, error) {
 		},
 		Preempt: &policy.Preempt{View: policy.ViewName, Reads: &priority, Node: preempt},
 		Bind:    &policy.Bind{Reads: &nothing, Pod: bind},
+		Introspection: []policy.Page{{
+			Path: "/args", Description: "the args, with their defaults",
+			Show: func(context.Context, policy.PageRequest) (any, error) { return args, nil },
+		}},
 	}, nil
 }
 

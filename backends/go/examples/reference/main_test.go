@@ -90,6 +90,13 @@ func TestBinds(t *testing.T) {
 	}
 }
 
+func TestTheArgsAreShown(t *testing.T) {
+	shown, err := policytest.Introspect(configured(t, `{"zone":"z2"}`), "/args")
+	if err != nil || shown != `{"zone":"z2","most":3}` {
+		t.Errorf("%s, %v", shown, err)
+	}
+}
+
 func TestWrongArgsAreNamed(t *testing.T) {
 	for args, text := range map[string]string{
 		"":                         "args: missing field `zone`",

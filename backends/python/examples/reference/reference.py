@@ -68,6 +68,7 @@ class Reference(Policy):
             .scores(decides, Scale.between(LEAST, LARGEST).normalize(Normalization.MIN_MAX))
             .preempts(Verb.per_node().view(View.NAME).reads(priorities))
             .binds(Reads())
+            .shows("/args", "the args, with their defaults", lambda ask: self._arguments)
         )
 
     def filter(self, pod: Pod, node: Node) -> Verdict:

@@ -57,6 +57,10 @@ def test_system_pods_are_bound_elsewhere() -> None:
         testing.bind(REFERENCE, TestPod("shop"), "broken")
 
 
+def test_the_args_are_shown() -> None:
+    assert testing.introspect(REFERENCE, "/args") == {"zone": "z1", "most": 3}
+
+
 @pytest.mark.parametrize(
     ("args", "expected"),
     [

@@ -24,8 +24,18 @@ from .args import Args, Between, Sized
 from .async_server import AsyncServer
 from .candidate import BindAsk, Candidate, Victim
 from .counts import PodCount, PodsLike
-from .errors import ArgsError, BindFailed, DeclarationError, NotReady, ServeError, UndeclaredRead
+from .errors import (
+    ArgsError,
+    BindFailed,
+    DeclarationError,
+    InvalidParameter,
+    NotFound,
+    NotReady,
+    ServeError,
+    UndeclaredRead,
+)
 from .info import Info, Normalization, Scale, Verb, View
+from .introspection import IntrospectAsk
 from .node import Node, Nodes
 from .options import Address, Options
 from .pod import Domains, Pod
@@ -77,6 +87,8 @@ __all__ = [
     "Domains",
     "Eviction",
     "Info",
+    "IntrospectAsk",
+    "InvalidParameter",
     "Node",
     "NodeAffinity",
     "NodeKey",
@@ -88,6 +100,7 @@ __all__ = [
     "Nodes",
     "NonZero",
     "Normalization",
+    "NotFound",
     "NotReady",
     "Options",
     "OwnerReference",

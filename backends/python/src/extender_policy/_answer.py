@@ -115,7 +115,7 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
         check_pod("pod", message, terms)
         if not message.HasField("facts"):
             raise missing("pod.facts")
-        pod = Pod(message, terms.pods)
+        pod = Pod(message, terms.pods, request.call.snapshot)
     for field in ("namespace", "name", "uid", "node"):
         if not getattr(request, field):
             raise missing(field)
@@ -336,7 +336,12 @@ _logged: set[str] = set()
 
 
 def _failure(error: BaseException) -> CallError:
-    """The policy's code raised. The log has the stack trace once, and a line for each further call."""
+    """The policy's code raised."""
+    return failed(f"the policy failed: {cut(log_failure(error), MAX_FAILURE_BYTES)}")
+
+
+def log_failure(error: BaseException) -> str:
+    """The text of what the policy's code raised. The log has the stack trace once, and a line for each further call."""
     text = str(error) if isinstance(error, UndeclaredRead) else f"{type(error).__name__}: {error}"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = f"{last[0].filename}:{last[0].lineno}" if last else ""
@@ -346,7 +351,7 @@ def _failure(error: BaseException) -> CallError:
         if len(_logged) < 1000:
             _logged.add(f"{place} {type(error)}")
         LOG.error("the policy failed; the call is answered with INTERNAL", exc_info=error)
-    return failed(f"the policy failed: {cut(text, MAX_FAILURE_BYTES)}")
+    return text
 
 
 def _short(value: object) -> str:

@@ -38,10 +38,12 @@ class Prepared:
             raise TypeError(f"expected a Policy, got {policy!r}")
         self.policy = policy
         self.declaration = Declaration(policy.info() if info is None else info)
+        functions = {name: getattr(policy, name) for name in METHODS}
+        functions |= {f"the function of {path}": shown.show for path, shown in self.declaration.shown.items()}
         self.coroutines = frozenset(
-            name for name in METHODS if inspect.iscoroutinefunction(inspect.unwrap(getattr(policy, name)))
+            name for name, function in functions.items() if inspect.iscoroutinefunction(inspect.unwrap(function))
         )
-        """The methods that are coroutine functions."""
+        """The methods, and the functions of paths, that are coroutine functions."""
 
 
 class Backend:

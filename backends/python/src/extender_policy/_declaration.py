@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ._api.v1alpha1 import info_pb2
 from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
+from ._paths import path_mistakes
 from .errors import DeclarationError
 from .info import Info, Normalization, Scale, Verb, View
 
 API_VERSION = "extender.policy.v1alpha1"
 POLICY_SERVICE = f"{API_VERSION}.PolicyService"
 NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
+INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"
 
 MAX_MESSAGE_BYTES = 64 << 20
 """The largest message that is accepted, and sent."""
@@ -100,6 +102,8 @@ class Declaration:
         self.terms = {name: Terms(verb) for name, verb in declared.items() if verb is not None}
         """By the names of the service's methods."""
         self.response = _response(info, self.terms)
+        self.shown = {entry.path: entry for entry in info.shown}
+        """By the paths."""
         self.name = info.name
         self.version = info.version
         self.revision = self.response.revision
@@ -123,6 +127,7 @@ def _mistakes(info: Info) -> Iterator[str]:
     if info.score is not None:
         yield from _verb_mistakes("score", info.score, info)
         yield from _scale_mistakes(info.scale)
+    yield from path_mistakes(info.shown)
 
 
 def _text_mistakes(info: Info) -> Iterator[str]:
@@ -201,16 +206,22 @@ def _scale_mistakes(scale: Scale) -> Iterator[str]:
 def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     # Tables are worth filling only if rows hold more than names.
     keeps_table = info.keeps_node_table and any(verb.view > View.NAME for verb in terms.values())
+    services = [NODE_TABLE_SERVICE] if keeps_table else []
+    if info.shown:
+        services.append(INTROSPECTION_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,
         version=info.version,
         revision=info.version if info.declared_revision is None else info.declared_revision,
         api_version=API_VERSION,
-        services=[NODE_TABLE_SERVICE] if keeps_table else [],
+        services=services,
         verbs=[_verb_info(name, verb, info.scale) for name, verb in terms.items()],
         pod_raw=info.wants_raw_pod,
         annotation_prefixes=info.annotation_prefixes,
         max_request_bytes=MAX_MESSAGE_BYTES,
+        introspection=[
+            info_pb2.IntrospectionPath(path=entry.path, description=entry.description) for entry in info.shown
+        ],
     )
 
 

@@ -62,7 +62,7 @@ class Question:
         held = _Held(request.nodes, terms, tables)
         if not request.pod:
             raise missing("pod")
-        self.pod = placed_pod(b"".join(request.pod), terms)
+        self.pod = placed_pod(b"".join(request.pod), terms, request.call.snapshot)
         self.count = request.nodes.count
         self.nodes = Nodes(held.rows(), terms.nodes)
 
@@ -142,7 +142,7 @@ def _inline(form: str, encoded: Sequence[bytes], terms: Terms) -> list[Row]:
     return rows
 
 
-def placed_pod(encoded: bytes, terms: Terms) -> Pod:
+def placed_pod(encoded: bytes, terms: Terms, snapshot: int) -> Pod:
     """The pod to be placed, as a policy may read it."""
     message = decoded_pod(encoded)
     if terms.layout is not None:
@@ -150,7 +150,7 @@ def placed_pod(encoded: bytes, terms: Terms) -> Pod:
     if not message.HasField("facts"):
         raise missing("pod.facts")
     check_pod("pod", message, terms)
-    return Pod(message, terms.pods)
+    return Pod(message, terms.pods, snapshot)
 
 
 def decoded_pod(encoded: bytes) -> pod_pb2.Pod:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from . import _answer
+from . import _answer, _introspect
 from ._backend import Backend
-from ._declaration import API_VERSION, MAX_MESSAGE_BYTES, NODE_TABLE_SERVICE, POLICY_SERVICE
+from ._declaration import (
+    API_VERSION,
+    INTROSPECTION_SERVICE,
+    MAX_MESSAGE_BYTES,
+    NODE_TABLE_SERVICE,
+    POLICY_SERVICE,
+)
 from ._errors import CallError
 from ._tables import Tables
 from ._telemetry import Tracer
@@ -19,17 +26,31 @@ HEALTH_SERVICE = "grpc.health.v1.Health"
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 REFLECTION_V1ALPHA = "grpc.reflection.v1alpha.ServerReflection"
 
-SERVICES = (POLICY_SERVICE, NODE_TABLE_SERVICE, HEALTH_SERVICE, REFLECTION_V1, REFLECTION_V1ALPHA)
+SERVICES = (
+    POLICY_SERVICE,
+    NODE_TABLE_SERVICE,
+    INTROSPECTION_SERVICE,
+    HEALTH_SERVICE,
+    REFLECTION_V1,
+    REFLECTION_V1ALPHA,
+)
 """What reflection lists."""
 
 HEALTH_OF = ("", POLICY_SERVICE)
 """The services that have a health."""
 
 METHODS = ("GetInfo", "Filter", "Score", "Preempt", "Bind")
+"""Those of PolicyService."""
+
+INTROSPECT = "Introspect"
+"""The only one of IntrospectionService."""
+
+MAX_SHOWN = 16
+"""The requests for introspection in progress: those of four gateways."""
 
 SHUTTING_DOWN = "this backend is shutting down"
 
-__all__ = ["API_VERSION", "NODE_TABLE_SERVICE", "POLICY_SERVICE", "Service", "channel_options"]
+__all__ = ["API_VERSION", "INTROSPECTION_SERVICE", "NODE_TABLE_SERVICE", "POLICY_SERVICE", "Service", "channel_options"]
 
 
 def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
@@ -50,12 +71,13 @@ def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
 
 
 class Service:
-    """The methods of PolicyService over encoded messages."""
+    """The methods with one answer over encoded messages."""
 
     def __init__(self, backend: Backend, tracer: Tracer) -> None:
         self.backend = backend
         self.tables = Tables()
         self.tracer = tracer
+        self._free = threading.BoundedSemaphore(MAX_SHOWN)
 
     def answer(self, method: str, encoded: bytes) -> Coroutine[Any, Any, bytes]:
         """The encoded answer. Raises `CallError`."""
@@ -70,7 +92,17 @@ class Service:
             return await _answer.preempt_nodes(self.backend, self.tables, encoded)
         if method == "Bind":
             return await _answer.bind_pod(self.backend, encoded)
+        if method == INTROSPECT:
+            return await self._introspect(encoded)
         return _answer.info(self.backend, encoded)
+
+    async def _introspect(self, encoded: bytes) -> Message:
+        if not self._free.acquire(blocking=False):
+            raise CallError(StatusCode.UNAVAILABLE, "too many such requests; try again later")
+        try:
+            return await _introspect.introspect(self.backend, encoded)
+        finally:
+            self._free.release()
 
     async def _encoded(self, method: str, answer: Coroutine[Any, Any, Message]) -> bytes:
         try:

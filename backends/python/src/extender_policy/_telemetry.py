@@ -57,8 +57,11 @@ class Tracer:
             raise ServeError(f"spans cannot be sent: {error}; {_REMEDY}") from error
 
     def follow(self, method: str, metadata: Iterable[tuple[str, Any]]) -> Followed | None:
-        """The span of a traced call, which is entered while it is answered. The handshake is no part of a decision."""
-        if self._tracer is None or method == "GetInfo":
+        """The span of a traced call, which is entered while it is answered.
+
+        The handshake and introspection are no part of a decision.
+        """
+        if self._tracer is None or method in ("GetInfo", "Introspect"):
             return None
         headers = {key: value for key, value in metadata if key in ("traceparent", "tracestate")}
         if "traceparent" not in headers:

@@ -14,6 +14,8 @@ from ._backend import Backend, backend_of
 from ._errors import CallError, invalid
 from ._service import (
     HEALTH_OF,
+    INTROSPECT,
+    INTROSPECTION_SERVICE,
     METHODS,
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
@@ -71,10 +73,14 @@ class AsyncServer:
 
     def _add_services(self) -> None:
         # A unary handler of grpcio never ends a call without a message.
-        methods = {name: grpc.stream_unary_rpc_method_handler(self._method(name)) for name in METHODS}
+        unary = grpc.stream_unary_rpc_method_handler
+        methods = {name: unary(self._method(name)) for name in METHODS}
+        introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
         sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
         add = grpc.method_handlers_generic_handler
-        self._server.add_generic_rpc_handlers((add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync)))
+        self._server.add_generic_rpc_handlers(
+            (add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync), add(INTROSPECTION_SERVICE, introspect))
+        )
         add_health(self._health, self._server)
         # Both versions of reflection have the same messages.
         reflect = grpc.stream_stream_rpc_method_handler(

@@ -16,6 +16,14 @@ class NotReady(Exception):
     """
 
 
+class NotFound(Exception):
+    """There is no such object at a path that the policy shows: one sentence for the person who asked (NOT_FOUND)."""
+
+
+class InvalidParameter(ValueError):
+    """A parameter of a path, or its query, is invalid: one sentence for the person who asked (INVALID_ARGUMENT)."""
+
+
 class BindFailed(Exception):
     """Why a pod could not be bound: one sentence for operators.
 

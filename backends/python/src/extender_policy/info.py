@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ._api.v1alpha1 import info_pb2
+from .introspection import Show, Shown
 from .reads import PodPart, Reads
 
 
@@ -166,6 +167,7 @@ class Info:
     annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
     wants_raw_pod: bool = field(default=False, kw_only=True)
     keeps_node_table: bool = field(default=True, kw_only=True)
+    shown: tuple[Shown, ...] = field(default=(), kw_only=True)
 
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
@@ -217,6 +219,22 @@ class Info:
         Without this, a policy that wants facts holds them, some kilobytes of memory for each, and receives changes.
         """
         return replace(self, keeps_node_table=False)
+
+    def shows(self, path: str, description: str, show: Show) -> Info:
+        """The policy shows people a part of its state.
+
+            Info(...).shows("/quotas/:namespace", "the quota of a namespace", self.show_quota)
+
+        The gateway serves the path below `/apis/v1/plugins/BACKEND` of its admin address, to everybody who may read
+        that: show no secrets. Segments are letters, digits, "-", ".", "_" and "~", or a parameter, a colon with a name.
+        The description is one line. Both have at most 256 bytes; at most 64 paths.
+
+        The function gets an `IntrospectAsk` and returns the value: what `json` writes, dataclasses, mappings and sets,
+        at most 4 MiB of it. It raises `NotFound`, `InvalidParameter` or `NotReady`. It must be free of side effects,
+        and is called also while the policy is not ready. With `run_async` and `serve_async` it may be a coroutine
+        function.
+        """
+        return replace(self, shown=(*self.shown, Shown(path, description, show)))
 
     def _reading_everything(self) -> Info:
         """The same without declarations of what is read: everything is sent."""

@@ -111,11 +111,19 @@ class Pod:
     In a verb with `Verb.reads`, everything that is not declared raises `UndeclaredRead`.
     """
 
-    __slots__ = ("_access", "_facts")
+    __slots__ = ("_access", "_facts", "snapshot")
 
-    def __init__(self, message: pod_pb2.Pod, access: Access) -> None:
+    def __init__(self, message: pod_pb2.Pod, access: Access, snapshot: int = 0) -> None:
         self._facts = _Facts(message)
         self._access = access
+        self.snapshot = snapshot
+        """A number for the state of the nodes that this call is about, with their usage and counts of pods.
+
+        Equal for two calls of one gateway about the same state, such as the filter and the score of a pod: to correlate
+        calls, as in a log. Numbers have no order, and an answer must not depend on them. 0 if there is none:
+        kube-scheduler's call brought the nodes, or the verb is told only their names, or it is another one than filter
+        and score.
+        """
 
     def get(self, key: PodKey) -> str | None:
         """The value of a declared label or annotation; `None` when the pod does not have it."""

@@ -16,6 +16,9 @@ from ._backend import Backend, Prepared, backend_of
 from ._errors import CallError
 from ._service import (
     HEALTH_OF,
+    INTROSPECT,
+    INTROSPECTION_SERVICE,
+    MAX_SHOWN,
     METHODS,
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
@@ -54,8 +57,9 @@ class Server:
         self._streams: set[Any] = set()
         self._lock = threading.Lock()
         self._is_stopping = False
-        # Streams occupy threads for as long as they are open; threads are started when they are needed.
-        workers = self._options.threads + MAX_TABLES + MAX_REFLECTIONS
+        # Streams occupy threads for as long as they are open, and calls do not wait for slow introspection; threads are
+        # started when they are needed.
+        workers = self._options.threads + MAX_TABLES + MAX_REFLECTIONS + MAX_SHOWN
         self._server = grpc.server(
             ThreadPoolExecutor(workers, thread_name_prefix="call"),
             options=channel_options(reuse_port=self._options.reuse_port),
@@ -85,10 +89,14 @@ class Server:
         self._service.tracer.end()
 
     def _add_services(self) -> None:
-        methods = {name: grpc.unary_unary_rpc_method_handler(self._method(name)) for name in METHODS}
+        unary = grpc.unary_unary_rpc_method_handler
+        methods = {name: unary(self._method(name)) for name in METHODS}
+        introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
         sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
         add = grpc.method_handlers_generic_handler
-        self._server.add_generic_rpc_handlers((add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync)))
+        self._server.add_generic_rpc_handlers(
+            (add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync), add(INTROSPECTION_SERVICE, introspect))
+        )
         add_health(self._health, self._server)
         # Both versions of reflection have the same messages.
         reflect = grpc.stream_stream_rpc_method_handler(

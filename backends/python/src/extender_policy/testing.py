@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Sequence
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from . import _answer, _sent
-from ._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2, resources_pb2
+from . import _answer, _introspect, _sent
+from ._api.v1alpha1 import info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2, resources_pb2
 from ._backend import Backend, Prepared, WithArgs, backend_of
 from ._declaration import Terms
 from ._errors import CallError
@@ -139,6 +140,7 @@ class TestPod:
     def __init__(self, namespace: str) -> None:
         """A pod without labels, and without a name."""
         self._pod = pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace=namespace))
+        self._snapshot = 0
 
     def identity(self, name: str, uid: str, claims: Sequence[str] = ()) -> TestPod:
         """With a name, a UID, and claims whose names are derived from its name."""
@@ -224,6 +226,12 @@ class TestPod:
         """With the object's JSON."""
         changed = self._copy()
         changed._pod.raw_json = json
+        return changed
+
+    def snapshot(self, number: int) -> TestPod:
+        """In calls about the state with this number."""
+        changed = self._copy()
+        changed._snapshot = number
         return changed
 
     def _copy(self) -> TestPod:
@@ -360,12 +368,27 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
     return Bind.BOUND if is_bound else Bind.declined(response.message)
 
 
+def introspect(
+    backend: Backend | Policy,
+    path: str,
+    parameters: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
+) -> Any:
+    """What the policy shows at a path as it is declared, such as "/quotas/:namespace", as the decoded JSON.
+
+    Raises `NoAnswer` as the gateway would get it: the path is not declared, there is no such object, a parameter lacks.
+    """
+    request = introspection_pb2.IntrospectRequest(backend="test", path=path, parameters=parameters, query=query)
+    return json.loads(_run(_introspect.introspect(backend_of(backend), request.SerializeToString())).json)
+
+
 def _question(
     backend: Backend, verb: str, pod: TestPod, nodes: Sequence[TestNode]
 ) -> tuple[policy_pb2.Call, pod_pb2.Pod, node_pb2.Nodes]:
     """The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb."""
     terms = _terms(backend, verb)
     call = policy_pb2.Call(id="test", purpose=policy_pb2.PURPOSE_DECIDE, gateway="test", backend="test")
+    call.snapshot = pod._snapshot
     cluster = [node._in_cluster() for node in nodes]
     if terms is None:
         # A verb that is not declared is not answered, whatever it is sent.
@@ -428,6 +451,7 @@ __all__ = [
     "everything",
     "filter",
     "info",
+    "introspect",
     "preempt",
     "rejections",
     "score",

@@ -50,7 +50,8 @@ impl<'a> Asked<'a> {
         reads
             .map_or(Ok(()), |reads| pod::check_counts(pod, &reads.pod))
             .map_err(CallError::TopologyCounts)?;
-        checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))
+        let pod = checked(pod, reads)?.ok_or(CallError::Missing("pod.facts"))?;
+        Ok(pod.at(self.call()?.snapshot))
     }
 }
 

@@ -1,10 +1,13 @@
 //! Checks what a policy declares about itself and turns it into the contract's handshake.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
-use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
+use extender_policy_api::v1alpha1::{self as api, introspection_service_server, node_table_service_server};
 
-use super::{Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View};
+use super::{
+    Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View,
+    shown::{self, ShownPath},
+};
 use crate::{MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
@@ -34,6 +37,7 @@ pub(crate) struct Declaration {
     score: Option<Terms>,
     preempt: Option<Terms>,
     bind: Option<Terms>,
+    shown: Vec<ShownPath>,
 }
 
 /// What a verb's declaration means for a call.
@@ -96,7 +100,7 @@ impl Terms {
 
 impl Declaration {
     /// Checks everything and reports all mistakes together.
-    pub(crate) fn new(info: Info) -> Result<Self, DeclarationError> {
+    pub(crate) fn new(mut info: Info) -> Result<Self, DeclarationError> {
         let mistakes = mistakes(&info);
         if !mistakes.is_empty() {
             return Err(DeclarationError(mistakes));
@@ -105,7 +109,9 @@ impl Declaration {
         let score = info.score.as_ref().map(|(verb, _)| terms(verb));
         let preempt = info.preempt.as_ref().map(terms);
         let bind = info.bind.as_ref().map(terms);
-        let declared = Self { response: api::GetInfoResponse::default(), filter, score, preempt, bind };
+        let shown = mem::take(&mut info.shows);
+        let declared =
+            Self { response: api::GetInfoResponse::default(), filter, score, preempt, bind, shown };
         Ok(Self { response: response(info, &declared), ..declared })
     }
 
@@ -123,6 +129,11 @@ impl Declaration {
 
     pub(crate) fn bind(&self) -> Option<&Terms> {
         self.bind.as_ref()
+    }
+
+    /// The path that is declared with exactly this text.
+    pub(crate) fn shown(&self, path: &str) -> Option<&ShownPath> {
+        self.shown.iter().find(|shown| shown.path() == path)
     }
 
     fn verbs(&self) -> [Option<&Terms>; 4] {
@@ -173,6 +184,7 @@ fn mistakes(info: &Info) -> Vec<String> {
         mistakes.extend(verb_mistakes("score", verb, info));
         mistakes.extend(scale_mistakes(scale));
     }
+    mistakes.extend(shown::mistakes(&info.shows));
     mistakes
 }
 
@@ -271,14 +283,19 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
+        introspection: declared.shown.iter().map(ShownPath::message).collect(),
+        // Reported by the backend, not declared by the policy: it changes at run time.
+        controllers: None,
     }
 }
 
-/// Tables are worth filling only if rows hold more than names.
+/// Services besides `PolicyService`. Tables are worth filling only if rows hold more than names.
 fn services(info: &Info, declared: &Declaration) -> Vec<String> {
     let wants_facts = declared.verbs().into_iter().flatten().any(|verb| verb.view.has_facts());
     let keeps = wants_facts && info.table == Table::Kept;
-    keeps.then(|| node_table_service_server::SERVICE_NAME.to_owned()).into_iter().collect()
+    let table = keeps.then_some(node_table_service_server::SERVICE_NAME);
+    let introspection = (!declared.shown.is_empty()).then_some(introspection_service_server::SERVICE_NAME);
+    table.into_iter().chain(introspection).map(str::to_owned).collect()
 }
 
 fn verb_info(verb: api::Verb, terms: &Terms) -> api::VerbInfo {
@@ -354,6 +371,7 @@ mod tests {
             (scores(Scale::unbounded().normalize(Normalization::Range)), "needs Scale::between"),
             (scores(Scale::between(3..=3).normalize(Normalization::Range)), "two different bounds"),
             (scores(Scale::between(RangeInclusive::new(1, 0))), "the scale 1..=0 is empty"),
+            (pure().shows("quotas", ""), "the path \"quotas\" is invalid"),
         ];
         for (info, expected) in cases {
             let error = Declaration::new(info).unwrap_err().to_string();

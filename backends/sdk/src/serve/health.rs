@@ -1,4 +1,7 @@
-//! The standard health service: for the process ("") and for `PolicyService` by its name.
+//! The standard health service: for the process (""), for `PolicyService` by its name and, if there are controllers,
+//! for `Controllers`.
+
+use std::convert::Infallible;
 
 use extender_policy_api::v1alpha1::policy_service_server::SERVICE_NAME;
 use tonic_health::{
@@ -7,8 +10,13 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
+use crate::ControllersReport;
+
 /// The health of the server.
 const SERVICES: [&str; 2] = ["", SERVICE_NAME];
+
+/// Serving in the replica that runs the controllers, and not serving in the others. Not a service that is called.
+const CONTROLLERS: &str = "extender.policy.v1alpha1.Controllers";
 
 pub(super) struct Health {
     reporter: HealthReporter,
@@ -28,10 +36,21 @@ impl Health {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
+    /// Reports whether this replica runs the controllers.
+    pub(super) async fn follow(&self, controllers: &ControllersReport) -> Infallible {
+        let mut leads = false;
+        loop {
+            let status = if leads { ServingStatus::Serving } else { ServingStatus::NotServing };
+            self.reporter.set_service_status(CONTROLLERS, status).await;
+            controllers.changed(leads).await;
+            leads = !leads;
+        }
+    }
+
     /// Watchers get `NOT_SERVING`, and then the end of their stream: an open one would delay draining until its
     /// limit.
-    pub(super) async fn stop(mut self) {
-        for service in SERVICES {
+    pub(super) async fn stop(mut self, controllers: Option<&ControllersReport>) {
+        for service in SERVICES.into_iter().chain(controllers.map(|_| CONTROLLERS)) {
             self.reporter.set_service_status(service, ServingStatus::NotServing).await;
             self.reporter.clear_service_status(service).await;
         }

@@ -5,6 +5,7 @@ import {
   bind,
   filterInDetail,
   info,
+  introspect,
   preempt,
   score,
   TestCandidate,
@@ -25,6 +26,10 @@ function verdict(of: TestNode, by = pod): string {
     ? 'accepted'
     : `${found.rule}: ${found.reason}${found.preemptionMayHelp ? ' *' : ''}`;
 }
+
+test('the args are shown', async () => {
+  assert.deepEqual(await introspect(policy, '/args'), { zone: 'closed', most: 2 });
+});
 
 test('the first rule that holds rejects', () => {
   assert.equal(verdict(node), 'accepted');

@@ -50,7 +50,8 @@ export class Reference extends Policy {
       .filters(verb)
       .scores(verb, Scale.between(-1000, 1_000_000).normalize('minMax'))
       .preempts(Verb.perNode().view('name').reads(preemptReads))
-      .binds(new Reads());
+      .binds(new Reads())
+      .shows('/args', 'the args, with their defaults', () => this.options);
   }
 
   override filter(pod: Pod, node: Node): Verdict {

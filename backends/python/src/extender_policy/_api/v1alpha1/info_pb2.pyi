@@ -125,7 +125,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self, gateway_version: _Optional[str] = ..., api_versions: _Optional[_Iterable[str]] = ..., backend: _Optional[str] = ..., args: _Optional[bytes] = ...) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("name", "version", "revision", "api_version", "requires", "services", "verbs", "pod_raw", "annotation_prefixes", "max_request_bytes")
+    __slots__ = ("name", "version", "revision", "api_version", "requires", "services", "verbs", "pod_raw", "annotation_prefixes", "max_request_bytes", "introspection", "controllers")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,8 @@ class GetInfoResponse(_message.Message):
     POD_RAW_FIELD_NUMBER: _ClassVar[int]
     ANNOTATION_PREFIXES_FIELD_NUMBER: _ClassVar[int]
     MAX_REQUEST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INTROSPECTION_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     revision: str
@@ -146,7 +148,29 @@ class GetInfoResponse(_message.Message):
     pod_raw: bool
     annotation_prefixes: _containers.RepeatedScalarFieldContainer[str]
     max_request_bytes: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[str] = ..., api_version: _Optional[str] = ..., requires: _Optional[_Iterable[str]] = ..., services: _Optional[_Iterable[str]] = ..., verbs: _Optional[_Iterable[_Union[VerbInfo, _Mapping]]] = ..., pod_raw: _Optional[bool] = ..., annotation_prefixes: _Optional[_Iterable[str]] = ..., max_request_bytes: _Optional[int] = ...) -> None: ...
+    introspection: _containers.RepeatedCompositeFieldContainer[IntrospectionPath]
+    controllers: Controllers
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[str] = ..., api_version: _Optional[str] = ..., requires: _Optional[_Iterable[str]] = ..., services: _Optional[_Iterable[str]] = ..., verbs: _Optional[_Iterable[_Union[VerbInfo, _Mapping]]] = ..., pod_raw: _Optional[bool] = ..., annotation_prefixes: _Optional[_Iterable[str]] = ..., max_request_bytes: _Optional[int] = ..., introspection: _Optional[_Iterable[_Union[IntrospectionPath, _Mapping]]] = ..., controllers: _Optional[_Union[Controllers, _Mapping]] = ...) -> None: ...
+
+class IntrospectionPath(_message.Message):
+    __slots__ = ("path", "description")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    description: str
+    def __init__(self, path: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+
+class Controllers(_message.Message):
+    __slots__ = ("names", "lease", "identity", "leader")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    lease: str
+    identity: str
+    leader: str
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., lease: _Optional[str] = ..., identity: _Optional[str] = ..., leader: _Optional[str] = ...) -> None: ...
 
 class VerbInfo(_message.Message):
     __slots__ = ("verb", "node_view", "scope", "side_effects", "pure", "score_min", "score_max", "normalization", "reversed", "usage", "reads")

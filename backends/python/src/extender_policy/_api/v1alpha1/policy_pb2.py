@@ -27,7 +27,7 @@ from extender_policy._api.v1alpha1 import node_pb2 as extender_dot_policy_dot_v1
 from extender_policy._api.v1alpha1 import pod_pb2 as extender_dot_policy_dot_v1alpha1_dot_pod__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%extender/policy/v1alpha1/policy.proto\x12\x18\x65xtender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\x85\x01\n\x04\x43\x61ll\x12\n\n\x02id\x18\x01 \x01(\t\x12\x32\n\x07purpose\x18\x02 \x01(\x0e\x32!.extender.policy.v1alpha1.Purpose\x12\x0f\n\x07gateway\x18\x03 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x04 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x05 \x01(\x0c\x12\r\n\x05reads\x18\x06 \x01(\r\"[\n\x06Result\x12\x11\n\tevaluated\x18\x01 \x01(\r\x12,\n\x04miss\x18\x02 \x01(\x0e\x32\x1e.extender.policy.v1alpha1.Miss\x12\x10\n\x08revision\x18\x03 \x01(\t\"\xae\x01\n\rFilterRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\x12\x13\n\x0bwant_scores\x18\x04 \x01(\x08\"\xad\x01\n\x0e\x46ilterResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x37\n\nrejections\x18\x02 \x03(\x0b\x32#.extender.policy.v1alpha1.Rejection\x12\x30\n\x06scores\x18\x03 \x01(\x0b\x32 .extender.policy.v1alpha1.Scores\"Y\n\tRejection\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x1b\n\x13preemption_may_help\x18\x02 \x01(\x08\x12\x11\n\tpositions\x18\x03 \x03(\r\x12\x0c\n\x04rule\x18\x04 \x01(\t\"\x98\x01\n\x0cScoreRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\"s\n\rScoreResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x30\n\x06scores\x18\x02 \x01(\x0b\x32 .extender.policy.v1alpha1.Scores\"\x18\n\x06Scores\x12\x0e\n\x06values\x18\x01 \x03(\x11\"\xd3\x01\n\x0ePreemptRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\x12\x37\n\ncandidates\x18\x04 \x03(\x0b\x32#.extender.policy.v1alpha1.Candidate\"V\n\tCandidate\x12\x31\n\x07victims\x18\x01 \x03(\x0b\x32 .extender.policy.v1alpha1.Victim\x12\x16\n\x0epdb_violations\x18\x02 \x01(\r\"A\n\x06Victim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\"z\n\x0fPreemptResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x35\n\x04kept\x18\x02 \x03(\x0b\x32\'.extender.policy.v1alpha1.KeptCandidate\"F\n\rKeptCandidate\x12\x10\n\x08position\x18\x01 \x01(\r\x12\x0f\n\x07victims\x18\x02 \x03(\r\x12\x12\n\nadded_uids\x18\x03 \x03(\t\"\xa3\x01\n\x0b\x42indRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12*\n\x03pod\x18\x06 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\"W\n\x0c\x42indResponse\x12\x36\n\x07outcome\x18\x01 \x01(\x0e\x32%.extender.policy.v1alpha1.BindOutcome\x12\x0f\n\x07message\x18\x02 \x01(\t*\x8b\x01\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x12\n\x0ePURPOSE_DECIDE\x10\x01\x12\x15\n\x11PURPOSE_SPECULATE\x10\x02\x12\x12\n\x0ePURPOSE_SHADOW\x10\x03\x12\x12\n\x0ePURPOSE_REPLAY\x10\x04\x12\x14\n\x10PURPOSE_SIMULATE\x10\x05*b\n\x04Miss\x12\x14\n\x10MISS_UNSPECIFIED\x10\x00\x12\x15\n\x11MISS_FORM_UNKNOWN\x10\x01\x12\x16\n\x12MISS_TABLE_UNKNOWN\x10\x02\x12\x15\n\x11MISS_TABLE_BEHIND\x10\x03*^\n\x0b\x42indOutcome\x12\x1c\n\x18\x42IND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42IND_OUTCOME_BOUND\x10\x01\x12\x19\n\x15\x42IND_OUTCOME_DECLINED\x10\x02\x32\xdd\x03\n\rPolicyService\x12^\n\x07GetInfo\x12(.extender.policy.v1alpha1.GetInfoRequest\x1a).extender.policy.v1alpha1.GetInfoResponse\x12[\n\x06\x46ilter\x12\'.extender.policy.v1alpha1.FilterRequest\x1a(.extender.policy.v1alpha1.FilterResponse\x12X\n\x05Score\x12&.extender.policy.v1alpha1.ScoreRequest\x1a\'.extender.policy.v1alpha1.ScoreResponse\x12^\n\x07Preempt\x12(.extender.policy.v1alpha1.PreemptRequest\x1a).extender.policy.v1alpha1.PreemptResponse\x12U\n\x04\x42ind\x12%.extender.policy.v1alpha1.BindRequest\x1a&.extender.policy.v1alpha1.BindResponseBX\n\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%extender/policy/v1alpha1/policy.proto\x12\x18\x65xtender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\x97\x01\n\x04\x43\x61ll\x12\n\n\x02id\x18\x01 \x01(\t\x12\x32\n\x07purpose\x18\x02 \x01(\x0e\x32!.extender.policy.v1alpha1.Purpose\x12\x0f\n\x07gateway\x18\x03 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x04 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x05 \x01(\x0c\x12\r\n\x05reads\x18\x06 \x01(\r\x12\x10\n\x08snapshot\x18\x07 \x01(\x06\"[\n\x06Result\x12\x11\n\tevaluated\x18\x01 \x01(\r\x12,\n\x04miss\x18\x02 \x01(\x0e\x32\x1e.extender.policy.v1alpha1.Miss\x12\x10\n\x08revision\x18\x03 \x01(\t\"\xae\x01\n\rFilterRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\x12\x13\n\x0bwant_scores\x18\x04 \x01(\x08\"\xad\x01\n\x0e\x46ilterResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x37\n\nrejections\x18\x02 \x03(\x0b\x32#.extender.policy.v1alpha1.Rejection\x12\x30\n\x06scores\x18\x03 \x01(\x0b\x32 .extender.policy.v1alpha1.Scores\"Y\n\tRejection\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x1b\n\x13preemption_may_help\x18\x02 \x01(\x08\x12\x11\n\tpositions\x18\x03 \x03(\r\x12\x0c\n\x04rule\x18\x04 \x01(\t\"\x98\x01\n\x0cScoreRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\"s\n\rScoreResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x30\n\x06scores\x18\x02 \x01(\x0b\x32 .extender.policy.v1alpha1.Scores\"\x18\n\x06Scores\x12\x0e\n\x06values\x18\x01 \x03(\x11\"\xd3\x01\n\x0ePreemptRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\x12.\n\x05nodes\x18\x03 \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Nodes\x12\x37\n\ncandidates\x18\x04 \x03(\x0b\x32#.extender.policy.v1alpha1.Candidate\"V\n\tCandidate\x12\x31\n\x07victims\x18\x01 \x03(\x0b\x32 .extender.policy.v1alpha1.Victim\x12\x16\n\x0epdb_violations\x18\x02 \x01(\r\"A\n\x06Victim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12*\n\x03pod\x18\x02 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\"z\n\x0fPreemptResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32 .extender.policy.v1alpha1.Result\x12\x35\n\x04kept\x18\x02 \x03(\x0b\x32\'.extender.policy.v1alpha1.KeptCandidate\"F\n\rKeptCandidate\x12\x10\n\x08position\x18\x01 \x01(\r\x12\x0f\n\x07victims\x18\x02 \x03(\r\x12\x12\n\nadded_uids\x18\x03 \x03(\t\"\xa3\x01\n\x0b\x42indRequest\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12*\n\x03pod\x18\x06 \x01(\x0b\x32\x1d.extender.policy.v1alpha1.Pod\"W\n\x0c\x42indResponse\x12\x36\n\x07outcome\x18\x01 \x01(\x0e\x32%.extender.policy.v1alpha1.BindOutcome\x12\x0f\n\x07message\x18\x02 \x01(\t*\x8b\x01\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x12\n\x0ePURPOSE_DECIDE\x10\x01\x12\x15\n\x11PURPOSE_SPECULATE\x10\x02\x12\x12\n\x0ePURPOSE_SHADOW\x10\x03\x12\x12\n\x0ePURPOSE_REPLAY\x10\x04\x12\x14\n\x10PURPOSE_SIMULATE\x10\x05*b\n\x04Miss\x12\x14\n\x10MISS_UNSPECIFIED\x10\x00\x12\x15\n\x11MISS_FORM_UNKNOWN\x10\x01\x12\x16\n\x12MISS_TABLE_UNKNOWN\x10\x02\x12\x15\n\x11MISS_TABLE_BEHIND\x10\x03*^\n\x0b\x42indOutcome\x12\x1c\n\x18\x42IND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42IND_OUTCOME_BOUND\x10\x01\x12\x19\n\x15\x42IND_OUTCOME_DECLINED\x10\x02\x32\xdd\x03\n\rPolicyService\x12^\n\x07GetInfo\x12(.extender.policy.v1alpha1.GetInfoRequest\x1a).extender.policy.v1alpha1.GetInfoResponse\x12[\n\x06\x46ilter\x12\'.extender.policy.v1alpha1.FilterRequest\x1a(.extender.policy.v1alpha1.FilterResponse\x12X\n\x05Score\x12&.extender.policy.v1alpha1.ScoreRequest\x1a\'.extender.policy.v1alpha1.ScoreResponse\x12^\n\x07Preempt\x12(.extender.policy.v1alpha1.PreemptRequest\x1a).extender.policy.v1alpha1.PreemptResponse\x12U\n\x04\x42ind\x12%.extender.policy.v1alpha1.BindRequest\x1a&.extender.policy.v1alpha1.BindResponseBX\n\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,42 +35,42 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'extender.policy.v1alpha1.po
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\"io.extendergateway.policy.v1alpha1P\001Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1'
-  _globals['_PURPOSE']._serialized_start=1969
-  _globals['_PURPOSE']._serialized_end=2108
-  _globals['_MISS']._serialized_start=2110
-  _globals['_MISS']._serialized_end=2208
-  _globals['_BINDOUTCOME']._serialized_start=2210
-  _globals['_BINDOUTCOME']._serialized_end=2304
+  _globals['_PURPOSE']._serialized_start=1987
+  _globals['_PURPOSE']._serialized_end=2126
+  _globals['_MISS']._serialized_start=2128
+  _globals['_MISS']._serialized_end=2226
+  _globals['_BINDOUTCOME']._serialized_start=2228
+  _globals['_BINDOUTCOME']._serialized_end=2322
   _globals['_CALL']._serialized_start=178
-  _globals['_CALL']._serialized_end=311
-  _globals['_RESULT']._serialized_start=313
-  _globals['_RESULT']._serialized_end=404
-  _globals['_FILTERREQUEST']._serialized_start=407
-  _globals['_FILTERREQUEST']._serialized_end=581
-  _globals['_FILTERRESPONSE']._serialized_start=584
-  _globals['_FILTERRESPONSE']._serialized_end=757
-  _globals['_REJECTION']._serialized_start=759
-  _globals['_REJECTION']._serialized_end=848
-  _globals['_SCOREREQUEST']._serialized_start=851
-  _globals['_SCOREREQUEST']._serialized_end=1003
-  _globals['_SCORERESPONSE']._serialized_start=1005
-  _globals['_SCORERESPONSE']._serialized_end=1120
-  _globals['_SCORES']._serialized_start=1122
-  _globals['_SCORES']._serialized_end=1146
-  _globals['_PREEMPTREQUEST']._serialized_start=1149
-  _globals['_PREEMPTREQUEST']._serialized_end=1360
-  _globals['_CANDIDATE']._serialized_start=1362
-  _globals['_CANDIDATE']._serialized_end=1448
-  _globals['_VICTIM']._serialized_start=1450
-  _globals['_VICTIM']._serialized_end=1515
-  _globals['_PREEMPTRESPONSE']._serialized_start=1517
-  _globals['_PREEMPTRESPONSE']._serialized_end=1639
-  _globals['_KEPTCANDIDATE']._serialized_start=1641
-  _globals['_KEPTCANDIDATE']._serialized_end=1711
-  _globals['_BINDREQUEST']._serialized_start=1714
-  _globals['_BINDREQUEST']._serialized_end=1877
-  _globals['_BINDRESPONSE']._serialized_start=1879
-  _globals['_BINDRESPONSE']._serialized_end=1966
-  _globals['_POLICYSERVICE']._serialized_start=2307
-  _globals['_POLICYSERVICE']._serialized_end=2784
+  _globals['_CALL']._serialized_end=329
+  _globals['_RESULT']._serialized_start=331
+  _globals['_RESULT']._serialized_end=422
+  _globals['_FILTERREQUEST']._serialized_start=425
+  _globals['_FILTERREQUEST']._serialized_end=599
+  _globals['_FILTERRESPONSE']._serialized_start=602
+  _globals['_FILTERRESPONSE']._serialized_end=775
+  _globals['_REJECTION']._serialized_start=777
+  _globals['_REJECTION']._serialized_end=866
+  _globals['_SCOREREQUEST']._serialized_start=869
+  _globals['_SCOREREQUEST']._serialized_end=1021
+  _globals['_SCORERESPONSE']._serialized_start=1023
+  _globals['_SCORERESPONSE']._serialized_end=1138
+  _globals['_SCORES']._serialized_start=1140
+  _globals['_SCORES']._serialized_end=1164
+  _globals['_PREEMPTREQUEST']._serialized_start=1167
+  _globals['_PREEMPTREQUEST']._serialized_end=1378
+  _globals['_CANDIDATE']._serialized_start=1380
+  _globals['_CANDIDATE']._serialized_end=1466
+  _globals['_VICTIM']._serialized_start=1468
+  _globals['_VICTIM']._serialized_end=1533
+  _globals['_PREEMPTRESPONSE']._serialized_start=1535
+  _globals['_PREEMPTRESPONSE']._serialized_end=1657
+  _globals['_KEPTCANDIDATE']._serialized_start=1659
+  _globals['_KEPTCANDIDATE']._serialized_end=1729
+  _globals['_BINDREQUEST']._serialized_start=1732
+  _globals['_BINDREQUEST']._serialized_end=1895
+  _globals['_BINDRESPONSE']._serialized_start=1897
+  _globals['_BINDRESPONSE']._serialized_end=1984
+  _globals['_POLICYSERVICE']._serialized_start=2325
+  _globals['_POLICYSERVICE']._serialized_end=2802
 # @@protoc_insertion_point(module_scope)

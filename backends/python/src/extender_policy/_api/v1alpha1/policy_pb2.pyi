@@ -46,20 +46,22 @@ BIND_OUTCOME_BOUND: BindOutcome
 BIND_OUTCOME_DECLINED: BindOutcome
 
 class Call(_message.Message):
-    __slots__ = ("id", "purpose", "gateway", "backend", "args", "reads")
+    __slots__ = ("id", "purpose", "gateway", "backend", "args", "reads", "snapshot")
     ID_FIELD_NUMBER: _ClassVar[int]
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     ARGS_FIELD_NUMBER: _ClassVar[int]
     READS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     id: str
     purpose: Purpose
     gateway: str
     backend: str
     args: bytes
     reads: int
-    def __init__(self, id: _Optional[str] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., gateway: _Optional[str] = ..., backend: _Optional[str] = ..., args: _Optional[bytes] = ..., reads: _Optional[int] = ...) -> None: ...
+    snapshot: int
+    def __init__(self, id: _Optional[str] = ..., purpose: _Optional[_Union[Purpose, str]] = ..., gateway: _Optional[str] = ..., backend: _Optional[str] = ..., args: _Optional[bytes] = ..., reads: _Optional[int] = ..., snapshot: _Optional[int] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("evaluated", "miss", "revision")

@@ -256,6 +256,39 @@ export interface GetInfoResponse {
    * larger one; the call fails with a message. Absent or 0: 4 MiB, gRPC's usual limit.
    */
   maxRequestBytes: bigint;
+  /** OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing. */
+  introspection: IntrospectionPath[];
+  /** OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none. */
+  controllers: Controllers | undefined;
+}
+
+/** A path at which a backend shows a part of its internal state. */
+export interface IntrospectionPath {
+  /**
+   * REQUIRED. One or more segments, each after a slash: letters, digits, "-", ".", "_" and "~", or a parameter, a colon
+   * with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most 256 bytes.
+   */
+  path: string;
+  /** OPTIONAL. What it shows, for people, in one line. At most 256 bytes. */
+  description: string;
+}
+
+/**
+ * The controllers of a backend, which one of its replicas runs at a time: the holder of a Lease
+ * (coordination.k8s.io/v1). The gateway shows this and does nothing else with it.
+ */
+export interface Controllers {
+  /** REQUIRED. Their names, at least one and at most 32, of at most 63 bytes each. */
+  names: string[];
+  /** REQUIRED. The Lease, as NAMESPACE/NAME. At most 320 bytes. */
+  lease: string;
+  /** REQUIRED. This replica's name as a holder of the Lease. At most 253 bytes. */
+  identity: string;
+  /**
+   * OPTIONAL. The holder, as far as this replica knows. Equal to `identity`: this replica runs them. At most 253 bytes.
+   * Absent: none, or not known.
+   */
+  leader: string;
 }
 
 /**
@@ -511,6 +544,8 @@ function createBaseGetInfoResponse(): GetInfoResponse {
     podRaw: false,
     annotationPrefixes: [],
     maxRequestBytes: 0n,
+    introspection: [],
+    controllers: undefined,
   };
 }
 
@@ -548,6 +583,12 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
         throw new globalThis.Error("value provided for field message.maxRequestBytes of type uint64 too large");
       }
       writer.uint32(80).uint64(message.maxRequestBytes);
+    }
+    for (const v of message.introspection) {
+      IntrospectionPath.encode(v!, writer.uint32(90).fork()).join();
+    }
+    if (message.controllers !== undefined) {
+      Controllers.encode(message.controllers, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -645,6 +686,22 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
             message.maxRequestBytes = reader.uint64() as bigint;
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.introspection.push(IntrospectionPath.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.controllers = Controllers.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -674,6 +731,168 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
     message.maxRequestBytes = (object.maxRequestBytes !== undefined && object.maxRequestBytes !== null)
       ? BigInt(object.maxRequestBytes)
       : 0n;
+    message.introspection = object.introspection?.map((e) => IntrospectionPath.fromPartial(e)) || [];
+    message.controllers = (object.controllers !== undefined && object.controllers !== null)
+      ? Controllers.fromPartial(object.controllers)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseIntrospectionPath(): IntrospectionPath {
+  return { path: "", description: "" };
+}
+
+export const IntrospectionPath: MessageFns<IntrospectionPath> = {
+  encode(message: IntrospectionPath, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.description !== "") {
+      writer.uint32(18).string(message.description);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IntrospectionPath {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIntrospectionPath();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.description = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<IntrospectionPath>): IntrospectionPath {
+    return IntrospectionPath.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<IntrospectionPath>): IntrospectionPath {
+    const message = createBaseIntrospectionPath();
+    message.path = object.path ?? "";
+    message.description = object.description ?? "";
+    return message;
+  },
+};
+
+function createBaseControllers(): Controllers {
+  return { names: [], lease: "", identity: "", leader: "" };
+}
+
+export const Controllers: MessageFns<Controllers> = {
+  encode(message: Controllers, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.names) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.lease !== "") {
+      writer.uint32(18).string(message.lease);
+    }
+    if (message.identity !== "") {
+      writer.uint32(26).string(message.identity);
+    }
+    if (message.leader !== "") {
+      writer.uint32(34).string(message.leader);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Controllers {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseControllers();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.names.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.lease = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.identity = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.leader = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Controllers>): Controllers {
+    return Controllers.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Controllers>): Controllers {
+    const message = createBaseControllers();
+    message.names = object.names?.map((e) => e) || [];
+    message.lease = object.lease ?? "";
+    message.identity = object.identity ?? "";
+    message.leader = object.leader ?? "";
     return message;
   },
 };

@@ -147,6 +147,12 @@ export interface Call {
    * declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
    */
   reads: number;
+  /**
+   * OPTIONAL, Filter and Score only. A number for the state of the nodes that this call is about, with their usage and
+   * pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter and the Score
+   * of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, or the verb is told only names.
+   */
+  snapshot: bigint;
 }
 
 /** The beginning of every response about nodes. */
@@ -344,7 +350,7 @@ export interface BindResponse {
 }
 
 function createBaseCall(): Call {
-  return { id: "", purpose: 0, gateway: "", backend: "", args: new Uint8Array(0), reads: 0 };
+  return { id: "", purpose: 0, gateway: "", backend: "", args: new Uint8Array(0), reads: 0, snapshot: 0n };
 }
 
 export const Call: MessageFns<Call> = {
@@ -366,6 +372,12 @@ export const Call: MessageFns<Call> = {
     }
     if (message.reads !== 0) {
       writer.uint32(48).uint32(message.reads);
+    }
+    if (message.snapshot !== 0n) {
+      if (BigInt.asUintN(64, message.snapshot) !== message.snapshot) {
+        throw new globalThis.Error("value provided for field message.snapshot of type fixed64 too large");
+      }
+      writer.uint32(57).fixed64(message.snapshot);
     }
     return writer;
   },
@@ -431,6 +443,14 @@ export const Call: MessageFns<Call> = {
             message.reads = reader.uint32();
             continue;
           }
+          case 7: {
+            if (tag !== 57) {
+              break;
+            }
+
+            message.snapshot = reader.fixed64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -454,6 +474,7 @@ export const Call: MessageFns<Call> = {
     message.backend = object.backend ?? "";
     message.args = object.args ?? new Uint8Array(0);
     message.reads = object.reads ?? 0;
+    message.snapshot = (object.snapshot !== undefined && object.snapshot !== null) ? BigInt(object.snapshot) : 0n;
     return message;
   },
 };

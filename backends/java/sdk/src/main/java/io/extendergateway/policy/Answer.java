@@ -161,7 +161,7 @@ final class Answer {
     checkPurpose(request.getCall(), true);
     Pod pod = null;
     if (request.hasPod()) {
-      pod = pod(request.getPod(), terms);
+      pod = pod(request.getPod(), request.getCall(), terms);
     }
     required("namespace", request.getNamespace());
     required("name", request.getName());
@@ -213,7 +213,7 @@ final class Answer {
     if (mismatch != null) {
       throw CallException.invalid("pod.topology_counts%s", mismatch);
     }
-    Pod viewed = pod(pod, terms);
+    Pod viewed = pod(pod, call, terms);
     if (held.miss != null) {
       return new Question(prepared, terms, viewed, List.of(), held.miss);
     }
@@ -261,7 +261,7 @@ final class Answer {
     }
   }
 
-  private static Pod pod(io.extendergateway.policy.v1alpha1.Pod message, Terms terms) {
+  private static Pod pod(io.extendergateway.policy.v1alpha1.Pod message, Call call, Terms terms) {
     String mismatch = Values.mismatch(message, terms.podFields());
     if (mismatch != null) {
       throw CallException.invalid("pod.facts.%s", mismatch);
@@ -269,7 +269,7 @@ final class Answer {
     if (!message.hasFacts()) {
       throw CallException.missing("pod.facts");
     }
-    return new Pod(message, Access.to(terms.podFields()));
+    return new Pod(message, Access.to(terms.podFields()), call.getSnapshot());
   }
 
   /** The rows in the order of the request, or why there are none. */
@@ -369,6 +369,7 @@ final class Answer {
     }
     Layout.Fields fields = question.terms.podFields();
     Access access = Access.to(fields);
+    long snapshot = request.getCall().getSnapshot();
     List<Candidate> candidates = new ArrayList<>(given);
     for (int position = 0; position < given; position++) {
       var message = request.getCandidates(position);
@@ -383,7 +384,7 @@ final class Answer {
               "candidates[%d].victims[%d].pod.facts.%s", position, victim, mismatch);
         }
       }
-      candidates.add(new Candidate(question.nodes.get(position), message, access));
+      candidates.add(new Candidate(question.nodes.get(position), message, access, snapshot));
     }
     return candidates;
   }

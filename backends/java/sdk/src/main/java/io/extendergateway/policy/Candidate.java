@@ -8,9 +8,16 @@ public final class Candidate {
   private final List<Victim> victims;
   private final int pdbViolations;
 
-  Candidate(Node node, io.extendergateway.policy.v1alpha1.Candidate message, Access access) {
+  Candidate(
+      Node node,
+      io.extendergateway.policy.v1alpha1.Candidate message,
+      Access access,
+      long snapshot) {
     this.node = node;
-    victims = message.getVictimsList().stream().map(victim -> new Victim(victim, access)).toList();
+    victims =
+        message.getVictimsList().stream()
+            .map(victim -> new Victim(victim, access, snapshot))
+            .toList();
     pdbViolations = message.getPdbViolations();
   }
 

@@ -1,6 +1,7 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Scope;
@@ -8,7 +9,9 @@ import io.extendergateway.policy.v1alpha1.VerbInfo;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
@@ -24,6 +27,7 @@ final class Declaration {
   private final Terms score;
   private final Terms preempt;
   private final Terms bind;
+  private final Map<String, ShownPath> paths;
 
   /** The verbs of the service. */
   enum Kind {
@@ -124,6 +128,7 @@ final class Declaration {
     score = terms(info.score);
     preempt = terms(info.preempt);
     bind = terms(info.bind);
+    paths = info.paths.stream().collect(Collectors.toMap(ShownPath::path, path -> path));
     response = response(info);
   }
 
@@ -135,6 +140,11 @@ final class Declaration {
       case PREEMPT -> preempt;
       case BIND -> bind;
     };
+  }
+
+  /** {@code null} if the path is not declared. */
+  ShownPath shown(String path) {
+    return paths.get(path);
   }
 
   /** Whether requests for this declaration can be answered with the other one, too. */
@@ -181,6 +191,7 @@ final class Declaration {
       verbMistakes(mistakes, "score", info.score, info);
       mistakes.addAll(info.scale.mistakes());
     }
+    mistakes.addAll(ShownPath.mistakes(info.paths));
     return mistakes;
   }
 
@@ -260,6 +271,10 @@ final class Declaration {
     if (wantsFacts && info.keepsTable) {
       response.addServices(NodeTableServiceGrpc.SERVICE_NAME);
     }
+    if (!info.paths.isEmpty()) {
+      response.addServices(IntrospectionServiceGrpc.SERVICE_NAME);
+    }
+    info.paths.forEach(path -> response.addIntrospection(path.message()));
     for (Kind kind : Kind.values()) {
       if (terms(kind) != null) {
         response.addVerbs(verbInfo(kind, info));

@@ -6,6 +6,7 @@ import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Function;
 
 /** Turns what the author's code throws into the status of the call. */
 final class Failures {
@@ -24,17 +25,52 @@ final class Failures {
 
   private Failures() {}
 
+  /** What a path could not show, and why. */
+  static final class ShowException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    private final String path;
+
+    ShowException(String path, Throwable cause) {
+      super(null, cause, false, false);
+      this.path = path;
+    }
+  }
+
   static CallException of(Throwable thrown) {
+    Throwable cause = unwrapped(thrown);
+    if (cause instanceof ShowException shown) {
+      // The text of an exception may hold anything, and this answer is for people outside.
+      return of(
+          unwrapped(shown.getCause()),
+          failure -> "failed to show %s; the backend's log says why".formatted(shown.path));
+    }
+    return of(
+        cause,
+        failure -> {
+          String line = text(failure).lines().findFirst().orElse("");
+          return "the policy failed: " + Utf8.cut(line, MAX_TEXT_BYTES);
+        });
+  }
+
+  private static Throwable unwrapped(Throwable thrown) {
     Throwable cause = thrown;
     while ((cause instanceof CompletionException || cause instanceof ExecutionException)
         && cause.getCause() != null) {
       cause = cause.getCause();
     }
+    return cause;
+  }
+
+  private static CallException of(Throwable cause, Function<Throwable, String> unexpected) {
     if (cause instanceof CallException known) {
       return known;
     }
-    if (cause instanceof ArgsException) {
+    if (cause instanceof ArgsException || cause instanceof InvalidParameterException) {
       return CallException.of(Status.Code.INVALID_ARGUMENT, text(cause));
+    }
+    if (cause instanceof NotFoundException) {
+      return CallException.of(Status.Code.NOT_FOUND, text(cause));
     }
     if (cause instanceof NotReadyException || cause instanceof BindFailedException) {
       return CallException.of(Status.Code.UNAVAILABLE, text(cause));
@@ -43,8 +79,7 @@ final class Failures {
       return CallException.of(Status.Code.INTERNAL, text(cause));
     }
     log(cause);
-    String line = text(cause).lines().findFirst().orElse("");
-    return CallException.internal("the policy failed: %s", Utf8.cut(line, MAX_TEXT_BYTES));
+    return CallException.of(Status.Code.INTERNAL, unexpected.apply(cause));
   }
 
   private static String text(Throwable cause) {

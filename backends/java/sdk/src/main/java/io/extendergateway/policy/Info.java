@@ -26,6 +26,7 @@ public final class Info {
   final List<String> annotations;
   final boolean wantsRawPod;
   final boolean keepsTable;
+  final List<ShownPath> paths;
 
   private Info(Builder from) {
     name = from.name;
@@ -39,6 +40,7 @@ public final class Info {
     annotations = List.copyOf(from.annotations);
     wantsRawPod = from.wantsRawPod;
     keepsTable = from.keepsTable;
+    paths = List.copyOf(from.paths);
   }
 
   /** The fields while they change. */
@@ -54,6 +56,7 @@ public final class Info {
     private List<String> annotations = new ArrayList<>();
     private boolean wantsRawPod;
     private boolean keepsTable = true;
+    private List<ShownPath> paths = new ArrayList<>();
   }
 
   private Builder change() {
@@ -69,6 +72,7 @@ public final class Info {
     builder.annotations = new ArrayList<>(annotations);
     builder.wantsRawPod = wantsRawPod;
     builder.keepsTable = keepsTable;
+    builder.paths = new ArrayList<>(paths);
     return builder;
   }
 
@@ -197,6 +201,31 @@ public final class Info {
   public Info withoutNodeTable() {
     Builder builder = change();
     builder.keepsTable = false;
+    return new Info(builder);
+  }
+
+  /**
+   * Shows a part of the policy's state to people, as JSON: the gateway serves the path below {@code
+   * /apis/v1/plugins/BACKEND} of its admin address. May be called several times, for at most 64
+   * paths. Where two paths match, the one counts whose first differing segment is not a parameter.
+   *
+   * <pre>{@code
+   * .shows("/quotas/:namespace", "The quota of a namespace", ask -> quota(ask.parameter("namespace")))
+   * }</pre>
+   *
+   * @param path segments of letters, digits and {@code -._~}, or parameters such as {@code :name},
+   *     each after a slash; at most 256 bytes
+   * @param description what it shows, for people, in one line; at most 256 bytes, may be ""
+   * @param introspection from a request to the value
+   * @return the info with the path
+   */
+  public Info shows(String path, String description, Introspection introspection) {
+    Builder builder = change();
+    builder.paths.add(
+        new ShownPath(
+            Objects.requireNonNull(path, "path"),
+            Objects.requireNonNull(description, "description"),
+            Objects.requireNonNull(introspection, "introspection")));
     return new Info(builder);
   }
 

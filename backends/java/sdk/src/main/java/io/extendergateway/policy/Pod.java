@@ -24,11 +24,13 @@ public final class Pod {
   private final io.extendergateway.policy.v1alpha1.Pod message;
   private final PodFacts facts;
   private final Access access;
+  private final long snapshot;
 
-  Pod(io.extendergateway.policy.v1alpha1.Pod message, Access access) {
+  Pod(io.extendergateway.policy.v1alpha1.Pod message, Access access, long snapshot) {
     this.message = message;
     this.facts = message.getFacts();
     this.access = access;
+    this.snapshot = snapshot;
   }
 
   /**
@@ -278,6 +280,18 @@ public final class Pod {
         .of(this)
         .filter(attribute -> sent.position() < message.getTopologyCountsCount())
         .map(attribute -> new Domains(sent, attribute, message.getTopologyCounts(sent.position())));
+  }
+
+  /**
+   * The number of the state of nodes and pods that the call is about: two calls of one gateway with
+   * the same number are about the same state, such as the filter and the score of a pod. For
+   * correlation, as in a log; an answer must not depend on it.
+   *
+   * @return the number, 64 bits without a sign (see {@link Long#toUnsignedString}); 0 if there is
+   *     none
+   */
+  public long snapshot() {
+    return snapshot;
   }
 
   /**

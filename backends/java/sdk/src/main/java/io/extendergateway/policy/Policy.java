@@ -153,8 +153,9 @@ public interface Policy {
   }
 
   /**
-   * Can the policy decide now? Called before each call. A policy whose data is missing or stale
-   * (its price list is a day old) throws, and the failure policy that the operator chose decides.
+   * Can the policy decide now? Called before each call of a verb, and not for an {@link
+   * Introspection}. A policy whose data is missing or stale (its price list is a day old) throws,
+   * and the failure policy that the operator chose decides.
    *
    * @throws NotReadyException if it cannot: the call fails with UNAVAILABLE and this text
    */

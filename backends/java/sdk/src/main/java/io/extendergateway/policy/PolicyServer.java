@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionHandler;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -30,14 +31,14 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding the
- * address to the end of the last call.
+ * A backend on a socket: PolicyService, NodeTableService, IntrospectionService, health and
+ * reflection, from binding the address to the end of the last call.
  *
  * <p>Three kinds of threads: the event loops of the HTTP/2 library only move bytes and answer
  * pings, so that a slow policy does not look like a dead machine; one thread for each processor
  * decodes requests and calls the policy, since its work needs a processor all the time and more
- * threads would only take turns; binds, which wait, have up to 64 threads of their own, so that
- * they never keep a filter waiting.
+ * threads would only take turns; binds and introspections, which wait, have up to 64 and 16 threads
+ * of their own, so that they never keep a filter waiting.
  */
 public final class PolicyServer implements AutoCloseable {
   /** The largest message in bytes, in both directions: 5,000 nodes with their JSON fit. */
@@ -60,6 +61,9 @@ public final class PolicyServer implements AutoCloseable {
 
   private static final int MAX_CALLS_PER_CONNECTION = 1_000;
   private static final int MAX_BINDS = 64;
+
+  /** A gateway sends at most 4 at a time. */
+  private static final int MAX_INTROSPECTIONS = 16;
 
   /** After the last call, the connections have this long to close by themselves. */
   private static final int QUIET_ROUNDS = 5;
@@ -101,21 +105,15 @@ public final class PolicyServer implements AutoCloseable {
             TimeUnit.SECONDS,
             new LinkedBlockingQueue<>(),
             threads("calls"));
-    ThreadPoolExecutor binds =
-        new ThreadPoolExecutor(
-            0, MAX_BINDS, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), threads("binds"));
-    binds.setRejectedExecutionHandler(
-        (task, executor) -> {
-          throw CallException.of(
-              io.grpc.Status.Code.UNAVAILABLE,
-              "%d binds are in progress, the maximum".formatted(MAX_BINDS));
-        });
-    executors = List.of(timers, calls, binds);
+    ExecutorService binds = waiting("binds", MAX_BINDS);
+    ExecutorService introspections = waiting("introspections", MAX_INTROSPECTIONS);
+    executors = List.of(timers, calls, binds, introspections);
     drain = options.drain;
     try {
       tracer = tracer(backend, options);
       Tables tables = new Tables();
-      service = new Service(backend, tables, tracer, timers, binds);
+      service =
+          new Service(backend, tables, tracer, timers, new Service.Waiters(binds, introspections));
       health = new HealthStatusManager();
       health.setStatus(HealthStatusManager.SERVICE_NAME_ALL_SERVICES, ServingStatus.SERVING);
       health.setStatus(PolicyServiceGrpc.SERVICE_NAME, ServingStatus.SERVING);
@@ -145,6 +143,7 @@ public final class PolicyServer implements AutoCloseable {
         .permitKeepAliveWithoutCalls(true)
         .addService(service.policyService())
         .addService(service.tableService())
+        .addService(service.introspectionService())
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())
@@ -216,6 +215,18 @@ public final class PolicyServer implements AutoCloseable {
           "spans cannot be sent: %s; correct the OTEL_* variables".formatted(wrong.getMessage()),
           wrong);
     }
+  }
+
+  /** For tasks that wait: one thread each, and no more than this many. */
+  private static ExecutorService waiting(String name, int most) {
+    RejectedExecutionHandler refuse =
+        (task, executor) -> {
+          throw CallException.of(
+              io.grpc.Status.Code.UNAVAILABLE,
+              "%d %s are in progress, the maximum".formatted(most, name));
+        };
+    return new ThreadPoolExecutor(
+        0, most, 60, TimeUnit.SECONDS, new SynchronousQueue<>(), threads(name), refuse);
   }
 
   private static ThreadFactory threads(String name) {

@@ -11,6 +11,8 @@ import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.FilterResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.IntrospectRequest;
+import io.extendergateway.policy.v1alpha1.IntrospectResponse;
 import io.extendergateway.policy.v1alpha1.NodeRow;
 import io.extendergateway.policy.v1alpha1.NodeRows;
 import io.extendergateway.policy.v1alpha1.Nodes;
@@ -32,10 +34,12 @@ import java.util.concurrent.Callable;
 public final class Rehearsal {
   private final Backend backend;
   private final Answer answer;
+  private final Introspections introspections;
 
   private Rehearsal(Backend backend) {
     this.backend = backend;
     answer = new Answer(backend, new Tables());
+    introspections = new Introspections(backend);
   }
 
   /** A policy gave no answer: the message is what the gateway would log. */
@@ -190,6 +194,17 @@ public final class Rehearsal {
               .toCompletableFuture()
               .get();
         });
+  }
+
+  /**
+   * The answer to Introspect.
+   *
+   * @param request the request
+   * @return the response
+   */
+  public IntrospectResponse introspect(IntrospectRequest request) {
+    return answered(
+        () -> introspections.answer(request, Runnable::run).toCompletableFuture().get());
   }
 
   /** A verb that is not declared is not answered, whatever it is sent. */

@@ -166,7 +166,7 @@ final class Sent {
 
   private static Optional<Attribute> attribute(
       PodsBy by, io.extendergateway.policy.v1alpha1.Pod pod) {
-    return by.of(new Pod(pod, Access.EVERYTHING));
+    return by.of(new Pod(pod, Access.EVERYTHING, 0));
   }
 
   /** The counts of the pods on a node by one attribute, as the gateway counts them. */

@@ -6,6 +6,8 @@ import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.IntrospectRequest;
+import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
 import io.extendergateway.policy.v1alpha1.PreemptRequest;
@@ -44,27 +46,35 @@ final class Service {
    */
   private static final long ARRIVAL_SECONDS = 10;
 
+  /** The gateway sends no trace with these. */
+  private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect");
+
   private final Answer answer;
+  private final Introspections introspections;
   private final Tables tables;
   private final Trace.Tracer tracer;
   private final ScheduledExecutorService timers;
-  private final Executor waiting;
+  private final Waiters waiters;
   private final AtomicInteger inProgress = new AtomicInteger();
   private final Set<Stream> streams = ConcurrentHashMap.newKeySet();
   private volatile boolean stopping;
 
-  /** Timers end messages that do not arrive; {@code waiting} runs binds. */
+  /** Run what may wait, each apart from the others: nobody's look at a policy delays a bind. */
+  record Waiters(Executor binds, Executor introspections) {}
+
+  /** Timers end messages that do not arrive. */
   Service(
       Backend backend,
       Tables tables,
       Trace.Tracer tracer,
       ScheduledExecutorService timers,
-      Executor waiting) {
+      Waiters waiters) {
     answer = new Answer(backend, tables);
+    introspections = new Introspections(backend);
     this.tables = tables;
     this.tracer = tracer;
     this.timers = timers;
-    this.waiting = waiting;
+    this.waiters = waiters;
   }
 
   /** Answers an encoded request, at once or by a future. */
@@ -104,7 +114,7 @@ final class Service {
             (message, trace) -> {
               answer.admit(Kind.BIND, message);
               return answer.bind(
-                  decode(message, Sizes.Shape.BIND, BindRequest::parseFrom), trace, waiting);
+                  decode(message, Sizes.Shape.BIND, BindRequest::parseFrom), trace, waiters.binds);
             });
     return define(
         PolicyServiceGrpc.getServiceDescriptor(),
@@ -112,6 +122,17 @@ final class Service {
           Verb verb = verbs.get(method);
           return (call, headers) -> new Unary(call, method, verb, headers);
         });
+  }
+
+  ServerServiceDefinition introspectionService() {
+    Verb introspect =
+        (message, trace) ->
+            introspections.answer(
+                decode(message, Sizes.Shape.INTROSPECT, IntrospectRequest::parseFrom),
+                waiters.introspections);
+    return define(
+        IntrospectionServiceGrpc.getServiceDescriptor(),
+        method -> (call, headers) -> new Unary(call, method, introspect, headers));
   }
 
   ServerServiceDefinition tableService() {
@@ -206,7 +227,7 @@ final class Service {
     private final Future<?> arrival;
     private byte[] message;
 
-    /** The future answer of a bind. */
+    /** The future answer of a bind or an introspection. */
     private volatile Future<?> working;
 
     /** Guarded by this; a {@link ServerCall} is not safe for several threads. */
@@ -215,7 +236,7 @@ final class Service {
     Unary(ServerCall<byte[], Message> call, String method, Verb verb, Metadata headers) {
       this.call = call;
       this.verb = verb;
-      trace = method.equals("GetInfo") ? Trace.NONE : tracer.begin(method, headers);
+      trace = UNTRACED.contains(method) ? Trace.NONE : tracer.begin(method, headers);
       inProgress.incrementAndGet();
       arrival = timers.schedule(this::late, ARRIVAL_SECONDS, TimeUnit.SECONDS);
       call.request(2);
@@ -244,7 +265,7 @@ final class Service {
         return;
       }
       byte[] request = message;
-      // Not to be kept while a bind waits.
+      // Not to be kept while the answer is waited for.
       message = new byte[0];
       // A caller that has gone needs no answer.
       if (call.isCancelled()) {
@@ -311,9 +332,9 @@ final class Service {
     public void onCancel() {
       arrival.cancel(false);
       inProgress.decrementAndGet();
-      Future<?> bind = working;
-      if (bind != null) {
-        bind.cancel(true);
+      Future<?> begun = working;
+      if (begun != null) {
+        begun.cancel(true);
       }
       synchronized (this) {
         if (!closed) {

@@ -127,6 +127,7 @@ final class Sizes {
                 "candidates",
                 element(1, SMALL, "victims", part(2, POD_MESSAGE, POD))));
     static final Shape BIND = new Shape(part(6, 0, POD));
+    static final Shape INTROSPECT = new Shape(part(4, ENTRY), part(5, ENTRY));
     static final Shape SYNC_NODES =
         new Shape(
             part(3, 0, part(2, TEXT), part(4, 0, READS)),

@@ -6,10 +6,12 @@ import java.util.Optional;
 public final class Victim {
   private final io.extendergateway.policy.v1alpha1.Victim message;
   private final Access access;
+  private final long snapshot;
 
-  Victim(io.extendergateway.policy.v1alpha1.Victim message, Access access) {
+  Victim(io.extendergateway.policy.v1alpha1.Victim message, Access access, long snapshot) {
     this.message = message;
     this.access = access;
+    this.snapshot = snapshot;
   }
 
   /**
@@ -29,6 +31,6 @@ public final class Victim {
    */
   public Optional<Pod> pod() {
     boolean known = message.hasPod() && message.getPod().hasFacts();
-    return known ? Optional.of(new Pod(message.getPod(), access)) : Optional.empty();
+    return known ? Optional.of(new Pod(message.getPod(), access, snapshot)) : Optional.empty();
   }
 }

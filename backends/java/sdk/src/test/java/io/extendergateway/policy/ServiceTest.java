@@ -387,6 +387,52 @@ class ServiceTest {
   }
 
   @Test
+  void podsHaveTheSnapshotOfTheCall() throws ServeException {
+    List<Long> seen = new java.util.concurrent.CopyOnWriteArrayList<>();
+    Policy policy =
+        new Policy() {
+          @Override
+          public Info info() {
+            Verb verb = Verb.perNode().reads(new Reads());
+            return Info.of("snapshot", "1").filters(verb).preempts(Verb.perNode()).binds();
+          }
+
+          @Override
+          public Verdict filter(Pod pod, Node node) {
+            seen.add(pod.snapshot());
+            return Verdict.accept();
+          }
+
+          @Override
+          public Eviction preempt(Pod pod, io.extendergateway.policy.Candidate candidate) {
+            seen.add(pod.snapshot());
+            seen.add(candidate.victims().get(1).pod().get().snapshot());
+            return Eviction.all();
+          }
+
+          @Override
+          public Bind bind(BindAsk ask) {
+            seen.add(ask.pod().get().snapshot());
+            return Bind.bound();
+          }
+        };
+    int reads =
+        Backend.of(policy)
+            .policyFor(ByteString.EMPTY)
+            .declaration()
+            .readsId(Declaration.Kind.FILTER);
+    try (Served only = Served.of(policy)) {
+      only.filter(Served.about("a").setCall(Served.call().setReads(reads)));
+      only.filter(Served.about("a").setCall(Served.call().setReads(reads).setSnapshot(7)));
+      // The largest number of 64 bits.
+      only.client.preempt(preempt("a").setCall(Served.call().setSnapshot(-1)).build());
+      var bind = bind("web").toBuilder().setCall(Served.call().setSnapshot(8));
+      only.client.bind(bind.setPod(Served.pod()).build());
+    }
+    assertEquals(List.of(0L, 7L, -1L, -1L, 8L), seen);
+  }
+
+  @Test
   void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
     FilterRequest.Builder request = Served.about("a");
     var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();

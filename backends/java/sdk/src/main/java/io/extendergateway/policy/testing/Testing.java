@@ -9,10 +9,12 @@ import io.extendergateway.policy.v1alpha1.BindOutcome;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.BindResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.IntrospectRequest;
 import io.extendergateway.policy.v1alpha1.KeptCandidate;
 import io.extendergateway.policy.v1alpha1.Rejection;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Tries a policy on a pod and some nodes without a server, through the same code that answers
@@ -227,6 +229,41 @@ public final class Testing {
     return response.getOutcome() == BindOutcome.BIND_OUTCOME_BOUND
         ? Bind.bound()
         : Bind.declined(response.getMessage());
+  }
+
+  /**
+   * What a path of the policy shows.
+   *
+   * @param policy the policy
+   * @param path the path as it is declared, such as {@code /quotas/:namespace}
+   * @param parameters the values of its parameters by their names
+   * @param query the query of the URL
+   * @return the JSON
+   */
+  public static String introspect(
+      Policy policy, String path, Map<String, String> parameters, Map<String, String> query) {
+    return introspect(Backend.of(policy), path, parameters, query);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param path the path as it is declared
+   * @param parameters the values of its parameters by their names
+   * @param query the query of the URL
+   * @return the JSON
+   */
+  public static String introspect(
+      Backend backend, String path, Map<String, String> parameters, Map<String, String> query) {
+    IntrospectRequest request =
+        IntrospectRequest.newBuilder()
+            .setBackend("rehearsal")
+            .setPath(path)
+            .putAllParameters(parameters)
+            .putAllQuery(query)
+            .build();
+    return Rehearsal.of(backend).introspect(request).getJson().toStringUtf8();
   }
 
   private static List<InCluster> inCluster(List<TestNode> nodes) {

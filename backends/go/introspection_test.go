@@ -1,0 +1,327 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+func shows(pages ...Page) Policy {
+	p := noArm()
+	p.WithoutNodeTable, p.Introspection = true, pages
+	return p
+}
+
+func show(context.Context, PageRequest) (any, error) { return nil, nil }
+
+// showing is a page that shows this.
+func showing(value any, err error) Page {
+	return Page{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { return value, err }}
+}
+
+func (s *server) introspect(request *v1alpha1.IntrospectRequest) (string, error) {
+	s.t.Helper()
+	response, err := v1alpha1.NewIntrospectionServiceClient(s.ClientConn).Introspect(within(s.t), request,
+		grpc.MaxCallRecvMsgSize(maxPageBytes+64))
+	return string(response.GetJson()), err
+}
+
+func TestEachMistakeOfAPageIsNamed(t *testing.T) {
+	many := make([]Page, 65)
+	for number := range many {
+		many[number] = Page{Path: fmt.Sprint("/page-", number), Show: show}
+	}
+	path := func(path string) []Page { return []Page{{Path: path, Show: show}} }
+	for _, c := range []struct {
+		pages []Page
+		text  string
+	}{
+		{many, "Policy.Introspection has 65 pages; expected at most 64"},
+		{[]Page{{Path: "/a"}}, `page "/a" has no function; set Page.Show`},
+		{path(""), `page "" does not begin with a slash; write it as "/quotas/:namespace"`},
+		{path("quotas"), `page "quotas" does not begin with a slash`},
+		{path("/"), `page "/" has the segment ""; expected letters, digits, -, ., _ and ~, or a parameter such as :name`},
+		{path("/a/"), `has the segment ""`},
+		{path("/a//b"), `has the segment ""`},
+		{path("/a b"), `has the segment "a b"`},
+		{path("/ä"), `has the segment "ä"`},
+		{path("/\xff"), `has the segment "\xff"`},
+		{path("/a/../b"), `has the segment "..", which clients remove from a URL`},
+		{path("/:"), `has the parameter ":"; expected a letter and further letters, digits and _ after the colon`},
+		{path("/:1"), `has the parameter ":1"`},
+		{path("/:a-b"), `has the parameter ":a-b"`},
+		{path("/:a/:a"), `has the parameter ":a" twice; give them two names`},
+		{path("/" + strings.Repeat("a", 256)), "has a path of 257 bytes; expected at most 256"},
+		{[]Page{{Path: "/a", Show: show, Description: strings.Repeat("d", 257)}}, "has a description of 257 bytes; expected at most 256"},
+		{[]Page{{Path: "/a", Show: show, Description: "two\nlines"}}, "has a description that is not one line of UTF-8"},
+		{[]Page{{Path: "/a", Show: show, Description: "\xff"}}, "not one line of UTF-8"},
+		{append(path("/a/:b/c"), path("/a/:d/c")...), `pages "/a/:b/c" and "/a/:d/c" differ in no more than the names of parameters; remove one`},
+		{append(path("/a"), path("/a")...), `pages "/a" and "/a" differ`},
+	} {
+		_, err := NewService(shows(c.pages...))
+		var declaration *DeclarationError
+		if !errors.As(err, &declaration) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v lacks %q", err, c.text)
+		}
+	}
+	good := []string{"/a", "/b", "/a/:b", "/a/b", "/:a/b", "/:a/:b_2", "/" + strings.Repeat("a", 255), "/A-z.0_~", "/..."}
+	var pages []Page
+	for _, each := range good {
+		pages = append(pages, path(each)...)
+	}
+	if _, err := NewService(shows(pages...)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPagesAreAnnounced(t *testing.T) {
+	p := noArm()
+	p.Introspection = []Page{{Path: "/quotas/:namespace", Description: "A quota", Show: show}, {Path: "/all", Show: show}}
+	info, err := start(t, p).GetInfo(within(t), &v1alpha1.GetInfoRequest{})
+	want := &v1alpha1.GetInfoResponse{
+		Services:      []string{"extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.IntrospectionService"},
+		Introspection: []*v1alpha1.IntrospectionPath{{Path: "/quotas/:namespace", Description: "A quota"}, {Path: "/all"}},
+	}
+	got := &v1alpha1.GetInfoResponse{Services: info.GetServices(), Introspection: info.GetIntrospection()}
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestAPageShowsWhatIsAskedFor(t *testing.T) {
+	s := start(t, shows(Page{Path: "/quotas/:namespace/:name", Show: func(_ context.Context, request PageRequest) (any, error) {
+		unit, has := request.Query("unit")
+		if other, hasOther := request.Query("other"); other != "" || hasOther {
+			return nil, errors.New("a query that is not there")
+		}
+		return map[string]any{"of": request.Parameter("namespace") + "/" + request.Parameter("name"), "unit": unit, "has": has}, nil
+	}}))
+	request := &v1alpha1.IntrospectRequest{
+		Backend: "b", Path: "/quotas/:namespace/:name", Parameters: map[string]string{"namespace": "shop", "name": "cpu"},
+		Query: map[string]string{"unit": "m"},
+	}
+	if got, err := s.introspect(request); err != nil || got != `{"has":true,"of":"shop/cpu","unit":"m"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	request.Parameters["name"] = ""
+	_, err := s.introspect(request)
+	expect(t, err, codes.InvalidArgument, "parameters.name is missing")
+	delete(request.Parameters, "name")
+	_, err = s.introspect(request)
+	expect(t, err, codes.InvalidArgument, "parameters.name is missing")
+	for _, path := range []string{"", "/", "/quotas", "/quotas/shop/cpu", "/quotas/:a/:b"} {
+		_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: path, Parameters: map[string]string{"namespace": "shop", "name": "cpu"}})
+		expect(t, err, codes.NotFound, "is not declared; GetInfo lists those that are")
+	}
+	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: request.Path, Args: []byte(`{"a":1}`)})
+	expect(t, err, codes.InvalidArgument, "this policy takes no args")
+}
+
+func TestTheErrorOfAPageHasItsCode(t *testing.T) {
+	cyclic := map[string]any{}
+	cyclic["self"] = cyclic
+	failed := "failed to show /page; the backend's log says why"
+	for _, c := range []struct {
+		page Page
+		code codes.Code
+		text string
+	}{
+		{showing(nil, NotFound("no quota %s", "x")), codes.NotFound, "no quota x"},
+		{showing(nil, fmt.Errorf("reading: %w", NotFound("no quota"))), codes.NotFound, "reading: no quota"},
+		{showing(nil, InvalidParameter("unit is %q; expected cpu", "x")), codes.InvalidArgument, `unit is "x"; expected cpu`},
+		{showing(nil, Unavailable("not read yet")), codes.Unavailable, "not read yet"},
+		{showing(nil, errors.New("a bug")), codes.Internal, failed},
+		{showing(nil, context.DeadlineExceeded), codes.Internal, failed},
+		{showing(make(chan int), nil), codes.Internal, failed},
+		{showing(math.NaN(), nil), codes.Internal, failed},
+		{showing(cyclic, nil), codes.Internal, failed},
+		{showing(json.RawMessage("{"), nil), codes.Internal, failed},
+		{showing(json.RawMessage("\"\xff\""), nil), codes.Internal, "page /page is not UTF-8"},
+		{showing(strings.Repeat("x", 4<<20-1), nil), codes.ResourceExhausted, "page /page has 4194305 bytes of JSON; expected at most 4194304"},
+		{Page{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { panic("as asked") }}, codes.Internal, failed},
+		{Page{Path: "/page", Show: func(_ context.Context, request PageRequest) (any, error) { return request.Parameter("name"), nil }},
+			codes.Internal, `parameter "name" is read and not declared; declare it as a segment :name of the path /page`},
+	} {
+		_, err := start(t, shows(c.page)).introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+		expect(t, err, c.code, c.text)
+	}
+	if got, err := start(t, shows(showing(strings.Repeat("x", 4<<20-2), nil))).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || len(got) != 4<<20 {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if got, err := start(t, shows(showing(nil, nil))).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || got != "null" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Its text may hold anything, and the answer is for people outside.
+func TestTheErrorOfAPageIsLoggedAndNotShown(t *testing.T) {
+	for _, page := range []Page{
+		showing(nil, errors.New("the password is x")),
+		showing(json.RawMessage("password"), nil),
+		{Path: "/page", Show: func(context.Context, PageRequest) (any, error) { panic("the password is x") }},
+	} {
+		service, err := NewService(shows(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		service.log.logger = slog.New(slog.NewTextHandler(&log, nil))
+		_, err = service.Introspect(t.Context(), &v1alpha1.IntrospectRequest{Path: "/page"})
+		if got := status.Convert(err); got.Code() != codes.Internal || got.Message() != "failed to show /page; the backend's log says why" {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "'p'") && !strings.Contains(log.String(), "the password is x") {
+			t.Errorf("the log is %s", log.String())
+		}
+	}
+	service, err := NewService(shows(Page{Path: "/page", Show: func(ctx context.Context, _ PageRequest) (any, error) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("the password is x: %w", ctx.Err())
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = service.Introspect(short, &v1alpha1.IntrospectRequest{Path: "/page"})
+	expect(t, err, codes.DeadlineExceeded, "page /page was not shown in time")
+}
+
+func TestAQueryThatIsTooLargeIsRefused(t *testing.T) {
+	s := start(t, shows(showing(1, nil)))
+	query := map[string]string{}
+	for number := range 32 {
+		query[fmt.Sprint("k", number)] = "v"
+	}
+	if _, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: query}); err != nil {
+		t.Error(err)
+	}
+	query["one more"] = ""
+	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: query})
+	expect(t, err, codes.InvalidArgument, "query has 33 entries")
+	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Query: map[string]string{"k": strings.Repeat("v", 8<<10)}})
+	expect(t, err, codes.InvalidArgument, "and 8193 bytes; expected at most 32 and 8192")
+}
+
+func TestAPolicyWithoutPagesDoesNotServeThem(t *testing.T) {
+	_, err := start(t, noArm()).introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+	expect(t, err, codes.NotFound, `path "/page" is not declared`)
+}
+
+// Pages that explain why a policy is not ready are the most useful ones.
+func TestAPageIsShownBeforeThePolicyIsReady(t *testing.T) {
+	p := shows(showing("why", nil))
+	p.Ready = func() error { return errors.New("not yet") }
+	if got, err := start(t, p).introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil || got != `"why"` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestArgsSelectTheShownPolicy(t *testing.T) {
+	type args struct {
+		Zone string `json:"zone"`
+	}
+	s := start(t, Configured(args{}, func(args args) (Policy, error) {
+		if args.Zone == "none" {
+			return noArm(), nil
+		}
+		return shows(showing(args.Zone, nil)), nil
+	}))
+	for _, zone := range []string{"a", "b"} {
+		got, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Args: fmt.Appendf(nil, `{"zone":%q}`, zone)})
+		if err != nil || got != fmt.Sprintf("%q", zone) {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page", Args: []byte(`{"zone":"none"}`)})
+	expect(t, err, codes.NotFound, `path "/page" is not declared`)
+	_, err = s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+	expect(t, err, codes.InvalidArgument, "args: missing field `zone`")
+}
+
+func TestFourPagesAreShownAtATime(t *testing.T) {
+	shown, mayEnd := make(chan struct{}, pagesAtOnce), make(chan struct{})
+	s := start(t, shows(Page{Path: "/page", Show: func(ctx context.Context, _ PageRequest) (any, error) {
+		if deadline, has := ctx.Deadline(); !has || time.Until(deadline) > pageTimeout {
+			return nil, errors.New("no deadline")
+		}
+		shown <- struct{}{}
+		<-mayEnd
+		return 1, nil
+	}}))
+	ended := make(chan error, pagesAtOnce)
+	for range pagesAtOnce {
+		go func() {
+			_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+			ended <- err
+		}()
+		<-shown
+	}
+	_, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"})
+	expect(t, err, codes.Unavailable, "4 other pages are being shown; try again")
+	// Calls of kube-scheduler do not wait for them.
+	if _, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))}); err != nil {
+		t.Error(err)
+	}
+	close(mayEnd)
+	for range pagesAtOnce {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.introspect(&v1alpha1.IntrospectRequest{Path: "/page"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASnapshotIsTheNumberOfTheCall(t *testing.T) {
+	p := Policy{Name: "p", Version: "1"}
+	var reads Reads
+	number := func(pod Pod) string { return fmt.Sprint(pod.Snapshot()) }
+	p.Filter = &Filter{Reads: &reads, Node: func(pod Pod, _ Node) Verdict { return Reject(number(pod)) }}
+	p.Preempt = &Preempt{View: ViewName, Node: func(pod Pod, candidate Candidate) Eviction {
+		return EvictWhere(candidate, func(victim Victim) bool {
+			evicted, known := victim.Pod()
+			return known && evicted.Snapshot() == pod.Snapshot() && pod.Snapshot() == 1<<63
+		})
+	}}
+	p.Bind = &Bind{Pod: func(_ context.Context, request BindRequest) (BindResult, error) {
+		pod, _ := request.Pod()
+		return Declined(number(pod)), nil
+	}}
+	s := start(t, p)
+	for snapshot, want := range map[uint64]string{0: "0", 1 << 63: "9223372036854775808"} {
+		asked := s.reading(v1alpha1.Verb_VERB_FILTER)
+		asked.Snapshot = snapshot
+		filtered, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: asked, Pod: podMessage(), Nodes: inline(&v1alpha1.NodeRow{Name: "a"})})
+		if err != nil || filtered.GetRejections()[0].GetReason() != want {
+			t.Errorf("%v, %v; want %s", filtered, err, want)
+		}
+		asked.Reads = 0
+		bound, err := s.Bind(within(t), &v1alpha1.BindRequest{Call: asked, Pod: podMessage(), Namespace: "shop", Name: "p", Uid: "u", Node: "a"})
+		if err != nil || bound.GetMessage() != want {
+			t.Errorf("%v, %v; want %s", bound, err, want)
+		}
+		kept, err := s.Preempt(within(t), &v1alpha1.PreemptRequest{
+			Call: asked, Pod: podMessage(), Nodes: inline(&v1alpha1.NodeRow{Name: "a"}),
+			Candidates: []*v1alpha1.Candidate{{Victims: []*v1alpha1.Victim{{Uid: "v", Pod: podMessage()}}}},
+		})
+		if err != nil || len(kept.GetKept()) == 0 != (snapshot == 0) {
+			t.Errorf("%v, %v", kept, err)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.IntrospectRequest;
+import java.util.Map;
+import java.util.Optional;
+
+/** What somebody wants to see of a policy: the parameters of a path and the query of the URL. */
+public final class IntrospectAsk {
+  private final ShownPath path;
+  private final IntrospectRequest request;
+
+  IntrospectAsk(ShownPath path, IntrospectRequest request) {
+    this.path = path;
+    this.request = request;
+  }
+
+  /**
+   * The value of a parameter of the path.
+   *
+   * @param name the name without its colon: {@code namespace} of {@code /quotas/:namespace}
+   * @return the value, which is not empty
+   * @throws IllegalArgumentException if the path has no such parameter
+   */
+  public String parameter(String name) {
+    if (!path.parameters().contains(name)) {
+      throw new IllegalArgumentException(
+          "the path %s has no parameter \"%s\"; it has %s"
+              .formatted(path.path(), name, path.parameters()));
+    }
+    return request.getParametersOrThrow(name);
+  }
+
+  /**
+   * The value of a key of the query, decoded; the last one if the key is repeated.
+   *
+   * @param key the key
+   * @return the value; empty if the query does not have the key
+   */
+  public Optional<String> query(String key) {
+    return Optional.ofNullable(request.getQueryMap().get(key));
+  }
+
+  /**
+   * The whole query, decoded.
+   *
+   * @return the values by their keys
+   */
+  public Map<String, String> query() {
+    return request.getQueryMap();
+  }
+}
