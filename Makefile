@@ -258,7 +258,7 @@ lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # The policy API and the SDK are documented for policy authors, the other crates for contributors.
-LIBRARIES := extender-policy-api extender-policy-sdk
+LIBRARIES := extender-policy-api extender-policy-sdk extender-policy-controllers
 docs: rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked $(LIBRARIES:%=-p %)
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked \

@@ -18,6 +18,7 @@ pub mod handshake;
 mod health;
 mod in_flight;
 pub mod info;
+pub mod introspection;
 pub mod remedy;
 pub mod remote_table;
 pub mod resolver;
@@ -93,6 +94,8 @@ pub struct Backend {
     endpoints: Arc<Endpoints>,
     /// One permit for each concurrent shadow call.
     shadow_calls: Arc<Semaphore>,
+    /// One permit for each request for what it shows.
+    introspections: Arc<Semaphore>,
     oversize_log: RateLimitedLog,
 }
 
@@ -108,6 +111,7 @@ impl Backend {
             metrics: Arc::clone(metrics),
             endpoints,
             shadow_calls: Arc::new(Semaphore::new(MOST_SHADOW_CALLS)),
+            introspections: Arc::new(Semaphore::new(introspection::MOST_REQUESTS)),
             oversize_log: RateLimitedLog::default(),
         }
     }
@@ -143,6 +147,14 @@ impl Backend {
         self.endpoints.any()
     }
 
+    /// The connection to the replica that says that it runs the backend's controllers; without one any of them.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn leading_session(&self) -> Result<Arc<Session>, BackendFailure> {
+        self.endpoints.leading().map_or_else(|| self.any_session(), Ok)
+    }
+
     /// Since when it is connected without an outage; `None` if it is not.
     pub fn connected_since(&self) -> Option<Timestamp> {
         self.endpoints.shared.availability.since()
@@ -150,7 +162,7 @@ impl Backend {
 
     /// The number of calls that wait because as many as there may be are in progress.
     pub fn waiting_calls(&self) -> usize {
-        self.endpoints.slots.waiting()
+        Verb::ALL.iter().map(|verb| self.endpoints.slots[*verb].waiting()).sum()
     }
 
     /// The state of each of its addresses.
@@ -189,7 +201,7 @@ impl Backend {
                 "it was not asked: {MOST_SHADOW_CALLS} questions in shadow are unanswered; a shorter timeout or a faster \
                  backend would help"
             );
-            BackendFailure::new(FailureKind::CircuitOpen, detail)
+            BackendFailure::new(FailureKind::Overloaded, detail)
         })
     }
 
@@ -251,7 +263,8 @@ impl Backend {
         question: BindQuestion<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
-        let call = CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id };
+        let call =
+            CallFields { id: question.call, purpose: Purpose::Decide, reads_id: plan.reads_id, snapshot: 0 };
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
@@ -314,7 +327,7 @@ impl Backend {
         let endpoint = &*connection.endpoint;
         // Before the wait, which would be in vain, and after it, because the breaker may have opened.
         endpoint.breakers.check(verb).inspect_err(|_| rpcs.not_processed())?;
-        let (mut slot, queued) = self.endpoints.slots.enter(flow, timeout / 2).await?;
+        let (mut slot, queued) = self.endpoints.slots[verb].enter(flow, timeout / 2).await?;
         let timeout = timeout.saturating_sub(queued);
         if timeout < SHORTEST_TIMEOUT {
             let detail = "not called: the call's time budget was used up";
@@ -335,7 +348,7 @@ impl Backend {
         let limits = Limits { timeout, answer: largest_answer };
         let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
-        if answer.is_ok() {
+        if answer.as_ref().err().is_none_or(RpcError::is_an_answer) {
             slot.answered();
         }
         self.judge((connection, permit), (verb, timeout), &answer);

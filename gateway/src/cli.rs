@@ -6,6 +6,7 @@ mod backend;
 mod check_config;
 mod completion;
 mod explain;
+mod introspect;
 mod names;
 mod new_policy;
 mod output;
@@ -103,6 +104,10 @@ enum Query {
     #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
     Status(status::StatusOptions),
 
+    /// Show what a backend knows, or what backends are told about a node
+    #[command(long_about = introspect::ABOUT, after_help = introspect::EXAMPLES)]
+    Introspect(introspect::IntrospectOptions),
+
     /// Set the mode of a backend for a while, in every replica
     #[command(long_about = backend::ABOUT, after_help = backend::EXAMPLES)]
     Backend(backend::BackendOptions),
@@ -117,6 +122,7 @@ impl Query {
         match self {
             Self::Explain(options) => explain::run(options, console),
             Self::Status(options) => status::run(options, console),
+            Self::Introspect(options) => introspect::run(options, console),
             Self::Backend(options) => backend::run(options, console),
             Self::Version(options) => version::run(options, commit, console),
         }

@@ -34,6 +34,8 @@ pub enum FailureKind {
     Unsuitable,
     /// Not called: too many consecutive calls had no usable response.
     CircuitOpen,
+    /// Not called: it has as many calls as it answers in time.
+    Overloaded,
     /// A bug of the gateway, hit while it read the backend's response.
     Internal,
 }
@@ -50,6 +52,7 @@ impl FailureKind {
             Self::Malformed => "malformed",
             Self::Unsuitable => "unsuitable",
             Self::CircuitOpen => "circuit_open",
+            Self::Overloaded => "overloaded",
             Self::Internal => "internal",
         }
     }

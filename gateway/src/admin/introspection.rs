@@ -1,83 +1,51 @@
-//! `/apis/v1`: what backends are told about a node. The paths and the form of errors are those of the services API of
-//! Koordinator's scheduler (`pkg/scheduler/frameworkext/services`), so that its users find them.
+//! `/apis/v1`: what backends are told about a node, and what they show of their state. The paths and the form of errors are
+//! those of the services API of Koordinator's scheduler (`pkg/scheduler/frameworkext/services`), so that its users find
+//! them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
+mod node;
+mod plugin;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{Path, State, rejection::PathRejection},
+    extract::State,
     http::{Method, StatusCode, Uri},
     response::{IntoResponse, Response},
     routing::get,
 };
-use extender_gateway_core::{Verb, reason::one_line};
-use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, NodeRows};
-use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{AdminState, STARTING};
-use crate::{
-    api::API_VERSION,
-    backend::{
-        Backend,
-        info::{self, Info, NodesView},
-    },
-    cluster::table::NodeTable,
-    decide::Decider,
-};
 
 /// What precedes all paths of this API.
 pub(super) const BASE: &str = "/apis/v1";
-/// The paths of this API, with parameters as Koordinator writes them.
+/// The gateway's own paths, with parameters as Koordinator writes them.
 const PATHS: [&str; 2] = ["/apis/v1/__services__", "/apis/v1/nodes/:nodeName"];
-/// The longest name of a node, in bytes. Of a longer one, errors have the beginning.
-const LONGEST_NAME: usize = 253;
-
-static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("the .proto files were compiled with the program")
-});
 
 /// The routes below [`BASE`].
 pub(super) fn routes() -> Router<Arc<AdminState>> {
     Router::new()
         .route("/__services__", get(services))
-        .route("/nodes/{node}", get(node))
+        .route("/nodes/{node}", get(node::show))
+        .route("/plugins/{*path}", get(plugin::show))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
 }
 
 /// All paths, by their method.
-async fn services() -> Json<BTreeMap<&'static str, [&'static str; 2]>> {
-    Json(BTreeMap::from([("GET", PATHS)]))
-}
-
-async fn node(State(admin): State<Arc<AdminState>>, name: Result<Path<String>, PathRejection>) -> Response {
-    let Ok(Path(name)) = name else {
-        return error(StatusCode::BAD_REQUEST, "the name of the node is not UTF-8");
-    };
-    let Some(served) = admin.gateway_status.served() else {
-        return error(StatusCode::SERVICE_UNAVAILABLE, STARTING);
-    };
-    match NodeInfo::of(&name, &served.decider, admin.gateway_status.gateway()) {
-        Some(found) => Json(found).into_response(),
-        None => error(
-            StatusCode::NOT_FOUND,
-            &format!(
-                "cannot find node {}: neither the source of nodes nor a call has named it",
-                one_line(&name, LONGEST_NAME)
-            ),
-        ),
-    }
+async fn services(State(admin): State<Arc<AdminState>>) -> Json<BTreeMap<&'static str, Vec<String>>> {
+    let shown = admin.gateway_status.served().map(|served| plugin::paths(&served.decider));
+    let paths = PATHS.into_iter().map(str::to_owned).chain(shown.unwrap_or_default());
+    Json(BTreeMap::from([("GET", paths.collect())]))
 }
 
 async fn not_found(uri: Uri) -> Response {
-    let text = format!("no such path {BASE}{}; GET {} lists them", uri.path(), PATHS[0]);
-    error(StatusCode::NOT_FOUND, &text)
+    error(StatusCode::NOT_FOUND, &no_such_path(&format!("{BASE}{}", uri.path())))
+}
+
+fn no_such_path(path: &str) -> String {
+    format!("no such path {path}; GET {} lists them", PATHS[0])
 }
 
 async fn method_not_allowed(method: Method) -> Response {
@@ -87,136 +55,4 @@ async fn method_not_allowed(method: Method) -> Response {
 /// The form of errors of this API.
 fn error(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "message": message }))).into_response()
-}
-
-/// A node as the gateway knows it. Messages of the policy API are in protobuf's JSON.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeInfo {
-    api_version: &'static str,
-    kind: &'static str,
-    gateway: String,
-    name: String,
-    /// Where it is from: the source of nodes, or calls of kube-scheduler.
-    source: &'static str,
-    /// The version of the latest change of any node.
-    table_version: u64,
-    /// `NodeFacts`, with all annotations. Absent: only the name is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    facts: Option<Value>,
-    /// `NodeUsage`. Absent: pods are not watched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Value>,
-    /// What each connected backend is told about it.
-    backends: Vec<ToldNode>,
-}
-
-/// What the verbs of a backend are told about a node.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToldNode {
-    backend: String,
-    verbs: Vec<&'static str>,
-    /// What they read of nodes.
-    reads: String,
-    /// Absent: the row is sent with each call, or something in it is not known yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    row: Option<Row>,
-}
-
-/// A row of the node table.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    /// The table's version when it changed.
-    version: u64,
-    /// The id by which calls name it.
-    id: u32,
-    /// Its size in a request.
-    bytes: usize,
-    /// The size of the node's JSON in it, which is left out here. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    raw_json_bytes: Option<usize>,
-    /// `NodeRow`.
-    content: Value,
-}
-
-impl NodeInfo {
-    /// The node of this name; `None` if it is not known.
-    fn of(name: &str, decider: &Decider, gateway: &str) -> Option<Self> {
-        let tables = decider.tables();
-        let from_source = tables.table.as_deref().map(|table| (table, tables.source.word()));
-        let mut sources = from_source.into_iter().chain([(&*tables.offered, "Calls")]);
-        let (table, source, (facts, usage)) =
-            sources.find_map(|(table, source)| Some((table, source, table.known(name)?)))?;
-        let from_calls = std::ptr::eq(table, &raw const *tables.offered);
-        // Not in the expression below: its lock would be held to the end.
-        let table_version = table.read().version();
-        Some(Self {
-            api_version: API_VERSION,
-            kind: "NodeInfo",
-            gateway: gateway.to_owned(),
-            name: name.to_owned(),
-            source,
-            table_version,
-            facts: facts.map(|facts| in_json(&facts, "NodeFacts")),
-            usage: usage.map(|usage| in_json(&usage, "NodeUsage")),
-            backends: decider
-                .backends()
-                .flat_map(|backend| told(backend, name, (table, from_calls)))
-                .collect(),
-        })
-    }
-}
-
-/// What a backend is told, once for the verbs with the same view; nothing while it is not connected.
-fn told(backend: &Backend, name: &str, (table, from_calls): (&NodeTable, bool)) -> Vec<ToldNode> {
-    let Ok(session) = backend.any_session() else { return Vec::new() };
-    let row = |view: &NodesView| {
-        let column = if from_calls { Some(&view.offered) } else { view.column.as_ref() };
-        let (version, id, bytes) = {
-            let read = table.read();
-            let row = read.row(name, column?.id())?;
-            (row.version, row.id?.number.get(), row.bytes.clone())
-        };
-        let len = bytes.len();
-        let content = NodeRows::decode(bytes).ok()?.rows.pop()?;
-        Some((version, id, len, content))
-    };
-    let told = |(verbs, view): (Vec<&'static str>, &NodesView)| ToldNode {
-        backend: backend.settings.name.to_string(),
-        verbs,
-        reads: view.rows.words(),
-        row: row(view).map(|(version, id, bytes, mut content)| Row {
-            version,
-            id,
-            bytes,
-            raw_json_bytes: Some(std::mem::take(&mut content.raw_json).len()).filter(|len| *len > 0),
-            content: in_json(&content, "NodeRow"),
-        }),
-    };
-    views(&session.info).into_iter().map(told).collect()
-}
-
-/// The views of nodes, each with the verbs that have it.
-fn views(info: &Info) -> Vec<(Vec<&'static str>, &NodesView)> {
-    let filter = info.filter.as_ref().ok().map(|plan| (Verb::Filter, &plan.common.nodes));
-    let score = info.score.as_ref().ok().map(|plan| (Verb::Prioritize, &plan.common.nodes));
-    let preempt = info.preempt.as_ref().ok().map(|plan| (Verb::Preempt, &plan.nodes));
-    let mut views: Vec<(Vec<&'static str>, &NodesView)> = Vec::new();
-    for (verb, view) in [filter, score, preempt].into_iter().flatten() {
-        match views.iter_mut().find(|(_, known)| *known == view) {
-            Some((verbs, _)) => verbs.push(verb.backend_name()),
-            None => views.push((vec![verb.backend_name()], view)),
-        }
-    }
-    views
-}
-
-/// A message of the policy API in protobuf's JSON.
-fn in_json(message: &impl Message, name: &str) -> Value {
-    let descriptor = DESCRIPTORS.get_message_by_name(&format!("{}.{name}", info::API_VERSION));
-    let mut dynamic = DynamicMessage::new(descriptor.expect("the message is in the .proto files"));
-    dynamic.transcode_from(message).expect("it is the same message");
-    serde_json::to_value(&dynamic).expect("it has no type without JSON")
 }

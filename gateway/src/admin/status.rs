@@ -9,15 +9,16 @@ use std::{
 };
 
 use extender_gateway_core::{BackendFailure, Verb};
+use extender_policy_api::v1alpha1::Controllers;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
     api::{
         API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState,
-        CircuitStatus, ConfigurationStatus, ExcessiveRejectionsStatus, FailureCount, Handshake, MinuteStatus,
-        OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange, Status, TableStatus, VerbStatus,
-        WaitingStatus,
+        CircuitStatus, ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, FailureCount,
+        Handshake, MinuteStatus, OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange, Status,
+        TableStatus, VerbStatus, WaitingStatus,
     },
     backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -331,6 +332,7 @@ fn backends(
         };
         let addresses = called.map(Backend::addresses).unwrap_or_default();
         status.connected_since = called.and_then(Backend::connected_since);
+        status.controllers = controllers(&addresses);
         add_circuits(&mut status, &addresses);
         if addresses.len() > 1 {
             status.addresses = addresses.iter().map(address_status).collect();
@@ -357,6 +359,25 @@ fn excessive_rejections(
 /// The number of addresses with a session.
 fn connected(addresses: &[AddressState]) -> usize {
     addresses.iter().filter(|address| address.session.is_ok()).count()
+}
+
+/// The controllers that connected addresses report.
+fn controllers(addresses: &[AddressState]) -> Option<ControllersStatus> {
+    let connected = addresses.iter().filter(|address| address.session.is_ok());
+    let reported: Vec<&Controllers> = connected.filter_map(|address| address.controllers.as_ref()).collect();
+    let first = reported.first()?;
+    let leads = |report: &&&Controllers| report.leader == report.identity;
+    let known = |report: &&&Controllers| !report.leader.is_empty();
+    let leaders = |select: &dyn Fn(&&&Controllers) -> bool| -> BTreeSet<String> {
+        reported.iter().filter(select).map(|report| report.leader.clone()).collect()
+    };
+    let leading = leaders(&leads);
+    let leaders = if leading.is_empty() { leaders(&known) } else { leading };
+    Some(ControllersStatus {
+        names: first.names.clone(),
+        lease: first.lease.clone(),
+        leaders: leaders.into_iter().collect(),
+    })
 }
 
 fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
@@ -428,6 +449,7 @@ fn backend(
         connected_since: None,
         addresses: Vec::new(),
         outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
+        controllers: None,
         waiting: None,
         failure,
         handshake: info.map(|info| Handshake {

@@ -213,6 +213,9 @@ pub struct BackendStatus {
     /// What it reported in the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Handshake>,
+    /// The controllers that one of its replicas runs; `None` if it reports none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<ControllersStatus>,
     /// The pods that wait because of it; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingStatus>,
@@ -230,6 +233,19 @@ pub struct ExcessiveRejectionsStatus {
     pub most: f64,
     /// Since when it is more.
     pub since: Timestamp,
+}
+
+/// The controllers of a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControllersStatus {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The Lease whose holder runs them, as `NAMESPACE/NAME`.
+    pub lease: String,
+    /// The replicas that say that they run them; several, if one has not noticed yet that it has lost the Lease. If none of
+    /// the connected replicas does, the holders that these know.
+    pub leaders: Vec<String>,
 }
 
 /// The pods that wait because a backend rejected or failed them.

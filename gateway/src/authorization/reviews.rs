@@ -52,7 +52,7 @@ pub(crate) struct Reviews {
 impl Reviews {
     /// Reviews by this apiserver.
     pub(crate) fn new(client: Arc<SharedClient>) -> Self {
-        Self { client, results: ReviewCache::default(), slots: Slots::new(MOST_REVIEWS) }
+        Self { client, results: ReviewCache::default(), slots: Slots::fixed(MOST_REVIEWS) }
     }
 
     /// Whether the user of this token may do this with this path. Callers take turns, so that one with many tokens does

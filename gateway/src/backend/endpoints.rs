@@ -19,7 +19,8 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use extender_gateway_core::{BackendFailure, Verb};
+use extender_gateway_core::{BackendFailure, PerVerb, Verb};
+use extender_policy_api::v1alpha1::Controllers;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -48,6 +49,8 @@ pub(super) struct Endpoint {
     pub(super) recheck: Notify,
     /// Whether its health service reports `NOT_SERVING`.
     not_serving: AtomicBool,
+    /// What it said of controllers in its latest handshake.
+    controllers: Mutex<Option<Controllers>>,
 }
 
 impl Endpoint {
@@ -59,7 +62,18 @@ impl Endpoint {
             in_flight: InFlight::default(),
             recheck: Notify::default(),
             not_serving: AtomicBool::new(false),
+            controllers: Mutex::default(),
         }
+    }
+
+    /// Records what the latest handshake said of controllers.
+    pub(super) fn set_controllers(&self, reported: Option<Controllers>) {
+        *self.controllers.lock() = reported.filter(is_within_limits);
+    }
+
+    /// Whether it says that it runs the controllers.
+    fn leads(&self) -> bool {
+        self.controllers.lock().as_ref().is_some_and(|reported| reported.leader == reported.identity)
     }
 
     /// Whether it serves, according to its health service if it has one.
@@ -75,6 +89,17 @@ impl Endpoint {
             tracing::info!(%address, "health of the address: {now}");
         }
     }
+}
+
+/// Whether a report on controllers is as info.proto says.
+fn is_within_limits(reported: &Controllers) -> bool {
+    let Controllers { names, lease, identity, leader } = reported;
+    let is_named = |name: &String| (1..=63).contains(&name.len());
+    (1..=32).contains(&names.len())
+        && names.iter().all(is_named)
+        && (1..=320).contains(&lease.len())
+        && (1..=253).contains(&identity.len())
+        && leader.len() <= 253
 }
 
 /// What the addresses of a backend share, with its tasks.
@@ -128,8 +153,8 @@ pub(super) struct Endpoints {
     /// Why no address is known.
     unresolved: Mutex<Option<BackendFailure>>,
     pub(super) shared: Arc<Shared>,
-    /// The slots for concurrent calls to all addresses.
-    pub(super) slots: Arc<Slots>,
+    /// The slots for concurrent calls for each verb to all addresses.
+    pub(super) slots: PerVerb<Arc<Slots>>,
     pub(super) retries: RetryBudget,
     /// Counts random choices.
     choices: AtomicU64,
@@ -152,7 +177,7 @@ impl Endpoints {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
             shared,
-            slots: Slots::new(MOST_CALLS),
+            slots: PerVerb::from_fn(|_| Slots::new(MOST_CALLS)),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,
@@ -192,6 +217,12 @@ impl Endpoints {
         let list = self.list.load();
         let session = list.iter().find_map(SessionHandle::current);
         session.ok_or_else(|| self.failure(&list))
+    }
+
+    /// The session of the address that says that it runs the controllers.
+    pub(super) fn leading(&self) -> Option<Arc<Session>> {
+        let leads = |handle: &&SessionHandle| handle.endpoint.leads();
+        self.list.load().iter().filter(leads).find_map(SessionHandle::current)
     }
 
     /// All of them.
@@ -240,6 +271,8 @@ pub struct AddressState {
     pub calls: usize,
     /// The circuit breakers that are open.
     pub open_breakers: Vec<(Verb, OpenBreaker)>,
+    /// What it said of controllers in its latest handshake.
+    pub controllers: Option<Controllers>,
 }
 
 impl AddressState {
@@ -251,6 +284,7 @@ impl AddressState {
             serves: endpoint.serves(),
             calls: endpoint.in_flight.now(),
             open_breakers: endpoint.breakers.open().collect(),
+            controllers: endpoint.controllers.lock().clone(),
         }
     }
 }

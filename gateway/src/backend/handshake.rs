@@ -46,7 +46,7 @@ const fn text(field: u32, name: &'static str) -> FieldLimit {
     FieldLimit { field, name, most: None, longest: Some(256) }
 }
 
-const LIMITS: [FieldLimit; 8] = [
+const LIMITS: [FieldLimit; 10] = [
     text(1, "name"),
     text(2, "version"),
     text(3, "revision"),
@@ -55,6 +55,9 @@ const LIMITS: [FieldLimit; 8] = [
     FieldLimit { most: Some(32), ..text(6, "services") },
     FieldLimit { field: VERBS, name: "verbs", most: Some(32), longest: None },
     FieldLimit { most: Some(64), longest: Some(LONGEST_KEY), ..text(9, "annotation_prefixes") },
+    // Each text in these has a limit of its own.
+    FieldLimit { most: Some(64), longest: Some(1 << 10), ..text(11, "introspection") },
+    FieldLimit { longest: Some(4 << 10), ..text(12, "controllers") },
 ];
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.

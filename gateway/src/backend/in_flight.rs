@@ -10,10 +10,9 @@ use crate::fair_queue::slots::NoSlot;
 pub(super) const MOST_CALLS: u32 = 256;
 
 impl From<NoSlot> for BackendFailure {
-    fn from(NoSlot { taken, waiting }: NoSlot) -> Self {
-        let detail =
-            format!("not called: it is overloaded, {taken} calls to it are in progress and {waiting} wait");
-        Self::new(FailureKind::CircuitOpen, detail)
+    /// One text for all: it is a pod's condition if the failure policy is Fail.
+    fn from(_: NoSlot) -> Self {
+        Self::new(FailureKind::Overloaded, "not called: more calls wait for it than it answers in time")
     }
 }
 

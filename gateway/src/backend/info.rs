@@ -14,7 +14,7 @@ pub use extender_policy_api::v1alpha1::node_table_service_server::SERVICE_NAME a
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts};
 
 use self::reader::{Reader, unsuitable};
-use super::answer_cache::CachedVerbs;
+use super::{answer_cache::CachedVerbs, introspection::Introspection};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -52,6 +52,8 @@ pub struct Info {
     pub bind: Result<BindPlan, BackendFailure>,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
+    /// What it shows of its state.
+    pub introspection: Introspection,
 }
 
 /// A backend's view of nodes, with its columns in the node tables.
@@ -233,6 +235,7 @@ impl Info {
                 Ok(0) => USUAL_REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),
             },
+            introspection: Introspection::read(response.introspection, &response.services),
             name: response.name,
             version: response.version,
             revision: response.revision,

@@ -25,6 +25,7 @@ use super::{
     connect::unreachable,
     endpoints::{Endpoint, Shared},
     info::{API_VERSION, Info, NODE_TABLE_SERVICE},
+    introspection,
     remote_table::RemoteTables,
 };
 use crate::{config, contract::question::RequestHead};
@@ -110,6 +111,7 @@ pub(super) struct Paths {
     pub(super) bind: Uri,
     pub(super) sync: Uri,
     pub(super) health: Uri,
+    pub(super) introspect: Uri,
 }
 
 impl Paths {
@@ -131,6 +133,7 @@ impl Paths {
             bind: verb("Bind"),
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
             health: path("grpc.health.v1.Health", "Check"),
+            introspect: path(introspection::SERVICE_NAME, "Introspect"),
         }
     }
 }

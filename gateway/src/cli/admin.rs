@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use http::uri::Scheme;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub(super) use self::request::AdminQuery;
 use self::{
@@ -157,6 +158,22 @@ impl Gateways {
     /// Queries all replicas concurrently. A replica that is reached in two ways counts once.
     pub(super) async fn query<T: ReplicaAnswer>(&self, path: &str) -> Gathered<T> {
         self.ask(AdminQuery::get(path)).await
+    }
+
+    /// The JSON of the first replica that has an answer to this path.
+    ///
+    /// # Errors
+    /// Why each of them has none.
+    pub(super) async fn first(&self, path: &str) -> Result<Value, Vec<Away>> {
+        let mut away = self.away.clone();
+        for endpoint in &self.endpoints {
+            let answer = endpoint.query(AdminQuery::get(path)).await;
+            match answer.and_then(|json| serde_json::from_slice(&json).map_err(QueryError::Malformed)) {
+                Ok(json) => return Ok(json),
+                Err(error) => away.push(Away::new(endpoint, &error)),
+            }
+        }
+        Err(away)
     }
 
     /// Sends a query to all replicas concurrently.

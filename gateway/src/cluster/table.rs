@@ -17,7 +17,12 @@ mod rows;
 mod snapshot;
 mod writer;
 
-use std::{cell::OnceCell, collections::BTreeSet, sync::Arc};
+use std::{
+    cell::OnceCell,
+    collections::BTreeSet,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
 
 use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
@@ -68,6 +73,17 @@ pub struct NodeTable {
     pub source_health: SourceHealth,
     /// Whether a source provides all nodes of the cluster.
     has_source: bool,
+    first_snapshot: FirstSnapshot,
+}
+
+/// The number of the state without nodes: random, so that a replica that was restarted has others.
+#[derive(Debug)]
+struct FirstSnapshot(u64);
+
+impl Default for FirstSnapshot {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
 }
 
 /// The JSON that a table keeps of its nodes. Blocks writers from the first use on: calls with names do not lock the table.
@@ -276,12 +292,46 @@ impl NodeTable {
         if found.unknown.is_empty() {
             return found;
         }
-        let (missing, until) = self.worth_waiting(found.unknown_names(names.clone()), until);
-        let is_missing = |read: &TableSnapshot| missing.iter().any(|name| read.row(name, view).is_none());
+        self.wait_for(found.unknown_names(names.clone()), &[view], until).await;
+        let found = self.look_up(names.clone(), view, slots);
+        self.with_deleted(found, names)
+    }
+
+    /// The same in several views, all of one version.
+    pub async fn rows_together<'n>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        views: &[ViewId],
+        slots: &mut Option<NodeSlots>,
+        until: Instant,
+    ) -> Vec<Found> {
+        let all = self.look_up_together(names.clone(), views, slots);
+        if all.iter().all(|found| found.unknown.is_empty()) {
+            return all;
+        }
+        let unknown = all.iter().flat_map(|found| found.unknown_names(names.clone()));
+        self.wait_for(unknown, views, until).await;
+        let all = self.look_up_together(names.clone(), views, slots);
+        all.into_iter().map(|found| self.with_deleted(found, names.clone())).collect()
+    }
+
+    /// Waits until the instant for those of these nodes that are worth it, until they have rows in all of these views.
+    async fn wait_for<'n>(
+        &self,
+        unknown: impl Iterator<Item = (u32, &'n str)>,
+        views: &[ViewId],
+        until: Instant,
+    ) {
+        let (missing, until) = self.worth_waiting(unknown, until);
+        let is_missing = |read: &TableSnapshot| {
+            missing.iter().any(|name| views.iter().any(|view| read.row(name, *view).is_none()))
+        };
         // Subscribed before the rows are read again, so that no change is missed.
         let mut changes = self.changes();
         while is_missing(&self.read()) && timeout_at(until, changes.changed()).await.is_ok() {}
-        let mut found = self.look_up(names.clone(), view, slots);
+    }
+
+    fn with_deleted<'n>(&self, mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
         if !found.unknown.is_empty() {
             let absent = self.absent.lock();
             let deleted = found.unknown_names(names).filter(|(_, name)| absent.is_deleted(name));
@@ -318,6 +368,24 @@ impl NodeTable {
         let read = self.read();
         slots.take_if(|slots| !read.has(slots));
         read.found(slots.get_or_insert_with(|| read.slots_of(names)), view)
+    }
+
+    /// The same in several views, all of one version.
+    fn look_up_together<'n>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        views: &[ViewId],
+        slots: &mut Option<NodeSlots>,
+    ) -> Vec<Found> {
+        let read = self.read();
+        slots.take_if(|slots| !read.has(slots));
+        let slots = slots.get_or_insert_with(|| read.slots_of(names));
+        views.iter().map(|view| read.found(slots, *view)).collect()
+    }
+
+    /// The number of the table's state at this version: `Call.snapshot`. Never 0.
+    pub fn snapshot_number(&self, version: u64) -> u64 {
+        self.first_snapshot.0.wrapping_add(version).max(1)
     }
 
     /// Which of the rows in these slots are still the current rows of their nodes; `None` if all of them.

@@ -121,7 +121,7 @@ mod tests {
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
         let question = PreemptQuestion {
-            call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads_id: 0 },
+            call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads_id: 0, snapshot: 0 },
             pod: &pod,
             nodes: &nodes,
             candidates: &candidates,

@@ -46,6 +46,12 @@ pub(crate) fn put_number(field: u32, number: u64, out: &mut impl BufMut) {
     encode_varint(number, out);
 }
 
+/// Writes a `fixed64` field.
+pub(crate) fn put_fixed(field: u32, number: u64, out: &mut impl BufMut) {
+    encode_key(field, WireType::SixtyFourBit, out);
+    out.put_u64_le(number);
+}
+
 /// Bytes of a field with content of this length. Its number is below 16, so the key is one byte.
 pub(crate) fn field_len(content: usize) -> usize {
     1 + encoded_len_varint(content as u64) + content

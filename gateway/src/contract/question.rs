@@ -11,7 +11,7 @@ use prost::encoding::encoded_len_varint;
 
 use super::{
     nodes::NodesField,
-    protobuf::{PREFIX, field_len, put_bytes, put_head, put_number, put_prefix},
+    protobuf::{PREFIX, field_len, put_bytes, put_fixed, put_head, put_number, put_prefix},
 };
 
 /// The field of `Call` in the requests of all verbs.
@@ -25,6 +25,7 @@ const GATEWAY: u32 = 3;
 const BACKEND: u32 = 4;
 const ARGS: u32 = 5;
 const READS: u32 = 6;
+const SNAPSHOT: u32 = 7;
 
 /// The fields of `Call` that differ between requests to a backend.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,8 @@ pub struct CallFields<'q> {
     pub purpose: Purpose,
     /// `Call.reads`: the declaration with which pod and nodes are encoded.
     pub reads_id: u32,
+    /// `Call.snapshot`: the number of the state of nodes; 0 without one.
+    pub snapshot: u64,
 }
 
 /// A request to a backend, in its views.
@@ -64,6 +67,8 @@ const WORTH_A_COPY: usize = 16 << 10;
 
 /// Bytes of a bool that is set, including its key.
 const FLAG: usize = 2;
+/// Bytes of a `fixed64`, including its key.
+const FIXED: usize = 9;
 
 /// The fields of `Call` that are the same in every request to a backend.
 #[derive(Debug)]
@@ -126,9 +131,10 @@ impl RequestHead {
         most: usize,
     ) -> Result<Vec<u8>, BackendFailure> {
         let [written, further] = rest;
-        let CallFields { id, purpose, reads_id } = call;
+        let CallFields { id, purpose, reads_id, snapshot } = call;
         let reads_len = if reads_id == 0 { 0 } else { 1 + encoded_len_varint(u64::from(reads_id)) };
-        let inner = field_len(id.len()) + 2 + reads_len + self.0.len();
+        let snapshot_len = if snapshot == 0 { 0 } else { FIXED };
+        let inner = field_len(id.len()) + 2 + reads_len + snapshot_len + self.0.len();
         let len = field_len(inner) + written + further;
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
@@ -141,6 +147,9 @@ impl RequestHead {
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
         if reads_id != 0 {
             put_number(READS, u64::from(reads_id), &mut head);
+        }
+        if snapshot != 0 {
+            put_fixed(SNAPSHOT, snapshot, &mut head);
         }
         head.put_slice(&self.0);
         Ok(head)
@@ -189,7 +198,12 @@ mod tests {
             for (nodes, expected) in [(&whole, &all[..]), (&last, &all[count - 1..])] {
                 let head = RequestHead::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
                 let question = Question {
-                    call: CallFields { id: "c-1", purpose: Purpose::Decide, reads_id: 1 << 31 },
+                    call: CallFields {
+                        id: "c-1",
+                        purpose: Purpose::Decide,
+                        reads_id: 1 << 31,
+                        snapshot: u64::MAX - 1,
+                    },
                     pod: &pod,
                     nodes,
                     scores: ScoresWanted::Unwanted,
@@ -201,6 +215,7 @@ mod tests {
                 assert_eq!((&filter.call, &filter.pod), (&score.call, &score.pod));
                 let call = filter.call.unwrap();
                 assert_eq!((call.id.as_str(), call.purpose(), call.reads), ("c-1", Purpose::Decide, 1 << 31));
+                assert_eq!(call.snapshot, u64::MAX - 1);
                 assert_eq!(
                     (call.gateway.as_str(), call.backend.as_str(), &call.args[..]),
                     ("gateway-0", "racks", &b"{}"[..])
@@ -238,7 +253,7 @@ mod tests {
     fn a_request_that_the_backend_would_refuse_is_not_sent() {
         let nodes = rows(&["a".into()]);
         let question = Question {
-            call: CallFields { id: "c", purpose: Purpose::Decide, reads_id: 0 },
+            call: CallFields { id: "c", purpose: Purpose::Decide, reads_id: 0, snapshot: 0 },
             pod: &Bytes::new(),
             nodes: &nodes,
             scores: ScoresWanted::Unwanted,

@@ -275,7 +275,12 @@ impl<'a> Ask<'a> {
 
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let CallContext { id, purpose, .. } = self.context;
-        let call = CallFields { id, purpose: purpose.of_calls(), reads_id: self.ready.reads_id };
+        let call = CallFields {
+            id,
+            purpose: purpose.of_calls(),
+            reads_id: self.ready.reads_id,
+            snapshot: self.nodes().snapshot,
+        };
         let question = Question { call, pod: self.pod(), nodes, scores: self.scores };
         let attempt =
             Attempt { timeout: self.timeout, flow: self.context.call.flow, rpcs: &mut self.attempt.rpcs };

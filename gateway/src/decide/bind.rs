@@ -281,7 +281,10 @@ fn is_bound(state: BindingState) -> Result<bool, CallError> {
 /// includes gRPC statuses: they can come from a proxy, or from a backend that only knows its own timeout.
 fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
-        FailureKind::Unreachable | FailureKind::Unsuitable | FailureKind::CircuitOpen => false,
+        FailureKind::Unreachable
+        | FailureKind::Unsuitable
+        | FailureKind::CircuitOpen
+        | FailureKind::Overloaded => false,
         FailureKind::Late
         | FailureKind::Reset
         | FailureKind::Oversize

@@ -19,7 +19,7 @@ use crate::{
         remote_table::TableSource,
         session::Session,
     },
-    cluster::table::{Found, NodeRow, NodeRows, NodeSlots, ViewId},
+    cluster::table::{Column, Found, NodeRow, NodeRows, NodeSlots, ViewId},
     contract::{
         nodes::{NodesField, Rows},
         pod::{PodView, pod_field},
@@ -70,6 +70,8 @@ pub(super) struct EncodedNodes {
     pub(super) rows: NodeRows,
     /// The source of the rows.
     pub(super) source: TableSource,
+    /// The number of the state that they are of; 0 if the call brings it.
+    pub(super) snapshot: u64,
     /// The positions of the nodes with rows, ascending; `None` for all.
     pub(super) known: Option<Vec<u32>>,
     /// The positions of the other nodes, ascending.
@@ -105,6 +107,7 @@ impl EncodedNodes {
             left_out: LeftOut::None,
             rows,
             source,
+            snapshot: 0,
             known,
             unknown,
             deleted: Vec::new(),
@@ -126,9 +129,9 @@ impl EncodedNodes {
         let rows = self.rows.only(small.into_iter().map(|(_, row)| row.slot).collect());
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
-        let deleted = self.deleted.clone();
+        let (deleted, snapshot) = (self.deleted.clone(), self.snapshot);
         let small = Self::new(self.view.clone(), self.source, rows, unknown);
-        Some(Self { left_out, deleted, oversize, ..small })
+        Some(Self { left_out, snapshot, deleted, oversize, ..small })
     }
 
     /// The number of these nodes.
@@ -296,9 +299,36 @@ impl<'c> CallContext<'c> {
             return Ok(place);
         }
         let (found, source) = self.look_up(view).await?;
-        let Found { rows, unknown, deleted, version: _ } = found;
-        self.nodes.push(EncodedNodes { deleted, ..EncodedNodes::new(view.clone(), source, rows, unknown) });
+        self.add_nodes(view.clone(), found, source);
         Ok(self.nodes.len() - 1)
+    }
+
+    fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
+        let Found { rows, unknown, deleted, version } = found;
+        let table = self.tables.table.as_ref().filter(|_| source == TableSource::Cluster);
+        let snapshot = match table.filter(|_| view.rows != RowView::Name) {
+            Some(table) => table.snapshot_number(version),
+            None => 0,
+        };
+        self.nodes.push(EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) });
+    }
+
+    /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only
+    /// view of several backends is looked up when it is needed.
+    pub(super) async fn look_up_together<'b, P: Plan + 'static>(
+        &mut self,
+        backends: impl Iterator<Item = &'b Backend>,
+    ) {
+        let (Offer::Names, Some(table)) = (&self.call.request.offer, &self.tables.table) else { return };
+        let views = different_views::<P>(backends);
+        let ids: Vec<ViewId> = views.iter().filter_map(|view| view.column.as_ref()).map(Column::id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let all = table.rows_together(names(self.call.request), &ids, &mut self.slots, self.wait_until).await;
+        for (view, found) in views.into_iter().zip(all) {
+            self.add_nodes(view, found, TableSource::Cluster);
+        }
     }
 
     async fn look_up(&mut self, view: &NodesView) -> Result<(Found, TableSource), CallError> {
@@ -383,6 +413,32 @@ impl<'c> CallContext<'c> {
             None => Some(vec![false; slots.len()]),
         }
     }
+}
+
+/// The views with rows of these backends; none if all of them have the same one: that is the most frequent case, and costs
+/// nothing.
+fn different_views<'b, P: Plan + 'static>(backends: impl Iterator<Item = &'b Backend>) -> Vec<NodesView> {
+    let (mut views, mut first) = (Vec::new(), None::<Arc<Session>>);
+    for session in backends.filter_map(|backend| backend.any_session().ok()) {
+        let Some(view) = view_with_rows::<P>(&session) else { continue };
+        let Some(known) = first.as_deref().and_then(view_with_rows::<P>) else {
+            first = Some(session);
+            continue;
+        };
+        if views.is_empty() && view != known {
+            views.push(known.clone());
+        }
+        if !views.is_empty() && !views.contains(view) {
+            views.push(view.clone());
+        }
+    }
+    views
+}
+
+/// The view of nodes, if it has rows in the table of a source.
+fn view_with_rows<'s, P: Plan + 's>(session: &'s Session) -> Option<&'s NodesView> {
+    let view = &P::of(&session.info).as_ref().ok()?.common().nodes;
+    (view.rows != RowView::Name && view.column.is_some()).then_some(view)
 }
 
 fn names(request: &Request) -> impl ExactSizeIterator<Item = &str> + Clone {

@@ -100,7 +100,9 @@ impl Decider {
     ) -> Result<(Vec<Participant<'d>>, Vec<Seat>), CallError> {
         let (mut participants, mut seats) = (Vec::new(), Vec::new());
         let asked = self.asked(context.call.pod, |backend| backend.filter.as_ref());
-        for (backend, settings) in asked.filter(|(backend, _)| select(backend)) {
+        let asked: Vec<_> = asked.filter(|(backend, _)| select(backend)).collect();
+        context.look_up_together::<FilterPlan>(asked.iter().map(|(backend, _)| &***backend)).await;
+        for (backend, settings) in asked {
             let ready = context.ready::<FilterPlan>(backend).await?;
             let seat = seat(context, backend, settings, &ready);
             let (place, timeout) = (record.backends.len(), settings.timeout);

@@ -62,7 +62,10 @@ impl Decider {
         let mut participants = Vec::new();
         let mut lists_all = false;
         if count > 0 {
-            for backend in self.interested(call.pod, Mode::Enforce) {
+            let interested = || self.interested(call.pod, Mode::Enforce);
+            let scoring = interested().filter(|backend| backend.settings.score.is_some());
+            context.look_up_together::<ScorePlan>(scoring.map(|backend| &**backend)).await;
+            for backend in interested() {
                 let Some(settings) = &backend.settings.score else {
                     lists_all = true;
                     continue;

@@ -37,6 +37,8 @@ pub(super) struct ShadowCall {
     pub(super) pod: Bytes,
     /// The id of the declaration that pod and nodes are encoded with.
     pub(super) reads_id: u32,
+    /// The number of the state of the nodes; 0 without one.
+    pub(super) snapshot: u64,
     pub(super) nodes: NodesField,
     pub(super) timeout: Duration,
     pub(super) question: ShadowQuestion,
@@ -176,6 +178,7 @@ async fn prepare<P: Plan>(
         backend: Arc::clone(backend),
         pod: context.pod(&ready).clone(),
         reads_id: ready.reads_id,
+        snapshot: encoded.snapshot,
         session: ready.session,
         nodes: encoded.field(&encoded.slots(&Asked::Some(nodes.clone()))),
         timeout,
@@ -191,9 +194,9 @@ impl ShadowCall {
         (id, purpose): (&str, Purpose),
         rpcs: &mut Rpcs,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let Self { backend, session, pod, reads_id, nodes, timeout, question, .. } = self;
+        let Self { backend, session, pod, reads_id, snapshot, nodes, timeout, question, .. } = self;
         let attempt = Attempt { timeout, flow: Flow::Own, rpcs };
-        let call = CallFields { id, purpose, reads_id };
+        let call = CallFields { id, purpose, reads_id, snapshot };
         let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {
             ShadowQuestion::Filter { nodes } => {

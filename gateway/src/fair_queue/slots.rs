@@ -1,8 +1,9 @@
-//! A limit of concurrent calls to a server. Calls beyond it wait in an order that is fair between callers.
+//! An adaptive limit of concurrent calls to a server. Calls beyond it wait in an order that is fair between callers.
 //!
-//! The limit follows the server. One with more calls than it can work on queues them itself, where no caller has its turn,
-//! and where each is late at the same time: the work for it is in vain. So a server has as many calls as it answers within
-//! a part of their time (Little's law), and the others wait here, or are refused at once.
+//! A server with more calls than it can work on queues them itself, where no caller has its turn, and where all are late at
+//! the same time: the work for them is in vain. So it has as many calls as it answers within a part of their time (Little's
+//! law), and the others wait here, or are refused at once. The limit is that of one kind of calls with one timeout: slow
+//! ones of another kind say nothing about them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +24,8 @@ const LEAST: u32 = 2;
 #[derive(Debug)]
 pub struct Slots {
     most: u32,
+    /// Whether the limit follows the server.
+    adapts: bool,
     state: Mutex<State>,
     /// The time of a call.
     time: AverageTime<3>,
@@ -53,18 +56,23 @@ pub struct Slot {
 
 /// No slot became free in time, or none would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoSlot {
-    /// The calls in progress.
-    pub taken: u32,
-    /// The calls that wait.
-    pub waiting: usize,
-}
+pub struct NoSlot;
 
 impl Slots {
     /// For at most so many concurrent calls, at least one.
     pub fn new(most: u32) -> Arc<Self> {
+        Self::with(most, true)
+    }
+
+    /// For exactly so many concurrent calls, however long they take.
+    pub fn fixed(most: u32) -> Arc<Self> {
+        Self::with(most, false)
+    }
+
+    fn with(most: u32, adapts: bool) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
+            adapts,
             state: Mutex::default(),
             time: AverageTime::default(),
             time_alone: AverageTime::default(),
@@ -88,7 +96,7 @@ impl Slots {
             }
             // A part of the time is left for calls that take longer than those of late: who is refused should know at once.
             if self.wait_behind(state.waiting.ahead_of(flow)) > longest * 3 / 4 {
-                return Err(NoSlot::of(&state));
+                return Err(NoSlot);
             }
             state.waiting.add(flow, given)
         };
@@ -96,13 +104,16 @@ impl Slots {
         match timeout(longest, taken).await {
             Ok(Ok(slot)) => Ok((slot, arrived.elapsed())),
             // The sender is dropped only with the queue.
-            _ => Err(NoSlot::of(&self.state.lock())),
+            _ => Err(NoSlot),
         }
     }
 
     /// How many calls the server answers within the time that they may work; more than it has now if they take about as long as
     /// one that is alone.
     fn limit(&self, state: &State) -> u32 {
+        if !self.adapts {
+            return self.most;
+        }
         let calls_in = |time: Duration| time.as_nanos().checked_div(self.interval.get().as_nanos());
         let Some(answered) = calls_in(state.work) else { return FIRST.min(self.most) };
         let time = self.time.get();
@@ -130,11 +141,17 @@ impl Slots {
         self.state.lock().waiting.waiting()
     }
 
-    /// What a call took that was one of so many.
-    fn answered(&self, time: Duration, calls: u32) {
+    /// What a call took that was one of so many. Far below the limit this says how long a call takes, and nothing about how
+    /// many the server answers, unless that is more than what is known.
+    fn answered(&self, state: &State, time: Duration, calls: u32) {
+        let (interval, known) = (time / calls, self.interval.get());
+        let is_loaded = calls.saturating_mul(2) >= self.limit(state);
+        if is_loaded || (!known.is_zero() && interval < known) {
+            add(&self.interval, interval);
+        }
         add(&self.time, time);
-        add(&self.interval, time / calls);
-        if calls == 1 {
+        // Nobody has joined it.
+        if calls == 1 && state.taken == 1 {
             add(&self.time_alone, time);
         }
     }
@@ -151,12 +168,6 @@ fn add(average: &AverageTime<3>, time: Duration) {
     if average.get().is_zero() { average.set(time) } else { average.add(time) }
 }
 
-impl NoSlot {
-    fn of(state: &State) -> Self {
-        Self { taken: state.taken, waiting: state.waiting.waiting() }
-    }
-}
-
 impl Slot {
     /// The call works from now on. The time of one that never does says nothing about others.
     pub fn works(&mut self) {
@@ -171,15 +182,15 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
+        let mut state = self.slots.state.lock();
         if let Some(since) = self.works_since {
             let (slots, time) = (&self.slots, since.elapsed());
             if self.is_answered {
-                slots.answered(time, self.calls);
+                slots.answered(&state, time, self.calls);
             } else {
                 slots.unanswered(time, self.calls);
             }
         }
-        let mut state = self.slots.state.lock();
         state.taken -= 1;
         let mut next = Vec::new();
         while state.taken < self.slots.limit(&state)
@@ -279,7 +290,7 @@ mod tests {
         let _waiting = [waits(&slots, GREEDY).await, waits(&slots, GREEDY).await];
         let began = Instant::now();
         let refused = slots.enter(GREEDY, Duration::from_millis(500)).await;
-        assert_eq!(refused.unwrap_err(), NoSlot { taken: MOST, waiting: 2 });
+        assert_eq!(refused.unwrap_err(), NoSlot);
         assert_eq!((began.elapsed(), slots.waiting()), (Duration::ZERO, 2));
         drop(taken);
     }
@@ -309,19 +320,28 @@ mod tests {
     struct Server {
         free: Semaphore,
         work: Duration,
+        /// Of the first call.
+        first: Duration,
         calls: AtomicU32,
     }
 
     impl Server {
         fn new((at_a_time, work): (usize, Duration)) -> Arc<Self> {
-            Arc::new(Self { free: Semaphore::new(at_a_time), work, calls: AtomicU32::new(0) })
+            Arc::new(Self { free: Semaphore::new(at_a_time), work, first: work, calls: AtomicU32::new(0) })
+        }
+
+        /// One whose first call takes this long.
+        fn cold(first: Duration, work: Duration) -> Arc<Self> {
+            Arc::new(Self { free: Semaphore::new(1), work, first, calls: AtomicU32::new(0) })
         }
 
         async fn answers(&self) {
             let _works = self.free.acquire().await;
             // From three quarters to five, spread evenly by the golden ratio.
-            let share = (f64::from(self.calls.fetch_add(1, Relaxed)) * 0.618_034).fract();
-            tokio::time::sleep(self.work.mul_f64(0.75 + share / 2.0)).await;
+            let number = self.calls.fetch_add(1, Relaxed);
+            let share = (f64::from(number) * 0.618_034).fract();
+            let work = if number == 0 { self.first } else { self.work };
+            tokio::time::sleep(work.mul_f64(0.75 + share / 2.0)).await;
         }
     }
 
@@ -338,13 +358,13 @@ mod tests {
         Late,
     }
 
-    async fn called(slots: Arc<Slots>, server: Arc<Server>, flow: Flow) -> Ended {
+    async fn called((slots, server): (Arc<Slots>, Arc<Server>), flow: Flow, budget: Duration) -> Ended {
         let began = Instant::now();
-        let Ok((mut slot, queued)) = slots.enter(flow, BUDGET / 2).await else {
+        let Ok((mut slot, queued)) = slots.enter(flow, budget / 2).await else {
             return Ended::Refused(began.elapsed());
         };
         slot.works();
-        if timeout(BUDGET.saturating_sub(queued), server.answers()).await.is_err() {
+        if timeout(budget.saturating_sub(queued), server.answers()).await.is_err() {
             return Ended::Late;
         }
         slot.answered();
@@ -352,14 +372,18 @@ mod tests {
     }
 
     /// Calls in these intervals.
-    async fn sent((slots, server): (&Arc<Slots>, &Arc<Server>), flow: Flow, every: Duration) -> Vec<Ended> {
+    async fn sent(
+        (slots, server, budget): (&Arc<Slots>, &Arc<Server>, Duration),
+        flow: Flow,
+        every: Duration,
+    ) -> Vec<Ended> {
         let (mut unknown, mut calls) = (JoinSet::new(), JoinSet::new());
         let (mut ticks, began) = (tokio::time::interval(every), Instant::now());
         while began.elapsed() < UNCOUNTED + COUNTED {
             ticks.tick().await;
             let counts = began.elapsed() >= UNCOUNTED;
             let calls = if counts { &mut calls } else { &mut unknown };
-            calls.spawn(called(Arc::clone(slots), Arc::clone(server), flow));
+            calls.spawn(called((Arc::clone(slots), Arc::clone(server)), flow, budget));
         }
         unknown.join_all().await;
         calls.join_all().await
@@ -375,7 +399,7 @@ mod tests {
         for (at_a_time, work) in [(1, ms(20)), (1, ms(150)), (4, ms(40)), (40, ms(200)), (256, ms(300))] {
             let (slots, server) = (Slots::new(256), Server::new((at_a_time, work)));
             let each = work / u32::try_from(at_a_time).unwrap();
-            let stage = (&slots, &server);
+            let stage = (&slots, &server, BUDGET);
             let (greedy, modest) =
                 tokio::join!(sent(stage, GREEDY, each / 5), sent(stage, MODEST, each * 10));
             let (most, decided) = (COUNTED.div_duration_f64(each), answered(&greedy) + answered(&modest));
@@ -388,10 +412,40 @@ mod tests {
         }
     }
 
+    /// What is known of calls that are alone says nothing about how many a server answers.
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_after_light_load_is_answered() {
+        const SHORT: Duration = Duration::from_millis(200);
+        for work in [20, 40, 60, 80].map(Duration::from_millis) {
+            let (slots, server) = (Slots::new(256), Server::new((1_000, work)));
+            let call = |flow| called((Arc::clone(&slots), Arc::clone(&server)), flow, SHORT);
+            for _ in 0..10 {
+                for _ in 0..20 {
+                    assert_eq!(call(GREEDY).await, Ended::Answered);
+                }
+                let burst: Vec<_> = (0..20).map(|_| tokio::spawn(call(GREEDY))).collect();
+                for call in burst {
+                    assert_eq!(call.await.unwrap(), Ended::Answered, "{work:?}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_call_that_takes_long_is_forgotten() {
+        const SHORT: Duration = Duration::from_millis(200);
+        let work = Duration::from_millis(20);
+        let (slots, server) = (Slots::new(256), Server::cold(SHORT * 3 / 4, work));
+        let calls = sent((&slots, &server, SHORT), GREEDY, work / 5).await;
+        let share = f64::from(u32::try_from(answered(&calls)).unwrap()) / COUNTED.div_duration_f64(work);
+        assert!(share > 0.9, "{share}");
+        assert!(!calls.contains(&Ended::Late));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_that_works_on_all_calls_at_once_has_all_of_them() {
         let (slots, server) = (Slots::new(256), Server::new((1_000, Duration::from_millis(100))));
-        let calls = sent((&slots, &server), GREEDY, Duration::from_millis(1)).await;
+        let calls = sent((&slots, &server, BUDGET), GREEDY, Duration::from_millis(1)).await;
         assert_eq!(answered(&calls), calls.len());
         assert_eq!(slots.waiting(), 0);
     }

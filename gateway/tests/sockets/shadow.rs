@@ -153,6 +153,6 @@ async fn a_shadow_that_does_not_answer_is_asked_sixteen_times_at_once() {
     gateway.until_counted("the shadow", &line).await;
     until("16 are asked", || hanging.asked("Filter").len() >= 16).await;
     assert_eq!(hanging.asked("Filter").len(), 16);
-    let failures = r#"backend="hanging",verb="filter",kind="circuit_open",policy="none"} 24"#;
+    let failures = r#"backend="hanging",verb="filter",kind="overloaded",policy="none"} 24"#;
     assert!(gateway.metrics.text().contains(failures), "{}", gateway.metrics.text());
 }

@@ -54,6 +54,17 @@ impl RpcError {
         Self { processed: Processed::Never, ..error.into() }
     }
 
+    /// Whether the backend has worked on the call and says how that ended.
+    pub fn is_an_answer(&self) -> bool {
+        let is_early = |code| {
+            matches!(
+                code,
+                Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::ResourceExhausted
+            )
+        };
+        self.status.is_some_and(|code| !is_early(code))
+    }
+
     /// Whether the call timed out here. `DEADLINE_EXCEEDED` from the backend is a response.
     pub fn is_late(&self) -> bool {
         self.status.is_none() && self.failure.kind == FailureKind::Late
@@ -63,7 +74,10 @@ impl RpcError {
     /// without a response.
     pub fn code(&self) -> &'static str {
         name(self.status.unwrap_or(match self.failure.kind {
-            FailureKind::Unreachable | FailureKind::Reset | FailureKind::CircuitOpen => Code::Unavailable,
+            FailureKind::Unreachable
+            | FailureKind::Reset
+            | FailureKind::CircuitOpen
+            | FailureKind::Overloaded => Code::Unavailable,
             FailureKind::Late => Code::DeadlineExceeded,
             FailureKind::Oversize => Code::ResourceExhausted,
             FailureKind::Status => Code::Unknown,

@@ -48,6 +48,10 @@ impl Announcements {
                 tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
             }
         }
+        if let [first, others @ ..] = &info.introspection.left_out[..] {
+            let others = others.len();
+            tracing::warn!(%backend, others, "a path that the backend shows cannot be used: {first}");
+        }
     }
 
     /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.

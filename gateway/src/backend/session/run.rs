@@ -204,8 +204,10 @@ impl Connecting<'_> {
                         return Err(failure);
                     }
                 }
-                Ok(response) => {
+                Ok(mut response) => {
                     missed = 0;
+                    // They change without a change of what the backend answers.
+                    endpoint.set_controllers(response.controllers.take());
                     self.accept(response, &mut known).await;
                     if self.publisher.shared.has_several() {
                         known.health.refresh(&known.connection, cadences.handshake).await;
@@ -251,7 +253,9 @@ impl Connecting<'_> {
             PureAnswers::AskedEachTime => CachedVerbs::default(),
         };
         let is_impure = !is_new && current.is_some_and(|session| session.cache.is_impure());
-        let cache = self.task.caches.of(&response, || {
+        // What it shows has nothing to do with its answers.
+        let key = GetInfoResponse { introspection: Vec::new(), ..response.clone() };
+        let cache = self.task.caches.of(&key, || {
             let cache = AnswerCache::new(cached, cadences.check_every);
             if is_impure {
                 // The revision is the same, so it is still not pure.

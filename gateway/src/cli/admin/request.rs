@@ -1,6 +1,6 @@
 //! One request to an admin address, its response, and the errors with their remedies.
 
-use std::{error::Error, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, error::Error, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_apiserver::whole_text;
@@ -97,6 +97,9 @@ pub(super) enum QueryError {
     TooLarge,
     #[error("HTTP {code} {message:?}{}", way.remedy(*.code, message))]
     Refused { code: u16, message: String, way: Way },
+    /// Below `/apis/v1`, where errors have the form of Koordinator.
+    #[error("HTTP {code}: {message}")]
+    NotShown { code: u16, message: String },
     #[error(
         "the address requires TLS; use an https URL, and --tls-ca with the CA of the gateway's certificate"
     )]
@@ -259,7 +262,18 @@ where
         Ok(())
     };
     timeout(TOTAL, read_all).await.map_err(|_| QueryError::Slow)??;
-    if code == 200 { Ok(bytes) } else { Err(QueryError::Refused { code, message: message(&bytes), way }) }
+    let message = || message(&bytes);
+    match code {
+        200 => Ok(bytes),
+        _ if is_not_shown(&bytes) => Err(QueryError::NotShown { code, message: message() }),
+        _ => Err(QueryError::Refused { code, message: message(), way }),
+    }
+}
+
+/// Whether an error is of the form of `/apis/v1`: it has nothing to do with how the gateway was reached.
+fn is_not_shown(body: &[u8]) -> bool {
+    let fields = serde_json::from_slice::<BTreeMap<String, String>>(body).unwrap_or_default();
+    fields.len() == 1 && fields.contains_key("message")
 }
 
 /// The text of an error: a gateway's `error`, an apiserver's `message`, or the beginning of the body.

@@ -10,8 +10,8 @@ use super::Report;
 use crate::{
     api::{
         AddressStatus, BackendStatus, BackendVerb, CircuitState, CircuitStatus, ConfigurationStatus,
-        Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity, Status, TableStatus,
-        VerbStatus,
+        ControllersStatus, Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity, Status,
+        TableStatus, VerbStatus,
     },
     text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
@@ -75,6 +75,9 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
     write!(out, "\n{}", connections(&status.backends, now))?;
     if let Some(addresses) = addresses(&status.backends) {
         write!(out, "\n{addresses}")?;
+    }
+    if let Some(controllers) = controllers(&status.backends) {
+        write!(out, "\n{controllers}")?;
     }
     if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
         write!(out, "\n{}", calls(&status.backends, now))?;
@@ -215,6 +218,16 @@ fn addresses(backends: &[BackendStatus]) -> Option<Table> {
         }
     }
     backends.iter().any(|backend| !backend.addresses.is_empty()).then_some(table)
+}
+
+/// The table of the controllers of backends.
+fn controllers(backends: &[BackendStatus]) -> Option<Table> {
+    let mut table = Table::new(["BACKEND", "CONTROLLERS", "LEADER", "LEASE"], 4..4);
+    let reported = backends.iter().filter_map(|backend| Some((backend, backend.controllers.as_ref()?)));
+    for (backend, ControllersStatus { names, lease, leaders }) in reported {
+        table.row([backend.name.clone(), names.join(", "), or_nothing(leaders.join(", ")), lease.clone()]);
+    }
+    backends.iter().any(|backend| backend.controllers.is_some()).then_some(table)
 }
 
 /// The verbs for which an address is not called, because a circuit breaker is open.

@@ -8,7 +8,10 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::Report;
 use crate::{
-    api::{CircuitState, CircuitStatus, LastFailure, Problem, RejectedBecause, RejectedChange, Severity},
+    api::{
+        CircuitState, CircuitStatus, ControllersStatus, LastFailure, Problem, RejectedBecause,
+        RejectedChange, Severity,
+    },
     explain::replicas::Away,
 };
 
@@ -170,6 +173,30 @@ fn what_a_backend_suffers_from() {
         "racks    http://zones:9000  Disabled  -                           0  -             label-rules 0.1.0, revision r1, holds the nodes\n",
         "  unavailable: it does not filter\n",
         "  circuit open for 40 s: no answer within 100 ms\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn who_runs_the_controllers_of_backends() {
+    let mut status = status("gateway-0");
+    let controllers = |leaders: &[&str]| ControllersStatus {
+        names: vec!["expiry".into(), "status".into()],
+        lease: "shop/zones".into(),
+        leaders: leaders.iter().map(|leader| (*leader).to_owned()).collect(),
+    };
+    assert!(!text(&report(vec![status.clone()])).contains("LEADER"));
+    let mut quota = status.backends[0].clone();
+    quota.name = "quota".into();
+    status.backends.push(quota);
+    status.backends[0].controllers = Some(controllers(&["zones-0", "zones-1"]));
+    status.backends[1].controllers = Some(controllers(&[]));
+    let text = text(&report(vec![status]));
+    for line in [
+        "BACKEND  CONTROLLERS     LEADER            LEASE\n",
+        "zones    expiry, status  zones-0, zones-1  shop/zones\n",
+        "quota    expiry, status  -                 shop/zones\n",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }

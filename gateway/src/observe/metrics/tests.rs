@@ -279,15 +279,25 @@ fn series_are_bounded_whatever_is_said() {
 #[test]
 fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     use FailureKind::{
-        CircuitOpen, Internal, Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable,
+        CircuitOpen, Internal, Late, Malformed, Overloaded, Oversize, Reset, Status, Unreachable, Unsuitable,
     };
     let metrics = Metrics::new();
     let empty = series(&metrics);
     let backend = metrics.backend("zones");
     backend.configure(&configured("zones"));
     for (_, verb) in backend.verbs.iter() {
-        for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable, CircuitOpen, Internal]
-        {
+        for kind in [
+            Late,
+            Malformed,
+            Oversize,
+            Reset,
+            Status,
+            Unreachable,
+            Unsuitable,
+            CircuitOpen,
+            Overloaded,
+            Internal,
+        ] {
             let policies = [OnFailure::Fail, OnFailure::Ignore, OnFailure::Next];
             for policy in policies.map(Some).into_iter().chain([None]) {
                 verb.not_sent((kind, policy));
@@ -300,7 +310,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 324);
+    assert_eq!(series(&metrics) - empty, 340);
 }
 
 /// A metric as the page shows it.

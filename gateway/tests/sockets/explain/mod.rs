@@ -1,5 +1,6 @@
-//! `explain`, `status` and `version` as programs, between scripted gateways and a scripted apiserver.
+//! `explain`, `status`, `introspect` and `version` as programs, between scripted gateways and a scripted apiserver.
 
+mod introspect;
 mod server;
 mod status;
 mod version;

@@ -171,6 +171,7 @@ fn remedy_of(verb: &BackendVerb) -> String {
         "circuit_open" => {
             "it is called again by itself when a probe is answered: correct the failure in the message"
         }
+        "overloaded" => "it gets more calls than it answers in time: speed it up, or run more replicas of it",
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
         "oversize" => "reduce the size of its answers, or raise its limit for requests",
         "unsuitable" => "correct its configuration or its handshake",

@@ -89,6 +89,7 @@ fn good() -> Status {
         connected_since: None,
         addresses: Vec::new(),
         outages: 0,
+        controllers: None,
         waiting: None,
         handshake: None,
         verbs: vec![verb("filter"), verb("score")],
@@ -394,6 +395,7 @@ fn the_remedy_fits_the_cause() {
     for (kind, remedy) in [
         ("late", "raise its timeout"),
         ("circuit_open", "correct the failure in the message"),
+        ("overloaded", "run more replicas of it"),
         ("reset", "is not restarted"),
         ("oversize", "reduce the size of its answers"),
         ("status", "see its log"),

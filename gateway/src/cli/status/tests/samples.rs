@@ -99,6 +99,7 @@ fn zones() -> BackendStatus {
         connected_since: Some(at(-3600)),
         addresses: Vec::new(),
         outages: 0,
+        controllers: None,
         waiting: None,
         handshake: Some(Handshake {
             name: "label-rules".into(),
