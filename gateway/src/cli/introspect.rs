@@ -96,7 +96,7 @@ impl IntrospectOptions {
             Err("it was not needed".to_owned())
         };
         let path = format!("{BASE}{}", self.path.as_deref().unwrap_or(LIST));
-        self.gateways.find(&access).await.first(&path).await.map_err(Failure::Away)
+        self.gateways.find(&access).await.first(&path).await.map_err(Failure::NotShown)
     }
 }
 

@@ -114,6 +114,9 @@ pub(super) enum Failure {
     /// No gateway could be queried.
     #[error("extender-gateway: no gateway answered{}", lines(.0))]
     Away(Vec<Away>),
+    /// No gateway has an answer.
+    #[error("extender-gateway: no gateway has an answer{}", lines(.0))]
+    NotShown(Vec<Away>),
     /// No gateway has done what was requested.
     #[error("extender-gateway: no gateway has done it{}", lines(.0))]
     NotDone(Vec<Away>),
@@ -130,7 +133,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Config(_) | Self::Invalid(_) => 3,
             Self::Problems(_) => 4,
-            Self::Away(_) | Self::NotDone(_) => 5,
+            Self::Away(_) | Self::NotShown(_) | Self::NotDone(_) => 5,
             Self::Unknown(_) => 6,
         }
     }
