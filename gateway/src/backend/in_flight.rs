@@ -12,7 +12,10 @@ pub(super) const MOST_CALLS: u32 = 256;
 impl From<NoSlot> for BackendFailure {
     /// One text for all: it is a pod's condition if the failure policy is Fail.
     fn from(_: NoSlot) -> Self {
-        Self::new(FailureKind::Overloaded, "not called: more calls wait for it than it answers in time")
+        Self::new(
+            FailureKind::Overloaded,
+            "not called: it is overloaded, more calls wait for it than it answers in time",
+        )
     }
 }
 
