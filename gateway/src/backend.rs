@@ -11,6 +11,7 @@ pub mod breaker;
 mod connect;
 pub mod connections;
 mod containment;
+pub mod controllers;
 pub mod endpoints;
 mod frame_budget;
 pub mod grpc;

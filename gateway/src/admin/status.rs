@@ -9,7 +9,6 @@ use std::{
 };
 
 use extender_gateway_core::{BackendFailure, Verb};
-use extender_policy_api::v1alpha1::Controllers;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -364,19 +363,15 @@ fn connected(addresses: &[AddressState]) -> usize {
 /// The controllers that connected addresses report.
 fn controllers(addresses: &[AddressState]) -> Option<ControllersStatus> {
     let connected = addresses.iter().filter(|address| address.session.is_ok());
-    let reported: Vec<&Controllers> = connected.filter_map(|address| address.controllers.as_ref()).collect();
+    let reported: Vec<_> = connected.filter_map(|address| address.controllers.as_ref()).collect();
     let first = reported.first()?;
-    let leads = |report: &&&Controllers| report.leader == report.identity;
-    let known = |report: &&&Controllers| !report.leader.is_empty();
-    let leaders = |select: &dyn Fn(&&&Controllers) -> bool| -> BTreeSet<String> {
-        reported.iter().filter(select).map(|report| report.leader.clone()).collect()
-    };
-    let leading = leaders(&leads);
-    let leaders = if leading.is_empty() { leaders(&known) } else { leading };
+    let has_leader = reported.iter().any(|report| report.leads());
+    let counts = reported.iter().filter(|report| report.leads() || !has_leader);
+    let leaders: BTreeSet<_> = counts.filter_map(|report| report.leader()).collect();
     Some(ControllersStatus {
-        names: first.names.clone(),
-        lease: first.lease.clone(),
-        leaders: leaders.into_iter().collect(),
+        names: first.names().to_vec(),
+        lease: first.lease().to_owned(),
+        leaders: leaders.into_iter().map(str::to_owned).collect(),
     })
 }
 

@@ -30,6 +30,7 @@ use super::{
     availability::Availability,
     breaker::{BreakerRule, Breakers, OpenBreaker},
     connect::unreachable,
+    controllers::ReportedControllers,
     in_flight::{InFlight, MOST_CALLS},
     retry_budget::RetryBudget,
     session::{Session, SessionHandle},
@@ -50,7 +51,7 @@ pub(super) struct Endpoint {
     /// Whether its health service reports `NOT_SERVING`.
     not_serving: AtomicBool,
     /// What it said of controllers in its latest handshake.
-    controllers: Mutex<Option<Controllers>>,
+    controllers: Mutex<Option<ReportedControllers>>,
 }
 
 impl Endpoint {
@@ -68,12 +69,12 @@ impl Endpoint {
 
     /// Records what the latest handshake said of controllers.
     pub(super) fn set_controllers(&self, reported: Option<Controllers>) {
-        *self.controllers.lock() = reported.filter(is_within_limits);
+        *self.controllers.lock() = reported.and_then(ReportedControllers::read);
     }
 
     /// Whether it says that it runs the controllers.
     fn leads(&self) -> bool {
-        self.controllers.lock().as_ref().is_some_and(|reported| reported.leader == reported.identity)
+        self.controllers.lock().as_ref().is_some_and(ReportedControllers::leads)
     }
 
     /// Whether it serves, according to its health service if it has one.
@@ -89,17 +90,6 @@ impl Endpoint {
             tracing::info!(%address, "health of the address: {now}");
         }
     }
-}
-
-/// Whether a report on controllers is as info.proto says.
-fn is_within_limits(reported: &Controllers) -> bool {
-    let Controllers { names, lease, identity, leader } = reported;
-    let is_named = |name: &String| (1..=63).contains(&name.len());
-    (1..=32).contains(&names.len())
-        && names.iter().all(is_named)
-        && (1..=320).contains(&lease.len())
-        && (1..=253).contains(&identity.len())
-        && leader.len() <= 253
 }
 
 /// What the addresses of a backend share, with its tasks.
@@ -272,7 +262,7 @@ pub struct AddressState {
     /// The circuit breakers that are open.
     pub open_breakers: Vec<(Verb, OpenBreaker)>,
     /// What it said of controllers in its latest handshake.
-    pub controllers: Option<Controllers>,
+    pub controllers: Option<ReportedControllers>,
 }
 
 impl AddressState {

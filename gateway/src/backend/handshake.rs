@@ -55,9 +55,9 @@ const LIMITS: [FieldLimit; 10] = [
     FieldLimit { most: Some(32), ..text(6, "services") },
     FieldLimit { field: VERBS, name: "verbs", most: Some(32), longest: None },
     FieldLimit { most: Some(64), longest: Some(LONGEST_KEY), ..text(9, "annotation_prefixes") },
-    // Each text in these has a limit of its own.
+    // Each text in these has a limit of its own. Of a message that occurs twice the lists are joined.
     FieldLimit { most: Some(64), longest: Some(1 << 10), ..text(11, "introspection") },
-    FieldLimit { longest: Some(4 << 10), ..text(12, "controllers") },
+    FieldLimit { most: Some(1), longest: Some(4 << 10), ..text(12, "controllers") },
 ];
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.
@@ -260,7 +260,8 @@ pub async fn preflight(settings: &config::BackendSettings) -> Result<GetInfoResp
 mod tests {
     use allocation_counter::measure;
     use extender_policy_api::v1alpha1::{
-        GetInfoResponse, MapReads, NodeReads, PodCountReads, PodReads, Reads, TopologyCountReads, VerbInfo,
+        Controllers, GetInfoResponse, IntrospectionPath, MapReads, NodeReads, PodCountReads, PodReads, Reads,
+        TopologyCountReads, VerbInfo,
     };
     use prost::Message;
 
@@ -283,9 +284,31 @@ mod tests {
             services: texts(32, 256),
             verbs: vec![VerbInfo::default(); 32],
             annotation_prefixes: texts(64, 317),
+            introspection: vec![
+                IntrospectionPath { path: "x".repeat(512), description: "x".repeat(506) };
+                64
+            ],
+            controllers: Some(Controllers {
+                names: texts(32, 63),
+                lease: "x".repeat(320),
+                identity: "x".repeat(253),
+                leader: "x".repeat(253),
+            }),
             ..GetInfoResponse::default()
         };
         assert_eq!(checked(&full), Ok(()));
+        let mut paths = full.clone();
+        paths.introspection.push(IntrospectionPath::default());
+        assert_eq!(checked(&paths), Err("there are 65 introspection, at most 64 are accepted".into()));
+        paths.introspection.truncate(1);
+        paths.introspection[0].path.push('x');
+        assert_eq!(checked(&paths), Err("introspection has 1025 bytes, at most 1024 are accepted".into()));
+        let mut names = full.clone();
+        names.controllers.get_or_insert_default().names.extend(texts(20, 63));
+        assert_eq!(checked(&names), Err("controllers has 4215 bytes, at most 4096 are accepted".into()));
+        let once = GetInfoResponse { controllers: full.controllers.clone(), ..GetInfoResponse::default() };
+        let twice = check_size(&once.encode_to_vec().repeat(2)).map_err(|failure| failure.detail);
+        assert_eq!(twice, Err("there are 2 controllers, at most 1 are accepted".into()));
         let mut more = full.clone();
         more.annotation_prefixes.push(String::new());
         assert_eq!(checked(&more), Err("there are 65 annotation_prefixes, at most 64 are accepted".into()));

@@ -22,7 +22,7 @@ use super::{
 use crate::contract::protobuf::{decoded, malformed, put_prefix};
 
 /// How long a backend may take, including the wait for other requests. The command waits for 5 seconds.
-pub const TIMEOUT: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// The most requests to a backend at a time, until their answers are sent. They share the connection of calls.
 pub(super) const MOST_REQUESTS: usize = 4;
 /// The largest JSON value, in bytes.
@@ -32,20 +32,11 @@ const ENVELOPE: usize = 64;
 /// The longest path and the longest description, in bytes.
 const LONGEST_TEXT: usize = 256;
 
-/// A path at which a backend shows something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownPath {
-    /// As declared, such as `/quotas/:namespace`.
-    pub path: String,
-    /// What it shows.
-    pub description: String,
-}
-
 /// What a backend shows.
 #[derive(Debug, Default)]
 pub struct Introspection {
-    /// The paths that can be used.
-    pub paths: Vec<ShownPath>,
+    /// The paths that can be used, as declared, such as `/quotas/:namespace`.
+    pub paths: Vec<String>,
     /// The others, each with the reason.
     pub left_out: Vec<String>,
 }
@@ -59,7 +50,7 @@ impl Introspection {
             let unusable = if is_served { read.unusable(&path, &description) } else { Some(NOT_SERVED) };
             match unusable {
                 Some(why) => read.left_out.push(format!("{path:?} {why}")),
-                None => read.paths.push(ShownPath { path, description }),
+                None => read.paths.push(path),
             }
         }
         read
@@ -80,16 +71,15 @@ impl Introspection {
                 None => {}
             }
         }
-        let has_same = self.paths.iter().any(|known| shape(&known.path).eq(shape(path)));
+        let has_same = self.paths.iter().any(|known| shape(known).eq(shape(path)));
         has_same.then_some("is there already, perhaps with other names of parameters")
     }
 
     /// The path for these segments of a request, with the values of its parameters. Of several, the one whose first
     /// differing segment is not a parameter.
-    fn find(&self, segments: &[&str]) -> Option<(&ShownPath, BTreeMap<String, String>)> {
-        let fits = |known: &&ShownPath| parameters(&known.path, segments).is_some();
-        let found = self.paths.iter().filter(fits).max_by(|a, b| shape(&a.path).cmp(shape(&b.path)))?;
-        Some((found, parameters(&found.path, segments)?))
+    fn find(&self, segments: &[&str]) -> Option<(&str, BTreeMap<String, String>)> {
+        let fitting = self.paths.iter().filter_map(|path| Some((path.as_str(), parameters(path, segments)?)));
+        fitting.max_by(|(a, _), (b, _)| shape(a).cmp(shape(b)))
     }
 }
 
@@ -107,7 +97,8 @@ fn is_name(name: &str) -> bool {
 
 fn is_literal(segment: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    !segment.is_empty() && segment.bytes().all(is_allowed)
+    // Clients of HTTP rewrite dots.
+    !matches!(segment, "" | "." | "..") && segment.bytes().all(is_allowed)
 }
 
 /// The values of the path's parameters in these segments; `None` if it does not match.
@@ -153,11 +144,11 @@ impl Backend {
         query: BTreeMap<String, String>,
     ) -> Result<(Bytes, OwnedSemaphorePermit), NotShown> {
         let session = self.leading_session()?;
-        let (shown, parameters) = session.info.introspection.find(segments).ok_or(NotShown::NoPath)?;
+        let (path, parameters) = session.info.introspection.find(segments).ok_or(NotShown::NoPath)?;
         let request = IntrospectRequest {
             backend: self.settings.name.to_string(),
             args: self.settings.args.clone().unwrap_or_default(),
-            path: shown.path.clone(),
+            path: path.to_owned(),
             parameters,
             query,
         };
@@ -210,10 +201,10 @@ mod tests {
 
     fn found(introspection: &Introspection, path: &str) -> Option<String> {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
-        let (shown, parameters) = introspection.find(&segments)?;
+        let (path, parameters) = introspection.find(&segments)?;
         let parameters: Vec<_> =
             parameters.into_iter().map(|(name, value)| format!(" {name}={value}")).collect();
-        Some(shown.path.clone() + &parameters.concat())
+        Some(path.to_owned() + &parameters.concat())
     }
 
     #[test]
@@ -241,7 +232,7 @@ mod tests {
         let long = format!("/{}", "x".repeat(256));
         for path in [
             "", "/", "quotas", "/a//b", "/a/", "/a b", "/ä", "/:", "/:1a", "/:a-b", "/:a/:a", "/a?b", "/%41",
-            &long,
+            "/./a", "/a/..", &long,
         ] {
             let shows = declared(&[path, "/ok/:name"]);
             assert_eq!((shows.paths.len(), shows.left_out.len()), (1, 1), "{path}");

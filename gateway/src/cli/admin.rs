@@ -21,7 +21,11 @@ use self::{
     endpoint::{AdminEndpoint, admin_url},
     request::QueryError,
 };
-use super::{apiserver::ClusterAccess, names};
+use super::{
+    apiserver::{ClusterAccess, ClusterOptions},
+    names,
+    output::Failure,
+};
 use crate::{
     api::{DecisionList, OverrideList, Status},
     config::BackendUrl,
@@ -111,6 +115,19 @@ impl GatewayOptions {
     /// Whether the command line or the variable names gateways.
     pub(super) fn are_named(&self) -> bool {
         !self.urls.is_empty() || self.needs_apiserver() || !variable().is_empty()
+    }
+
+    /// Finds the replicas; reads how the apiserver is reached only if they are to be found there.
+    ///
+    /// # Errors
+    /// As for [`ClusterOptions::access`].
+    pub(super) async fn reach(&self, cluster: &ClusterOptions) -> Result<Gateways, Failure> {
+        let access = if self.needs_apiserver() {
+            cluster.access().await?
+        } else {
+            Err("it was not needed".to_owned())
+        };
+        Ok(self.find(&access).await)
     }
 
     /// Finds the replicas.

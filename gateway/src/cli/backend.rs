@@ -112,14 +112,9 @@ pub(super) fn run(options: &BackendOptions, console: &mut Console<'_>) -> Result
 
 impl BackendOptions {
     async fn send(&self) -> Result<Gathered<OverrideList>, Failure> {
-        let access = if self.gateways.needs_apiserver() {
-            self.cluster.access().await?
-        } else {
-            Err("it was not needed".to_owned())
-        };
         let body = serde_json::to_vec(&self.request()).map_err(std::io::Error::from)?;
         let query = AdminQuery { path: "/debug/overrides", posted: Some(&body) };
-        Ok(self.gateways.find(&access).await.ask(query).await)
+        Ok(self.gateways.reach(&self.cluster).await?.ask(query).await)
     }
 
     fn request(&self) -> OverrideRequest {

@@ -90,13 +90,8 @@ pub(super) fn run(options: &IntrospectOptions, console: &mut Console<'_>) -> Res
 
 impl IntrospectOptions {
     async fn query(&self) -> Result<Value, Failure> {
-        let access = if self.gateways.needs_apiserver() {
-            self.cluster.access().await?
-        } else {
-            Err("it was not needed".to_owned())
-        };
         let path = format!("{BASE}{}", self.path.as_deref().unwrap_or(LIST));
-        self.gateways.find(&access).await.first(&path).await.map_err(Failure::NotShown)
+        self.gateways.reach(&self.cluster).await?.first(&path).await.map_err(Failure::NotShown)
     }
 }
 

@@ -157,12 +157,7 @@ impl StatusOptions {
     }
 
     async fn query(&self) -> Result<Report, Failure> {
-        let access = if self.gateways.needs_apiserver() {
-            self.cluster.access().await?
-        } else {
-            Err("it was not needed".to_owned())
-        };
-        let gateways = self.gateways.find(&access).await;
+        let gateways = self.gateways.reach(&self.cluster).await?;
         Ok(Report::new(gateways.query::<Status>("/debug/status").await, Timestamp::now()))
     }
 }

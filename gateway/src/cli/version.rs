@@ -133,12 +133,7 @@ impl VersionOptions {
         if self.client {
             return Ok(Gathered { answers: Vec::new(), away: Vec::new() });
         }
-        let access = if self.gateways.needs_apiserver() {
-            self.cluster.access().await?
-        } else {
-            Err("it was not needed".to_owned())
-        };
-        let mut gathered = self.gateways.find(&access).await.query("/debug/status").await;
+        let mut gathered = self.gateways.reach(&self.cluster).await?.query("/debug/status").await;
         if !self.gateways.are_named() {
             // That none runs at the default address is no failure.
             gathered.away.clear();

@@ -366,8 +366,7 @@ impl NodeTable {
         slots: &mut Option<NodeSlots>,
     ) -> Found {
         let read = self.read();
-        slots.take_if(|slots| !read.has(slots));
-        read.found(slots.get_or_insert_with(|| read.slots_of(names)), view)
+        read.found(read.current_slots(names, slots), view)
     }
 
     /// The same in several views, all of one version.
@@ -378,8 +377,7 @@ impl NodeTable {
         slots: &mut Option<NodeSlots>,
     ) -> Vec<Found> {
         let read = self.read();
-        slots.take_if(|slots| !read.has(slots));
-        let slots = slots.get_or_insert_with(|| read.slots_of(names));
+        let slots = read.current_slots(names, slots);
         views.iter().map(|view| read.found(slots, *view)).collect()
     }
 

@@ -100,7 +100,7 @@ async fn paths(suite: &Suite) -> Result<(), Stop> {
 /// A path without the names of its parameters; `None` if it breaks the rules.
 fn shape(path: &str) -> Option<Vec<&str>> {
     let is_literal = |segment: &str| {
-        !segment.is_empty()
+        !matches!(segment, "" | "." | "..")
             && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
     };
     let is_name = |name: &str| {

@@ -29,7 +29,7 @@ pub(super) fn paths(decider: &Decider) -> Vec<String> {
         let name = backend.settings.name.clone();
         let session = backend.leading_session().ok();
         let paths = session.map(|session| session.info.introspection.paths.clone()).unwrap_or_default();
-        paths.into_iter().map(move |shown| format!("{BASE}/plugins/{name}{}", shown.path))
+        paths.into_iter().map(move |path| format!("{BASE}/plugins/{name}{path}"))
     };
     let mut paths: Vec<String> = decider.backends().flat_map(shown).collect();
     paths.sort_unstable();

@@ -116,9 +116,14 @@ impl TableSnapshot {
         NodeSlots { slots: slots.into(), are_known, since: self.slots_since }
     }
 
-    /// Whether no node has got or lost a slot since.
-    pub(super) fn has(&self, slots: &NodeSlots) -> bool {
-        slots.since == self.slots_since
+    /// The same slots if no node has got or lost one since, otherwise those of now.
+    pub(super) fn current_slots<'n, 's>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        known: &'s mut Option<NodeSlots>,
+    ) -> &'s NodeSlots {
+        known.take_if(|known| known.since != self.slots_since);
+        known.get_or_insert_with(|| self.slots_of(names))
     }
 
     /// The rows in these slots in this view.
