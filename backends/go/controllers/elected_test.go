@@ -106,6 +106,13 @@ func (r *replica) control(ctx context.Context) error {
 	}
 }
 
+// pass lets time pass, and waits until all is done that is due by then: what happens in the same instant happens before what
+// the test does next.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // expect waits until all is done that takes no time, and checks where the controllers run.
 func (w *world) expect(running string) {
 	w.t.Helper()
@@ -158,7 +165,7 @@ func TestOneOfTwoReplicasLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
 		a := w.start("a", nil)
 		w.expect("a")
 		b := w.start("b", nil)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		w.expect("a")
 		a.expectState("a", true)
 		b.expectState("a")
@@ -166,7 +173,7 @@ func TestOneOfTwoReplicasLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
 		if holder, _ := w.leases.holder("quota-backend"); holder != "" {
 			t.Errorf("the Lease is not given up, but held by %s", holder)
 		}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		w.expect("b")
 		a.expectState("", true, false)
 		b.expectState("b", true)
@@ -181,19 +188,20 @@ func TestAReplicaThatIsCutOffStopsBeforeTheOtherStarts(t *testing.T) {
 		a := w.start("a", nil)
 		w.expect("a")
 		b := w.start("b", nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		a.client.cut(true)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.expect("")
 		a.expectState("", true, false)
-		time.Sleep(10 * time.Second)
+		// Until b saw the last renewal, the Lease expired and b tried again: twice its period with jitter, and the Lease.
+		pass(14 * time.Second)
 		w.expect("b")
 		a.client.cut(false)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.expect("b")
 		a.expectState("b", true, false)
 		b.expectEnd("")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		w.expect("a")
 		a.expectEnd("")
 		w.expectTokens(0, 1, 2)
@@ -206,17 +214,17 @@ func TestRequestsWithoutAnAnswerAreTriedAgain(t *testing.T) {
 		a := w.start("a", nil)
 		w.expect("a")
 		a.client.hang(true)
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		a.client.hang(false)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.expect("a")
 		a.expectState("a", true)
 		// A read by the one that waits.
 		b := w.start("b", func(r *replica, _ *Config) { r.client.hang(true) })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		b.client.hang(false)
 		a.expectEnd("")
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.expect("b")
 		b.expectEnd("")
 	})
@@ -227,20 +235,20 @@ func TestALeaseInOtherHandsEndsTheTermAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.start("a", nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.expect("a")
 		w.leases.change("quota-backend", func(spec *coordination.LeaseSpec) {
 			other, transitions := "other", *spec.LeaseTransitions+1
 			spec.HolderIdentity, spec.LeaseTransitions = &other, &transitions
 		})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		w.expect("")
 		a.expectState("other", true, false)
 		// It expires.
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		w.expect("a")
 		w.leases.remove("quota-backend")
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		a.expectState("a", true, false, true, false, true)
 		a.expectEnd("")
 		w.expectTokens(0, 2, 0)
@@ -254,10 +262,10 @@ func TestEachTermOfOneProcessHasATokenOfItsOwn(t *testing.T) {
 		a := w.start("a", nil)
 		w.expect("a")
 		a.client.cut(true)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.expect("")
 		a.client.cut(false)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.expect("a")
 		a.expectEnd("")
 		// So has a process with the name of one that did not give up the Lease.
@@ -266,7 +274,7 @@ func TestEachTermOfOneProcessHasATokenOfItsOwn(t *testing.T) {
 			spec.HolderIdentity, spec.LeaseDurationSeconds = &holder, &seconds
 		})
 		again := w.start("a", nil)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		w.expect("a")
 		again.expectEnd("")
 		w.expectTokens(0, 1, 2)
@@ -299,7 +307,7 @@ func TestAControllerThatDoesNotStopEndsTheProcess(t *testing.T) {
 				w.leases.change("quota-backend", func(spec *coordination.LeaseSpec) { *spec.HolderIdentity = "b" })
 			case "the process stops, cut off":
 				a.client.cut(true)
-				time.Sleep(8 * time.Second)
+				pass(8 * time.Second)
 				began = time.Now()
 				a.stop()
 			default:
@@ -328,11 +336,11 @@ func TestTheLeaseIsHeldUntilTheControllersHaveStopped(t *testing.T) {
 		w.expect("a")
 		b := w.start("b", nil)
 		a.stop()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		w.expect("a")
 		close(a.stubborn)
 		a.expectEnd("")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		w.expect("b")
 		b.expectEnd("")
 		w.expectTokens(0, 1)
@@ -362,7 +370,7 @@ func TestAControllerThatFailsEndsLeadershipAndTheProcess(t *testing.T) {
 			if err := <-a.ended; err == nil || err.Error() != text {
 				t.Errorf("%v; want %q", err, text)
 			}
-			time.Sleep(5 * time.Second)
+			pass(5 * time.Second)
 			w.expect("b")
 			b.expectEnd("")
 		})
@@ -379,7 +387,7 @@ func TestAControllerThatIsDoneEndsAlone(t *testing.T) {
 				return nil
 			}})
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.expect("a")
 		if !done {
 			t.Error("the second controller did not run")
@@ -416,7 +424,7 @@ func TestAReplicaThatIsCutOffStopsBeforeItsLeaseExpires(t *testing.T) {
 		a := w.start("a", func(r *replica, config *Config) {
 			r.stubborn, config.StopWithin = make(chan struct{}), time.Hour
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		lease, err := w.leases.get("quota-backend")
 		if err != nil {
 			t.Fatal(err)
@@ -461,7 +469,7 @@ func TestABlockedLogKeepsNoControllerRunning(t *testing.T) {
 				<-a.exited
 				close(a.stubborn)
 			} else {
-				time.Sleep(10 * time.Second)
+				pass(10 * time.Second)
 			}
 			w.expect("")
 			close(log.until)
@@ -492,15 +500,15 @@ func TestALeaderThatIsNotSeenToRenewIsNotReported(t *testing.T) {
 		a := w.start("a", nil)
 		w.expect("a")
 		b := w.start("b", nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		b.expectState("a")
 		b.client.cut(true)
-		time.Sleep(11 * time.Second)
+		pass(10 * time.Second)
 		b.expectState("a")
-		time.Sleep(5 * time.Second)
+		pass(6 * time.Second)
 		b.expectState("")
 		b.client.cut(false)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		b.expectState("a")
 		b.expectEnd("")
 		a.expectEnd("")
