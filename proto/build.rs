@@ -4,7 +4,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const PROTOS: [&str; 7] = [
+const PROTOS: [&str; 8] = [
     "extender/policy/v1alpha1/policy.proto",
     "extender/policy/v1alpha1/info.proto",
     "extender/policy/v1alpha1/pod.proto",
@@ -12,6 +12,7 @@ const PROTOS: [&str; 7] = [
     "extender/policy/v1alpha1/resources.proto",
     "extender/policy/v1alpha1/table.proto",
     "extender/policy/v1alpha1/introspection.proto",
+    "extender/policy/v1alpha1/hooks.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
