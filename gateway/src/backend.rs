@@ -33,7 +33,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, Verb, preempt::Kept};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Kept};
 use extender_policy_api::v1alpha1::Purpose;
 use http::Uri;
 use jiff::Timestamp;
@@ -45,7 +45,7 @@ use self::{
     containment::{contained, contained_now},
     endpoints::{AddressState, Caller, Endpoints},
     grpc::{FailureScope, Limits, Processed, RpcError},
-    info::BindPlan,
+    info::{BindPlan, PodHookPlan},
     session::{Connection, Session},
 };
 use crate::{
@@ -53,8 +53,10 @@ use crate::{
     contract::{
         answer::{self, Answered, FilterAnswer, Reply, largest_answer},
         bind::{self, BindQuestion, Bound},
+        hook::{self, Changes},
         nodes::NodeForm,
         preempt::{self, PreemptQuestion},
+        protobuf::malformed,
         question::{CallFields, Question},
     },
     fair_queue::Flow,
@@ -75,7 +77,7 @@ pub struct Attempt<'r> {
 
 /// A request as it is sent.
 struct Request<'s, const N: usize> {
-    verb: Verb,
+    verb: PolicyVerb,
     path: &'s Uri,
     pieces: [Bytes; N],
     /// The number of nodes in it, and how they are named.
@@ -132,7 +134,7 @@ impl Backend {
 
     /// Whether the retry budget allows a retry, which is then counted. Only for calls that the backend has certainly not
     /// processed, and not for verbs with side effects.
-    pub fn allows_retry(&self, verb: Verb) -> bool {
+    pub fn allows_retry(&self, verb: PolicyVerb) -> bool {
         let allows = self.endpoints.retries.withdraw();
         if allows && let Some(metrics) = self.metrics.known_backend(self.settings.name.as_str()) {
             metrics.verbs[verb].retries.inc();
@@ -163,7 +165,7 @@ impl Backend {
 
     /// The number of calls that wait because as many as there may be are in progress.
     pub fn waiting_calls(&self) -> usize {
-        Verb::ALL.iter().map(|verb| self.endpoints.slots[*verb].waiting()).sum()
+        PolicyVerb::ALL.iter().map(|verb| self.endpoints.slots[*verb].waiting()).sum()
     }
 
     /// The state of each of its addresses.
@@ -219,8 +221,7 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let read = |message| answer::filter(message, question.nodes.count, question.scores);
-        let method = (Verb::Filter, &session.connection.paths.filter);
-        self.ask_nodes(session, method, question, attempt, read).await
+        self.ask_nodes(session, PolicyVerb::Filter, question, attempt, read).await
     }
 
     /// Calls Score: one raw score for each of these nodes. The attempt records the RPC.
@@ -231,8 +232,44 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let read = |message| answer::score(message, question.nodes.count);
-        let method = (Verb::Prioritize, &session.connection.paths.score);
-        self.ask_nodes(session, method, question, attempt, read).await
+        self.ask_nodes(session, PolicyVerb::Score, question, attempt, read).await
+    }
+
+    /// Calls a hook about nodes: what changes of the pod and of these nodes. The attempt records the RPC.
+    pub async fn hook(
+        &self,
+        verb: PolicyVerb,
+        session: &Session,
+        question: Question<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<Reply<Changes>, BackendFailure> {
+        let allowed = session.info.hook(verb).map_err(Clone::clone)?.changes;
+        let read = |message| hook::changes(message, question.nodes.count, allowed);
+        self.ask_nodes(session, verb, question, attempt, read).await
+    }
+
+    /// Calls `BeforeFilter`: what changes of this pod, from [`pod_field`](crate::contract::pod::pod_field). The attempt
+    /// records the RPC.
+    pub async fn pod_hook(
+        &self,
+        (session, plan): (&Session, &PodHookPlan),
+        (call, pod): (CallFields<'_>, &Bytes),
+        attempt: Attempt<'_>,
+    ) -> Result<Changes, BackendFailure> {
+        let verb = PolicyVerb::BeforeFilter;
+        let request = Request {
+            verb,
+            path: &session.connection.paths.verbs[verb],
+            pieces: session.connection.head.around(call, pod.clone(), session.info.most_request_bytes)?,
+            nodes: 0,
+            form: NodeForm::None,
+            largest_answer: hook::LARGEST_POD_ANSWER,
+        };
+        let read = |message| match hook::changes(message, 1, plan.changes)? {
+            Reply::Answered(answered) => Ok(answered),
+            Reply::Missed => Err(malformed("the response is a miss, and there are no nodes")),
+        };
+        Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
     /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
@@ -245,8 +282,8 @@ impl Backend {
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
-            verb: Verb::Preempt,
-            path: &session.connection.paths.preempt,
+            verb: PolicyVerb::Preempt,
+            path: &session.connection.paths.verbs[PolicyVerb::Preempt],
             pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
             form: NodeForm::Rows,
@@ -269,14 +306,29 @@ impl Backend {
         let fields = bind::fields(question, &plan.pod);
         let most = session.info.most_request_bytes;
         let request = Request {
-            verb: Verb::Bind,
-            path: &session.connection.paths.bind,
+            verb: PolicyVerb::Bind,
+            path: &session.connection.paths.verbs[PolicyVerb::Bind],
             pieces: session.connection.head.around(call, fields, most)?,
             nodes: 1,
             form: NodeForm::Name,
             largest_answer: bind::LARGEST_ANSWER,
         };
         self.call(session, request, attempt, bind::answer).await
+    }
+
+    /// Records that an answer contradicts a cached one: nothing is cached until the backend's next revision. Returns true
+    /// the first time.
+    pub fn mark_impure(&self, session: &Session, verb: PolicyVerb) -> bool {
+        let is_first = session.cache.mark_impure();
+        if is_first {
+            tracing::error!(
+                backend = self.settings.name.as_str(),
+                verb = verb.name(),
+                "backend gave a different answer to the same request, so the verb is not pure; its answers are no longer cached until its \
+                 next revision"
+            );
+        }
+        is_first
     }
 
     /// The value of an answer. If its revision differs from the handshake's, the handshake is repeated soon.
@@ -294,7 +346,7 @@ impl Backend {
     async fn ask_nodes<T>(
         &self,
         session: &Session,
-        (verb, path): (Verb, &Uri),
+        verb: PolicyVerb,
         question: Question<'_>,
         attempt: Attempt<'_>,
         read: impl FnOnce(Bytes) -> Result<Reply<Answered<T>>, BackendFailure>,
@@ -302,7 +354,7 @@ impl Backend {
         let count = question.nodes.count;
         let request = Request {
             verb,
-            path,
+            path: &session.connection.paths.verbs[verb],
             pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
             form: question.nodes.form,
@@ -374,7 +426,7 @@ impl Backend {
     fn judge(
         &self,
         (connection, permit): (&Connection, Permit<'_>),
-        (verb, timeout): (Verb, Duration),
+        (verb, timeout): (PolicyVerb, Duration),
         answer: &Result<Bytes, RpcError>,
     ) {
         let ended = |error: &RpcError| error.scope == FailureScope::Connection;
@@ -390,7 +442,7 @@ impl Backend {
         {
             metrics.verbs[verb].circuit_openings.inc();
         }
-        let verb = verb.backend_name();
+        let verb = verb.name();
         match change {
             Change::Opened => {
                 let failure = answer.as_ref().err().map(RpcError::to_string).unwrap_or_default();

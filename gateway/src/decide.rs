@@ -7,8 +7,10 @@
 
 mod ask;
 mod bind;
+mod call_changes;
 mod call_context;
 mod filter;
+mod hooks;
 mod modes;
 mod pacing;
 mod preempt;
@@ -29,7 +31,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, Verb};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
@@ -68,12 +70,14 @@ pub struct Call<'c> {
 pub struct Decider {
     /// In effective order.
     backends: Vec<Arc<Backend>>,
+    /// Those with hooks, in the order in which the hooks run.
+    hooks: Vec<Arc<Backend>>,
     settings: DeciderSettings,
     /// Changes with the settings of any backend.
     policy_settings: u64,
     prefetched: PrefetchedScores,
     /// By backend and verb: a backend that is down fails hundreds of calls per second.
-    failure_log: RateLimitedLog<(String, Verb)>,
+    failure_log: RateLimitedLog<(String, PolicyVerb)>,
     /// Random, so that call ids are unique among all replicas.
     run: u64,
     next_call: AtomicU64,
@@ -105,11 +109,12 @@ pub struct DeciderSettings {
 }
 
 impl Decider {
-    /// Creates one for backends in effective order.
-    pub fn new(backends: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
+    /// Creates one for backends in effective order. `hooks` are those with hooks, in the order of the file.
+    pub fn new(backends: Vec<Arc<Backend>>, hooks: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
         let policies: Vec<_> = backends.iter().map(|backend| format!("{:?}", backend.settings)).collect();
         Self {
             backends,
+            hooks,
             policy_settings: settings.pacing.fingerprint(policies),
             prefetched: PrefetchedScores::new(settings.cadences.early_scores),
             settings,
@@ -183,7 +188,12 @@ impl Decider {
 
     /// Records a backend's failure in its part of a call, from which it is counted, and logs it at most once per
     /// second.
-    fn record_failure(&self, verb: Verb, failure: &BackendFailure, (record, part): (&mut CallRecord, usize)) {
+    fn record_failure(
+        &self,
+        verb: PolicyVerb,
+        failure: &BackendFailure,
+        (record, part): (&mut CallRecord, usize),
+    ) {
         let part = &mut record.backends[part];
         part.outcome = Outcome::Failed(failure.clone());
         let backend = part.backend.name.as_str();
@@ -191,7 +201,7 @@ impl Decider {
             // Its session has logged that the backend is down: an outage is one line, not one each second.
             tracing::debug!(
                 backend,
-                verb = verb.backend_name(),
+                verb = verb.name(),
                 pod = record.pod.name,
                 "backend call failed: {failure}"
             );
@@ -200,7 +210,7 @@ impl Decider {
         let Some(similar) = self.failure_log.turn_of((backend.to_owned(), verb)) else { return };
         tracing::warn!(
             backend,
-            verb = verb.backend_name(),
+            verb = verb.name(),
             kind = failure.kind.as_str(),
             policy = part.policy.as_str(),
             pod = record.pod.name,
@@ -253,12 +263,12 @@ pub enum CallError {
     #[error("extender-gateway: bad request: {0}")]
     Request(String),
     /// A backend failed whose failure policy is Fail.
-    #[error("extender-gateway: backend {name} failed {}: {failure}", .verb.backend_name())]
+    #[error("extender-gateway: backend {name} failed {}: {failure}", .verb.name())]
     Backend {
         /// Its configured name.
         name: String,
         /// The verb.
-        verb: Verb,
+        verb: PolicyVerb,
         /// The failure.
         failure: BackendFailure,
     },
@@ -298,7 +308,7 @@ impl CallError {
     }
 
     /// This backend failed, and its failure policy is Fail.
-    fn backend(backend: &config::BackendSettings, verb: Verb, failure: BackendFailure) -> Self {
+    fn backend(backend: &config::BackendSettings, verb: PolicyVerb, failure: BackendFailure) -> Self {
         Self::Backend { name: backend.name.to_string(), verb, failure }
     }
 }

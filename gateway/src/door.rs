@@ -26,7 +26,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use extender_gateway_core::{Assignment, PerVerb, Verb};
+use extender_gateway_core::{Assignment, Verb};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
@@ -119,13 +119,12 @@ fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
     let path = path.trim_end_matches('/');
     let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
     let VerbPaths { filter, prioritize, preempt, bind } = verbs;
-    let ends = PerVerb {
-        filter: ends(filter),
-        prioritize: ends(prioritize),
-        preempt: ends(preempt),
-        bind: ends(bind),
-    };
-    Verb::ALL.into_iter().find(|verb| ends[*verb])
+    Verb::ALL.into_iter().find(|verb| match verb {
+        Verb::Filter => ends(filter),
+        Verb::Prioritize => ends(prioritize),
+        Verb::Preempt => ends(preempt),
+        Verb::Bind => ends(bind),
+    })
 }
 
 impl Door {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use extender_gateway_core::{
-    BackendFailure, FailurePolicy, Verb, filter::Heard, preempt::Candidate, score::Ballot,
+    BackendFailure, FailurePolicy, PolicyVerb, Verb, filter::Heard, preempt::Candidate, score::Ballot,
 };
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcRole, Rpcs};
 use crate::{
     config::{self, BindFailurePolicy, Mode},
+    contract::hook::Changes,
     fair_queue::Flow,
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
@@ -84,7 +85,7 @@ pub struct CallRecord {
     pub nodes: RequestedNodes,
     /// How many nodes were left; `None` if the call ended with an error, and for verbs that keep all nodes.
     pub left: Option<u32>,
-    /// The backends that took part, in effective order.
+    /// The parts of backends: those of hooks first, in the order of the file, then the others in effective order.
     pub backends: Vec<BackendOutcome>,
     /// Collects the calls to them until the record is complete.
     pub recorder: Recorder,
@@ -144,6 +145,8 @@ impl RequestedNodes {
 pub struct BackendOutcome {
     /// The backend.
     pub backend: Arc<config::BackendSettings>,
+    /// What it was called for: the verb of the call, or a hook.
+    pub verb: PolicyVerb,
     /// Its failure policy.
     pub policy: OnFailure,
     /// Positions of nodes without the facts that it needs, ascending.
@@ -237,6 +240,8 @@ pub enum Outcome {
     Candidates(Vec<(u32, u32)>),
     /// Bind: a short text.
     Bound(String),
+    /// A hook: what it changed. Positions are those in the call.
+    Changed(Changes),
 }
 
 impl Outcome {
@@ -254,10 +259,11 @@ impl BackendOutcome {
     }
 
     /// Its part before it is called.
-    pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
+    pub fn new(backend: &Arc<config::BackendSettings>, verb: PolicyVerb, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
         Self {
             backend,
+            verb,
             policy,
             unknown: Vec::new(),
             deleted: Vec::new(),
@@ -311,13 +317,13 @@ impl CallRecord {
 
     /// The record of a shadow call of this call to this backend.
     #[must_use]
-    pub fn of_shadow(&self, backend: &Arc<config::BackendSettings>) -> Self {
+    pub fn of_shadow(&self, backend: &Arc<config::BackendSettings>, verb: PolicyVerb) -> Self {
         // The nodes are in this record: a slow shadow call must not keep the request in memory.
         let nodes = RequestedNodes::CountOnly(self.nodes.count());
         Self {
             time: self.time,
             trace: self.trace,
-            backends: vec![BackendOutcome::new(backend, OnFailure::Ignore)],
+            backends: vec![BackendOutcome::new(backend, verb, OnFailure::Ignore)],
             ..Self::new(self.id.clone(), self.started, self.pod.clone(), nodes)
         }
     }

@@ -10,19 +10,19 @@ use extender_gateway::{
     },
     record::{Agreement, OnFailure},
 };
-use extender_gateway_core::{FailureKind, Verb};
+use extender_gateway_core::{FailureKind, PolicyVerb, Verb};
 
 const TOOK: Duration = Duration::from_micros(300);
 
 fn record(filter: &VerbMetrics, backend: &BackendMetrics) {
     let call = filter.begin();
-    let zones = &backend.verbs.filter;
+    let zones = &backend.verbs[PolicyVerb::Filter];
     zones.asked(400);
     zones.remembered.inc_by(20);
     zones.bytes(4_000, 60);
     zones.answered(TOOK, None);
     backend.rejected("in drain", 3);
-    backend.rejected_share(Verb::Filter, 3, 420);
+    backend.rejected_share(PolicyVerb::Filter, 3, 420);
     zones.failed((FailureKind::Late, Some(OnFailure::Ignore)), TOOK, None);
     zones.shadowed(Agreement::Agrees);
     filter.nodes(420, 417);
@@ -39,7 +39,7 @@ fn recording_does_not_allocate() {
     record(&filter, &zones);
     let used = measure(|| (0..100).for_each(|_| record(black_box(&filter), black_box(&zones))));
     assert_eq!(used.count_total, 0, "{used:?}");
-    assert_eq!((filter.calls(), zones.verbs.filter.calls()), (202, 101));
+    assert_eq!((filter.calls(), zones.verbs[PolicyVerb::Filter].calls()), (202, 101));
 }
 
 #[test]

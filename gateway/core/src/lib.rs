@@ -17,4 +17,4 @@ pub mod verb;
 
 pub use assignment::Assignment;
 pub use failure::{BackendFailure, FailureKind, FailurePolicy};
-pub use verb::{PerVerb, Verb};
+pub use verb::{ByVerb, PerPolicyVerb, PerVerb, PolicyVerb, Verb};

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway_core::{BackendFailure, Verb};
+use extender_gateway_core::{BackendFailure, PolicyVerb, Verb};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -381,7 +381,7 @@ fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
             let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
             let address = address.address.to_string();
             let circuit = CircuitStatus { address, state, since: *since, cause: cause.clone() };
-            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.backend_name());
+            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.name());
             if let Some(of_verb) = of_verb {
                 of_verb.circuits.push(circuit);
             }
@@ -460,17 +460,17 @@ fn backend(
 
 fn backend_verb(
     settings: &BackendSettings,
-    verb: Verb,
+    verb: PolicyVerb,
     info: Option<&Info>,
     observer: &Observer,
 ) -> BackendVerb {
     let metrics = observer.metrics.backend(settings.name.as_str());
-    let rejects_all = (verb == Verb::Filter).then(|| metrics.rejecting.problem()).flatten();
+    let rejects_all = (verb == PolicyVerb::Filter).then(|| metrics.rejecting.problem()).flatten();
     let metrics = &metrics.verbs[verb];
     let recent = metrics.recent();
     let recent = recent.as_ref();
     BackendVerb {
-        verb: verb.backend_name().to_owned(),
+        verb: verb.name().to_owned(),
         failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
         circuits: Vec::new(),

@@ -127,6 +127,10 @@ pub enum NodeForm {
 pub struct BackendPart {
     /// Its configured name.
     pub name: String,
+    /// The hook that this part is about: `beforeFilter`, `beforeFilterNodes` or `beforeScore`; absent for the verb of the
+    /// call. A backend with both has two parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<String>,
     /// `Enforce`, or `Shadow`: called in the background.
     pub mode: String,
     /// The weight of its normalized scores; only for prioritize.
@@ -150,6 +154,12 @@ pub struct BackendPart {
     /// The number of its scores that were outside the declared range.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub clamped: u32,
+    /// Only for hooks: the number of nodes that it changed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changed: u32,
+    /// Only for hooks: what it changed of the pod, such as `requests +500m cpu: reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_change: Option<String>,
     /// How long the call waited for it, in seconds; 0 if it was not called.
     pub seconds: f64,
     /// Its answer if it is not about nodes: a binder's `bound` or `declined: …`, `agrees` or `disagrees` in shadow
@@ -190,9 +200,22 @@ pub struct NodePart {
     /// The weighted sum; `None` if no backend scored it, and for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
+    /// What hooks changed of it, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<NodeChange>,
     /// The answer of each backend, by its name. A missing backend was not called for this node, or failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub backends: BTreeMap<String, NodeVerdict>,
+}
+
+/// What a hook changed of a node, for this pod alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeChange {
+    /// The backend.
+    pub backend: String,
+    /// The change in words, such as `+4 cpu: reserved for team a`.
+    pub change: String,
 }
 
 /// The answer of one backend for one node: one of filter's two fields, the three of prioritize, or preempt's.

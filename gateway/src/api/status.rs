@@ -304,7 +304,7 @@ pub struct Handshake {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendVerb {
-    /// `filter`, `score`, `preempt` or `bind`.
+    /// `filter`, `score`, `preempt`, `bind`, or a hook such as `beforeFilter`.
     pub verb: String,
     /// Its failure policy: `Fail`, `Ignore` or `Next`.
     #[serde(default)]

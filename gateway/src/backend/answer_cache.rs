@@ -4,6 +4,7 @@
 //! empty one. Nothing is cached for a backend that does not report its revision.
 
 mod cached_answers;
+mod changes;
 mod shared;
 
 use std::{
@@ -13,12 +14,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::filter::Refusal;
+use extender_gateway_core::{PerPolicyVerb, PolicyVerb, filter::Refusal};
 use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use self::cached_answers::CachedAnswers;
-pub use self::shared::SharedCaches;
+pub use self::{changes::ChangeCache, shared::SharedCaches};
 use crate::cluster::table::RowKey;
 
 /// The most that the cached answers of one verb of one backend may take, in bytes. The least recently used pods are
@@ -36,6 +37,8 @@ pub struct AnswerCache {
     pub verdicts: Option<VerdictCache>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<VerbCache<i32>>,
+    /// Changes of hooks; `None` where the hook is not pure, and for verbs that are no hooks.
+    pub changes: PerPolicyVerb<Option<ChangeCache>>,
     /// Whether the backend has changed since the handshake. The next one that is used starts another cache.
     outdated: AtomicBool,
     /// Whether the backend is not as pure as it declares, until its next revision. Scores that came with filter
@@ -44,21 +47,18 @@ pub struct AnswerCache {
 }
 
 /// Which verbs are cached.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CachedVerbs {
-    /// Filter.
-    pub filter: bool,
-    /// Score.
-    pub score: bool,
-}
+pub type CachedVerbs = PerPolicyVerb<bool>;
 
 impl AnswerCache {
     /// An empty cache for these verbs. One in `check_every` calls of each verb is sent to the backend even if the
     /// cache has all answers.
     pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
-            verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
-            scores: verbs.score.then(|| VerbCache::new(MOST_BYTES, check_every)),
+            verdicts: verbs[PolicyVerb::Filter].then(|| VerdictCache::new(check_every)),
+            scores: verbs[PolicyVerb::Score].then(|| VerbCache::new(MOST_BYTES, check_every)),
+            changes: PerPolicyVerb::from_fn(|verb| {
+                (verb.is_hook() && verbs[verb]).then(|| ChangeCache::new(check_every))
+            }),
             outdated: AtomicBool::new(false),
             impure: AtomicBool::new(false),
         }

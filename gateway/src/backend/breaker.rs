@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway_core::{BackendFailure, FailureKind, PerVerb, Verb};
+use extender_gateway_core::{BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb};
 use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -83,7 +83,7 @@ impl From<&Cadences> for BreakerRule {
 #[derive(Debug)]
 pub(super) struct Breakers {
     rule: BreakerRule,
-    verbs: PerVerb<Breaker>,
+    verbs: PerPolicyVerb<Breaker>,
     /// Handshakes that were answered, and connections. A backend that does not even answer a handshake is not probed.
     signs_of_life: AtomicU64,
 }
@@ -91,9 +91,9 @@ pub(super) struct Breakers {
 impl Breakers {
     /// Closed breakers. `of` distinguishes the replica of the gateway and the address, so that pauses differ.
     pub(super) fn new(of: impl Hash, rule: BreakerRule) -> Self {
-        let jitter = |verb: Verb| FixedState::default().hash_one((&of, verb.name()));
+        let jitter = |verb: PolicyVerb| FixedState::default().hash_one((&of, verb.name()));
         let pauses = |verb| Pauses { first: rule.first_pause, jitter: jitter(verb) };
-        let verbs = PerVerb::from_fn(|verb| Breaker {
+        let verbs = PerPolicyVerb::from_fn(|verb| Breaker {
             failures: AtomicU32::new(0),
             open: Mutex::default(),
             rule,
@@ -106,7 +106,7 @@ impl Breakers {
     ///
     /// # Errors
     /// The breaker is open.
-    pub(super) fn check(&self, verb: Verb) -> Result<(), BackendFailure> {
+    pub(super) fn check(&self, verb: PolicyVerb) -> Result<(), BackendFailure> {
         if !self.is_open(verb) {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Breakers {
     ///
     /// # Errors
     /// The breaker is open.
-    pub(super) fn permit(&self, verb: Verb) -> Result<Permit<'_>, BackendFailure> {
+    pub(super) fn permit(&self, verb: PolicyVerb) -> Result<Permit<'_>, BackendFailure> {
         let breaker = &self.verbs[verb];
         if !self.is_open(verb) {
             return Ok(Permit { breakers: self, verb, is_probe: false });
@@ -135,12 +135,12 @@ impl Breakers {
     }
 
     /// Whether calls for a verb are refused, unless one is due as a probe.
-    pub(super) fn is_open(&self, verb: Verb) -> bool {
+    pub(super) fn is_open(&self, verb: PolicyVerb) -> bool {
         self.verbs[verb].failures.load(Ordering::Relaxed) >= self.rule.failures
     }
 
     /// Whether it is open and the next call is a probe.
-    pub(super) fn is_probe_due(&self, verb: Verb) -> bool {
+    pub(super) fn is_probe_due(&self, verb: PolicyVerb) -> bool {
         self.is_open(verb) && self.verbs[verb].open.lock().as_ref().is_some_and(|open| self.is_due(open))
     }
 
@@ -157,7 +157,7 @@ impl Breakers {
     /// handshake has changed. The next call of each verb is a probe.
     pub(super) fn may_have_recovered(&self) {
         self.lives();
-        for verb in Verb::ALL {
+        for verb in PolicyVerb::ALL {
             if let Some(open) = &mut *self.verbs[verb].open.lock() {
                 open.due = Instant::now();
             }
@@ -165,7 +165,7 @@ impl Breakers {
     }
 
     /// The breakers that are open.
-    pub(super) fn open(&self) -> impl Iterator<Item = (Verb, OpenBreaker)> {
+    pub(super) fn open(&self) -> impl Iterator<Item = (PolicyVerb, OpenBreaker)> {
         self.verbs.iter().filter_map(|(verb, breaker)| {
             let open = breaker.open.lock();
             let Open { since, cause, is_probing, .. } = open.as_ref()?;
@@ -234,7 +234,7 @@ pub(super) enum Change {
 #[must_use]
 pub(super) struct Permit<'b> {
     breakers: &'b Breakers,
-    verb: Verb,
+    verb: PolicyVerb,
     is_probe: bool,
 }
 
@@ -350,7 +350,7 @@ mod tests {
 
     /// One call that ends like this; whether it was sent.
     fn call(breakers: &Breakers, evidence: Evidence) -> bool {
-        breakers.permit(Verb::Filter).map(|permit| permit.ended(evidence)).is_ok()
+        breakers.permit(PolicyVerb::Filter).map(|permit| permit.ended(evidence)).is_ok()
     }
 
     fn opened() -> Breakers {
@@ -399,12 +399,12 @@ mod tests {
             assert!(call(&breakers, Evidence::Works), "an answer in between");
         }
         let breakers = opened();
-        let refusal = breakers.permit(Verb::Filter).unwrap_err();
+        let refusal = breakers.permit(PolicyVerb::Filter).unwrap_err();
         assert_eq!(refusal.kind, FailureKind::CircuitOpen);
         assert_eq!(refusal.detail, "not called: 5 calls in a row failed: no answer within 200 ms");
-        assert!(breakers.permit(Verb::Prioritize).is_ok());
+        assert!(breakers.permit(PolicyVerb::Score).is_ok());
         let open: Vec<_> = breakers.open().collect();
-        let [(Verb::Filter, OpenBreaker { cause, is_probing: false, .. })] = &open[..] else {
+        let [(PolicyVerb::Filter, OpenBreaker { cause, is_probing: false, .. })] = &open[..] else {
             panic!("{open:?}")
         };
         assert_eq!(cause, "no answer within 200 ms");
@@ -415,23 +415,24 @@ mod tests {
         let breakers = opened();
         advance(FIRST).await;
         breakers.lives();
-        let probe = breakers.permit(Verb::Filter).unwrap();
+        let probe = breakers.permit(PolicyVerb::Filter).unwrap();
         assert!(probe.is_probe());
-        assert!(breakers.permit(Verb::Filter).is_err(), "one at a time");
+        assert!(breakers.permit(PolicyVerb::Filter).is_err(), "one at a time");
         assert!(breakers.open().all(|(_, open)| open.is_probing));
         drop(probe);
-        let probe = breakers.permit(Verb::Filter).expect("the probe was not answered, and not late either");
+        let probe =
+            breakers.permit(PolicyVerb::Filter).expect("the probe was not answered, and not late either");
         assert_eq!(probe.ended(Evidence::Fails(late())), None);
         breakers.lives();
         advance(FIRST).await;
-        assert!(breakers.permit(Verb::Filter).is_err(), "the second pause is longer");
+        assert!(breakers.permit(PolicyVerb::Filter).is_err(), "the second pause is longer");
         advance(FIRST).await;
-        let probe = breakers.permit(Verb::Filter).unwrap();
+        let probe = breakers.permit(PolicyVerb::Filter).unwrap();
         assert!(matches!(probe.ended(Evidence::Works), Some(Change::Closed(_))));
-        assert!(!breakers.permit(Verb::Filter).unwrap().is_probe());
+        assert!(!breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
         assert_eq!(breakers.open().count(), 0);
         assert!(
-            call(&breakers, Evidence::Fails(late())) && !breakers.is_open(Verb::Filter),
+            call(&breakers, Evidence::Fails(late())) && !breakers.is_open(PolicyVerb::Filter),
             "from the start"
         );
     }
@@ -440,19 +441,19 @@ mod tests {
     async fn a_backend_that_answers_nothing_is_not_probed() {
         let breakers = opened();
         advance(Duration::from_mins(1)).await;
-        assert!(breakers.permit(Verb::Filter).is_err());
+        assert!(breakers.permit(PolicyVerb::Filter).is_err());
         breakers.lives();
-        assert!(breakers.permit(Verb::Filter).unwrap().is_probe());
+        assert!(breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_handshake_alone_closes_nothing_and_recovery_shortens_the_pause() {
         let breakers = opened();
         breakers.lives();
-        assert!(breakers.permit(Verb::Filter).is_err());
+        assert!(breakers.permit(PolicyVerb::Filter).is_err());
         breakers.may_have_recovered();
-        assert!(breakers.permit(Verb::Filter).unwrap().is_probe());
-        assert!(breakers.is_open(Verb::Filter));
+        assert!(breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
+        assert!(breakers.is_open(PolicyVerb::Filter));
     }
 
     #[test]
@@ -464,7 +465,7 @@ mod tests {
             assert!(pause <= longest && pause >= longest * 3 / 4, "{probes}: {pause}");
         }
         assert!(pauses.after(9, FailureKind::Reset) <= FIRST * LONGEST);
-        let of = |gateway| Breakers::new((gateway, "racks"), RULE).verbs[Verb::Filter].pauses.jitter;
+        let of = |gateway| Breakers::new((gateway, "racks"), RULE).verbs[PolicyVerb::Filter].pauses.jitter;
         assert_ne!(of("gateway-0"), of("gateway-1"));
         assert_eq!(of("gateway-0"), of("gateway-0"));
     }

@@ -19,7 +19,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use extender_gateway_core::{BackendFailure, PerVerb, Verb};
+use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb};
 use extender_policy_api::v1alpha1::Controllers;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
@@ -144,7 +144,7 @@ pub(super) struct Endpoints {
     unresolved: Mutex<Option<BackendFailure>>,
     pub(super) shared: Arc<Shared>,
     /// The slots for concurrent calls for each verb to all addresses.
-    pub(super) slots: PerVerb<Arc<Slots>>,
+    pub(super) slots: PerPolicyVerb<Arc<Slots>>,
     pub(super) retries: RetryBudget,
     /// Counts random choices.
     choices: AtomicU64,
@@ -155,7 +155,7 @@ pub(super) struct Endpoints {
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'c> {
     /// The verb.
-    pub verb: Verb,
+    pub verb: PolicyVerb,
     /// The UID of the pod.
     pub pod: &'c str,
 }
@@ -167,7 +167,7 @@ impl Endpoints {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
             shared,
-            slots: PerVerb::from_fn(|_| Slots::new(MOST_CALLS)),
+            slots: PerPolicyVerb::from_fn(|_| Slots::new(MOST_CALLS)),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,
@@ -260,7 +260,7 @@ pub struct AddressState {
     /// The calls in progress.
     pub calls: usize,
     /// The circuit breakers that are open.
-    pub open_breakers: Vec<(Verb, OpenBreaker)>,
+    pub open_breakers: Vec<(PolicyVerb, OpenBreaker)>,
     /// What it said of controllers in its latest handshake.
     pub controllers: Option<ReportedControllers>,
 }

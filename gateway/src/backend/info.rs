@@ -6,12 +6,16 @@ mod reads;
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb,
     filter::Turn,
     score::{Normalization, Range},
 };
-pub use extender_policy_api::v1alpha1::node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts};
+pub use extender_policy_api::v1alpha1::{
+    hook_service_server::SERVICE_NAME as HOOK_SERVICE,
+    node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
+    policy_service_server::SERVICE_NAME as POLICY_SERVICE,
+};
 
 use self::reader::{Reader, unsuitable};
 use super::{answer_cache::CachedVerbs, introspection::Introspection};
@@ -21,7 +25,7 @@ use crate::{
         table::{Column, NodeTable, ViewId},
     },
     config::{self, Config, NodeSource, PodSource},
-    contract::{pod::PodView, question::ScoresWanted, row::RowView},
+    contract::{change::ChangedParts, pod::PodView, question::ScoresWanted, row::RowView},
     object::{counted::TopologyCountView, pod::ObjectPod},
 };
 
@@ -50,6 +54,12 @@ pub struct Info {
     pub preempt: Result<VerbPlan, BackendFailure>,
     /// Its bind plan.
     pub bind: Result<BindPlan, BackendFailure>,
+    /// How it changes the pod before filter.
+    pub before_filter: Result<PodHookPlan, BackendFailure>,
+    /// How it changes nodes before filter.
+    pub before_filter_nodes: Result<HookPlan, BackendFailure>,
+    /// How it changes the pod and nodes before score.
+    pub before_score: Result<HookPlan, BackendFailure>,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
     /// What it shows of its state.
@@ -117,39 +127,28 @@ pub struct ScorePlan {
     pub scope: Scope,
 }
 
-/// The plan of filter or score.
-pub trait Plan: Sized {
-    /// The verb.
-    const VERB: Verb;
-
-    /// The plan in a handshake.
-    fn of(info: &Info) -> &Result<Self, BackendFailure>;
-    /// The part that does not depend on the verb.
-    fn common(&self) -> &VerbPlan;
+/// How a backend changes what it is told about with nodes.
+#[derive(Debug)]
+pub struct HookPlan {
+    /// The views and properties of the hook.
+    pub common: VerbPlan,
+    /// What it may change.
+    pub changes: ChangedParts,
 }
 
-impl Plan for FilterPlan {
-    const VERB: Verb = Verb::Filter;
-
-    fn of(info: &Info) -> &Result<Self, BackendFailure> {
-        &info.filter
-    }
-
-    fn common(&self) -> &VerbPlan {
-        &self.common
-    }
-}
-
-impl Plan for ScorePlan {
-    const VERB: Verb = Verb::Prioritize;
-
-    fn of(info: &Info) -> &Result<Self, BackendFailure> {
-        &info.score
-    }
-
-    fn common(&self) -> &VerbPlan {
-        &self.common
-    }
+/// How a backend changes the pod alone.
+#[derive(Debug)]
+pub struct PodHookPlan {
+    /// Its view of the pod.
+    pub pod: PodView,
+    /// The id of the declaration that the view is from; 0 without one.
+    pub reads_id: u32,
+    /// What it reads of pods, in words; `None` without a declaration.
+    pub reads_of_pods: Option<Arc<str>>,
+    /// Whether the change depends only on the view of the pod.
+    pub pure: bool,
+    /// What it may change.
+    pub changes: ChangedParts,
 }
 
 /// The sources of facts that backends get.
@@ -225,11 +224,17 @@ impl Info {
         let score = score.and_then(|settings| reader.score(settings));
         let filter = settings.filter.as_ref().ok_or_else(unconfigured("filter"));
         let preempt = settings.preempt.as_ref().ok_or_else(unconfigured("preempt"));
+        let configured = settings.timeouts();
+        let hook = |verb: PolicyVerb| configured[verb].ok_or_else(unconfigured(verb.name()));
+        let nodes_hook = |verb| hook(verb).and_then(|_| reader.hook(verb));
         Self {
             filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
             score,
             preempt: preempt.and_then(|_| reader.preempt()),
             bind: reader.bind(),
+            before_filter: hook(PolicyVerb::BeforeFilter).and_then(|_| reader.pod_hook()),
+            before_filter_nodes: nodes_hook(PolicyVerb::BeforeFilterNodes),
+            before_score: nodes_hook(PolicyVerb::BeforeScore),
             keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -242,27 +247,66 @@ impl Info {
         }
     }
 
+    /// How it serves a verb about nodes.
+    ///
+    /// # Errors
+    /// It cannot serve it, or the verb is not about nodes.
+    pub fn about_nodes(&self, verb: PolicyVerb) -> Result<&VerbPlan, BackendFailure> {
+        let plan = match verb {
+            PolicyVerb::Filter => self.filter.as_ref().map(|plan| &plan.common),
+            PolicyVerb::Score => self.score.as_ref().map(|plan| &plan.common),
+            PolicyVerb::Preempt => self.preempt.as_ref(),
+            PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => {
+                self.hook(verb).map(|plan| &plan.common)
+            }
+            PolicyVerb::Bind | PolicyVerb::BeforeFilter => {
+                return Err(BackendFailure::new(FailureKind::Internal, "the verb is not about nodes"));
+            }
+        };
+        plan.map_err(Clone::clone)
+    }
+
+    /// How it serves a hook about nodes.
+    ///
+    /// # Errors
+    /// It cannot serve it.
+    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
+        if verb == PolicyVerb::BeforeScore {
+            self.before_score.as_ref()
+        } else {
+            self.before_filter_nodes.as_ref()
+        }
+    }
+
     /// Why it cannot serve this verb.
-    pub fn refusal(&self, verb: Verb) -> Option<&BackendFailure> {
+    pub fn refusal(&self, verb: PolicyVerb) -> Option<&BackendFailure> {
         match verb {
-            Verb::Filter => self.filter.as_ref().err(),
-            Verb::Prioritize => self.score.as_ref().err(),
-            Verb::Preempt => self.preempt.as_ref().err(),
-            Verb::Bind => self.bind.as_ref().err(),
+            PolicyVerb::Filter => self.filter.as_ref().err(),
+            PolicyVerb::Score => self.score.as_ref().err(),
+            PolicyVerb::Preempt => self.preempt.as_ref().err(),
+            PolicyVerb::Bind => self.bind.as_ref().err(),
+            PolicyVerb::BeforeFilter => self.before_filter.as_ref().err(),
+            PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => self.hook(verb).err(),
         }
     }
 
     /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.
-    pub fn reads_in_words(&self, verb: Verb) -> Option<(String, String)> {
-        let plan = match verb {
-            Verb::Filter => &self.filter.as_ref().ok()?.common,
-            Verb::Prioritize => &self.score.as_ref().ok()?.common,
-            Verb::Preempt => self.preempt.as_ref().ok()?,
-            Verb::Bind => {
-                return Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned()));
+    pub fn reads_in_words(&self, verb: PolicyVerb) -> Option<(String, String)> {
+        match verb {
+            PolicyVerb::Bind => Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned())),
+            PolicyVerb::BeforeFilter => {
+                Some((self.before_filter.as_ref().ok()?.pod.words(), "nothing".to_owned()))
             }
-        };
-        Some((plan.pod.words(), plan.nodes.rows.words()))
+            _ => {
+                let plan = self.about_nodes(verb).ok()?;
+                Some((plan.pod.words(), plan.nodes.rows.words()))
+            }
+        }
+    }
+
+    /// The views of nodes of its verbs, with the verbs.
+    pub fn node_views(&self) -> impl Iterator<Item = (PolicyVerb, &NodesView)> {
+        PolicyVerb::ALL.into_iter().filter_map(|verb| Some((verb, &self.about_nodes(verb).ok()?.nodes)))
     }
 
     /// The labels of nodes that filter reads by their keys.
@@ -271,13 +315,10 @@ impl Info {
         plan.and_then(|plan| plan.common.nodes.rows.facts()).map_or(&[], |facts| facts.labels.keys())
     }
 
-    /// The views with facts about nodes for filter and score.
+    /// The views with facts about nodes of verbs to which nodes are named by the ids of a table: all but preempt.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
-        let views = [
-            self.filter.as_ref().map(|plan| &plan.common.nodes),
-            self.score.as_ref().map(|plan| &plan.common.nodes),
-        ];
-        views.into_iter().flatten().filter(|view| view.rows != RowView::Name)
+        let views = self.node_views().filter(|(verb, _)| *verb != PolicyVerb::Preempt);
+        views.map(|(_, view)| view).filter(|view| view.rows != RowView::Name)
     }
 
     /// How its verbs have pods counted over a topology; nothing of verbs that do not.
@@ -291,21 +332,19 @@ impl Info {
 
     /// The columns of the table that its verbs use.
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
-        let views = [
-            self.filter.as_ref().map(|plan| &plan.common.nodes),
-            self.score.as_ref().map(|plan| &plan.common.nodes),
-            self.preempt.as_ref().map(|plan| &plan.nodes),
-        ];
-        views.into_iter().flatten().filter_map(|view| view.column.as_ref()).map(Column::id)
+        self.node_views().filter_map(|(_, view)| view.column.as_ref()).map(Column::id)
     }
 
     /// The verbs whose answers may be cached: pure ones, of a backend that reports its revision.
     pub fn remembered(&self) -> CachedVerbs {
         let known = !self.revision.is_empty();
-        CachedVerbs {
-            filter: known && self.filter.as_ref().is_ok_and(|plan| plan.common.pure),
-            score: known && self.score.as_ref().is_ok_and(|plan| plan.common.pure),
-        }
+        PerPolicyVerb::from_fn(|verb| {
+            known
+                && match verb {
+                    PolicyVerb::BeforeFilter => self.before_filter.as_ref().is_ok_and(|plan| plan.pure),
+                    _ => self.about_nodes(verb).is_ok_and(|plan| plan.pure),
+                }
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, Verb};
+use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb};
 use h2::client::SendRequest;
 use http::Uri;
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ use super::{
     answer_cache::AnswerCache,
     connect::unreachable,
     endpoints::{Endpoint, Shared},
-    info::{API_VERSION, Info, NODE_TABLE_SERVICE},
+    info::{HOOK_SERVICE, Info, NODE_TABLE_SERVICE, POLICY_SERVICE},
     introspection,
     remote_table::RemoteTables,
 };
@@ -58,12 +58,12 @@ impl Session {
     }
 
     /// Whether a call for a verb may go to this address if there are others.
-    pub(super) fn is_usable(&self, verb: Verb) -> bool {
+    pub(super) fn is_usable(&self, verb: PolicyVerb) -> bool {
         self.can_answer() && !self.endpoint().breakers.is_open(verb)
     }
 
     /// Whether the next call for a verb may be the probe of its breaker.
-    pub(super) fn may_probe(&self, verb: Verb) -> bool {
+    pub(super) fn may_probe(&self, verb: PolicyVerb) -> bool {
         self.can_answer() && self.endpoint().breakers.is_probe_due(verb)
     }
 
@@ -105,10 +105,7 @@ impl Connection {
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) info: Uri,
-    pub(super) filter: Uri,
-    pub(super) score: Uri,
-    pub(super) preempt: Uri,
-    pub(super) bind: Uri,
+    pub(super) verbs: PerPolicyVerb<Uri>,
     pub(super) sync: Uri,
     pub(super) health: Uri,
     pub(super) introspect: Uri,
@@ -124,13 +121,17 @@ impl Paths {
                 .build()
                 .expect("the authority was checked with the configuration")
         };
-        let verb = |verb: &str| path(&format!("{API_VERSION}.PolicyService"), verb);
         Self {
-            info: verb("GetInfo"),
-            filter: verb("Filter"),
-            score: verb("Score"),
-            preempt: verb("Preempt"),
-            bind: verb("Bind"),
+            info: path(POLICY_SERVICE, "GetInfo"),
+            verbs: PerPolicyVerb::from_fn(|verb| match verb {
+                PolicyVerb::Filter => path(POLICY_SERVICE, "Filter"),
+                PolicyVerb::Score => path(POLICY_SERVICE, "Score"),
+                PolicyVerb::Preempt => path(POLICY_SERVICE, "Preempt"),
+                PolicyVerb::Bind => path(POLICY_SERVICE, "Bind"),
+                PolicyVerb::BeforeFilter => path(HOOK_SERVICE, "BeforeFilter"),
+                PolicyVerb::BeforeFilterNodes => path(HOOK_SERVICE, "BeforeFilterNodes"),
+                PolicyVerb::BeforeScore => path(HOOK_SERVICE, "BeforeScore"),
+            }),
             sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
             health: path("grpc.health.v1.Health", "Check"),
             introspect: path(introspection::SERVICE_NAME, "Introspect"),

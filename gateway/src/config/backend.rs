@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt};
 use bytes::Bytes;
 use extender_config::{Cursor, Remedy, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
-use extender_gateway_core::{PerVerb, Verb};
+use extender_gateway_core::{PerPolicyVerb, PolicyVerb};
 use http::uri::Scheme;
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);
 settings! {
     /// A policy backend. It is called for the verbs whose settings are present, at least one.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct BackendSettings: "a mapping with name, url and filter, score, preempt or bind", check check_backend => BackendParts;
+    pub struct BackendSettings: "a mapping with name, url and a verb such as filter or score", check check_backend => BackendParts;
     /// Unique among the backends.
     name "name": BackendName, required(NAME);
     /// Its address.
@@ -51,6 +51,12 @@ settings! {
     preempt "preempt": PreemptSettings, hidden;
     /// Bind calls. `None`: no such calls.
     bind "bind": BindSettings, hidden;
+    /// Changes of the pod before filter. `None`: no such calls.
+    before_filter "beforeFilter": HookSettings, hidden;
+    /// Changes of nodes before filter. `None`: no such calls.
+    before_filter_nodes "beforeFilterNodes": HookSettings, hidden;
+    /// Changes before score. `None`: no such calls.
+    before_score "beforeScore": ScoreHookSettings, hidden;
 }
 
 settings! {
@@ -104,15 +110,47 @@ settings! {
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
+settings! {
+    /// Settings of the calls of a hook before filter.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HookSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
+    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
+    /// The effect of a failure: the call ends with an error, or pod and nodes stay as they are. Default Fail.
+    failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
+}
+
+settings! {
+    /// Settings of the calls of a hook before score. A failure is always ignored: pod and nodes stay as they are.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ScoreHookSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
+    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
+    /// Always the same value; the field exists because the other hooks have it.
+    failure_policy "failurePolicy" as (always_ignore, write_scalar): &'static str, default(ALWAYS_IGNORE);
+}
+
 impl BackendSettings {
     /// Its verbs, each with the timeout of a call.
-    pub fn timeouts(&self) -> PerVerb<Option<Duration>> {
-        let Self { filter, score, preempt, bind, .. } = self;
-        PerVerb {
-            filter: filter.as_ref().map(|settings| settings.timeout),
-            prioritize: score.as_ref().map(|settings| settings.timeout),
-            preempt: preempt.as_ref().map(|settings| settings.timeout),
-            bind: bind.as_ref().map(|settings| settings.timeout),
+    pub fn timeouts(&self) -> PerPolicyVerb<Option<Duration>> {
+        PerPolicyVerb::from_fn(|verb| match verb {
+            PolicyVerb::Filter => self.filter.as_ref().map(|settings| settings.timeout),
+            PolicyVerb::Score => self.score.as_ref().map(|settings| settings.timeout),
+            PolicyVerb::Preempt => self.preempt.as_ref().map(|settings| settings.timeout),
+            PolicyVerb::Bind => self.bind.as_ref().map(|settings| settings.timeout),
+            PolicyVerb::BeforeScore => self.before_score.as_ref().map(|settings| settings.timeout),
+            PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes => {
+                self.hook(verb).map(|settings| settings.timeout)
+            }
+        })
+    }
+
+    /// The settings of a hook before filter.
+    fn hook(&self, verb: PolicyVerb) -> Option<&HookSettings> {
+        match verb {
+            PolicyVerb::BeforeFilter => self.before_filter.as_ref(),
+            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref(),
+            _ => None,
         }
     }
 
@@ -122,31 +160,42 @@ impl BackendSettings {
     }
 
     /// Its verbs.
-    pub fn verbs(&self) -> impl Iterator<Item = Verb> {
+    pub fn verbs(&self) -> impl Iterator<Item = PolicyVerb> {
         let timeouts = self.timeouts();
-        Verb::ALL.into_iter().filter(move |verb| timeouts[*verb].is_some())
+        PolicyVerb::ALL.into_iter().filter(move |verb| timeouts[*verb].is_some())
+    }
+
+    /// Whether it has a hook.
+    pub fn has_hooks(&self) -> bool {
+        self.verbs().any(PolicyVerb::is_hook)
+    }
+
+    /// The failure policy of a verb about nodes: Ignore for one that it does not have.
+    pub fn policy_about_nodes(&self, verb: PolicyVerb) -> FailurePolicy {
+        let policy = match verb {
+            PolicyVerb::Filter => self.filter.as_ref().map(|settings| settings.failure_policy),
+            PolicyVerb::Preempt => self.preempt.as_ref().map(|settings| settings.failure_policy),
+            PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes => {
+                self.hook(verb).map(|settings| settings.failure_policy)
+            }
+            PolicyVerb::Score | PolicyVerb::BeforeScore | PolicyVerb::Bind => None,
+        };
+        policy.unwrap_or(FailurePolicy::Ignore)
     }
 
     /// The failure policy of a verb, as in the file.
-    pub fn failure_policy(&self, verb: Verb) -> &'static str {
-        let Self { filter, preempt, bind, .. } = self;
-        let word = match verb {
-            Verb::Filter => filter.as_ref().map(|settings| settings.failure_policy.word()),
-            Verb::Prioritize => None,
-            Verb::Preempt => preempt.as_ref().map(|settings| settings.failure_policy.word()),
-            Verb::Bind => bind.as_ref().map(|settings| settings.failure_policy.word()),
-        };
-        word.unwrap_or(ALWAYS_IGNORE)
+    pub fn failure_policy(&self, verb: PolicyVerb) -> &'static str {
+        match (verb, &self.bind) {
+            (PolicyVerb::Bind, Some(settings)) => settings.failure_policy.word(),
+            _ => self.policy_about_nodes(verb).word(),
+        }
     }
 
     /// Whether its failure in a verb can end the call with an error.
-    pub fn can_fail_calls(&self, verb: Verb) -> bool {
-        let Self { filter, preempt, bind, .. } = self;
-        match verb {
-            Verb::Filter => filter.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
-            Verb::Prioritize => false,
-            Verb::Preempt => preempt.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
-            Verb::Bind => bind.as_ref().is_some_and(|it| it.failure_policy == BindFailurePolicy::Fail),
+    pub fn can_fail_calls(&self, verb: PolicyVerb) -> bool {
+        match (verb, &self.bind) {
+            (PolicyVerb::Bind, Some(settings)) => settings.failure_policy == BindFailurePolicy::Fail,
+            _ => self.policy_about_nodes(verb) == FailurePolicy::Fail,
         }
     }
 }
@@ -381,8 +430,10 @@ fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
         let remedy = Remedy::Do("remove it, or add `filter: {}`");
         fields.mistake_of("maxRejectShare", "is a limit for filter, and there is no filter", remedy);
     }
-    if !["filter", "score", "preempt", "bind"].iter().any(|verb| fields.has(verb)) {
-        let remedy = Remedy::Do("add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
+    if !PolicyVerb::ALL.iter().any(|verb| fields.has(verb.name())) {
+        let remedy = Remedy::Do(
+            "add a verb such as `filter: {}` or `score: {}`, or a hook such as `beforeFilter: {}`",
+        );
         fields.mistake("has no verb and would never be called", remedy);
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use extender_config::{Cursor, Section, echo};
+use extender_gateway_core::PolicyVerb;
 
 use super::values::parse_duration;
 use super::{
@@ -50,10 +51,10 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     let Some(Timeouts { decision, bind, shutdown: _ }) = parts.timeouts else { return };
     let items = root.optional("backends").and_then(|backends| backends.items_if_list());
     for item in items.iter().flatten() {
-        for verb in ["filter", "score", "preempt"] {
-            check_timeout(item, verb, ("decision", decision));
+        for verb in PolicyVerb::ALL {
+            let call = if verb == PolicyVerb::Bind { ("bind", bind) } else { ("decision", decision) };
+            check_timeout(item, verb.name(), call);
         }
-        check_timeout(item, "bind", ("bind", bind));
     }
     for backend in parts.backends.iter_mut().flatten() {
         let timeouts = [
@@ -61,6 +62,9 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
             backend.score.as_mut().map(|settings| (&mut settings.timeout, decision)),
             backend.preempt.as_mut().map(|settings| (&mut settings.timeout, decision)),
             backend.bind.as_mut().map(|settings| (&mut settings.timeout, bind)),
+            backend.before_filter.as_mut().map(|settings| (&mut settings.timeout, decision)),
+            backend.before_filter_nodes.as_mut().map(|settings| (&mut settings.timeout, decision)),
+            backend.before_score.as_mut().map(|settings| (&mut settings.timeout, decision)),
         ];
         for (timeout, longest) in timeouts.into_iter().flatten() {
             *timeout = longest.min(*timeout);

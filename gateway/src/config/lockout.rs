@@ -2,9 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use extender_gateway_core::{Verb, interest::Namespaces};
+use extender_gateway_core::{PolicyVerb, interest::Namespaces};
 
 use super::{BackendSettings, Config, Mode};
+
+/// The verbs without which no pod is bound, and the failure policy with which it is.
+const ENDS_CALLS: [(PolicyVerb, &str); 4] = [
+    (PolicyVerb::Filter, "filter.failurePolicy: Ignore"),
+    (PolicyVerb::Bind, "bind.failurePolicy: Next"),
+    (PolicyVerb::BeforeFilter, "beforeFilter.failurePolicy: Ignore"),
+    (PolicyVerb::BeforeFilterNodes, "beforeFilterNodes.failurePolicy: Ignore"),
+];
 
 /// The namespaces that are exempt unless the file says otherwise: `kube-system`, and the gateway's own if it is known.
 pub fn default_exempt(own: Option<String>) -> BTreeSet<String> {
@@ -19,7 +27,7 @@ impl Config {
     /// likely does not select its own.
     pub fn locked_out<'c>(&self, backend: &'c BackendSettings, exempt: &BTreeSet<String>) -> Option<&'c str> {
         let interest = &backend.matches.interest;
-        let ends_calls = [Verb::Filter, Verb::Bind].iter().any(|verb| backend.can_fail_calls(*verb));
+        let ends_calls = ENDS_CALLS.iter().any(|(verb, _)| backend.can_fail_calls(*verb));
         let takes_all = interest.selector.is_empty() && interest.resources.is_empty();
         let namespace = namespace(backend.url.host())?;
         let is_exempt = self.exempt.namespaces.as_ref().unwrap_or(exempt).contains(namespace);
@@ -36,8 +44,8 @@ impl Config {
 
 /// What prevents that a backend locks its namespace out.
 pub fn lockout_remedy(backend: &BackendSettings, namespace: &str) -> String {
-    let policies = [(Verb::Filter, "filter.failurePolicy: Ignore"), (Verb::Bind, "bind.failurePolicy: Next")];
-    let needed = policies.iter().filter(|(verb, _)| backend.can_fail_calls(*verb)).map(|(_, policy)| *policy);
+    let needed =
+        ENDS_CALLS.iter().filter(|(verb, _)| backend.can_fail_calls(*verb)).map(|(_, policy)| *policy);
     format!("add {namespace} to exempt.namespaces, or set {}", needed.collect::<Vec<_>>().join(" and "))
 }
 

@@ -62,6 +62,9 @@ fn least_backend() -> BackendSettings {
         }),
         preempt: None,
         bind: None,
+        before_filter: None,
+        before_filter_nodes: None,
+        before_score: None,
     }
 }
 
@@ -126,7 +129,7 @@ fn the_least_configuration_has_the_documented_defaults() {
 #[test]
 fn the_example_is_right_and_says_what_it_seems_to() {
     let config = right(EXAMPLE);
-    let [zones, quota, racks, gpus] = config.backends.as_slice() else { panic!("{config:?}") };
+    let [zones, quota, racks, reserves, gpus] = config.backends.as_slice() else { panic!("{config:?}") };
     assert_eq!(zones.args.as_deref(), Some(br#"{"prefer":["zone-a","zone-b"]}"#.as_slice()));
     assert_eq!(zones.filter, None);
     let score = zones.score.clone().unwrap();
@@ -149,6 +152,8 @@ fn the_example_is_right_and_says_what_it_seems_to() {
         requirement("team", Operator::NotIn(names(&["operations"]))),
     ];
     assert_eq!(racks.matches.interest.selector, selector);
+    let hooks: Vec<_> = reserves.verbs().map(|verb| (verb.name(), reserves.failure_policy(verb))).collect();
+    assert_eq!(hooks, [("beforeFilter", "Fail"), ("beforeFilterNodes", "Fail"), ("beforeScore", "Ignore")]);
     assert_eq!(gpus.matches.interest.resources, ["example.com/gpu"]);
     assert_eq!(gpus.matches.ignored_by_scheduler, ["example.com/gpu"]);
     assert_eq!(
@@ -251,7 +256,7 @@ fn what_only_a_start_can_change() {
 
 #[test]
 fn backends_that_fail_the_call_come_first() {
-    assert_eq!(right(EXAMPLE).effective_order(), [2, 3, 0, 1]);
+    assert_eq!(right(EXAMPLE).effective_order(), [2, 4, 0, 1, 3]);
 }
 
 #[test]

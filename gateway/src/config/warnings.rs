@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
+use extender_gateway_core::{
+    PolicyVerb,
+    interest::{Namespaces, Operator, Requirement},
+};
 
 use super::{
     Authorization, BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, Events,
@@ -24,6 +27,7 @@ impl Config {
             unused_kubeconfig(self),
             unknown_victims(self),
             long_chain(self),
+            long_hooks(self),
             cut_off(self),
             binds_for_strangers(self),
         ];
@@ -86,6 +90,28 @@ fn long_chain(config: &Config) -> Option<String> {
     );
     let advice = "shorten their preempt.timeout, or raise timeouts.decision";
     (count > 1 && sum > config.timeouts.decision).then(|| warning("timeouts.decision", &fact, advice))
+}
+
+/// Hooks are called one after the other, and then the backends that filter, at once.
+fn long_hooks(config: &Config) -> Option<String> {
+    let enforced = || config.backends.iter().filter(|backend| backend.mode == Mode::Enforce);
+    let hooks = enforced().flat_map(|backend| {
+        let timeouts = backend.timeouts();
+        [timeouts[PolicyVerb::BeforeFilter], timeouts[PolicyVerb::BeforeFilterNodes]]
+    });
+    let (count, sum) =
+        hooks.flatten().fold((0, Duration::ZERO), |(count, sum), timeout| (count + 1, sum + timeout));
+    let filter = enforced().filter_map(|backend| backend.timeouts()[PolicyVerb::Filter]).max();
+    let longest = sum + filter.unwrap_or_default();
+    let (decision, told) = (DurationText(config.timeouts.decision), DurationText(longest));
+    let calls = if count == 1 {
+        "the hook before filter".to_owned()
+    } else {
+        format!("the {count} hooks before filter, in turn,")
+    };
+    let fact = format!("is {decision}, but {calls} and then filter may take {told}");
+    let advice = "shorten their timeouts, or raise timeouts.decision";
+    (count > 0 && longest > config.timeouts.decision).then(|| warning("timeouts.decision", &fact, advice))
 }
 
 fn binds_for_strangers(config: &Config) -> Option<String> {

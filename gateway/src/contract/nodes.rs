@@ -40,6 +40,8 @@ pub enum NodeForm {
     Ids,
     /// A node by its name.
     Name,
+    /// There are no nodes.
+    None,
 }
 
 impl NodeForm {
@@ -49,6 +51,7 @@ impl NodeForm {
             Self::Rows => "rows",
             Self::Ids => "ids",
             Self::Name => "name",
+            Self::None => "none",
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{Pod, TopologyCounts};
+use extender_policy_api::v1alpha1::{Pod, PodChange, TopologyCounts};
 use prost::Message;
 
-use super::protobuf::field_len;
+use super::{change::change_pod, protobuf::field_len};
 use crate::object::{counted::TopologyCountView, pod::ObjectPod, view::PodFactsView};
 
 /// The field of `Pod` in requests.
@@ -33,13 +33,18 @@ impl PodView {
     }
 }
 
-/// A pod as a field of a request. `json` is what `pod` was parsed from, `topology_counts` are those of the view.
+/// A pod as a field of a request. `json` is what `pod` was parsed from, `topology_counts` are those of the view, `changes`
+/// are those of hooks.
 pub fn pod_field(
     (pod, json): (&ObjectPod<'_>, &Bytes),
     view: &PodView,
     topology_counts: Vec<TopologyCounts>,
+    changes: &[Arc<PodChange>],
 ) -> Bytes {
-    let pod = Pod { topology_counts, ..pod_message(pod, view, json) };
+    let mut pod = Pod { topology_counts, ..pod_message(pod, view, json) };
+    for change in changes {
+        pod.facts.iter_mut().for_each(|facts| change_pod(facts, &view.facts, change));
+    }
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
     prost::encoding::message::encode(POD, &pod, &mut field);
     field.into()

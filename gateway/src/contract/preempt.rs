@@ -111,8 +111,12 @@ mod tests {
     #[test]
     fn the_pieces_are_one_request() {
         let json = Bytes::from_static(br#"{"metadata":{"name":"web-0"}}"#);
-        let pod =
-            pod_field((&crate::object::pod::parse(&json).unwrap(), &json), &PodView::default(), Vec::new());
+        let pod = pod_field(
+            (&crate::object::pod::parse(&json).unwrap(), &json),
+            &PodView::default(),
+            Vec::new(),
+            &[],
+        );
         let mut rows = Rows::with_capacity(16);
         for name in ["a", "b"] {
             rows.push(&row::name_alone(name));

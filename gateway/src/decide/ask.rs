@@ -5,7 +5,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
+use extender_gateway_core::{BackendFailure, PolicyVerb, filter::Asked};
 use tokio::time::Instant;
 
 use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
@@ -14,7 +14,7 @@ use crate::{
         Attempt, Backend,
         answer_cache::{AnswerCache, Answers},
         endpoints::Caller,
-        info::Plan,
+        info::Info,
         remote_table::{TableReference, TableSource},
         session::Session,
     },
@@ -40,8 +40,6 @@ pub(super) struct Participant<'d> {
 
 /// A request about nodes: what differs between filter and prioritize.
 pub(super) trait NodeQuestion: Sync {
-    /// The backend's plan for the verb.
-    type Plan: Plan;
     /// The backend's answer about the nodes in the request.
     type Fresh: Send;
     /// The cached answer for one node.
@@ -49,12 +47,16 @@ pub(super) trait NodeQuestion: Sync {
     /// The answer about all nodes; the default is the answer about no nodes.
     type Answer: Default;
 
-    const VERB: Verb;
+    /// What the backend is called for.
+    fn verb(&self) -> PolicyVerb;
 
     /// Whether scores are requested with the answer.
-    fn scores(plan: &Self::Plan) -> ScoresWanted;
+    fn scores(&self, _: &Info) -> ScoresWanted {
+        ScoresWanted::Unwanted
+    }
 
     fn send(
+        &self,
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
@@ -67,17 +69,29 @@ pub(super) trait NodeQuestion: Sync {
 
     /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
     /// cached.
-    fn read(cache: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Cached>>>;
+    fn read(
+        &self,
+        cache: &AnswerCache,
+        fresh: &Self::Fresh,
+        count: usize,
+    ) -> Option<Vec<Option<Self::Cached>>>;
 
     /// Caches the answers about those nodes of which they are certain.
-    fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
+    fn store(
+        &self,
+        ask: &Ask<'_>,
+        certain: &Certain<'_>,
+        read: Vec<Option<Self::Cached>>,
+        fresh: &Self::Fresh,
+    );
 
     /// The answer if all nodes were sent to the backend.
-    fn accept(ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
+    fn accept(&self, ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
 
     /// The answer if some or all answers were known; `known` has the default for the others. `missing` has the positions
     /// of the nodes that were sent to the backend, and its answer about these.
     fn splice(
+        &self,
         ask: &Ask<'_>,
         known: Vec<Self::Cached>,
         missing: Option<(&[u32], Self::Fresh)>,
@@ -179,11 +193,11 @@ impl Participant<'_> {
         attempt: &mut OpenAttempt,
     ) -> Result<Q::Answer, BackendFailure> {
         let ready = self.ready.as_ref().map_err(Clone::clone)?;
-        let plan = Q::Plan::of(&ready.session.info).as_ref().map_err(Clone::clone)?;
+        let plan = ready.session.info.about_nodes(question.verb())?;
         if context.nodes(ready).count(nodes) == 0 {
             return Ok(Q::Answer::default());
         }
-        if let Some(excluded) = context.purpose.excludes(plan.common()) {
+        if let Some(excluded) = context.purpose.excludes(plan) {
             return Err(excluded);
         }
         let now = Instant::now();
@@ -197,26 +211,26 @@ impl Participant<'_> {
                 ready: elsewhere.as_ref().unwrap_or(ready),
                 context,
                 asked: nodes,
-                scores: Q::scores(plan),
+                scores: question.scores(&ready.session.info),
                 timeout,
                 until,
                 attempt,
             };
             let answer = ask.recall_or_ask(question).await;
-            if answer.is_ok() || plan.common().side_effects || !attempt.rpcs.may_retry() {
+            if answer.is_ok() || plan.side_effects || !attempt.rpcs.may_retry() {
                 return answer;
             }
-            let Some(other) = self.elsewhere::<Q>(context, ready) else { return answer };
+            let Some(other) = self.elsewhere(question.verb(), context, ready) else { return answer };
             (elsewhere, timeout) = (Some(other), until.duration_since(Instant::now()));
         }
     }
 
     /// How to call the backend at another address after a call that was not processed.
-    fn elsewhere<Q: NodeQuestion>(&self, context: &CallContext<'_>, ready: &Ready) -> Option<Ready> {
-        let caller = Caller { verb: Q::VERB, pod: context.call.pod.uid() };
+    fn elsewhere(&self, verb: PolicyVerb, context: &CallContext<'_>, ready: &Ready) -> Option<Ready> {
+        let caller = Caller { verb, pod: context.call.pod.uid() };
         let session = self.backend.elsewhere(caller, &ready.session)?;
-        let ready = ready.at::<Q::Plan>(session, context.nodes(ready))?;
-        self.backend.allows_retry(Q::VERB).then_some(ready)
+        let ready = ready.at(verb, session, context.nodes(ready))?;
+        self.backend.allows_retry(verb).then_some(ready)
     }
 }
 
@@ -224,43 +238,53 @@ impl<'a> Ask<'a> {
     /// Returns the answer about the nodes, from known answers and from the backend.
     async fn recall_or_ask<Q: NodeQuestion>(&mut self, question: &Q) -> Result<Q::Answer, BackendFailure> {
         let slots = self.nodes().slots(self.asked);
-        let Some(recalled) = question.recall(self, &slots) else { return self.ask_all::<Q>(&slots).await };
+        let Some(recalled) = question.recall(self, &slots) else {
+            return self.ask_all(question, &slots).await;
+        };
         let missing = recalled.missing();
         let known = slots.len() - missing.len();
         self.attempt.source = recalled.source;
         self.attempt.set_cached(known);
         if known > 0 && recalled.source == CacheSource::AnswerCache {
-            let plan = Q::Plan::of(&self.ready.session.info).as_ref().ok();
-            self.attempt.reads_of_pods = plan.and_then(|plan| plan.common().reads_of_pods.clone());
+            let plan = self.ready.session.info.about_nodes(question.verb()).ok();
+            self.attempt.reads_of_pods = plan.and_then(|plan| plan.reads_of_pods.clone());
         }
         if missing.is_empty() {
-            return Ok(Q::splice(self, recalled.answers.all, None));
+            return Ok(question.splice(self, recalled.answers.all, None));
         }
         let asked: Vec<u32> = missing.iter().map(|at| slots[*at as usize]).collect();
-        let fresh = self.ask_nodes::<Q>(&asked).await?;
+        let fresh = self.ask_nodes(question, &asked).await?;
         if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
             self.attempt.set_cached(0);
             self.attempt.reads_of_pods = None;
             self.use_remaining_time();
-            return self.ask_all::<Q>(&slots).await;
+            return self.ask_all(question, &slots).await;
         }
-        self.remember::<Q>(&recalled, &missing, &asked, &fresh);
+        self.remember(question, &recalled, (&missing, &asked), &fresh);
         let missing = missing.into_owned();
-        Ok(Q::splice(self, recalled.answers.all, Some((&missing, fresh))))
+        Ok(question.splice(self, recalled.answers.all, Some((&missing, fresh))))
     }
 
     /// Returns the backend's answer about all of the nodes.
-    async fn ask_all<Q: NodeQuestion>(&mut self, slots: &[u32]) -> Result<Q::Answer, BackendFailure> {
-        let fresh = self.ask_nodes::<Q>(slots).await?;
-        Ok(Q::accept(self, slots, fresh))
+    async fn ask_all<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        slots: &[u32],
+    ) -> Result<Q::Answer, BackendFailure> {
+        let fresh = self.ask_nodes(question, slots).await?;
+        Ok(question.accept(self, slots, fresh))
     }
 
     /// Returns the backend's answer about the nodes in these slots: by reference if its table has them, otherwise, or
     /// if it does not find them, inline.
-    async fn ask_nodes<Q: NodeQuestion>(&mut self, slots: &[u32]) -> Result<Q::Fresh, BackendFailure> {
+    async fn ask_nodes<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        slots: &[u32],
+    ) -> Result<Q::Fresh, BackendFailure> {
         self.attempt.set_requested(slots.len());
         if let Some((nodes, reference)) = self.by_reference(slots) {
-            match self.send::<Q>(&nodes).await? {
+            match self.send(question, &nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
                     self.attempt.misses += 1;
@@ -270,10 +294,14 @@ impl<'a> Ask<'a> {
             self.use_remaining_time();
         }
         let nodes = self.nodes().field(slots);
-        self.send::<Q>(&nodes).await?.inline()
+        self.send(question, &nodes).await?.inline()
     }
 
-    async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
+    async fn send<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        nodes: &NodesField,
+    ) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let CallContext { id, purpose, .. } = self.context;
         let call = CallFields {
             id,
@@ -281,42 +309,34 @@ impl<'a> Ask<'a> {
             reads_id: self.ready.reads_id,
             snapshot: self.nodes().snapshot,
         };
-        let question = Question { call, pod: self.pod(), nodes, scores: self.scores };
+        let request = Question { call, pod: self.pod(), nodes, scores: self.scores };
         let attempt =
             Attempt { timeout: self.timeout, flow: self.context.call.flow, rpcs: &mut self.attempt.rpcs };
-        Q::send(self.backend, &self.ready.session, question, attempt).await
+        question.send(self.backend, &self.ready.session, request, attempt).await
     }
 
     /// Caches answers, if allowed. If they contradict cached ones, nothing is cached until the backend's next
     /// revision.
     fn remember<Q: NodeQuestion>(
         &mut self,
+        question: &Q,
         recalled: &Recalled<Q::Cached>,
-        missing: &[u32],
-        asked: &[u32],
+        (missing, asked): (&[u32], &[u32]),
         fresh: &Q::Fresh,
     ) {
         let cache = &self.ready.session.cache;
         if !cache.is_trusted() {
             return;
         }
-        let Some(read) = Q::read(cache, fresh, asked.len()) else { return };
+        let Some(read) = question.read(cache, fresh, asked.len()) else { return };
         let certain = Certain::of(self, asked);
         let before = missing.iter().map(|at| recalled.known(*at));
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
         if !recalled.check || !certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            return Q::store(self, &certain, read, fresh);
+            return question.store(self, &certain, read, fresh);
         }
-        if cache.mark_impure() {
-            self.attempt.impure = true;
-            tracing::error!(
-                backend = self.backend.settings.name.as_str(),
-                verb = Q::VERB.backend_name(),
-                "backend gave a different answer to the same request, so the verb is not pure; its answers are no longer cached until its \
-                 next revision"
-            );
-        }
+        self.attempt.impure |= self.backend.mark_impure(&self.ready.session, question.verb());
     }
 
     /// Prepares a second call.

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{Assignment, BackendFailure, FailureKind, Verb};
+use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use tokio::time::{Instant, sleep};
 
 use super::{CallError, Decider};
@@ -151,7 +151,11 @@ impl<'c> BindCall<'c> {
         record: &mut CallRecord,
     ) -> Result<bool, CallError> {
         let at = record.backends.len();
-        record.backends.push(BackendOutcome::new(&backend.settings, settings.failure_policy.into()));
+        record.backends.push(BackendOutcome::new(
+            &backend.settings,
+            PolicyVerb::Bind,
+            settings.failure_policy.into(),
+        ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let answer = self.answer((backend, settings), &record.id, pod, &mut attempt).await;
         attempt.finish(&answer);
@@ -166,7 +170,7 @@ impl<'c> BindCall<'c> {
                 Ok(false)
             }
             Err(failure) => {
-                self.decider.record_failure(Verb::Bind, &failure, (record, at));
+                self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
                 self.failed((backend, settings), failure).await
             }
         }
@@ -179,7 +183,7 @@ impl<'c> BindCall<'c> {
         (pod, json): (&ObjectPod<'_>, &Bytes),
         attempt: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
-        let session = backend.session(Caller { verb: Verb::Bind, pod: &self.assignment.uid })?;
+        let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
@@ -213,8 +217,8 @@ impl<'c> BindCall<'c> {
                     let detail = format!("it reported the pod as bound, but {state}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     record.backends[at].policy = OnFailure::Fail;
-                    self.decider.record_failure(Verb::Bind, &failure, (record, at));
-                    return Err(CallError::backend(&backend.settings, Verb::Bind, failure));
+                    self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
+                    return Err(CallError::backend(&backend.settings, PolicyVerb::Bind, failure));
                 }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -231,7 +235,7 @@ impl<'c> BindCall<'c> {
             return Ok(true);
         }
         match settings.failure_policy {
-            BindFailurePolicy::Fail => Err(CallError::backend(&backend.settings, Verb::Bind, failure)),
+            BindFailurePolicy::Fail => Err(CallError::backend(&backend.settings, PolicyVerb::Bind, failure)),
             BindFailurePolicy::Next => Ok(false),
         }
     }

@@ -6,21 +6,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
+use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Asked};
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose};
+use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges};
 use crate::{
     backend::{
         Backend,
         endpoints::Caller,
-        info::{ClusterTables, Info, NodesView, Plan, VerbPlan},
+        info::{ClusterTables, Info, NodesView, VerbPlan},
         remote_table::TableSource,
         session::Session,
     },
     cluster::table::{Column, Found, NodeRow, NodeRows, NodeSlots, ViewId},
     contract::{
+        hook::Changes,
         nodes::{NodesField, Rows},
         pod::{PodView, pod_field},
         row::{self, RowView},
@@ -57,6 +58,8 @@ pub(super) struct CallContext<'c> {
     imported: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
     nodes: Vec<EncodedNodes>,
+    /// What hooks have changed so far.
+    changes: CallChanges,
     /// Whether requests name nodes by their ids in the backends' tables.
     by_ids: bool,
 }
@@ -95,6 +98,11 @@ enum LeftOut {
 }
 
 impl EncodedNodes {
+    /// With other rows at these indexes, which are in no table.
+    pub(super) fn with_rows(self, changed: Vec<(usize, Bytes)>) -> Self {
+        Self { rows: self.rows.clone().replaced(changed), snapshot: 0, all: OnceLock::new(), ..self }
+    }
+
     /// The rows that a look-up in the table of a source has found.
     fn new(view: NodesView, source: TableSource, rows: NodeRows, unknown: Vec<u32>) -> Self {
         let known = (!unknown.is_empty()).then(|| {
@@ -150,11 +158,17 @@ impl EncodedNodes {
         }
     }
 
+    /// The index of the row of a node; `None` if it has none.
+    pub(super) fn index_of(&self, node: u32) -> Option<usize> {
+        match &self.known {
+            None => Some(node as usize),
+            Some(known) => known.binary_search(&node).ok(),
+        }
+    }
+
     /// The index of the row of a node that has one.
     fn index(&self, node: u32) -> usize {
-        self.known.as_ref().map_or(node as usize, |known| {
-            known.binary_search(&node).expect("nodes without rows are never sent")
-        })
+        self.index_of(node).expect("nodes without rows are never sent")
     }
 
     /// The field with the rows in these slots. That with all rows is encoded once for all backends.
@@ -194,9 +208,9 @@ pub(super) struct Ready {
 
 impl Ready {
     /// The same at another session, if it is sent exactly the same.
-    pub(super) fn at<P: Plan>(&self, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
-        let here = P::of(&self.session.info).as_ref().ok()?.common();
-        let there = P::of(&session.info).as_ref().ok()?.common();
+    pub(super) fn at(&self, verb: PolicyVerb, session: Arc<Session>, encoded: &EncodedNodes) -> Option<Self> {
+        let here = self.session.info.about_nodes(verb).ok()?;
+        let there = session.info.about_nodes(verb).ok()?;
         // Equal handshakes share a cache. What follows from another one, such as the range of scores, would not fit.
         let is_same = Arc::ptr_eq(&self.session.cache, &session.cache)
             && (&here.pod, &here.nodes) == (&there.pod, &there.nodes)
@@ -225,6 +239,7 @@ impl<'c> CallContext<'c> {
             imported: None,
             pods: Vec::new(),
             nodes: Vec::new(),
+            changes: CallChanges::default(),
             by_ids: true,
         }
     }
@@ -241,13 +256,17 @@ impl<'c> CallContext<'c> {
     ///
     /// # Errors
     /// The request contains a node that cannot be parsed.
-    pub(super) async fn ready<P: Plan>(&mut self, backend: &Backend) -> Result<Readiness, CallError> {
-        let caller = Caller { verb: P::VERB, pod: self.call.pod.uid() };
+    pub(super) async fn ready(
+        &mut self,
+        verb: PolicyVerb,
+        backend: &Backend,
+    ) -> Result<Readiness, CallError> {
+        let caller = Caller { verb, pod: self.call.pod.uid() };
         let session = match backend.session(caller) {
             Ok(session) => session,
             Err(failure) => return Ok(Err(failure)),
         };
-        let plan = match self.plan::<P>(&session.info) {
+        let plan = match self.plan(verb, &session.info) {
             Ok(plan) => plan,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -262,6 +281,26 @@ impl<'c> CallContext<'c> {
         Ok(Ok(Ready { session, reads_id, pod, nodes }))
     }
 
+    /// Changes what is told from now on. Positions are those in the call. What was [ready](Self::ready) before is not any
+    /// more.
+    pub(super) fn change(&mut self, changes: &Changes) {
+        if let Some(change) = &changes.pod {
+            self.changes.pod.push(Arc::clone(change));
+            self.pods.clear();
+        }
+        if !changes.nodes.is_empty() {
+            self.changes.add_nodes(&changes.nodes);
+            // Looked up again in the same state as far as they are needed, and then with all changes.
+            self.nodes.clear();
+        }
+    }
+
+    /// Encodes the pod in a view. Returns it, or why it cannot be told.
+    pub(super) fn pod_in(&mut self, view: &PodView) -> Result<Bytes, BackendFailure> {
+        let place = self.encode_pod(view)?;
+        Ok(self.pods[place].1.clone())
+    }
+
     /// Switches to shadow requests: they wait for no node, and carry the rows of all nodes.
     pub(super) fn switch_to_shadow(&mut self) {
         self.wait_until = Instant::now();
@@ -269,8 +308,8 @@ impl<'c> CallContext<'c> {
     }
 
     /// The backend's plan, if there are facts for its view of nodes.
-    fn plan<'i, P: Plan + 'i>(&self, info: &'i Info) -> Result<&'i VerbPlan, BackendFailure> {
-        let plan = P::of(info).as_ref().map_err(Clone::clone)?.common();
+    fn plan<'i>(&self, verb: PolicyVerb, info: &'i Info) -> Result<&'i VerbPlan, BackendFailure> {
+        let plan = info.about_nodes(verb)?;
         let from_table = self.tables.table.is_some() && plan.nodes.column.is_some();
         let names_alone = matches!(self.call.request.offer, Offer::Names);
         if plan.nodes.rows != RowView::Name && names_alone && !from_table {
@@ -288,7 +327,7 @@ impl<'c> CallContext<'c> {
             return Ok(place);
         }
         let counts = self.tables.topology_counts(self.call.pod, &view.topology)?;
-        let field = pod_field((self.call.pod, &self.call.request.pod()), view, counts);
+        let field = pod_field((self.call.pod, &self.call.request.pod()), view, counts, &self.changes.pod);
         self.pods.push((view.clone(), field));
         Ok(self.pods.len() - 1)
     }
@@ -310,21 +349,25 @@ impl<'c> CallContext<'c> {
             Some(table) => table.snapshot_number(version),
             None => 0,
         };
-        self.nodes.push(EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) });
+        let encoded = EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
+        self.nodes.push(self.changes.applied_to(encoded));
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only
     /// view of several backends is looked up when it is needed.
-    pub(super) async fn look_up_together<'b, P: Plan + 'static>(
+    pub(super) async fn look_up_together<'b>(
         &mut self,
+        verb: PolicyVerb,
         backends: impl Iterator<Item = &'b Backend>,
     ) {
         let (Offer::Names, Some(table)) = (&self.call.request.offer, &self.tables.table) else { return };
-        let views = different_views::<P>(backends);
+        let views = different_views(verb, backends);
         let ids: Vec<ViewId> = views.iter().filter_map(|view| view.column.as_ref()).map(Column::id).collect();
         if ids.is_empty() {
             return;
         }
+        // What hooks were told is of an earlier state.
+        self.nodes.clear();
         let all = table.rows_together(names(self.call.request), &ids, &mut self.slots, self.wait_until).await;
         for (view, found) in views.into_iter().zip(all) {
             self.add_nodes(view, found, TableSource::Cluster);
@@ -417,11 +460,11 @@ impl<'c> CallContext<'c> {
 
 /// The views with rows of these backends; none if all of them have the same one: that is the most frequent case, and costs
 /// nothing.
-fn different_views<'b, P: Plan + 'static>(backends: impl Iterator<Item = &'b Backend>) -> Vec<NodesView> {
+fn different_views<'b>(verb: PolicyVerb, backends: impl Iterator<Item = &'b Backend>) -> Vec<NodesView> {
     let (mut views, mut first) = (Vec::new(), None::<Arc<Session>>);
     for session in backends.filter_map(|backend| backend.any_session().ok()) {
-        let Some(view) = view_with_rows::<P>(&session) else { continue };
-        let Some(known) = first.as_deref().and_then(view_with_rows::<P>) else {
+        let Some(view) = view_with_rows(verb, &session) else { continue };
+        let Some(known) = first.as_deref().and_then(|session| view_with_rows(verb, session)) else {
             first = Some(session);
             continue;
         };
@@ -436,8 +479,8 @@ fn different_views<'b, P: Plan + 'static>(backends: impl Iterator<Item = &'b Bac
 }
 
 /// The view of nodes, if it has rows in the table of a source.
-fn view_with_rows<'s, P: Plan + 's>(session: &'s Session) -> Option<&'s NodesView> {
-    let view = &P::of(&session.info).as_ref().ok()?.common().nodes;
+fn view_with_rows(verb: PolicyVerb, session: &Session) -> Option<&NodesView> {
+    let view = &session.info.about_nodes(verb).ok()?.nodes;
     (view.rows != RowView::Name && view.column.is_some()).then_some(view)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    BackendFailure, PolicyVerb,
     filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
@@ -18,7 +18,7 @@ use super::{
     prioritize::BackendScores,
 };
 use crate::{
-    backend::{Attempt, Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
+    backend::{Attempt, Backend, answer_cache::AnswerCache, info::Info, session::Session},
     config::{ChangingReasons, FailurePolicy, FilterSettings, ReasonPrefix, RepeatedRefusals},
     contract::{
         answer::{FilterAnswer, Reply},
@@ -69,6 +69,9 @@ impl Decider {
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
         let mut context = CallContext::new(self, call, record);
+        if count > 0 {
+            self.before_filter(&mut context, record).await?;
+        }
         let all = |_: &Backend| count > 0;
         let (participants, seats) = self.participants(&mut context, all, record).await?;
         let (verdict, scores) = self.fold(&context, &participants, seats, record).await;
@@ -101,16 +104,16 @@ impl Decider {
         let (mut participants, mut seats) = (Vec::new(), Vec::new());
         let asked = self.asked(context.call.pod, |backend| backend.filter.as_ref());
         let asked: Vec<_> = asked.filter(|(backend, _)| select(backend)).collect();
-        context.look_up_together::<FilterPlan>(asked.iter().map(|(backend, _)| &***backend)).await;
+        context.look_up_together(PolicyVerb::Filter, asked.iter().map(|(backend, _)| &***backend)).await;
         for (backend, settings) in asked {
-            let ready = context.ready::<FilterPlan>(backend).await?;
+            let ready = context.ready(PolicyVerb::Filter, backend).await?;
             let seat = seat(context, backend, settings, &ready);
             let (place, timeout) = (record.backends.len(), settings.timeout);
             record.backends.push(BackendOutcome {
                 unknown: seat.unknown.clone(),
                 deleted: seat.deleted.clone(),
                 oversize: seat.oversize.clone(),
-                ..BackendOutcome::new(&backend.settings, seat.policy.into())
+                ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
             });
             participants.push(Participant { place, backend, timeout, ready });
             seats.push(seat);
@@ -118,7 +121,7 @@ impl Decider {
         Ok((participants, seats))
     }
 
-    /// The decision, and the scores that came with the answers. The record has the participants' parts and no others.
+    /// The decision, and the scores that came with the answers. The record has the participants' parts.
     pub(super) async fn fold(
         &self,
         context: &CallContext<'_>,
@@ -140,7 +143,7 @@ impl Decider {
             let answered = pending.next().await;
             let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
-                self.record_failure(Verb::Filter, failure, (record, seat));
+                self.record_failure(PolicyVerb::Filter, failure, (record, participants[seat].place));
             }
             // A second call does not help if the backend is unavailable or no time is left.
             let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
@@ -153,9 +156,9 @@ impl Decider {
             asks = fold.answer(seat, refusals, again);
         }
         let (verdict, heard) = fold.end();
-        for (part, heard) in record.backends.iter_mut().zip(heard) {
+        for (participant, heard) in participants.iter().zip(heard) {
             if let Some(heard) = heard {
-                part.outcome = Outcome::Filtered(heard);
+                record.backends[participant.place].outcome = Outcome::Filtered(heard);
             }
         }
         (verdict.expect("the loop ended because there is one"), all_scores)
@@ -177,7 +180,7 @@ impl Decider {
                 self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
-                Err(CallError::backend(&participants[seat].backend.settings, Verb::Filter, failure))
+                Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
             }
             Verdict::NotYetKnown { nodes } => {
                 self.metrics().process().unknown_nodes.inc_by(u64::from(nodes));
@@ -336,19 +339,21 @@ struct Verdicts {
 }
 
 impl NodeQuestion for FilterQuestion {
-    type Plan = FilterPlan;
     type Fresh = FilterAnswer;
     /// Numbered as in `backend::answer_cache::VerdictCache`.
     type Cached = u32;
     type Answer = Verdicts;
 
-    const VERB: Verb = Verb::Filter;
+    fn verb(&self) -> PolicyVerb {
+        PolicyVerb::Filter
+    }
 
-    fn scores(plan: &FilterPlan) -> ScoresWanted {
-        plan.scores
+    fn scores(&self, info: &Info) -> ScoresWanted {
+        info.filter.as_ref().map_or(ScoresWanted::Unwanted, |plan| plan.scores)
     }
 
     async fn send(
+        &self,
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
@@ -366,11 +371,11 @@ impl NodeQuestion for FilterQuestion {
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
-    fn read(cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
+    fn read(&self, cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
         Some(cache.verdicts.as_ref()?.read(&fresh.refusals, count))
     }
 
-    fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
+    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
         let (cache, pod) = (&ask.ready.session.cache, ask.pod());
         if let Some(verdicts) = &cache.verdicts {
             verdicts.store(pod, certain.only(read));
@@ -380,12 +385,17 @@ impl NodeQuestion for FilterQuestion {
         }
     }
 
-    fn accept(ask: &Ask<'_>, slots: &[u32], fresh: FilterAnswer) -> Verdicts {
+    fn accept(&self, ask: &Ask<'_>, slots: &[u32], fresh: FilterAnswer) -> Verdicts {
         let FilterAnswer { refusals, scores } = fresh;
         Verdicts { refusals, scores: scores.map(|scores| BackendScores::new(ask, slots, scores)) }
     }
 
-    fn splice(ask: &Ask<'_>, mut known: Vec<u32>, missing: Option<(&[u32], FilterAnswer)>) -> Verdicts {
+    fn splice(
+        &self,
+        ask: &Ask<'_>,
+        mut known: Vec<u32>,
+        missing: Option<(&[u32], FilterAnswer)>,
+    ) -> Verdicts {
         let (missing, fresh) = missing.unzip();
         let missing = missing.unwrap_or_default();
         // These are known only if this is a check: then the new answer counts.

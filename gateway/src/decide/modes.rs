@@ -18,8 +18,12 @@ impl Decider {
     pub(super) fn interested(&self, pod: &ObjectPod<'_>, mode: Mode) -> impl Iterator<Item = &Arc<Backend>> {
         let exempt = self.settings.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };
-        let backends = backends.iter().filter(move |backend| self.mode(backend, pod) == mode);
-        backends.filter(|backend| backend.settings.matches.interest.covers(pod))
+        backends.iter().filter(move |backend| self.applies(backend, pod, mode))
+    }
+
+    /// Whether a backend is in this mode for a pod whose namespace is not exempt, and its conditions match it.
+    pub(super) fn applies(&self, backend: &Backend, pod: &ObjectPod<'_>, mode: Mode) -> bool {
+        self.mode(backend, pod) == mode && backend.settings.matches.interest.covers(pod)
     }
 
     /// The mode of a backend for a pod: an override, else what the configuration says about this pod.

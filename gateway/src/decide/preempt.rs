@@ -10,7 +10,7 @@ mod encoded;
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    BackendFailure, PolicyVerb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
 use tokio::time::Instant;
@@ -82,7 +82,11 @@ impl Decider {
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
         let at = record.backends.len();
-        record.backends.push(BackendOutcome::new(&backend.settings, settings.failure_policy.into()));
+        record.backends.push(BackendOutcome::new(
+            &backend.settings,
+            PolicyVerb::Preempt,
+            settings.failure_policy.into(),
+        ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let asked =
             self.ask(call, (backend, settings), wait_until, (&record.id, chain.left()), &mut attempt).await;
@@ -107,13 +111,15 @@ impl Decider {
             }
             Taken::Skipped(failure) | Taken::Failed(failure) => {
                 attempt.finish(&Err::<(), _>(failure.clone()));
-                self.record_failure(Verb::Preempt, failure, (record, at));
+                self.record_failure(PolicyVerb::Preempt, failure, (record, at));
             }
         }
         match taken {
             Taken::Counted => Ok(unknown),
             Taken::Skipped(_) => Ok(0),
-            Taken::Failed(failure) => Err(CallError::backend(&backend.settings, Verb::Preempt, failure)),
+            Taken::Failed(failure) => {
+                Err(CallError::backend(&backend.settings, PolicyVerb::Preempt, failure))
+            }
         }
     }
 
@@ -129,7 +135,7 @@ impl Decider {
         (id, left): (&str, &[Candidate]),
         attempt: &mut BackendAttempt,
     ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
-        let caller = Caller { verb: Verb::Preempt, pod: call.pod.uid() };
+        let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
         let mut session = backend.session(caller)?;
         let deadline = call.began + self.settings.timeouts.decision;
         loop {
@@ -156,7 +162,7 @@ impl Decider {
                 return Ok((encoded, kept));
             }
             let other = backend.elsewhere(caller, &session);
-            let other = other.filter(|_| backend.allows_retry(Verb::Preempt));
+            let other = other.filter(|_| backend.allows_retry(PolicyVerb::Preempt));
             let Some(other) = other else { return Ok((encoded, kept)) };
             session = other;
         }
@@ -168,7 +174,7 @@ impl Decider {
         for backend in self.interested(call.pod, Mode::Shadow) {
             let Some(settings) = &backend.settings.preempt else { continue };
             let prepared = self.prepare_shadow(call, backend, settings, left).await;
-            self.spawn(Verb::Preempt, backend, record, prepared);
+            self.spawn(PolicyVerb::Preempt, backend, record, prepared);
         }
     }
 
@@ -181,7 +187,7 @@ impl Decider {
         left: &[Candidate],
     ) -> Prepared {
         let permit = backend.shadow_call()?;
-        let session = backend.session(Caller { verb: Verb::Preempt, pod: call.pod.uid() })?;
+        let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
         if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    BackendFailure, PolicyVerb,
     filter::Asked,
     score::{self, Ballot},
 };
@@ -31,10 +31,7 @@ use crate::{
     },
     cluster::table::NodeRows,
     config::Mode,
-    contract::{
-        answer::Reply,
-        question::{Question, ScoresWanted},
-    },
+    contract::{answer::Reply, question::Question},
     record::{BackendOutcome, CacheSource, CallRecord, OnFailure, Outcome},
 };
 
@@ -62,28 +59,34 @@ impl Decider {
         let mut participants = Vec::new();
         let mut lists_all = false;
         if count > 0 {
+            self.before_score(&mut context, record).await?;
             let interested = || self.interested(call.pod, Mode::Enforce);
             let scoring = interested().filter(|backend| backend.settings.score.is_some());
-            context.look_up_together::<ScorePlan>(scoring.map(|backend| &**backend)).await;
+            context.look_up_together(PolicyVerb::Score, scoring.map(|backend| &**backend)).await;
             for backend in interested() {
                 let Some(settings) = &backend.settings.score else {
                     lists_all = true;
                     continue;
                 };
-                let ready = context.ready::<ScorePlan>(backend).await?;
+                let ready = context.ready(PolicyVerb::Score, backend).await?;
                 let (place, timeout) = (record.backends.len(), settings.timeout);
-                record.backends.push(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
+                record.backends.push(BackendOutcome::new(
+                    &backend.settings,
+                    PolicyVerb::Score,
+                    OnFailure::Ignore,
+                ));
                 participants.push(Participant { place, backend, timeout, ready });
             }
         }
         let question = ScoreQuestion { prefetched: &prefetched };
         let calls = participants.iter().map(|participant| participant.scores(&question, &context));
         let answers = join_all(calls).await;
-        for (at, answer) in answers.into_iter().enumerate() {
+        for (Participant { place: at, .. }, answer) in participants.iter().zip(answers) {
+            let at = *at;
             match answer {
                 Ok(outcome) => record.backends[at].outcome = outcome,
                 Err(failure) => {
-                    self.record_failure(Verb::Prioritize, &failure, (record, at));
+                    self.record_failure(PolicyVerb::Score, &failure, (record, at));
                 }
             }
         }
@@ -138,19 +141,17 @@ struct ScoreQuestion<'s> {
 }
 
 impl NodeQuestion for ScoreQuestion<'_> {
-    type Plan = ScorePlan;
     type Fresh = Vec<i32>;
     type Cached = i32;
     /// Raw scores, one for each node.
     type Answer = Vec<i32>;
 
-    const VERB: Verb = Verb::Prioritize;
-
-    fn scores(_: &ScorePlan) -> ScoresWanted {
-        ScoresWanted::Unwanted
+    fn verb(&self) -> PolicyVerb {
+        PolicyVerb::Score
     }
 
     async fn send(
+        &self,
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
@@ -171,22 +172,22 @@ impl NodeQuestion for ScoreQuestion<'_> {
         Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows, slots), check: false })
     }
 
-    fn read(cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
+    fn read(&self, cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
         cache.scores.as_ref()?;
         Some(fresh.iter().copied().map(Some).collect())
     }
 
-    fn store(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
+    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
         if let Some(scores) = &ask.ready.session.cache.scores {
             scores.store(ask.pod(), certain.only(fresh.iter().copied()));
         }
     }
 
-    fn accept(_: &Ask<'_>, _: &[u32], fresh: Vec<i32>) -> Vec<i32> {
+    fn accept(&self, _: &Ask<'_>, _: &[u32], fresh: Vec<i32>) -> Vec<i32> {
         fresh
     }
 
-    fn splice(_: &Ask<'_>, mut scores: Vec<i32>, missing: Option<(&[u32], Vec<i32>)>) -> Vec<i32> {
+    fn splice(&self, _: &Ask<'_>, mut scores: Vec<i32>, missing: Option<(&[u32], Vec<i32>)>) -> Vec<i32> {
         if let Some((missing, fresh)) = missing {
             missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
         }

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{
-    Assignment, Verb,
+    Assignment, PolicyVerb,
     filter::{Rejected, Verdict},
 };
 use tokio::{
@@ -151,6 +151,7 @@ impl Decider {
     ) -> Result<(), CallError> {
         let mut context = CallContext::new(self, call, record);
         context.deadline = context.deadline.min(until);
+        self.before_filter(&mut context, record).await?;
         let select = |backend: &Backend| self.asks_again(backend);
         let (participants, seats) = self.participants(&mut context, select, record).await?;
         let (verdict, _) = self.fold(&context, &participants, seats, record).await;
@@ -164,7 +165,7 @@ impl Decider {
                 Some(group) => Err(CallError::NoLongerFits(self.reason(participants, group).text)),
             },
             Verdict::Failed { seat, failure } => {
-                Err(CallError::backend(&participants[seat].backend.settings, Verb::Filter, failure))
+                Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
             }
             Verdict::NotYetKnown { .. } => {
                 Err(CallError::NoLongerFits("the node is not yet known to the gateway".to_owned()))

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    BackendFailure, PolicyVerb,
     filter::{Asked, Heard, Refusal},
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     score::{self, Ballot},
@@ -15,11 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, Decider, call_context::CallContext, prioritize};
 use crate::{
-    backend::{
-        Attempt, Backend,
-        info::{FilterPlan, Plan, ScorePlan},
-        session::Session,
-    },
+    backend::{Attempt, Backend, session::Session},
     config::{AddedVictims, Mode, PreemptSettings},
     contract::{
         nodes::NodesField,
@@ -81,8 +77,9 @@ impl Decider {
             let Some(settings) = &backend.settings.filter else { continue };
             let question = |nodes| ShadowQuestion::Filter { nodes };
             let prepared =
-                prepare::<FilterPlan>(context, backend, settings.timeout, left.clone(), question).await;
-            self.spawn(Verb::Filter, backend, record, prepared);
+                prepare((context, PolicyVerb::Filter), backend, settings.timeout, left.clone(), question)
+                    .await;
+            self.spawn(PolicyVerb::Filter, backend, record, prepared);
         }
     }
 
@@ -98,16 +95,17 @@ impl Decider {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
             let question = |nodes| ShadowQuestion::Score { nodes, best: best(totals) };
-            let prepared = prepare::<ScorePlan>(context, backend, settings.timeout, all, question).await;
-            self.spawn(Verb::Prioritize, backend, record, prepared);
+            let prepared =
+                prepare((context, PolicyVerb::Score), backend, settings.timeout, all, question).await;
+            self.spawn(PolicyVerb::Score, backend, record, prepared);
         }
     }
 
     /// Calls a backend in shadow mode in a separate task, which outlives the call. Unavailability is recorded as well,
     /// and a panic is counted.
-    pub(super) fn spawn(&self, verb: Verb, backend: &Backend, record: &CallRecord, prepared: Prepared) {
+    pub(super) fn spawn(&self, verb: PolicyVerb, backend: &Backend, record: &CallRecord, prepared: Prepared) {
         let Some(prepared) = prepared.transpose() else { return };
-        let record = record.of_shadow(&backend.settings);
+        let record = record.of_shadow(&backend.settings, verb);
         let observer = Arc::clone(&self.settings.observer);
         let metrics = Arc::clone(&observer.metrics);
         let purpose = self.settings.purpose.of_shadow_calls();
@@ -120,7 +118,7 @@ impl Decider {
                 }
                 Err(failure) => Err(failure),
             };
-            observer.record_shadow(verb, &record.with_shadow_outcome(answer, attempt));
+            observer.record_shadow(verb.of_call(), &record.with_shadow_outcome(answer, attempt));
         });
         self.settings.observer.spawn(async move {
             if work.catch_unwind().await.is_err() {
@@ -154,8 +152,8 @@ impl PreemptShadow {
 }
 
 /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
-async fn prepare<P: Plan>(
-    context: &mut CallContext<'_>,
+async fn prepare(
+    (context, verb): (&mut CallContext<'_>, PolicyVerb),
     backend: &Arc<Backend>,
     timeout: Duration,
     nodes: impl Iterator<Item = u32>,
@@ -164,9 +162,9 @@ async fn prepare<P: Plan>(
     let permit = backend.shadow_call()?;
     context.switch_to_shadow();
     // Nodes that cannot be parsed cannot be encoded for a backend.
-    let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
+    let Ok(ready) = context.ready(verb, backend).await else { return Ok(None) };
     let ready = ready?;
-    if P::of(&ready.session.info).as_ref().is_ok_and(|plan| plan.common().side_effects) {
+    if ready.session.info.about_nodes(verb).is_ok_and(|plan| plan.side_effects) {
         return Ok(None);
     }
     let encoded = context.nodes(&ready);

@@ -64,6 +64,9 @@ pub(crate) fn backend(name: &str, asked: usize) -> BackendPart {
         reads_of_pods: None,
         rejected: 0,
         clamped: 0,
+        hook: None,
+        changed: 0,
+        pod_change: None,
         seconds: 0.0012,
         answer: None,
         failure: None,
@@ -82,6 +85,7 @@ pub(crate) fn node(name: &str) -> NodePart {
         rejected_by: None,
         reason: None,
         total: None,
+        changes: Vec::new(),
         backends: BTreeMap::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::LazyLock};
 
 use bytes::Bytes;
-use extender_gateway_core::{FailureKind, Verb};
+use extender_gateway_core::{FailureKind, PolicyVerb};
 use prost::Message;
 
 use super::answers::one_line;
@@ -57,15 +57,13 @@ pub fn handshake(bytes: &[u8]) {
     }
 }
 
-const VERBS: [Verb; 4] = [Verb::Filter, Verb::Prioritize, Verb::Preempt, Verb::Bind];
-
-fn words(info: &Info) -> [Option<(String, String)>; 4] {
-    VERBS.map(|verb| info.reads_in_words(verb))
+fn words(info: &Info) -> [Option<(String, String)>; 7] {
+    PolicyVerb::ALL.map(|verb| info.reads_in_words(verb))
 }
 
 /// Each verb can be used or says why not.
 fn verbs(info: &Info) {
-    for verb in VERBS {
+    for verb in PolicyVerb::ALL {
         match info.refusal(verb) {
             None => assert!(info.reads_in_words(verb).is_some()),
             Some(failure) => {
@@ -76,8 +74,10 @@ fn verbs(info: &Info) {
         }
     }
     if info.revision.is_empty() {
-        let remembered = info.remembered();
-        assert!(!remembered.filter && !remembered.score, "without a revision nothing is remembered");
+        assert!(
+            info.remembered().iter().all(|(_, remembered)| !remembered),
+            "without a revision nothing is remembered"
+        );
     }
     assert!(info.most_request_bytes > 0);
 }

@@ -92,7 +92,7 @@ impl Observer {
         let trace = trace.map(|trace| trace.trace_id.to_bytes());
         self.metrics.verb(http_call.verb).record(http_call, trace);
         let (Some(record), Some(verb)) = (&http_call.record, http_call.verb) else { return };
-        self.count_backends((verb, http_call.outcome), record, trace);
+        self.count_backends(http_call.outcome, record, trace);
         self.waiting.record(verb, http_call.outcome, record);
         self.debug.log(verb, record);
         self.decisions.put(verb, record, Some(http_call));
@@ -101,17 +101,17 @@ impl Observer {
     /// Records the answer of a backend in shadow mode.
     pub fn record_shadow(&self, verb: Verb, record: &CallRecord) {
         if let Some(tracer) = &self.tracer {
-            tracer.record_shadow(verb, record);
+            tracer.record_shadow(record);
         }
-        self.count_backends((verb, "ok"), record, None);
+        self.count_backends("ok", record, None);
         self.decisions.put(verb, record, None);
     }
 
-    fn count_backends(&self, (verb, outcome): (Verb, &str), record: &CallRecord, trace: Option<Trace>) {
+    fn count_backends(&self, outcome: &str, record: &CallRecord, trace: Option<Trace>) {
         for part in &record.backends {
             // A backend that was removed in the meantime is not counted.
             if let Some(metrics) = self.metrics.known_backend(part.backend.name.as_str()) {
-                metrics.record(verb, (outcome, part), &record.pod, trace);
+                metrics.record((outcome, part), &record.pod, trace);
             }
         }
     }

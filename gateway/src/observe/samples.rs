@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use extender_gateway_core::{
-    BackendFailure, FailureKind,
+    BackendFailure, FailureKind, PolicyVerb,
     filter::{Asked, Heard, Refusal},
     score::{Ballot, Normalization, Range},
 };
@@ -30,7 +30,14 @@ pub(crate) fn config(backends: &str) -> Config {
 pub(crate) fn part(name: &str, said: Outcome) -> BackendOutcome {
     let settings = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
     let backend = Arc::new(settings.backends[0].clone());
-    BackendOutcome { outcome: said, ..BackendOutcome::new(&backend, OnFailure::Fail) }
+    let verb = match said {
+        Outcome::Scored(..) => PolicyVerb::Score,
+        Outcome::Candidates(_) => PolicyVerb::Preempt,
+        Outcome::Bound(_) => PolicyVerb::Bind,
+        Outcome::Changed(_) => PolicyVerb::BeforeFilterNodes,
+        Outcome::Pending | Outcome::Failed(_) | Outcome::Filtered(_) => PolicyVerb::Filter,
+    };
+    BackendOutcome { outcome: said, ..BackendOutcome::new(&backend, verb, OnFailure::Fail) }
 }
 
 /// It rejects these of all nodes for these reasons.

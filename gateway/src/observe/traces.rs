@@ -9,7 +9,6 @@ mod rpc;
 use std::{hash::BuildHasher, mem, time::Duration};
 
 use arc_swap::ArcSwap;
-use extender_gateway_core::Verb;
 use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
 use foldhash::{HashMap, fast::RandomState};
 use parking_lot::Mutex;
@@ -31,6 +30,10 @@ mod names {
     pub(super) const REJECTED: &str = "extender.nodes.rejected";
     /// The number of nodes with a cached or prefetched answer.
     pub(super) const KNOWN: &str = "extender.nodes.known";
+    /// The number of nodes that a hook changed.
+    pub(super) const CHANGED: &str = "extender.nodes.changed";
+    /// What a hook changed of the pod, in words.
+    pub(super) const POD_CHANGE: &str = "extender.pod.change";
     /// What the backend reads of pods, if cached answers were used: they are those of pods that are equal in this.
     pub(super) const READS_OF_PODS: &str = "extender.backend.reads_of_pods";
     /// The number of nodes that were sent to the backend.
@@ -41,6 +44,8 @@ mod names {
     pub(super) const ROLE: &str = "extender.rpc.role";
     pub(super) const GENERATION: &str = "extender.configuration.generation";
     pub(super) const BACKEND: &str = "extender.backend.name";
+    /// What a backend was called for, if it was not called because all its answers were known.
+    pub(super) const BACKEND_VERB: &str = "extender.backend.verb";
     pub(super) const MODE: &str = "extender.mode";
     pub(super) const POLICY: &str = "extender.failure.policy";
     /// Whether a backend in shadow mode agrees with the decision.
@@ -115,22 +120,22 @@ impl Tracer {
         if let Some(record) = &http_call.record {
             let previous = self.latest.replace(&record.pod.uid, context);
             self.send(decision::span(http_call, record, (context, request), previous));
-            http_call.verb.into_iter().for_each(|verb| self.send_rpcs(verb, record, context));
+            self.send_rpcs(record, context);
         }
         true
     }
 
     /// Sends the spans of shadow calls, if the call is sampled.
-    pub(super) fn record_shadow(&self, verb: Verb, record: &CallRecord) {
+    pub(super) fn record_shadow(&self, record: &CallRecord) {
         if let Some(context) = record.trace.filter(|context| context.sampled) {
-            self.send_rpcs(verb, record, context);
+            self.send_rpcs(record, context);
         }
     }
 
-    fn send_rpcs(&self, verb: Verb, record: &CallRecord, decision: TraceContext) {
+    fn send_rpcs(&self, record: &CallRecord, decision: TraceContext) {
         for part in &record.backends {
             for attempt in &part.attempts {
-                rpc::spans(verb, record, (part, attempt), decision).for_each(|span| self.send(span));
+                rpc::spans(record, (part, attempt), decision).for_each(|span| self.send(span));
             }
         }
     }

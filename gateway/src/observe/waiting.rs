@@ -8,7 +8,7 @@ mod holders;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::{PolicyVerb, Verb};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
@@ -54,7 +54,7 @@ struct WaitingState {
     /// The latest change that concerns all backends.
     of_all: Option<Instant>,
     /// The verbs of each backend, by its name, whose calls fail, and since when.
-    failing: HashMap<String, Vec<(Verb, Instant)>>,
+    failing: HashMap<String, Vec<(PolicyVerb, Instant)>>,
     /// When pods were last removed to make room.
     swept: Option<Instant>,
 }
@@ -133,8 +133,8 @@ impl WaitingPods {
     /// Records a call with this outcome.
     pub(crate) fn record(&self, verb: Verb, outcome: &str, record: &CallRecord) {
         let mut state = self.state.lock();
-        let recovered = state.recovered(verb, record);
-        for (backend, _) in &recovered {
+        let recovered = state.recovered(record);
+        for (backend, ..) in &recovered {
             // This call has seen it.
             state.change(backend, (record.started, PolicyChange::Recovered));
         }
@@ -149,8 +149,8 @@ impl WaitingPods {
             Effect::None => false,
         };
         drop(state);
-        for (backend, lasted) in &recovered {
-            let (verb, seconds) = (verb.backend_name(), lasted.as_secs());
+        for (backend, verb, lasted) in &recovered {
+            let (verb, seconds) = (verb.name(), lasted.as_secs());
             tracing::info!(backend, verb, seconds, "calls to the backend succeed again");
         }
         if is_due || !recovered.is_empty() {
@@ -337,11 +337,11 @@ impl WaitingState {
         self.failing.remove(backend);
     }
 
-    /// The backends that answered this call after their calls for this verb had failed for a while, and for how long.
-    fn recovered(&mut self, verb: Verb, record: &CallRecord) -> Vec<(String, Duration)> {
+    /// The backends that answered in this call after their calls for a verb had failed for a while, and for how long.
+    fn recovered(&mut self, record: &CallRecord) -> Vec<(String, PolicyVerb, Duration)> {
         let mut recovered = Vec::new();
         for part in &record.backends {
-            let name = part.backend.name.as_str();
+            let (name, verb) = (part.backend.name.as_str(), part.verb);
             if part.has_failed() {
                 let verbs = self.failing.entry(name.to_owned()).or_default();
                 if verbs.iter().all(|(failing, _)| *failing != verb) {
@@ -351,7 +351,7 @@ impl WaitingState {
                 let ended = verbs.iter().position(|(failing, _)| *failing == verb);
                 let lasted = ended.map(|at| verbs.swap_remove(at).1.elapsed());
                 let outage = lasted.filter(|lasted| *lasted >= SHORTEST_OUTAGE);
-                recovered.extend(outage.map(|lasted| (name.to_owned(), lasted)));
+                recovered.extend(outage.map(|lasted| (name.to_owned(), verb, lasted)));
             }
         }
         recovered

@@ -18,7 +18,7 @@ use crate::{
     backend::{connections::Connections, info::ClusterTables, resolver::Resolve},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
-    config::{Binder, Config, Events, Mode, PodSource, Requeueing, default_exempt},
+    config::{BackendName, Binder, Config, Events, Mode, PodSource, Requeueing, default_exempt},
     decide::{Binders, Decider, DeciderSettings, DecisionPurpose, RetryPacing},
     door::Served,
     observe::Observer,
@@ -180,7 +180,10 @@ impl Assembly {
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
         let tables = ClusterTables { pods, ..self.tables.clone() };
-        let backends = asked.map(|backend| self.connections.backend(backend, &tables)).collect();
+        let backends: Vec<_> = asked.map(|backend| self.connections.backend(backend, &tables)).collect();
+        let hooks = config.backends.iter().filter(|backend| backend.has_hooks());
+        let named = |name: &BackendName| backends.iter().find(|backend| backend.settings.name == *name);
+        let hooks = hooks.filter_map(|settings| named(&settings.name)).cloned().collect();
         let settings = DeciderSettings {
             tables,
             timeouts: config.timeouts,
@@ -193,7 +196,7 @@ impl Assembly {
             purpose: self.purpose,
             overrides: Arc::clone(&self.overrides),
         };
-        let decider = Decider::new(backends, settings);
+        let decider = Decider::new(backends, hooks, settings);
         let start = self.cadences.start;
         if timeout(start, decider.first_attempts()).await.is_err() {
             tracing::warn!("some backends are not connected after {start:?}; serving without them");

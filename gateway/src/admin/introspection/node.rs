@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use extender_gateway_core::{Verb, reason::one_line};
+use extender_gateway_core::reason::one_line;
 use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, NodeRows};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -166,14 +166,11 @@ fn told(backend: &Backend, name: &str, (table, from_calls): (&NodeTable, bool)) 
 
 /// The views of nodes, each with the verbs that have it.
 fn views(info: &Info) -> Vec<(Vec<&'static str>, &NodesView)> {
-    let filter = info.filter.as_ref().ok().map(|plan| (Verb::Filter, &plan.common.nodes));
-    let score = info.score.as_ref().ok().map(|plan| (Verb::Prioritize, &plan.common.nodes));
-    let preempt = info.preempt.as_ref().ok().map(|plan| (Verb::Preempt, &plan.nodes));
     let mut views: Vec<(Vec<&'static str>, &NodesView)> = Vec::new();
-    for (verb, view) in [filter, score, preempt].into_iter().flatten() {
+    for (verb, view) in info.node_views() {
         match views.iter_mut().find(|(_, known)| *known == view) {
-            Some((verbs, _)) => verbs.push(verb.backend_name()),
-            None => views.push((vec![verb.backend_name()], view)),
+            Some((verbs, _)) => verbs.push(verb.name()),
+            None => views.push((vec![verb.name()], view)),
         }
     }
     views

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure, FailureKind,
+    BackendFailure, FailureKind, PolicyVerb,
     filter::Turn,
     reason,
     score::{Direction, Normalization, Range},
 };
 use extender_policy_api::v1alpha1::{
-    self as api, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
+    self as api, ChangedPart, GetInfoResponse, NodeView, PodPart, Reads, Scope, Verb, VerbInfo,
 };
 
-use super::{API_VERSION, BindPlan, ClusterTables, FilterPlan, NodesView, ScorePlan, VerbPlan, reads};
+use super::{
+    API_VERSION, BindPlan, ClusterTables, FilterPlan, HOOK_SERVICE, HookPlan, NodesView, PodHookPlan,
+    ScorePlan, VerbPlan, reads,
+};
 use crate::{
     config::{NodeSource, Normalize, ScoreSettings},
     contract::{
+        change::{ChangedParts, is_of_pod, part_in_words},
         pod::PodView,
         question::ScoresWanted,
         row::{RowFields, RowView},
@@ -130,16 +134,69 @@ impl Reader<'_> {
 
     fn plan(&self, verb: &VerbInfo, nodes: NodesView, pure: bool) -> VerbPlan {
         let pod = self.pod(verb);
-        let reads_of_pods =
-            verb.reads.is_some().then(|| reason::one_line(&pod.words(), reason::LONGEST).into());
         VerbPlan {
             nodes,
+            reads_of_pods: reads_of_pods(verb, &pod),
             pod,
             reads_id: reads_id(verb),
-            reads_of_pods,
             side_effects: verb.side_effects,
             pure,
         }
+    }
+
+    /// A hook about nodes.
+    pub(super) fn hook(&self, hook: PolicyVerb) -> Result<HookPlan, BackendFailure> {
+        let wanted =
+            if hook == PolicyVerb::BeforeScore { Verb::BeforeScore } else { Verb::BeforeFilterNodes };
+        let (verb, name) = (self.verb(wanted, hook.name())?, hook.name());
+        let changes = self.changes(verb, name)?;
+        Ok(HookPlan { common: self.common(verb, name)?, changes })
+    }
+
+    /// The hook about the pod alone.
+    pub(super) fn pod_hook(&self) -> Result<PodHookPlan, BackendFailure> {
+        let name = PolicyVerb::BeforeFilter.name();
+        let verb = self.verb(Verb::BeforeFilter, name)?;
+        let changes = self.changes(verb, name)?;
+        // There are no nodes on which an answer could depend.
+        let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };
+        let pure = self.is_pure(&alone, name)?;
+        let pod = self.pod(verb);
+        let (reads_of_pods, reads_id) = (reads_of_pods(verb, &pod), reads_id(verb));
+        Ok(PodHookPlan { pod, reads_id, reads_of_pods, pure, changes })
+    }
+
+    /// What a hook changes.
+    fn changes(&self, verb: &VerbInfo, name: &str) -> Result<ChangedParts, BackendFailure> {
+        if !self.response.services.iter().any(|service| service == HOOK_SERVICE) {
+            return Err(unsuitable(format!(
+                "declares {name} without the service {HOOK_SERVICE} in `services`"
+            )));
+        }
+        if verb.side_effects {
+            return Err(unsuitable(format!(
+                "declares that {name} has side effects, which hooks cannot have"
+            )));
+        }
+        let refused = |part: &str| unsuitable(format!("declares that {name} changes {part}"));
+        let mut parts = Vec::new();
+        for number in &verb.changes {
+            let part = ChangedPart::try_from(*number).ok().filter(|part| *part != ChangedPart::Unspecified);
+            let Some(part) = part else {
+                return Err(refused(&format!("part {number}, which this gateway version does not support")));
+            };
+            if parts.contains(&part) {
+                return Err(refused(&format!("{} twice", part_in_words(part))));
+            }
+            if let Some(why) = contradiction(verb, part) {
+                return Err(refused(&format!("{}, {why}", part_in_words(part))));
+            }
+            parts.push(part);
+        }
+        if parts.is_empty() {
+            return Err(unsuitable(format!("declares {name}, and nothing that it changes")));
+        }
+        Ok(ChangedParts::new(parts))
     }
 
     pub(super) fn bind(&self) -> Result<BindPlan, BackendFailure> {
@@ -209,6 +266,21 @@ impl Reader<'_> {
         }
         Ok(NodesView { rows, column, offered })
     }
+}
+
+/// Why a hook cannot change this part.
+fn contradiction(verb: &VerbInfo, part: ChangedPart) -> Option<&'static str> {
+    match (verb.verb(), is_of_pod(part)) {
+        (Verb::BeforeFilter, false) => Some("but it is about the pod alone"),
+        (Verb::BeforeFilterNodes, true) => Some("but it is about nodes alone"),
+        (Verb::BeforeScore, true) if verb.pure => Some("and that it is pure; these are mutually exclusive"),
+        _ => None,
+    }
+}
+
+/// What a verb reads of pods, in words; `None` without a declaration.
+fn reads_of_pods(verb: &VerbInfo, pod: &PodView) -> Option<Arc<str>> {
+    verb.reads.is_some().then(|| reason::one_line(&pod.words(), reason::LONGEST).into())
 }
 
 /// The id of a verb's declaration; 0 without one.

@@ -41,6 +41,9 @@ pub(super) fn check(verb: &VerbInfo, name: &str) -> Result<(), BackendFailure> {
         let counts = pod_counts.iter().map(|it| (it.by, it.label.as_str(), ""));
         check_counts(&counts.collect::<Vec<_>>(), "pod counts of nodes")?;
         let gets_names_alone = verb.verb() == Verb::Bind || verb.node_view() == NodeView::Name;
+        if verb.verb() == Verb::BeforeFilter && *node != NodeReads::default() {
+            return Err("nodes, but is about the pod alone".to_owned());
+        }
         if gets_names_alone && *node != NodeReads::default() {
             return Err("nodes, but requests only their names".to_owned());
         }

@@ -1,4 +1,4 @@
-use extender_gateway_core::{self as core, score::Direction};
+use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_policy_api::v1alpha1::{
     self as api, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, TopologyCountReads,
     Verb, VerbInfo,
@@ -359,7 +359,7 @@ fn counts_need_a_watch_of_pods_and_over_a_topology_the_nodes() {
         let info = Info::read(response(vec![verb.clone()]), &configured("filter: {}"), known);
         let over_topologies = verb.reads.as_ref().unwrap().pod.is_some() && info.filter.is_ok();
         assert_eq!(info.topologies().count(), usize::from(over_topologies), "only those are waited for");
-        let words = info.reads_in_words(core::Verb::Filter);
+        let words = info.reads_in_words(PolicyVerb::Filter);
         info.filter.map_err(|failure| failure.detail).map(|_| words.unwrap())
     };
     let words = |pods: &str, nodes: &str| Ok((pods.to_owned(), nodes.to_owned()));
@@ -384,7 +384,7 @@ fn a_prefix_that_covers_no_key_is_no_contradiction() {
     let verbs = vec![of_nodes(reads)];
     let info = Info::read(response(verbs), &configured("filter: {}"), &known(NodeSource::Request));
     let words = "label a, label b/x, label b0, labels a/*, labels b/y*, labels c*";
-    assert_eq!(info.reads_in_words(core::Verb::Filter), Some(("nothing".to_owned(), words.to_owned())));
+    assert_eq!(info.reads_in_words(PolicyVerb::Filter), Some(("nothing".to_owned(), words.to_owned())));
 }
 
 #[test]

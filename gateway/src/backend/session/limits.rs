@@ -44,7 +44,7 @@ impl Announcements {
         tracing::info!(%backend, name, version, revision, similar, "backend is ready");
         for verb in settings.verbs() {
             if let Some(failure) = info.refusal(verb) {
-                let verb = verb.backend_name();
+                let verb = verb.name();
                 tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
             }
         }

@@ -253,8 +253,8 @@ impl Connecting<'_> {
             PureAnswers::AskedEachTime => CachedVerbs::default(),
         };
         let is_impure = !is_new && current.is_some_and(|session| session.cache.is_impure());
-        // What it shows has nothing to do with its answers.
-        let key = GetInfoResponse { introspection: Vec::new(), ..response.clone() };
+        // What it shows, and who leads, has nothing to do with its answers.
+        let key = GetInfoResponse { introspection: Vec::new(), controllers: None, ..response.clone() };
         let cache = self.task.caches.of(&key, || {
             let cache = AnswerCache::new(cached, cadences.check_every);
             if is_impure {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::PolicyVerb;
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::join_all;
 use tokio::runtime;
@@ -61,7 +61,7 @@ impl Answers {
         let info = Info::read(response, backend, tables);
         let unusable: Vec<_> = backend.verbs().filter_map(|verb| unusable(place, &info, verb)).collect();
         if unusable.is_empty() {
-            let verbs: Vec<_> = backend.verbs().map(Verb::backend_name).collect();
+            let verbs: Vec<_> = backend.verbs().map(PolicyVerb::name).collect();
             let policy = clean(&format!("{} {}", info.name, info.version)).into_owned();
             let verbs = verbs.join(", ");
             self.notes.push(format!("{place}: {} answers: {policy} serves {verbs}", backend.name));
@@ -71,13 +71,13 @@ impl Answers {
 }
 
 /// Why a configured verb cannot be used.
-fn unusable(place: &str, info: &Info, verb: Verb) -> Option<Finding> {
+fn unusable(place: &str, info: &Info, verb: PolicyVerb) -> Option<Finding> {
     let detail = clean(&info.refusal(verb)?.detail);
     // Most of these sentences contain their own remedy.
     let other = "use a version of the policy that fits this gateway, or remove the verb";
     let (wrong, remedy) = detail.rsplit_once("; ").unwrap_or((&*detail, other));
     Some(Finding {
-        path: format!("{place}.{}", verb.backend_name()),
+        path: format!("{place}.{}", verb.name()),
         wrong: format!("the backend {wrong}"),
         remedy: remedy.to_owned(),
     })

@@ -236,6 +236,19 @@ impl NodeRows {
         Self { slots, ..self.clone() }
     }
 
+    /// Replaces the rows at these indexes of [`Self::slots`], each once, by rows that are in no table.
+    #[must_use]
+    pub fn replaced(self, rows: Vec<(usize, Bytes)>) -> Self {
+        let (mut slots, mut not_kept) = (self.slots.to_vec(), self.not_kept.to_vec());
+        for (at, row) in rows {
+            // A call is below 4 GiB, and a node takes more than one byte of it.
+            let next = NOT_KEPT + u32::try_from(not_kept.len()).expect("a call has fewer nodes than slots");
+            slots[at] = next;
+            not_kept.push(row);
+        }
+        Self { slots: slots.into(), not_kept: not_kept.into(), column: self.column }
+    }
+
     /// Inserts rows that are in no table before the nodes at these positions, which are ascending.
     #[must_use]
     pub fn with_rows(self, positions: &[u32], rows: Vec<Bytes>) -> Self {
@@ -306,6 +319,23 @@ mod tests {
         column.set(100, None);
         column.set(9999, None);
         assert_eq!(counted(&column), (1, 11, 7));
+    }
+
+    #[test]
+    fn rows_of_one_call_replace_those_of_the_table() {
+        let mut column = ColumnRows::default();
+        for slot in 0..3 {
+            column.set(slot, Some(&row(1, slot + 1)));
+        }
+        let before = NodeRows::new(column.clone(), [2, 0, 1].into());
+        let changed = before.clone().replaced(vec![(0, Bytes::from_static(b"aaaaa"))]);
+        let changed = changed.replaced(vec![(2, Bytes::from_static(b"bbbbbb"))]);
+        let lengths = |rows: &NodeRows| rows.iter().map(|row| row.bytes.len()).collect::<Vec<_>>();
+        assert_eq!((lengths(&before), lengths(&changed)), (vec![3, 1, 2], vec![5, 1, 6]));
+        let kept: Vec<_> = changed.iter().map(|row| changed.key(row.slot).is_kept()).collect();
+        assert_eq!(kept, [false, true, false]);
+        assert_eq!(changed.current(changed.slots(), &column), Some(vec![false, true, false]));
+        assert!(!changed.are_all_in(u64::MAX, 0));
     }
 
     #[test]

@@ -51,7 +51,8 @@ backends:
          expected http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000",
         "line 8: backends[1].name: \"rack-drain\" is already the name of backends[0]; expected a unique name",
         "line 9: backends[1].fliter: unknown field; did you mean filter? \
-         Known fields: name, url, tls, mode, canary, maxRejectShare, pureAnswers, args, match, filter, score, preempt, bind",
+         Known fields: name, url, tls, mode, canary, maxRejectShare, pureAnswers, args, match, filter, score, preempt, bind, beforeFilter, \
+         beforeFilterNodes, beforeScore",
         "line 11: backends[1].score.weight: 0 is out of range; expected a whole number from 1 to 1000000",
         "line 12: backends[1].score.timeout: 5 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
     ];
@@ -238,7 +239,7 @@ fn fields_about_the_cluster_and_reasons() {
 fn a_field_of_another_mapping_is_named_with_its_mapping() {
     for (field, place) in [
         ("weight: 2", "score"),
-        ("timeout: 1s", "filter, score, preempt or bind"),
+        ("timeout: 1s", "filter, score, preempt, bind, beforeFilter, beforeFilterNodes or beforeScore"),
         ("preemptionMayHelp: Honored", "filter"),
     ] {
         let name = field.split(':').next().unwrap();

@@ -160,7 +160,13 @@ fn verbs() -> impl Strategy<Value = String> {
         ", preempt: {}",
         ", preempt: {timeout: 3ms, failurePolicy: Ignore, addedVictims: Refused}",
     ]);
-    (filter, score, preempt).prop_map(|(filter, score, preempt)| format!("{filter}{score}{preempt}"))
+    let hooks = one_of(&[
+        "",
+        ", beforeFilter: {}",
+        ", beforeFilterNodes: {timeout: 3ms, failurePolicy: Ignore}, beforeScore: {failurePolicy: Ignore}",
+    ]);
+    (filter, score, preempt, hooks)
+        .prop_map(|(filter, score, preempt, hooks)| format!("{filter}{score}{preempt}{hooks}"))
 }
 
 /// The binder, and the first backend's settings for it.

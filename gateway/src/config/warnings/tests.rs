@@ -62,7 +62,7 @@ fn the_example_has_no_warnings() {
 
 #[test]
 fn the_gateway() {
-    let cases: [(&str, &[&str], &str); 6] = [
+    let cases: [(&str, &[&str], &str); 8] = [
         ("", &["filter: {}, mode: Shadow", "score: {}, mode: Disabled"], NONE_ENFORCED),
         (
             "cluster: {kubeconfig: k}\nnodes: {source: Request}",
@@ -79,6 +79,18 @@ fn the_gateway() {
             &["preempt: {timeout: 600ms}", "preempt: {timeout: 401ms}"],
             "timeouts.decision: is 1s, but the 2 backends that serve preempt are called in turn and may take \
              1s1ms; shorten their preempt.timeout, or raise timeouts.decision",
+        ),
+        (
+            "",
+            &["beforeFilter: {timeout: 600ms}", "filter: {timeout: 401ms}", "mode: Shadow, beforeFilter: {}"],
+            "timeouts.decision: is 1s, but the hook before filter and then filter may take 1s1ms; shorten their timeouts, or raise \
+             timeouts.decision",
+        ),
+        (
+            "",
+            &["beforeFilter: {timeout: 500ms}, beforeFilterNodes: {timeout: 501ms}"],
+            "timeouts.decision: is 1s, but the 2 hooks before filter, in turn, and then filter may take 1s1ms; shorten their \
+             timeouts, or raise timeouts.decision",
         ),
         (
             "",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use extender_gateway_core::{
-    Verb,
+    PolicyVerb, Verb,
     filter::Asked,
     score::{Ballot, Normalization, Range},
 };
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     api::NodeForm,
     config::Mode,
+    contract::change::{node_in_words, pod_in_words},
     observe::node_form,
     record::{
         Agreement, BackendAttempt, BackendOutcome, CallRecord, HttpCall, OnFailure, Outcome, PodRef,
@@ -58,6 +59,7 @@ pub(super) struct LogEntry {
 #[derive(Debug)]
 pub(super) struct PartEntry {
     pub(super) name: u32,
+    pub(super) verb: PolicyVerb,
     pub(super) mode: Mode,
     pub(super) policy: OnFailure,
     pub(super) asked: u32,
@@ -98,6 +100,18 @@ pub(super) enum OutcomeEntry {
         victims: Numbers,
     },
     Bound(u32),
+    Changed {
+        /// What changed of the pod.
+        pod: Option<u32>,
+        nodes: Box<[ChangeEntry]>,
+    },
+}
+
+/// Nodes that a hook changed alike.
+#[derive(Debug)]
+pub(super) struct ChangeEntry {
+    pub(super) words: u32,
+    pub(super) nodes: Runs,
 }
 
 /// Nodes that a backend rejected for one reason, by one rule.
@@ -211,6 +225,7 @@ impl PartEntry {
         let not_sent = [&part.unknown, &part.deleted, &part.oversize];
         Self {
             name: texts.number(part.backend.name.as_str()),
+            verb: part.verb,
             mode: part.mode(),
             policy: part.policy,
             asked: last.map_or(0, |attempt| attempt.requested),
@@ -255,6 +270,13 @@ fn truncated(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
+/// Positions in the order that takes the least.
+fn sorted(positions: &[u32]) -> Vec<u32> {
+    let mut positions = positions.to_vec();
+    positions.sort_unstable();
+    positions
+}
+
 impl OutcomeEntry {
     fn new(outcome: &Outcome, texts: &mut TextIds) -> Self {
         match outcome {
@@ -291,6 +313,15 @@ impl OutcomeEntry {
                 victims: Numbers::of(candidates.iter().map(|(_, victims)| victims.cast_signed())),
             },
             Outcome::Bound(text) => Self::Bound(texts.number(truncated(text))),
+            Outcome::Changed(changes) => {
+                let nodes = changes.nodes.iter().map(|changed| ChangeEntry {
+                    words: texts.number(&node_in_words(&changed.change)),
+                    nodes: Runs::of(sorted(&changed.positions)),
+                });
+                let nodes = nodes.collect();
+                let pod = changes.pod.as_ref().map(|change| texts.number(&pod_in_words(change)));
+                Self::Changed { pod, nodes }
+            }
         }
     }
 
@@ -299,6 +330,7 @@ impl OutcomeEntry {
         match self {
             Self::Pending | Self::Scored { .. } | Self::Candidates { .. } => Vec::new(),
             Self::Failed { message: text, .. } | Self::Bound(text) => vec![*text],
+            Self::Changed { pod, nodes } => nodes.iter().map(|changed| changed.words).chain(*pod).collect(),
             Self::Filtered { refusals, .. } => {
                 refusals.iter().flat_map(|refusal| [refusal.reason].into_iter().chain(refusal.rule)).collect()
             }
@@ -326,6 +358,10 @@ impl OutcomeEntry {
             }
             Self::Scored { nodes, scores, .. } => nodes.as_ref().map_or(0, Runs::bytes) + scores.bytes(),
             Self::Candidates { nodes, victims } => nodes.bytes() + victims.bytes(),
+            Self::Changed { nodes, .. } => {
+                let runs: usize = nodes.iter().map(|changed| changed.nodes.bytes()).sum();
+                size_of_val(&**nodes) + runs
+            }
         }
     }
 }

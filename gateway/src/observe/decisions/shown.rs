@@ -10,11 +10,11 @@ use extender_gateway_core::{
 
 use super::{
     dictionary::Texts,
-    entry::{LogEntry, OutcomeEntry, PartEntry, RefusalEntry},
+    entry::{ChangeEntry, LogEntry, OutcomeEntry, PartEntry, RefusalEntry},
     packed::Runs,
 };
 use crate::{
-    api::{BackendFailed, BackendPart, Decision, NodePart, NodeVerdict, PodRef},
+    api::{BackendFailed, BackendPart, Decision, NodeChange, NodePart, NodeVerdict, PodRef},
     config::Choice,
     observe::timestamp,
     record::Agreement,
@@ -89,6 +89,7 @@ fn call(entry: &LogEntry, texts: &Texts, (backends, nodes): (Vec<BackendPart>, V
 fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
     let mut shown = BackendPart {
         name: texts.at(part.name).to_owned(),
+        hook: part.verb.is_hook().then(|| part.verb.name().to_owned()),
         mode: part.mode.word().to_owned(),
         weight: None,
         normalization: None,
@@ -97,6 +98,8 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
         reads_of_pods: part.reads_of_pods.map(|words| texts.at(words).to_owned()),
         rejected: 0,
         clamped: 0,
+        changed: 0,
+        pod_change: None,
         seconds: part.took.as_secs_f64(),
         answer: part.agreement.map(Agreement::as_str).map(str::to_owned),
         failure: None,
@@ -124,6 +127,11 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
             shown.rejected = part.asked.saturating_sub(number(nodes.iter().count()));
         }
         OutcomeEntry::Bound(text) => shown.answer = Some(texts.at(*text).to_owned()),
+        OutcomeEntry::Changed { pod, nodes } => {
+            let changed = nodes.iter().map(|changed| changed.nodes.count()).sum::<u64>();
+            shown.changed = u32::try_from(changed).unwrap_or(u32::MAX);
+            shown.pod_change = pod.map(|words| texts.at(words).to_owned());
+        }
     }
     shown
 }
@@ -155,6 +163,7 @@ impl Nodes {
             rejected_by: None,
             reason: None,
             total: None,
+            changes: Vec::new(),
             backends: BTreeMap::new(),
         };
         Self(entry.nodes.iter().map(node).collect())
@@ -184,6 +193,13 @@ impl Nodes {
                 for (node, victims) in nodes.iter().zip(victims.iter()) {
                     let victims = Some(victims.cast_unsigned());
                     self.put(node, name, &NodeVerdict { victims, ..NodeVerdict::default() });
+                }
+            }
+            OutcomeEntry::Changed { nodes, .. } => {
+                for ChangeEntry { words, nodes } in nodes {
+                    let change =
+                        || NodeChange { backend: name.to_owned(), change: texts.at(*words).to_owned() };
+                    nodes.iter().for_each(|node| self.change(node, change()));
                 }
             }
         }
@@ -226,6 +242,9 @@ impl Nodes {
 
     /// Applies a backend's rejections: a node's first one is the one that kube-scheduler gets.
     fn apply(&mut self, part: &PartEntry, texts: &Texts) {
+        if part.verb.is_hook() {
+            return;
+        }
         let name = texts.at(part.name);
         if matches!(part.outcome, OutcomeEntry::Filtered { .. } | OutcomeEntry::Candidates { .. }) {
             for (nodes, reason) in part.not_sent.iter().zip(NOT_SENT) {
@@ -243,6 +262,12 @@ impl Nodes {
     fn put(&mut self, node: u32, name: &str, verdict: &NodeVerdict) {
         if let Some(node) = self.0.get_mut(node as usize) {
             node.backends.insert(name.to_owned(), verdict.clone());
+        }
+    }
+
+    fn change(&mut self, node: u32, change: NodeChange) {
+        if let Some(node) = self.0.get_mut(node as usize) {
+            node.changes.push(change);
         }
     }
 

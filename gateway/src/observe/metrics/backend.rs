@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use extender_gateway_core::{FailureKind, PerVerb, Verb};
+use extender_gateway_core::{FailureKind, PerPolicyVerb, PolicyVerb};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
@@ -25,7 +25,7 @@ const SHARES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.9
 #[derive(Debug)]
 pub struct BackendMetrics {
     /// The calls of each verb.
-    pub verbs: PerVerb<BackendVerbMetrics>,
+    pub verbs: PerPolicyVerb<BackendVerbMetrics>,
     pub(super) rejected: ReasonCounts,
     pub(super) rejected_ratio: Histogram,
     /// Filter decisions that rejected every node.
@@ -35,7 +35,7 @@ pub struct BackendMetrics {
     /// How often its connection was lost, or could not be made at first.
     pub outages: Counter,
     /// The verbs that have series.
-    shown: Mutex<PerVerb<bool>>,
+    shown: Mutex<PerPolicyVerb<bool>>,
 }
 
 /// The calls to one backend for one verb.
@@ -49,6 +49,8 @@ pub struct BackendVerbMetrics {
     /// Nodes that were not sent, because their answers were cached.
     pub remembered: Counter,
     pub(super) prefetched: Counter,
+    /// Nodes that hooks changed.
+    pub(super) changed: Counter,
     pub(super) sent: Counter,
     pub(super) received: Counter,
     pub(super) disagreements: Counter,
@@ -65,7 +67,7 @@ pub struct BackendVerbMetrics {
 impl Default for BackendMetrics {
     fn default() -> Self {
         Self {
-            verbs: PerVerb::default(),
+            verbs: PerPolicyVerb::default(),
             rejected: ReasonCounts::default(),
             rejected_ratio: Histogram::new(SHARES),
             rejecting: Rejecting::default(),
@@ -88,7 +90,7 @@ impl BackendMetrics {
     }
 
     /// The verbs that have series, with their metrics.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (Verb, &BackendVerbMetrics)> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = (PolicyVerb, &BackendVerbMetrics)> {
         let shown = self.shown.lock().clone();
         self.verbs.iter().filter(move |(verb, metrics)| {
             // A call of the previous configuration may end after the change.
@@ -99,11 +101,11 @@ impl BackendMetrics {
     /// Records the backend's part in a call about this pod with this outcome.
     pub(in crate::observe) fn record(
         &self,
-        verb: Verb,
         (outcome, part): (&str, &BackendOutcome),
         pod: &PodRef,
         trace: Option<Trace>,
     ) {
+        let verb = part.verb;
         let metrics = &self.verbs[verb];
         let policy = applied_policy(outcome, part);
         for attempt in &part.attempts {
@@ -120,7 +122,7 @@ impl BackendMetrics {
                 let last = part.attempts.last();
                 let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
                 self.rejected_share(verb, rejected, nodes as usize);
-                if verb == Verb::Filter && nodes > 0 {
+                if verb == PolicyVerb::Filter && nodes > 0 {
                     let rejected_all = rejected >= nodes as usize;
                     self.rejecting.record(part.backend.name.as_str(), pod, rejected_all);
                 }
@@ -135,6 +137,7 @@ impl BackendMetrics {
                     message: failure.to_string(),
                 });
             }
+            Outcome::Changed(changes) => drop(metrics.changed.inc_by(changes.changed_nodes() as u64)),
             Outcome::Pending | Outcome::Candidates(_) | Outcome::Bound(_) => {}
         }
         if let Some(agreement) = part.agreement {
@@ -148,7 +151,7 @@ impl BackendMetrics {
     }
 
     /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
-    pub fn rejected_share(&self, verb: Verb, rejected: usize, nodes: usize) {
+    pub fn rejected_share(&self, verb: PolicyVerb, rejected: usize, nodes: usize) {
         if nodes == 0 {
             return;
         }

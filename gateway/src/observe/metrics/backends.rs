@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::PolicyVerb;
 use parking_lot::Mutex;
 
 use super::{
@@ -88,6 +88,11 @@ impl Snapshot {
             "Nodes not sent to backends because the answer was cached or prefetched",
             known,
         )?;
+        page.family(
+            "extender_gateway_backend_changed_nodes_total",
+            "Nodes changed by hooks",
+            self.hooks().map(|(labels, metrics)| (labels, metrics.changed.clone())),
+        )?;
         let rejected = self.backends().flat_map(|(labels, metrics)| {
             let reasons = metrics.rejected.all().into_iter();
             reasons.map(move |(reason, nodes)| ((labels, [("reason", reason)]), nodes))
@@ -96,16 +101,22 @@ impl Snapshot {
         page.family(
             "extender_gateway_backend_rejected_ratio",
             "Share of nodes that a backend rejected in a filter call",
-            self.backends_with(Verb::Filter)
+            self.backends_with(PolicyVerb::Filter)
                 .map(|(labels, metrics)| (labels, metrics.rejected_ratio.clone())),
         )
+    }
+
+    /// The labels and metrics of each backend and hook.
+    fn hooks(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
+        let hooks = PolicyVerb::ALL.map(|verb| verb.is_hook().then_some(verb.name()));
+        self.verbs().filter(move |(labels, _)| hooks.contains(&Some(labels[1].1)))
     }
 
     fn write_answers(&self, page: &mut Page<'_>) -> fmt::Result {
         page.family(
             "extender_gateway_backend_clamped_scores_total",
             "Raw scores outside the backend's declared range",
-            self.backends_with(Verb::Prioritize).map(|(labels, metrics)| (labels, metrics.clamped.clone())),
+            self.backends_with(PolicyVerb::Score).map(|(labels, metrics)| (labels, metrics.clamped.clone())),
         )?;
         let shadow = self.verbs().flat_map(|(labels, metrics)| {
             let answers = metrics.shadow.all().into_iter();
@@ -159,14 +170,14 @@ impl Snapshot {
     }
 
     /// The labels and metrics of each backend that has this verb.
-    fn backends_with(&self, verb: Verb) -> impl Iterator<Item = ([(&str, &str); 1], &BackendMetrics)> {
+    fn backends_with(&self, verb: PolicyVerb) -> impl Iterator<Item = ([(&str, &str); 1], &BackendMetrics)> {
         self.backends().filter(move |(_, metrics)| metrics.shown().any(|(shown, _)| shown == verb))
     }
 
     /// The labels and metrics of each backend and verb.
     fn verbs(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
         self.0.iter().flat_map(|(name, metrics)| {
-            let label = |verb: Verb| [("backend", name.as_str()), ("verb", verb.backend_name())];
+            let label = |verb: PolicyVerb| [("backend", name.as_str()), ("verb", verb.name())];
             metrics.shown().map(move |(verb, metrics)| (label(verb), metrics))
         })
     }

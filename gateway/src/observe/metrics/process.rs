@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::PolicyVerb;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::ConstGauge};
 
@@ -128,7 +128,7 @@ pub struct BackendState {
     /// The number of addresses with a session.
     pub addresses: u32,
     /// Each of its verbs, with the number of open circuit breakers.
-    pub open_circuits: Vec<(Verb, u32)>,
+    pub open_circuits: Vec<(PolicyVerb, u32)>,
 }
 
 impl ProcessMetrics {
@@ -220,7 +220,7 @@ impl ProcessMetrics {
         )?;
         let circuits = all.iter().flat_map(|(name, state)| {
             state.open_circuits.iter().map(move |(verb, open)| {
-                let labels = [("backend", name.as_str()), ("verb", verb.backend_name())];
+                let labels = [("backend", name.as_str()), ("verb", verb.name())];
                 (labels, ConstGauge::new(i64::from(*open)))
             })
         });

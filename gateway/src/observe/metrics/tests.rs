@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use extender_gateway_core::{FailureKind, Verb};
+use extender_gateway_core::{FailureKind, PolicyVerb, Verb};
 
 use super::*;
 use crate::{
@@ -21,14 +21,15 @@ impl Metrics {
         let backend = self.backend("zones");
         backend.configure(&configured("zones"));
         backend.rejected("in drain", 1);
-        backend.rejected_share(Verb::Filter, 1, 3);
-        let filter = &backend.verbs.filter;
+        backend.rejected_share(PolicyVerb::Filter, 1, 3);
+        let filter = &backend.verbs[PolicyVerb::Filter];
         filter.asked(3);
         filter.answered(millisecond, trace);
         filter.failed((FailureKind::Late, Some(OnFailure::Fail)), millisecond, trace);
         filter.not_sent((FailureKind::Unreachable, Some(OnFailure::Ignore)));
         filter.shadowed(Agreement::Agrees);
         filter.bytes(10, 5);
+        backend.verbs[PolicyVerb::BeforeFilterNodes].asked(3);
         self.reloaded("ok");
         self.connections_dropped(("metrics", "evicted"), 1);
         self.unauthorized(("admin", "no_token"));
@@ -72,7 +73,7 @@ fn state(name: &str, connected: Option<f64>) -> (String, BackendState) {
             waiting_calls: 0,
             oldest_waiting_pod: 60.0,
             addresses: 2,
-            open_circuits: Verb::ALL.map(|verb| (verb, 1)).to_vec(),
+            open_circuits: PolicyVerb::ALL.map(|verb| (verb, 1)).to_vec(),
         },
     )
 }
@@ -102,7 +103,7 @@ fn series(metrics: &Metrics) -> usize {
 fn what_was_counted_can_be_read() {
     let metrics = Metrics::new();
     metrics.verb(Some(Verb::Filter)).answered("ok", Duration::ZERO, None);
-    metrics.backend("racks").verbs.prioritize.not_sent((FailureKind::Late, None));
+    metrics.backend("racks").verbs[PolicyVerb::Score].not_sent((FailureKind::Late, None));
     metrics.backend("racks").clamped.inc_by(3);
     metrics.process().unknown_nodes.inc_by(2);
     metrics.panicked();
@@ -172,12 +173,12 @@ fn a_backend_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
     let backend = metrics.backend("zones");
     backend.rejected("in drain", 100);
-    backend.rejected_share(Verb::Filter, 100, 400);
-    backend.rejected_share(Verb::Filter, 0, 0);
+    backend.rejected_share(PolicyVerb::Filter, 100, 400);
+    backend.rejected_share(PolicyVerb::Filter, 0, 0);
     backend.clamped.inc_by(7);
     let score = BackendSettings { filter: None, ..configured("zones") };
     backend.configure(&BackendSettings { preempt: None, bind: None, ..score });
-    let zones = &backend.verbs.filter;
+    let zones = &backend.verbs[PolicyVerb::Filter];
     zones.asked(400);
     zones.answered(Duration::from_millis(1), None);
     zones.asked(20);
@@ -210,7 +211,7 @@ fn a_backend_is_recorded_by_its_handle() {
     let recent = zones.recent().unwrap();
     assert_eq!((zones.calls(), zones.failures(), recent.calls, recent.failed()), (2, 2, 3, 2));
     assert_eq!(zones.recent_rejected_share(), Some(0.25));
-    assert_eq!(backend.verbs.prioritize.recent_rejected_share(), None);
+    assert_eq!(backend.verbs[PolicyVerb::Score].recent_rejected_share(), None);
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
         for name in &names {
             let backend = metrics.backend(name);
             backend.rejected("no", 1);
-            backend.verbs.filter.not_sent((FailureKind::Reset, Some(OnFailure::Fail)));
+            backend.verbs[PolicyVerb::Filter].not_sent((FailureKind::Reset, Some(OnFailure::Fail)));
         }
         metrics.retain_backends(&names.each_ref().map(String::as_str));
     }
@@ -230,14 +231,14 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     metrics.retain_backends(&[]);
     assert_eq!(series(&metrics), empty, "the last two had {one}");
     old.rejected("another reason", 1);
-    old.verbs.filter.asked(7);
-    old.verbs.filter.not_sent((FailureKind::Late, Some(OnFailure::Fail)));
-    old.verbs.filter.shadowed(Agreement::Agrees);
+    old.verbs[PolicyVerb::Filter].asked(7);
+    old.verbs[PolicyVerb::Filter].not_sent((FailureKind::Late, Some(OnFailure::Fail)));
+    old.verbs[PolicyVerb::Filter].shadowed(Agreement::Agrees);
     assert_eq!(series(&metrics), empty, "a call of before ends");
-    metrics.backend("a99").verbs.filter.asked(5);
+    metrics.backend("a99").verbs[PolicyVerb::Filter].asked(5);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
     metrics.retain_backends(&["a99"]);
-    metrics.backend("a99").verbs.filter.asked(1);
+    metrics.backend("a99").verbs[PolicyVerb::Filter].asked(1);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 6"#);
 }
 
@@ -268,7 +269,7 @@ fn series_are_bounded_whatever_is_said() {
     for number in 0..3_000 {
         let word: &'static str = format!("made up {number}").leak();
         metrics.verb(None).answered("ok", Duration::from_millis(number), None);
-        metrics.backend("zones").verbs.filter.asked(1);
+        metrics.backend("zones").verbs[PolicyVerb::Filter].asked(1);
         metrics.backend("zones").rejected(word, 1);
     }
     has(&metrics, r#"calls_total{verb="none",outcome="ok"} 3000"#);
@@ -310,7 +311,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 340);
+    assert_eq!(series(&metrics) - empty, 340 + 3 * 75);
 }
 
 /// A metric as the page shows it.

@@ -16,6 +16,7 @@ use super::names;
 use crate::{
     api::NodeForm,
     config::Choice,
+    contract::change::pod_in_words,
     observe::node_form,
     record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes},
 };
@@ -100,16 +101,32 @@ fn known_event(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
     }
     let mut attributes = vec![
         KeyValue::new(names::BACKEND, part.backend.name.to_string()),
+        KeyValue::new(names::BACKEND_VERB, part.verb.name()),
         KeyValue::new(names::MODE, part.mode().word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
-        KeyValue::new(names::REJECTED, rejected(&part.outcome)),
     ];
+    let affected = affected(&part.outcome);
+    attributes.push(if part.verb.is_hook() {
+        KeyValue::new(names::CHANGED, affected)
+    } else {
+        KeyValue::new(names::REJECTED, affected)
+    });
+    attributes.extend(pod_change(&part.outcome).map(|words| KeyValue::new(names::POD_CHANGE, words)));
     attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
     Some(Event::new("backend", record.at(attempt.started), attributes, 0))
 }
 
-/// How many nodes a backend rejected.
-pub(super) fn rejected(outcome: &Outcome) -> i64 {
-    let Outcome::Filtered(filtered) = outcome else { return 0 };
-    number(filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum())
+/// How many nodes a backend rejected, or a hook changed.
+pub(super) fn affected(outcome: &Outcome) -> i64 {
+    number(match outcome {
+        Outcome::Changed(changes) => changes.changed_nodes(),
+        Outcome::Filtered(filtered) => filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum(),
+        _ => 0,
+    })
+}
+
+/// What a hook changed of the pod.
+pub(super) fn pod_change(outcome: &Outcome) -> Option<String> {
+    let Outcome::Changed(changes) = outcome else { return None };
+    changes.pod.as_ref().map(|change| pod_in_words(change))
 }

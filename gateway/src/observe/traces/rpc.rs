@@ -1,6 +1,6 @@
 //! The spans of requests to backends, by the semantic conventions for RPC clients.
 
-use extender_gateway_core::{FailureKind, Verb};
+use extender_gateway_core::{FailureKind, PolicyVerb};
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
     KeyValue,
@@ -18,12 +18,11 @@ use crate::{
 
 /// The spans of the requests to a backend in one attempt. A request that could not be sent has a span with the error.
 pub(super) fn spans(
-    verb: Verb,
     record: &CallRecord,
     (part, attempt): (&BackendOutcome, &BackendAttempt),
     decision: TraceContext,
 ) -> impl Iterator<Item = Span> {
-    let rpcs = attempt.rpcs.all();
+    let (verb, rpcs) = (part.verb, attempt.rpcs.all());
     let sent = (1..).zip(rpcs).map(move |(at, rpc)| {
         // Only the last request's failure is known.
         let failure = if at == rpcs.len() { attempt.failure } else { rpc.failure };
@@ -62,16 +61,19 @@ fn role(role: RpcRole) -> Option<&'static str> {
 }
 
 /// The full name of the method.
-fn name(verb: Verb) -> &'static str {
+fn name(verb: PolicyVerb) -> &'static str {
     match verb {
-        Verb::Filter => "extender.policy.v1alpha1.PolicyService/Filter",
-        Verb::Prioritize => "extender.policy.v1alpha1.PolicyService/Score",
-        Verb::Preempt => "extender.policy.v1alpha1.PolicyService/Preempt",
-        Verb::Bind => "extender.policy.v1alpha1.PolicyService/Bind",
+        PolicyVerb::Filter => "extender.policy.v1alpha1.PolicyService/Filter",
+        PolicyVerb::Score => "extender.policy.v1alpha1.PolicyService/Score",
+        PolicyVerb::Preempt => "extender.policy.v1alpha1.PolicyService/Preempt",
+        PolicyVerb::Bind => "extender.policy.v1alpha1.PolicyService/Bind",
+        PolicyVerb::BeforeFilter => "extender.policy.v1alpha1.HookService/BeforeFilter",
+        PolicyVerb::BeforeFilterNodes => "extender.policy.v1alpha1.HookService/BeforeFilterNodes",
+        PolicyVerb::BeforeScore => "extender.policy.v1alpha1.HookService/BeforeScore",
     }
 }
 
-fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Vec<KeyValue> {
+fn attributes(verb: PolicyVerb, part: &BackendOutcome, attempt: &BackendAttempt) -> Vec<KeyValue> {
     let settings = &part.backend;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
@@ -82,8 +84,15 @@ fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Ve
         KeyValue::new(names::MODE, part.mode().word()),
         KeyValue::new(names::ASKED, i64::from(attempt.requested)),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
-        KeyValue::new(names::REJECTED, decision::rejected(&part.outcome)),
     ];
+    let affected = decision::affected(&part.outcome);
+    attributes.push(if part.verb.is_hook() {
+        KeyValue::new(names::CHANGED, affected)
+    } else {
+        KeyValue::new(names::REJECTED, affected)
+    });
+    attributes
+        .extend(decision::pod_change(&part.outcome).map(|words| KeyValue::new(names::POD_CHANGE, words)));
     attributes.extend(attempt.reads_of_pods.clone().map(|reads| KeyValue::new(names::READS_OF_PODS, reads)));
     if let Some(agreement) = part.agreement {
         attributes.push(KeyValue::new(names::OPINION, agreement.as_str()));

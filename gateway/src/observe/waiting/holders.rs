@@ -59,6 +59,6 @@ fn has_dropped_nodes(part: &BackendOutcome) -> bool {
         Outcome::Candidates(left) => left.is_empty(),
         // The call ended without its answer.
         Outcome::Pending => has_dropped,
-        Outcome::Failed(_) | Outcome::Scored(..) | Outcome::Bound(_) => false,
+        Outcome::Failed(_) | Outcome::Scored(..) | Outcome::Bound(_) | Outcome::Changed(_) => false,
     }
 }

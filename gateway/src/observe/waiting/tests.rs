@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use extender_gateway_core::FailureKind;
 use extender_gateway_core::filter::{Asked, Heard};
+use extender_gateway_core::{FailureKind, PolicyVerb};
 use tokio::time::advance;
 
 use super::*;
@@ -44,6 +44,7 @@ fn filter(waiting: &WaitingPods, pod: &str, left: u32, parts: Vec<BackendOutcome
 }
 
 fn failed(waiting: &WaitingPods, verb: Verb, pod: &str, parts: Vec<BackendOutcome>) {
+    let parts = parts.into_iter().map(|part| BackendOutcome { verb: verb.into(), ..part }).collect();
     waiting.record(verb, "backend", &samples::record(pod, &["a"], parts));
 }
 
@@ -230,7 +231,8 @@ async fn a_verb_that_fails_does_not_recover_because_another_one_responds() {
     let waiting = WaitingPods::default();
     filter(&waiting, "web", 0, vec![rejects("zones")]);
     for _ in 0..3 {
-        let scores = samples::record("other", &["a"], vec![fails("zones", OnFailure::Ignore)]);
+        let failed = BackendOutcome { verb: PolicyVerb::Score, ..fails("zones", OnFailure::Ignore) };
+        let scores = samples::record("other", &["a"], vec![failed]);
         waiting.record(Verb::Prioritize, "ok", &scores);
         advance(SHORTEST_OUTAGE).await;
         filter(&waiting, "other", 1, vec![responds("zones")]);

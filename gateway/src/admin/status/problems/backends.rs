@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::PolicyVerb;
 
 use super::{MAX_FAILURE_AGE, modes::excessive_rejections, problem, seconds_since};
 use crate::{
@@ -20,7 +20,7 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         return problems;
     }
     if !backend.connected {
-        let verbs = || backend.verbs.iter().filter_map(|verb| Verb::named_by_backend(&verb.verb));
+        let verbs = || backend.verbs.iter().filter_map(|verb| PolicyVerb::named(&verb.verb));
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = format!("{}; `mode: Disabled` removes it from decisions", remedy::of_failure(&what));
@@ -102,7 +102,7 @@ fn of_verb(
     settings: &BackendSettings,
 ) -> Vec<Problem> {
     let name = &verb.verb;
-    let Some(known_verb) = Verb::named_by_backend(name) else { return Vec::new() };
+    let Some(known_verb) = PolicyVerb::named(name) else { return Vec::new() };
     let impact = Some(with_waiting(impact(settings, known_verb), backend));
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
@@ -203,7 +203,7 @@ fn rejects_all(
     let (severity, impact) = match (settings.mode, settings.canary) {
         (Mode::Enforce, None) => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
         (Mode::Enforce, Some(_)) => (Severity::Error, "no pod of its canary share is scheduled".to_owned()),
-        (Mode::Shadow | Mode::Disabled, _) => (Severity::Warning, impact(settings, Verb::Filter)),
+        (Mode::Shadow | Mode::Disabled, _) => (Severity::Warning, impact(settings, PolicyVerb::Filter)),
     };
     let cause = match verb.missing_labels.as_slice() {
         [] => String::new(),
@@ -237,25 +237,32 @@ fn rejects_all(
 }
 
 /// What it means for pods that a backend cannot be called for a verb.
-fn impact(settings: &BackendSettings, verb: Verb) -> String {
+fn impact(settings: &BackendSettings, verb: PolicyVerb) -> String {
     if settings.mode != Mode::Enforce {
-        return format!("no decision depends on its {}: it is in shadow mode", verb.backend_name());
+        return format!("no decision depends on its {}: it is in shadow mode", verb.name());
     }
     let policy = settings.failure_policy(verb);
     let effect = match (verb, settings.can_fail_calls(verb)) {
-        (Verb::Filter, true) => "no pod that it matches is scheduled",
-        (Verb::Filter, false) => "pods can be placed on nodes that it would reject",
-        (Verb::Prioritize, _) => "pods are placed without its scores",
-        (Verb::Preempt, true) => "no pod that it matches preempts others",
-        (Verb::Preempt, false) => "pods preempt others without its veto",
-        (Verb::Bind, true) => "no pod that it matches is bound",
-        (Verb::Bind, false) => "the next binder binds",
+        (PolicyVerb::Filter, true) => "no pod that it matches is scheduled",
+        (PolicyVerb::Filter, false) => "pods can be placed on nodes that it would reject",
+        (PolicyVerb::Score, _) => "pods are placed without its scores",
+        (PolicyVerb::Preempt, true) => "no pod that it matches preempts others",
+        (PolicyVerb::Preempt, false) => "pods preempt others without its veto",
+        (PolicyVerb::Bind, true) => "no pod that it matches is bound",
+        (PolicyVerb::Bind, false) => "the next binder binds",
+        (PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes, true) => {
+            "no pod that it matches is scheduled"
+        }
+        (PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes, false) => {
+            "policies decide about pods and nodes without its changes"
+        }
+        (PolicyVerb::BeforeScore, _) => "pods and nodes are scored without its changes",
     };
-    format!("{} {policy}: {effect}", verb.backend_name())
+    format!("{} {policy}: {effect}", verb.name())
 }
 
 /// The severity if a backend cannot be called for a verb: an error if this makes calls fail.
-pub(super) fn severity(settings: &BackendSettings, verb: Verb) -> Severity {
+pub(super) fn severity(settings: &BackendSettings, verb: PolicyVerb) -> Severity {
     if settings.can_fail_calls(verb) && settings.mode == Mode::Enforce {
         Severity::Error
     } else {

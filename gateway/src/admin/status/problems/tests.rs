@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use extender_gateway_core::PolicyVerb;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -492,15 +493,15 @@ fn bind_calls_without_a_binder_are_an_error() {
 
 #[test]
 fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
-    let how_bad = |verb: Verb, settings: &str| {
+    let how_bad = |verb: PolicyVerb, settings: &str| {
         let config =
             samples::config(&format!("{}binder: BuiltIn\n", BACKEND.replace("filter: {}", settings)));
         backends::severity(&config.backends[0], verb)
     };
-    assert_eq!(how_bad(Verb::Bind, "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
-    assert_eq!(how_bad(Verb::Bind, "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
-    assert_eq!(how_bad(Verb::Prioritize, "filter: {}"), Severity::Warning, "pods are scheduled without");
-    assert_eq!(how_bad(Verb::Filter, "filter: {}, mode: Shadow"), Severity::Warning);
+    assert_eq!(how_bad(PolicyVerb::Bind, "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
+    assert_eq!(how_bad(PolicyVerb::Bind, "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
+    assert_eq!(how_bad(PolicyVerb::Score, "filter: {}"), Severity::Warning, "pods are scheduled without");
+    assert_eq!(how_bad(PolicyVerb::Filter, "filter: {}, mode: Shadow"), Severity::Warning);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::explain::pod::ShownCondition;
+use crate::{api::NodeChange, explain::pod::ShownCondition};
 
 /// Any untrusted text.
 fn any_text() -> impl Strategy<Value = String> {
@@ -31,9 +31,13 @@ fn hostile_node() -> impl Strategy<Value = NodePart> {
     let backends =
         prop::collection::btree_map(prop_oneof![Just("zones".to_owned()), any_text()], verdict(), 0..3);
     let rejected = prop::option::of((any_text(), prop::option::of(any_text())));
-    (any_text(), rejected, any::<Option<i64>>(), backends).prop_map(|(name, rejected, total, backends)| {
+    let changes = prop::collection::vec((any_text(), any_text()), 0..3);
+    let all = (any_text(), rejected, any::<Option<i64>>(), changes, backends);
+    all.prop_map(|(name, rejected, total, changes, backends)| {
+        let change = |(backend, change)| NodeChange { backend, change };
+        let changes = changes.into_iter().map(change).collect();
         let (rejected_by, reason) = rejected.map_or((None, None), |(by, reason)| (Some(by), reason));
-        NodePart { name, rejected_by, reason, total, backends }
+        NodePart { name, rejected_by, reason, total, changes, backends }
     })
 }
 
@@ -43,6 +47,9 @@ fn hostile_backend() -> impl Strategy<Value = BackendPart> {
     (texts, failure, any::<(u32, u32, u32, u32)>(), any::<f64>()).prop_map(
         |((name, mode, answer), failure, (asked, known, rejected, clamped), seconds)| BackendPart {
             name,
+            hook: answer.clone(),
+            changed: known,
+            pod_change: answer.clone(),
             mode,
             weight: Some(asked),
             normalization: answer.clone(),

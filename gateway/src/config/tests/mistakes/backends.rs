@@ -25,12 +25,13 @@ fn lists_of_backends() {
 fn backends() {
     const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
     const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
-    const NEVER: &str = "backends[1]: has no verb and would never be called; add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`";
+    const NEVER: &str = "backends[1]: has no verb and would never be called; add a verb such as `filter: {}` or `score: {}`, or a hook such as \
+                         `beforeFilter: {}`";
     let cases: [(&str, &[&str]); 8] = [
         (
             "b",
             &[
-                "backends[1]: \"b\" is a string; expected a mapping with name, url and filter, score, preempt or bind",
+                "backends[1]: \"b\" is a string; expected a mapping with name, url and a verb such as filter or score",
             ],
         ),
         (
@@ -157,6 +158,17 @@ fn settings_of_the_other_verbs() {
         (
             "preempt: {preemptionMayHelp: Honored}",
             "preempt.preemptionMayHelp: unknown field; known fields: timeout, failurePolicy, addedVictims".to_owned(),
+        ),
+        (
+            "beforeFilterNodes: {timeout: 2s}",
+            "beforeFilterNodes.timeout: 2s is longer than timeouts.decision, 1s; expected at most 1s, or a longer timeouts.decision"
+                .to_owned(),
+        ),
+        ("beforeFilter: {failurePolicy: Next}", "beforeFilter.failurePolicy: unknown value \"Next\"; expected Fail or Ignore".to_owned()),
+        (
+            "beforeScore: {failurePolicy: Fail}",
+            "beforeScore.failurePolicy: unknown value \"Fail\"; expected Ignore, the only policy: a failed score never fails the call"
+                .to_owned(),
         ),
     ];
     for (settings, expected) in cases {
