@@ -20,6 +20,7 @@ mod fits_nowhere;
 mod flags;
 mod handshake;
 mod health;
+mod hooks;
 mod http2;
 mod introspection;
 mod large_nodes;

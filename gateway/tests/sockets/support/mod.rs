@@ -241,7 +241,11 @@ fn unhurried(mut config: Config) -> Config {
         let filter = backend.filter.as_mut().map(|verb| &mut verb.timeout);
         let score = backend.score.as_mut().map(|verb| &mut verb.timeout);
         let preempt = backend.preempt.as_mut().map(|verb| &mut verb.timeout);
-        for timeout in [filter, score, preempt].into_iter().flatten() {
+        let before_filter = backend.before_filter.as_mut().map(|hook| &mut hook.timeout);
+        let before_filter_nodes = backend.before_filter_nodes.as_mut().map(|hook| &mut hook.timeout);
+        let before_score = backend.before_score.as_mut().map(|hook| &mut hook.timeout);
+        let hooks = [before_filter, before_filter_nodes, before_score];
+        for timeout in [filter, score, preempt].into_iter().chain(hooks).flatten() {
             at_default(timeout, Duration::from_millis(200), timeouts.decision);
         }
         if let Some(bind) = &mut backend.bind {
