@@ -39,7 +39,7 @@ func (e *DeclarationError) Error() string {
 	return "invalid policy: " + strings.Join(e.Mistakes, "; ")
 }
 
-// verb is one of the verbs of a declaration.
+// verb is one of the verbs of a declaration; hooks come last.
 type verb int
 
 const (
@@ -47,19 +47,30 @@ const (
 	verbScore
 	verbPreempt
 	verbBind
+	verbBeforeFilter
+	verbBeforeFilterNodes
+	verbBeforeScore
 	verbCount
 )
 
 // String is the name of the verb's method in the contract.
-func (v verb) String() string { return [...]string{"Filter", "Score", "Preempt", "Bind"}[v] }
+func (v verb) String() string {
+	return [...]string{"Filter", "Score", "Preempt", "Bind", "BeforeFilter", "BeforeFilterNodes", "BeforeScore"}[v]
+}
 
 // text is the verb's name in sentences.
-func (v verb) text() string { return strings.ToLower(v.String()) }
+func (v verb) text() string {
+	if v.isHook() {
+		return v.String()
+	}
+	return strings.ToLower(v.String())
+}
 
 // of is the verb's number in the contract.
 func (v verb) number() v1alpha1.Verb {
 	return [...]v1alpha1.Verb{
 		v1alpha1.Verb_VERB_FILTER, v1alpha1.Verb_VERB_SCORE, v1alpha1.Verb_VERB_PREEMPT, v1alpha1.Verb_VERB_BIND,
+		v1alpha1.Verb_VERB_BEFORE_FILTER, v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, v1alpha1.Verb_VERB_BEFORE_SCORE,
 	}[v]
 }
 
@@ -70,6 +81,8 @@ type terms struct {
 	sideEffects bool
 	pure        bool
 	usage       bool
+	// changes are the parts that a hook may change.
+	changes parts
 	// layout is what is read of pods and nodes; nil is everything.
 	layout *layout
 }
@@ -93,6 +106,8 @@ type asDeclared struct {
 	view     View
 	usage    bool
 	reads    *Reads
+	// changes are those of a hook.
+	changes []ChangedPart
 }
 
 func (p *Policy) verbs() []asDeclared {
@@ -118,7 +133,7 @@ func (p *Policy) verbs() []asDeclared {
 	if b := p.Bind; b != nil {
 		verbs = append(verbs, asDeclared{verb: verbBind, one: b.Pod != nil, view: ViewName, reads: b.Reads})
 	}
-	return verbs
+	return append(verbs, p.hooks()...)
 }
 
 // declare checks everything and reports all mistakes together.
@@ -138,7 +153,9 @@ func declare(p *Policy) (*declaration, error) {
 }
 
 func (a *asDeclared) terms() *terms {
-	t := &terms{view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage}
+	t := &terms{
+		view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage, changes: changedParts(a.changes),
+	}
 	if t.scope == ScopeDefault {
 		t.scope = PerNode
 		if a.all {
@@ -221,7 +238,7 @@ func (p *Policy) mistakes() []string {
 	mistakes := textMistakes(p)
 	verbs := p.verbs()
 	if len(verbs) == 0 {
-		mistakes = append(mistakes, "no verb is declared; set Policy.Filter, Policy.Score, Policy.Preempt or Policy.Bind")
+		mistakes = append(mistakes, "no verb is declared; set Policy.Filter, Policy.Score, Policy.Preempt, Policy.Bind or a hook")
 	}
 	for _, verb := range verbs {
 		mistakes = append(mistakes, verb.mistakes(p)...)
@@ -264,14 +281,7 @@ func textMistakes(p *Policy) []string {
 func (a *asDeclared) mistakes(p *Policy) []string {
 	var mistakes []string
 	add := func(text string) { mistakes = append(mistakes, a.verb.text()+" "+text) }
-	switch {
-	case a.verb == verbBind && !a.one:
-		add("has no function; set Bind.Pod")
-	case !a.one && !a.all:
-		add(fmt.Sprintf("has no function; set %v.Node or %v.Nodes", a.verb, a.verb))
-	case a.one && a.all:
-		add(fmt.Sprintf("has %v.Node and %v.Nodes; remove one", a.verb, a.verb))
-	}
+	a.functionMistakes(add)
 	if a.view < ViewFacts || a.view > ViewFactsAndRaw || a.scope < ScopeDefault || a.scope > WholeSet {
 		add("has an unknown View or Scope; use the constants of this package")
 	}
@@ -297,21 +307,40 @@ func (a *asDeclared) mistakes(p *Policy) []string {
 	if a.reads != nil {
 		a.readsMistakes(add)
 	}
+	if a.verb.isHook() {
+		a.changesMistakes(add)
+	}
 	return mistakes
 }
 
+func (a *asDeclared) functionMistakes(add func(string)) {
+	switch {
+	case (a.verb == verbBind || a.verb == verbBeforeFilter) && !a.one:
+		add(fmt.Sprintf("has no function; set %v.Pod", a.verb))
+	case a.verb == verbBeforeScore && !a.one && !a.all:
+		add("has no function; set BeforeScore.Pod, BeforeScore.Node or BeforeScore.Nodes")
+	case a.verb == verbBeforeScore && a.one && a.all:
+		add("has BeforeScore.Nodes, and BeforeScore.Pod or BeforeScore.Node; remove one")
+	case !a.one && !a.all:
+		add(fmt.Sprintf("has no function; set %v.Node or %v.Nodes", a.verb, a.verb))
+	case a.one && a.all:
+		add(fmt.Sprintf("has %v.Node and %v.Nodes; remove one", a.verb, a.verb))
+	}
+}
+
 func (a *asDeclared) readsMistakes(add func(string)) {
-	if a.reads.nodes() && a.view == ViewName {
-		if a.verb == verbBind {
-			add("reads nodes, but is sent only their names; declare what it reads of the pod")
-		} else {
-			add("reads nodes and has ViewName; use ViewFacts")
-		}
+	switch {
+	case a.verb == verbBeforeFilter && (a.reads.nodes() || a.reads.node.parts != 0):
+		add("reads nodes, but is sent none; declare what it reads of the pod")
+	case a.reads.nodes() && a.view == ViewName && a.verb == verbBind:
+		add("reads nodes, but is sent only their names; declare what it reads of the pod")
+	case a.reads.nodes() && a.view == ViewName && a.verb != verbBeforeFilter:
+		add("reads nodes and has ViewName; use ViewFacts")
 	}
 	if a.pure && a.reads.pod.parts.contains(int32(PodIdentity)) {
 		add("is pure and reads PodIdentity, but a pure verb is not sent the pod's name and UID; remove one")
 	}
-	if len(a.reads.pod.topologies) > 0 && (a.verb == verbPreempt || a.verb == verbBind) {
+	if len(a.reads.pod.topologies) > 0 && a.verb != verbFilter && a.verb != verbScore {
 		add("reads counts by topology, which only filter and score are sent; remove Reads.PodsByTopology from its declaration")
 	}
 	for _, mistake := range a.reads.mistakes() {
@@ -355,19 +384,37 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 			p.Score.Scale.describe(info)
 		}
 		response.Verbs = append(response.Verbs, info)
-		// Tables are worth filling only if rows hold more than names.
-		if terms.view.hasFacts() && !p.WithoutNodeTable {
-			response.Services = []string{v1alpha1.NodeTableService_ServiceDesc.ServiceName}
-		}
 	}
-	if len(p.Introspection) > 0 {
-		response.Services = append(response.Services, v1alpha1.IntrospectionService_ServiceDesc.ServiceName)
-	}
+	response.Services = d.services(p)
 	for _, page := range p.Introspection {
 		path := &v1alpha1.IntrospectionPath{Path: page.Path, Description: page.Description}
 		response.Introspection = append(response.Introspection, path)
 	}
 	return response
+}
+
+// services are those besides the one that every backend serves.
+func (d *declaration) services(p *Policy) []string {
+	tables, hooks := false, false
+	for index, terms := range d.verbs {
+		if terms == nil {
+			continue
+		}
+		// Tables are worth filling only if rows hold more than names.
+		tables = tables || terms.view.hasFacts() && !p.WithoutNodeTable
+		hooks = hooks || verb(index).isHook()
+	}
+	var services []string
+	if tables {
+		services = append(services, v1alpha1.NodeTableService_ServiceDesc.ServiceName)
+	}
+	if hooks {
+		services = append(services, v1alpha1.HookService_ServiceDesc.ServiceName)
+	}
+	if len(p.Introspection) > 0 {
+		services = append(services, v1alpha1.IntrospectionService_ServiceDesc.ServiceName)
+	}
+	return services
 }
 
 func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
@@ -379,13 +426,10 @@ func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
 		return info
 	}
 	info.SideEffects, info.Pure, info.Usage = t.sideEffects, t.pure, t.usage
-	switch t.view {
-	case ViewName:
-		info.NodeView = v1alpha1.NodeView_NODE_VIEW_NAME
-	case ViewFacts:
-		info.NodeView = v1alpha1.NodeView_NODE_VIEW_FACTS
-	case ViewFactsAndRaw:
-		info.NodeView = v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW
+	info.Changes = numbersOf[v1alpha1.ChangedPart](t.changes)
+	// There are no nodes before the filters of a pod.
+	if verb != verbBeforeFilter {
+		info.NodeView = t.view.number()
 	}
 	info.Scope = v1alpha1.Scope_SCOPE_NODE
 	if t.scope == WholeSet {

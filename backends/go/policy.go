@@ -1,9 +1,13 @@
 package policy
 
-import "context"
+import (
+	"context"
 
-// Policy is what a backend answers with: its name, and one function for each verb that it serves. A verb that is nil is
-// not listed in the handshake and never called. The functions are called from several goroutines at once; one that panics
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// Policy is what a backend answers with: its name, and one function for each verb that it serves. A verb that is nil, or a
+// hook, is not listed in the handshake and never called. The functions are called from several goroutines at once; one that panics
 // fails its call, and the process goes on.
 //
 // A Policy is read once, when the backend is made; changing it afterwards has no effect. All mistakes in it are reported
@@ -25,6 +29,13 @@ type Policy struct {
 	Preempt *Preempt
 	// Bind binds pods.
 	Bind *Bind
+
+	// BeforeFilter is the hook that changes the pod before filters are called.
+	BeforeFilter *BeforeFilter
+	// BeforeFilterNodes is the hook that changes nodes before filters are called.
+	BeforeFilterNodes *BeforeFilterNodes
+	// BeforeScore is the hook that changes the pod and nodes before they are scored.
+	BeforeScore *BeforeScore
 
 	// Annotations asks for the annotations of pods and nodes whose key begins with one of these; "" is all of them. Only
 	// for verbs without Reads, which declare annotations there. None: no annotations are sent.
@@ -153,6 +164,18 @@ func (v View) String() string {
 		return "ViewFactsAndRaw"
 	default:
 		return "an unknown View"
+	}
+}
+
+// number is the view's number in the contract.
+func (v View) number() v1alpha1.NodeView {
+	switch v {
+	case ViewName:
+		return v1alpha1.NodeView_NODE_VIEW_NAME
+	case ViewFactsAndRaw:
+		return v1alpha1.NodeView_NODE_VIEW_FACTS_AND_RAW
+	default:
+		return v1alpha1.NodeView_NODE_VIEW_FACTS
 	}
 }
 

@@ -19,6 +19,7 @@ type asked struct {
 // question is a request that can be answered, unless miss is set.
 type question struct {
 	ctx      context.Context
+	verb     verb
 	prepared *prepared
 	terms    *terms
 	origin   podOrigin
@@ -70,24 +71,51 @@ func (s *Service) read(ctx context.Context, asked asked) (*question, error) {
 	if asked.nodes == nil {
 		return nil, missing("nodes")
 	}
-	q := &question{ctx: ctx, prepared: prepared, terms: terms, count: asked.nodes.GetCount()}
+	q := &question{ctx: ctx, verb: asked.verb, prepared: prepared, terms: terms, count: asked.nodes.GetCount()}
 	rows, err := s.hold(asked.nodes, q)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.checkPod(asked.pod); err != nil {
+	if err := q.place(asked); err != nil {
 		return nil, err
 	}
-	q.origin = podOrigin{ctx: ctx, snapshot: asked.call.GetSnapshot(), access: terms.pod()}
-	q.pod = q.origin.view(asked.pod)
 	q.nodes = Nodes{rows: rows, access: terms.node()}
-	span := spanOf(ctx)
+	q.trace()
+	return q, nil
+}
+
+// readPod does the same with a request that has no nodes: what is evaluated is the pod.
+func (s *Service) readPod(ctx context.Context, asked asked) (*question, error) {
+	prepared, terms, err := s.chosen(ctx, asked.call, asked.verb)
+	if err != nil {
+		return nil, err
+	}
+	q := &question{ctx: ctx, verb: asked.verb, prepared: prepared, terms: terms, count: 1}
+	if err := q.place(asked); err != nil {
+		return nil, err
+	}
+	q.trace()
+	return q, nil
+}
+
+// trace says in the call's span what is evaluated.
+func (q *question) trace() {
+	span := spanOf(q.ctx)
 	if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
 		span.Set("extender.miss", q.miss.String())
 	} else {
 		span.Set("extender.nodes.evaluated", int64(q.count))
 	}
-	return q, nil
+}
+
+// place takes the pod of the request, which is to be placed.
+func (q *question) place(asked asked) error {
+	if err := q.checkPod(asked.pod); err != nil {
+		return err
+	}
+	q.origin = podOrigin{ctx: q.ctx, snapshot: asked.call.GetSnapshot(), access: q.terms.pod()}
+	q.pod = q.origin.view(asked.pod)
+	return nil
 }
 
 func (q *question) checkPod(pod *v1alpha1.Pod) error {

@@ -18,17 +18,18 @@ import (
 )
 
 // Service answers the calls of the contract with the policies of a backend. It implements PolicyServiceServer,
-// NodeTableServiceServer and IntrospectionServiceServer of package v1alpha1. [Main] and [Serve] make one; a program with a
-// gRPC server of its own makes it with [NewService] and registers it with [Service.Register].
+// NodeTableServiceServer, IntrospectionServiceServer and HookServiceServer of package v1alpha1. [Main] and [Serve] make one; a
+// program with a gRPC server of its own makes it with [NewService] and registers it with [Service.Register].
 type Service struct {
 	v1alpha1.UnimplementedPolicyServiceServer
 	v1alpha1.UnimplementedNodeTableServiceServer
 	v1alpha1.UnimplementedIntrospectionServiceServer
+	v1alpha1.UnimplementedHookServiceServer
 
 	from   *Backend
 	tables *tables
 	tracer Tracer
-	log    *panicLog
+	log    *failureLog
 	// showing has an entry for each page that is being shown.
 	showing chan struct{}
 	// controllers are nil if the backend has none.
@@ -42,7 +43,7 @@ func NewService(source Source) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		from: from, tables: newTables(maxTables, maxTableBytes), log: &panicLog{logger: slog.Default()},
+		from: from, tables: newTables(maxTables, maxTableBytes), log: &failureLog{logger: slog.Default()},
 		showing: make(chan struct{}, pagesAtOnce),
 	}, nil
 }
@@ -62,6 +63,13 @@ func (s *Service) Register(server grpc.ServiceRegistrar) {
 	pages := v1alpha1.IntrospectionService_ServiceDesc
 	pages.Methods = []grpc.MethodDesc{unary(v1alpha1.IntrospectionService_Introspect_FullMethodName, (*Service).Introspect)}
 	server.RegisterService(&pages, s)
+	hooks := v1alpha1.HookService_ServiceDesc
+	hooks.Methods = []grpc.MethodDesc{
+		unary(v1alpha1.HookService_BeforeFilter_FullMethodName, (*Service).BeforeFilter),
+		unary(v1alpha1.HookService_BeforeFilterNodes_FullMethodName, (*Service).BeforeFilterNodes),
+		unary(v1alpha1.HookService_BeforeScore_FullMethodName, (*Service).BeforeScore),
+	}
+	server.RegisterService(&hooks, s)
 }
 
 // isDecided says whether a method is a part of a decision, and so of its trace.
@@ -130,35 +138,50 @@ func spanOf(ctx context.Context) Span {
 	return untraced{}
 }
 
-// panicLog writes the stack of a panic once for each text: one that happens in every call would flood the log.
-type panicLog struct {
+// failureLog writes each failure of the policy once for its text: one that happens in every call would flood the log.
+type failureLog struct {
 	logger *slog.Logger
 	mu     sync.Mutex
-	seen   map[string]struct{}
+	// panics are the texts of panics, and wrongs those of what hooks have returned: neither hides the others.
+	panics map[string]struct{}
+	wrongs map[string]struct{}
 }
 
-// mostPanics bounds the texts that are remembered.
-const mostPanics = 64
+// mostFailures bounds the texts of a kind that are remembered.
+const mostFailures = 64
 
-func (l *panicLog) report(text string, stack []byte) {
-	if l == nil {
-		return
+func (l *failureLog) report(text string, stack []byte) {
+	if l != nil && l.isFirst(&l.panics, text) {
+		l.logger.Error("the policy panicked; the call fails with INTERNAL, and later ones with this text are not logged",
+			"panic", text, "stack", string(stack))
 	}
+}
+
+// wrong writes an error if it says that what a hook has returned breaks the contract, and returns it.
+func (l *failureLog) wrong(err error) error {
+	if l != nil && err != nil && codeOf(err) == codes.Internal && l.isFirst(&l.wrongs, err.Error()) {
+		l.logger.Error("a hook returned a wrong change; the call fails with INTERNAL, and later ones with this text are not logged",
+			"error", err)
+	}
+	return err
+}
+
+// isFirst says whether a text is to be written, and remembers it among those of its kind.
+func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, is := l.seen[text]; is || len(l.seen) >= mostPanics {
-		return
+	if _, is := (*seen)[text]; is || len(*seen) >= mostFailures {
+		return false
 	}
-	if l.seen == nil {
-		l.seen = map[string]struct{}{}
+	if *seen == nil {
+		*seen = map[string]struct{}{}
 	}
-	l.seen[text] = struct{}{}
-	l.logger.Error("the policy panicked; the call fails with INTERNAL, and later ones with this text are not logged",
-		"panic", text, "stack", string(stack))
+	(*seen)[text] = struct{}{}
+	return true
 }
 
 // guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
-func guarded(log *panicLog, work func() error) (err error) {
+func guarded(log *failureLog, work func() error) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			text := cut(fmt.Sprint(panicked), maxStatusMessageBytes)

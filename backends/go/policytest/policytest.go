@@ -12,7 +12,8 @@
 //
 // A verb with Reads gets what the gateway would send for its declaration, so a test fails if the policy reads anything
 // else. [Everything] is the same policy with nothing left out: if both give the same answers about random pods and nodes,
-// the declaration is complete. [Introspect] is what the policy shows people. Without Reads, package policytest cannot know what the gateway leaves out.
+// the declaration is complete. Without Reads, package policytest cannot know what the gateway leaves out. [BeforeFilter],
+// [BeforeFilterNodes] and [BeforeScore] are what hooks change, and [Introspect] is what the policy shows people.
 package policytest
 
 import (
@@ -78,6 +79,7 @@ func Everything(declared policy.Policy) policy.Policy {
 		copied.Reads = nil
 		declared.Bind = &copied
 	}
+	withEverything(&declared)
 	declared.Annotations = []string{""}
 	return declared
 }

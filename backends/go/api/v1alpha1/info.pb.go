@@ -23,6 +23,80 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What hooks change.
+type ChangedPart int32
+
+const (
+	// Rejected.
+	ChangedPart_CHANGED_PART_UNSPECIFIED ChangedPart = 0
+	// PodFacts.labels and label_values, and so on.
+	ChangedPart_CHANGED_PART_POD_LABELS        ChangedPart = 1
+	ChangedPart_CHANGED_PART_POD_NODE_SELECTOR ChangedPart = 2
+	ChangedPart_CHANGED_PART_POD_NODE_AFFINITY ChangedPart = 3
+	ChangedPart_CHANGED_PART_POD_TOLERATIONS   ChangedPart = 4
+	ChangedPart_CHANGED_PART_POD_REQUESTS      ChangedPart = 5
+	// NodeFacts.labels and label_values, and so on.
+	ChangedPart_CHANGED_PART_NODE_LABELS      ChangedPart = 6
+	ChangedPart_CHANGED_PART_NODE_TAINTS      ChangedPart = 7
+	ChangedPart_CHANGED_PART_NODE_ALLOCATABLE ChangedPart = 8
+	ChangedPart_CHANGED_PART_NODE_USAGE       ChangedPart = 9
+)
+
+// Enum value maps for ChangedPart.
+var (
+	ChangedPart_name = map[int32]string{
+		0: "CHANGED_PART_UNSPECIFIED",
+		1: "CHANGED_PART_POD_LABELS",
+		2: "CHANGED_PART_POD_NODE_SELECTOR",
+		3: "CHANGED_PART_POD_NODE_AFFINITY",
+		4: "CHANGED_PART_POD_TOLERATIONS",
+		5: "CHANGED_PART_POD_REQUESTS",
+		6: "CHANGED_PART_NODE_LABELS",
+		7: "CHANGED_PART_NODE_TAINTS",
+		8: "CHANGED_PART_NODE_ALLOCATABLE",
+		9: "CHANGED_PART_NODE_USAGE",
+	}
+	ChangedPart_value = map[string]int32{
+		"CHANGED_PART_UNSPECIFIED":       0,
+		"CHANGED_PART_POD_LABELS":        1,
+		"CHANGED_PART_POD_NODE_SELECTOR": 2,
+		"CHANGED_PART_POD_NODE_AFFINITY": 3,
+		"CHANGED_PART_POD_TOLERATIONS":   4,
+		"CHANGED_PART_POD_REQUESTS":      5,
+		"CHANGED_PART_NODE_LABELS":       6,
+		"CHANGED_PART_NODE_TAINTS":       7,
+		"CHANGED_PART_NODE_ALLOCATABLE":  8,
+		"CHANGED_PART_NODE_USAGE":        9,
+	}
+)
+
+func (x ChangedPart) Enum() *ChangedPart {
+	p := new(ChangedPart)
+	*p = x
+	return p
+}
+
+func (x ChangedPart) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChangedPart) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+}
+
+func (ChangedPart) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+}
+
+func (x ChangedPart) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChangedPart.Descriptor instead.
+func (ChangedPart) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+}
+
 // What the pods of one PodCount have in common. Pods that do not have it are not counted.
 type PodCountBy int32
 
@@ -68,11 +142,11 @@ func (x PodCountBy) String() string {
 }
 
 func (PodCountBy) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
 }
 
 func (PodCountBy) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
 }
 
 func (x PodCountBy) Number() protoreflect.EnumNumber {
@@ -81,7 +155,7 @@ func (x PodCountBy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCountBy.Descriptor instead.
 func (PodCountBy) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
 }
 
 // The parts of a pod besides labels and annotations.
@@ -151,11 +225,11 @@ func (x PodPart) String() string {
 }
 
 func (PodPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
 }
 
 func (PodPart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
 }
 
 func (x PodPart) Number() protoreflect.EnumNumber {
@@ -164,7 +238,7 @@ func (x PodPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodPart.Descriptor instead.
 func (PodPart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
 }
 
 // The parts of a node besides labels and annotations.
@@ -216,11 +290,11 @@ func (x NodePart) String() string {
 }
 
 func (NodePart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
 }
 
 func (NodePart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
 }
 
 func (x NodePart) Number() protoreflect.EnumNumber {
@@ -229,19 +303,22 @@ func (x NodePart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodePart.Descriptor instead.
 func (NodePart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
 }
 
-// The verbs of PolicyService.
+// The verbs of PolicyService, and the hooks of HookService.
 type Verb int32
 
 const (
 	// Ignored.
-	Verb_VERB_UNSPECIFIED Verb = 0
-	Verb_VERB_FILTER      Verb = 1
-	Verb_VERB_SCORE       Verb = 2
-	Verb_VERB_PREEMPT     Verb = 3
-	Verb_VERB_BIND        Verb = 4
+	Verb_VERB_UNSPECIFIED         Verb = 0
+	Verb_VERB_FILTER              Verb = 1
+	Verb_VERB_SCORE               Verb = 2
+	Verb_VERB_PREEMPT             Verb = 3
+	Verb_VERB_BIND                Verb = 4
+	Verb_VERB_BEFORE_FILTER       Verb = 5
+	Verb_VERB_BEFORE_FILTER_NODES Verb = 6
+	Verb_VERB_BEFORE_SCORE        Verb = 7
 )
 
 // Enum value maps for Verb.
@@ -252,13 +329,19 @@ var (
 		2: "VERB_SCORE",
 		3: "VERB_PREEMPT",
 		4: "VERB_BIND",
+		5: "VERB_BEFORE_FILTER",
+		6: "VERB_BEFORE_FILTER_NODES",
+		7: "VERB_BEFORE_SCORE",
 	}
 	Verb_value = map[string]int32{
-		"VERB_UNSPECIFIED": 0,
-		"VERB_FILTER":      1,
-		"VERB_SCORE":       2,
-		"VERB_PREEMPT":     3,
-		"VERB_BIND":        4,
+		"VERB_UNSPECIFIED":         0,
+		"VERB_FILTER":              1,
+		"VERB_SCORE":               2,
+		"VERB_PREEMPT":             3,
+		"VERB_BIND":                4,
+		"VERB_BEFORE_FILTER":       5,
+		"VERB_BEFORE_FILTER_NODES": 6,
+		"VERB_BEFORE_SCORE":        7,
 	}
 )
 
@@ -273,11 +356,11 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
 }
 
 func (x Verb) Number() protoreflect.EnumNumber {
@@ -286,7 +369,7 @@ func (x Verb) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 // The content of a NodeRow.
@@ -330,11 +413,11 @@ func (x NodeView) String() string {
 }
 
 func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
 }
 
 func (x NodeView) Number() protoreflect.EnumNumber {
@@ -343,7 +426,7 @@ func (x NodeView) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeView.Descriptor instead.
 func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 // What the verdict about one node depends on.
@@ -383,11 +466,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -396,7 +479,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -444,11 +527,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[7].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[7]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -457,7 +540,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
 }
 
 type GetInfoRequest struct {
@@ -553,7 +636,7 @@ type GetInfoResponse struct {
 	// OPTIONAL. Further services at this address, by their full gRPC names:
 	// "extender.policy.v1alpha1.NodeTableService". Unknown ones are ignored. Absent: none.
 	Services []string `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
-	// REQUIRED. The verbs that the backend serves, each once. A verb that the gateway does not know is
+	// REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
 	// ignored.
 	Verbs []*VerbInfo `protobuf:"bytes,7,rep,name=verbs,proto3" json:"verbs,omitempty"`
 	// OPTIONAL. The backend wants Pod.raw_json. False: it is not sent.
@@ -823,13 +906,13 @@ type VerbInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The verb.
 	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=extender.policy.v1alpha1.Verb" json:"verb,omitempty"`
-	// REQUIRED for every verb except bind. The data that is sent for each node. If the gateway does not
+	// REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
 	// know the view or cannot provide it, it rejects the verb with a message.
 	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1alpha1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
 	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1alpha1.Scope" json:"scope,omitempty"`
 	// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
-	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. False: no side effects.
+	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
 	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
 	// OPTIONAL. The answer for a node is a function of args, PodFacts, the topology counts and that node's row: the
 	// gateway may cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
@@ -848,7 +931,11 @@ type VerbInfo struct {
 	Usage bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
 	// OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
 	// annotation_prefixes selects.
-	Reads         *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
+	// REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
+	// of nodes alone for VERB_BEFORE_FILTER_NODES. If the gateway does not know one of them, it rejects the hook with a
+	// message.
+	Changes       []ChangedPart `protobuf:"varint,12,rep,packed,name=changes,proto3,enum=extender.policy.v1alpha1.ChangedPart" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +1047,13 @@ func (x *VerbInfo) GetReads() *Reads {
 	return nil
 }
 
+func (x *VerbInfo) GetChanges() []ChangedPart {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
 // changes only when something changes that is read. At most 1,000 keys and prefixes in total.
@@ -970,7 +1064,7 @@ type Reads struct {
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
 	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind; requires a node_view with facts.
+	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts.
 	Node          *NodeReads `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1405,7 +1499,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
 	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x85\x04\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xc6\x04\n" +
 	"\bVerbInfo\x122\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
@@ -1418,7 +1512,8 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
 	"\x05usage\x18\n" +
 	" \x01(\bR\x05usage\x125\n" +
-	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05readsB\f\n" +
+	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05reads\x12?\n" +
+	"\achanges\x18\f \x03(\x0e2%.extender.policy.v1alpha1.ChangedPartR\achangesB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
@@ -1449,7 +1544,18 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\bR\brequests\":\n" +
 	"\bMapReads\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\x9c\x01\n" +
+	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xcd\x02\n" +
+	"\vChangedPart\x12\x1c\n" +
+	"\x18CHANGED_PART_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17CHANGED_PART_POD_LABELS\x10\x01\x12\"\n" +
+	"\x1eCHANGED_PART_POD_NODE_SELECTOR\x10\x02\x12\"\n" +
+	"\x1eCHANGED_PART_POD_NODE_AFFINITY\x10\x03\x12 \n" +
+	"\x1cCHANGED_PART_POD_TOLERATIONS\x10\x04\x12\x1d\n" +
+	"\x19CHANGED_PART_POD_REQUESTS\x10\x05\x12\x1c\n" +
+	"\x18CHANGED_PART_NODE_LABELS\x10\x06\x12\x1c\n" +
+	"\x18CHANGED_PART_NODE_TAINTS\x10\a\x12!\n" +
+	"\x1dCHANGED_PART_NODE_ALLOCATABLE\x10\b\x12\x1b\n" +
+	"\x17CHANGED_PART_NODE_USAGE\x10\t*\x9c\x01\n" +
 	"\n" +
 	"PodCountBy\x12\x1c\n" +
 	"\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -1479,14 +1585,17 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n" +
 	"\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n" +
 	"\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n" +
-	"\x0eNODE_PART_NAME\x10\x06*^\n" +
+	"\x0eNODE_PART_NAME\x10\x06*\xab\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +
 	"\n" +
 	"VERB_SCORE\x10\x02\x12\x10\n" +
 	"\fVERB_PREEMPT\x10\x03\x12\r\n" +
-	"\tVERB_BIND\x10\x04*k\n" +
+	"\tVERB_BIND\x10\x04\x12\x16\n" +
+	"\x12VERB_BEFORE_FILTER\x10\x05\x12\x1c\n" +
+	"\x18VERB_BEFORE_FILTER_NODES\x10\x06\x12\x15\n" +
+	"\x11VERB_BEFORE_SCORE\x10\a*k\n" +
 	"\bNodeView\x12\x19\n" +
 	"\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n" +
@@ -1517,54 +1626,56 @@ func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
 var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
-	(PodCountBy)(0),            // 0: extender.policy.v1alpha1.PodCountBy
-	(PodPart)(0),               // 1: extender.policy.v1alpha1.PodPart
-	(NodePart)(0),              // 2: extender.policy.v1alpha1.NodePart
-	(Verb)(0),                  // 3: extender.policy.v1alpha1.Verb
-	(NodeView)(0),              // 4: extender.policy.v1alpha1.NodeView
-	(Scope)(0),                 // 5: extender.policy.v1alpha1.Scope
-	(Normalization)(0),         // 6: extender.policy.v1alpha1.Normalization
-	(*GetInfoRequest)(nil),     // 7: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 8: extender.policy.v1alpha1.GetInfoResponse
-	(*IntrospectionPath)(nil),  // 9: extender.policy.v1alpha1.IntrospectionPath
-	(*Controllers)(nil),        // 10: extender.policy.v1alpha1.Controllers
-	(*VerbInfo)(nil),           // 11: extender.policy.v1alpha1.VerbInfo
-	(*Reads)(nil),              // 12: extender.policy.v1alpha1.Reads
-	(*PodReads)(nil),           // 13: extender.policy.v1alpha1.PodReads
-	(*NodeReads)(nil),          // 14: extender.policy.v1alpha1.NodeReads
-	(*PodCountReads)(nil),      // 15: extender.policy.v1alpha1.PodCountReads
-	(*TopologyCountReads)(nil), // 16: extender.policy.v1alpha1.TopologyCountReads
-	(*MapReads)(nil),           // 17: extender.policy.v1alpha1.MapReads
+	(ChangedPart)(0),           // 0: extender.policy.v1alpha1.ChangedPart
+	(PodCountBy)(0),            // 1: extender.policy.v1alpha1.PodCountBy
+	(PodPart)(0),               // 2: extender.policy.v1alpha1.PodPart
+	(NodePart)(0),              // 3: extender.policy.v1alpha1.NodePart
+	(Verb)(0),                  // 4: extender.policy.v1alpha1.Verb
+	(NodeView)(0),              // 5: extender.policy.v1alpha1.NodeView
+	(Scope)(0),                 // 6: extender.policy.v1alpha1.Scope
+	(Normalization)(0),         // 7: extender.policy.v1alpha1.Normalization
+	(*GetInfoRequest)(nil),     // 8: extender.policy.v1alpha1.GetInfoRequest
+	(*GetInfoResponse)(nil),    // 9: extender.policy.v1alpha1.GetInfoResponse
+	(*IntrospectionPath)(nil),  // 10: extender.policy.v1alpha1.IntrospectionPath
+	(*Controllers)(nil),        // 11: extender.policy.v1alpha1.Controllers
+	(*VerbInfo)(nil),           // 12: extender.policy.v1alpha1.VerbInfo
+	(*Reads)(nil),              // 13: extender.policy.v1alpha1.Reads
+	(*PodReads)(nil),           // 14: extender.policy.v1alpha1.PodReads
+	(*NodeReads)(nil),          // 15: extender.policy.v1alpha1.NodeReads
+	(*PodCountReads)(nil),      // 16: extender.policy.v1alpha1.PodCountReads
+	(*TopologyCountReads)(nil), // 17: extender.policy.v1alpha1.TopologyCountReads
+	(*MapReads)(nil),           // 18: extender.policy.v1alpha1.MapReads
 }
 var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	11, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	9,  // 1: extender.policy.v1alpha1.GetInfoResponse.introspection:type_name -> extender.policy.v1alpha1.IntrospectionPath
-	10, // 2: extender.policy.v1alpha1.GetInfoResponse.controllers:type_name -> extender.policy.v1alpha1.Controllers
-	3,  // 3: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	4,  // 4: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	5,  // 5: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	6,  // 6: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	12, // 7: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
-	13, // 8: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
-	14, // 9: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
-	1,  // 10: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
-	17, // 11: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	17, // 12: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	16, // 13: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
-	2,  // 14: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
-	17, // 15: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	17, // 16: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	15, // 17: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
-	0,  // 18: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	0,  // 19: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
+	10, // 1: extender.policy.v1alpha1.GetInfoResponse.introspection:type_name -> extender.policy.v1alpha1.IntrospectionPath
+	11, // 2: extender.policy.v1alpha1.GetInfoResponse.controllers:type_name -> extender.policy.v1alpha1.Controllers
+	4,  // 3: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
+	5,  // 4: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
+	6,  // 5: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
+	7,  // 6: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
+	13, // 7: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
+	0,  // 8: extender.policy.v1alpha1.VerbInfo.changes:type_name -> extender.policy.v1alpha1.ChangedPart
+	14, // 9: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
+	15, // 10: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
+	2,  // 11: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
+	18, // 12: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	18, // 13: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	17, // 14: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
+	3,  // 15: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
+	18, // 16: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	18, // 17: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	16, // 18: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
+	1,  // 19: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	1,  // 20: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_info_proto_init() }
@@ -1578,7 +1689,7 @@ func file_extender_policy_v1alpha1_info_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
-			NumEnums:      7,
+			NumEnums:      8,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -236,9 +236,10 @@ type Call struct {
 	// OPTIONAL. Reads.id of the declaration with which pod and nodes were encoded. A backend whose verb has another
 	// declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
 	Reads uint32 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`
-	// OPTIONAL, Filter and Score only. A number for the state of the nodes that this call is about, with their usage and
-	// pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter and the Score
-	// of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, or the verb is told only names.
+	// OPTIONAL, Filter, Score and hooks about nodes only. A number for the state of the nodes that this call is about, with
+	// their usage and pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter
+	// and the Score of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, a hook has changed
+	// them, or the verb is told only names.
 	Snapshot      uint64 `protobuf:"fixed64,7,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

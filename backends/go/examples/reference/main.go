@@ -1,4 +1,4 @@
-// Reference is the policy that every SDK has: it serves all verbs, and its answers are the same in all languages.
+// Reference is the policy that every SDK has: it serves all verbs and hooks, and its answers are the same in all languages.
 package main
 
 import (
@@ -10,12 +10,17 @@ import (
 	"extender-gateway.io/policy/otlp"
 )
 
-// The reasons and names of the rules.
+// The reasons of verdicts and of changes.
 const (
 	zoneClosed   = "zone is closed"
 	notTolerated = "taint is not tolerated"
 	notEnoughCPU = "not enough CPU"
 	tooManyPods  = "too many pods of one owner"
+
+	noApp    = "the zone is no app"
+	needMore = "apps need more"
+	reserved = "reserved for the app"
+	closed   = "closed"
 )
 
 // args are the operator's.
@@ -36,7 +41,7 @@ func newReference(args args) (policy.Policy, error) {
 	if args.Most < 1 || args.Most > 1000 {
 		return policy.Policy{}, fmt.Errorf("args.most: invalid value: integer `%d`, expected an integer from 1 to 1000", args.Most)
 	}
-	var reads, priority, nothing policy.Reads
+	var reads, priority, nothing, ofPod, ofHooks policy.Reads
 	reads.Node(policy.NodeName, policy.NodeTaints, policy.NodeAllocatable)
 	reads.Pod(policy.PodRequests, policy.PodTolerations)
 	r := &reference{
@@ -46,6 +51,9 @@ func newReference(args args) (policy.Policy, error) {
 		owner: reads.PodsBy(policy.ByOwner()),
 	}
 	priority.Pod(policy.PodPriority)
+	ofPod.PodLabel("app")
+	ofHooks.PodLabel("app")
+	ofHooks.NodeLabel("zone")
 	return policy.Policy{
 		Name:     "reference",
 		Version:  "1",
@@ -56,6 +64,20 @@ func newReference(args args) (policy.Policy, error) {
 		},
 		Preempt: &policy.Preempt{View: policy.ViewName, Reads: &priority, Node: preempt},
 		Bind:    &policy.Bind{Reads: &nothing, Pod: bind},
+		BeforeFilter: &policy.BeforeFilter{
+			Pure: true, Reads: &ofPod, Pod: r.beforeFilter,
+			Changes: []policy.ChangedPart{
+				policy.ChangedPodLabels, policy.ChangedPodNodeSelector, policy.ChangedPodTolerations, policy.ChangedPodRequests,
+			},
+		},
+		BeforeFilterNodes: &policy.BeforeFilterNodes{
+			Pure: true, Reads: &ofHooks, Node: r.beforeFilterNode,
+			Changes: []policy.ChangedPart{policy.ChangedNodeTaints, policy.ChangedNodeAllocatable},
+		},
+		BeforeScore: &policy.BeforeScore{
+			Reads: &ofHooks, Pod: r.beforeScorePod, Node: r.beforeScoreNode,
+			Changes: []policy.ChangedPart{policy.ChangedPodLabels, policy.ChangedNodeLabels, policy.ChangedNodeUsage},
+		},
 		Introspection: []policy.Page{{
 			Path: "/args", Description: "the args, with their defaults",
 			Show: func(context.Context, policy.PageRequest) (any, error) { return args, nil },
@@ -108,6 +130,63 @@ func bind(_ context.Context, request policy.BindRequest) (policy.BindResult, err
 		return policy.BindResult{}, errors.New("node broken refuses pods")
 	default:
 		return policy.Bound(), nil
+	}
+}
+
+func (r *reference) beforeFilter(pod policy.Pod) *policy.PodChange {
+	app, has := pod.Get(r.app)
+	switch {
+	case !has:
+		return nil
+	case app == r.args.Zone:
+		return &policy.PodChange{RemoveLabels: []string{"app"}, Reason: noApp}
+	default:
+		return &policy.PodChange{
+			SetNodeSelector: map[string]string{"zone": r.args.Zone},
+			AddTolerations:  []*policy.Toleration{{Key: "app", Operator: "Exists"}},
+			AddRequests:     &policy.Resources{MilliCpu: 500},
+			Reason:          needMore,
+		}
+	}
+}
+
+func (r *reference) beforeFilterNode(pod policy.Pod, node policy.Node) *policy.NodeChange {
+	zone, hasZone := node.Get(r.zone)
+	app, hasApp := pod.Get(r.app)
+	switch {
+	case !hasZone:
+		return &policy.NodeChange{
+			AddTaints:    []*policy.Taint{{Key: "zone", Effect: "PreferNoSchedule"}},
+			RemoveTaints: []*policy.Taint{{Key: "zoneless"}},
+		}
+	case hasApp && zone == app:
+		amounts := &policy.Resources{MilliCpu: 1000, Others: map[string]int64{"example.com/slots": 1}}
+		return &policy.NodeChange{AddAllocatable: amounts, Reason: reserved}
+	default:
+		return nil
+	}
+}
+
+func (r *reference) beforeScorePod(pod policy.Pod) *policy.PodChange {
+	if _, has := pod.Get(r.app); !has {
+		return nil
+	}
+	return &policy.PodChange{SetLabels: map[string]string{"app": r.args.Zone}}
+}
+
+func (r *reference) beforeScoreNode(_ policy.Pod, node policy.Node) *policy.NodeChange {
+	zone, has := node.Get(r.zone)
+	switch {
+	case !has:
+		return &policy.NodeChange{RemoveLabels: []string{"zone"}}
+	case zone == r.args.Zone:
+		return &policy.NodeChange{
+			SetLabels: map[string]string{"zone": "closed"},
+			AddUsage:  &policy.NodeUsage{Requested: &policy.Resources{MilliCpu: -100, Pods: -1}},
+			Reason:    closed,
+		}
+	default:
+		return nil
 	}
 }
 

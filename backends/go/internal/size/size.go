@@ -73,7 +73,7 @@ func init() {
 	for _, file := range []protoreflect.FileDescriptor{
 		v1alpha1.File_extender_policy_v1alpha1_info_proto, v1alpha1.File_extender_policy_v1alpha1_policy_proto,
 		v1alpha1.File_extender_policy_v1alpha1_table_proto, v1alpha1.File_extender_policy_v1alpha1_node_proto,
-		v1alpha1.File_extender_policy_v1alpha1_introspection_proto,
+		v1alpha1.File_extender_policy_v1alpha1_introspection_proto, v1alpha1.File_extender_policy_v1alpha1_hooks_proto,
 	} {
 		for position := range file.Messages().Len() {
 			shapeOf(file.Messages().Get(position))

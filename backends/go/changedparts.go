@@ -1,0 +1,57 @@
+package policy
+
+import "extender-gateway.io/policy/api/v1alpha1"
+
+// ChangedPart is a part of the pod or of nodes that a hook changes.
+type ChangedPart int32
+
+// The parts that hooks change, each with the fields of [PodChange] or [NodeChange] that change it.
+const (
+	// ChangedPodLabels is for SetLabels and RemoveLabels of a pod.
+	ChangedPodLabels = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_POD_LABELS)
+	// ChangedPodNodeSelector is for SetNodeSelector and RemoveNodeSelector.
+	ChangedPodNodeSelector = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_POD_NODE_SELECTOR)
+	// ChangedPodNodeAffinity is for NodeAffinity and RemoveNodeAffinity.
+	ChangedPodNodeAffinity = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_POD_NODE_AFFINITY)
+	// ChangedPodTolerations is for AddTolerations and RemoveTolerations.
+	ChangedPodTolerations = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_POD_TOLERATIONS)
+	// ChangedPodRequests is for AddRequests.
+	ChangedPodRequests = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_POD_REQUESTS)
+	// ChangedNodeLabels is for SetLabels and RemoveLabels of a node.
+	ChangedNodeLabels = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_LABELS)
+	// ChangedNodeTaints is for AddTaints and RemoveTaints.
+	ChangedNodeTaints = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_TAINTS)
+	// ChangedNodeAllocatable is for AddAllocatable.
+	ChangedNodeAllocatable = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE)
+	// ChangedNodeUsage is for AddUsage.
+	ChangedNodeUsage = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE)
+)
+
+// String is the name of the constant.
+func (p ChangedPart) String() string {
+	switch p {
+	case ChangedPodLabels:
+		return "ChangedPodLabels"
+	case ChangedPodNodeSelector:
+		return "ChangedPodNodeSelector"
+	case ChangedPodNodeAffinity:
+		return "ChangedPodNodeAffinity"
+	case ChangedPodTolerations:
+		return "ChangedPodTolerations"
+	case ChangedPodRequests:
+		return "ChangedPodRequests"
+	case ChangedNodeLabels:
+		return "ChangedNodeLabels"
+	case ChangedNodeTaints:
+		return "ChangedNodeTaints"
+	case ChangedNodeAllocatable:
+		return "ChangedNodeAllocatable"
+	case ChangedNodeUsage:
+		return "ChangedNodeUsage"
+	default:
+		return "an unknown ChangedPart"
+	}
+}
+
+func (p ChangedPart) isKnown() bool { return p >= ChangedPodLabels && p <= ChangedNodeUsage }
+func (p ChangedPart) isOfPod() bool { return p >= ChangedPodLabels && p <= ChangedPodRequests }

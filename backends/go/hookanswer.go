@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+// BeforeFilter says what changes about the pod before filters are called.
+func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilterRequest) (*v1alpha1.BeforeFilterResponse, error) {
+	response := &v1alpha1.BeforeFilterResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.readPod(ctx, asked{verb: verbBeforeFilter, call: request.GetCall(), pod: request.GetPod()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if response.Pod, err = q.beforeFilter(); err != nil {
+			return s.log.wrong(err)
+		}
+		return s.log.wrong(q.checkSize(response, maxPodResponseBytes))
+	})
+	return response, statusOf(err)
+}
+
+// BeforeFilterNodes says what changes about nodes before filters are called.
+func (s *Service) BeforeFilterNodes(
+	ctx context.Context, request *v1alpha1.BeforeFilterNodesRequest,
+) (*v1alpha1.BeforeFilterNodesResponse, error) {
+	response := &v1alpha1.BeforeFilterNodesResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.read(ctx, asked{verbBeforeFilterNodes, request.GetCall(), request.GetPod(), request.GetNodes()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+			return nil
+		}
+		if response.Nodes, err = q.beforeFilterNodes(); err != nil {
+			return s.log.wrong(err)
+		}
+		return s.log.wrong(q.checkSize(response, q.maxResponseBytes()))
+	})
+	return response, statusOf(err)
+}
+
+// BeforeScore says what changes about the pod and nodes before they are scored.
+func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScoreRequest) (*v1alpha1.BeforeScoreResponse, error) {
+	response := &v1alpha1.BeforeScoreResponse{}
+	err := guarded(s.log, func() error {
+		q, err := s.read(ctx, asked{verbBeforeScore, request.GetCall(), request.GetPod(), request.GetNodes()})
+		if err != nil {
+			return err
+		}
+		response.Result = q.result()
+		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+			return nil
+		}
+		if response.Pod, response.Nodes, err = q.beforeScore(); err != nil {
+			return s.log.wrong(err)
+		}
+		return s.log.wrong(q.checkSize(response, q.maxResponseBytes()))
+	})
+	return response, statusOf(err)
+}
+
+func (q *question) beforeFilter() (*v1alpha1.PodChange, error) {
+	if err := q.prepared.ready(); err != nil {
+		return nil, err
+	}
+	return q.podChange(q.prepared.policy.BeforeFilter.Pod(q.pod))
+}
+
+func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
+	if err := q.prepared.ready(); err != nil {
+		return nil, err
+	}
+	hook := q.prepared.policy.BeforeFilterNodes
+	if hook.Nodes != nil {
+		return q.nodeChanges(hook.Nodes(q.ctx, q.pod, q.nodes))
+	}
+	return q.eachChange(hook.Node)
+}
+
+func (q *question) beforeScore() (pod *v1alpha1.PodChange, nodes []*v1alpha1.NodeChange, err error) {
+	if err := q.prepared.ready(); err != nil {
+		return nil, nil, err
+	}
+	hook := q.prepared.policy.BeforeScore
+	if hook.Nodes != nil {
+		ofPod, ofNodes := hook.Nodes(q.ctx, q.pod, q.nodes)
+		if pod, err = q.podChange(ofPod); err == nil {
+			nodes, err = q.nodeChanges(ofNodes)
+		}
+		return pod, nodes, err
+	}
+	if hook.Pod != nil {
+		if pod, err = q.podChange(hook.Pod(q.pod)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if hook.Node != nil {
+		nodes, err = q.eachChange(hook.Node)
+	}
+	return pod, nodes, err
+}
+
+// eachChange asks about each node.
+func (q *question) eachChange(changeOf func(Pod, Node) *NodeChange) ([]*v1alpha1.NodeChange, error) {
+	changes := make([]*NodeChange, q.nodes.Len())
+	if err := q.each(func(position int, node Node) { changes[position] = changeOf(q.pod, node) }); err != nil {
+		return nil, err
+	}
+	return q.nodeChanges(changes)
+}
+
+// podChange is a checked change; nil for none.
+func (q *question) podChange(returned *PodChange) (*v1alpha1.PodChange, error) {
+	change := returned.message()
+	if mistake := podChangeMistake(change, q.verb, q.terms.changes); mistake != "" {
+		return nil, refused(codes.Internal, "%v returned a PodChange that %s", q.verb, mistake)
+	}
+	return change, nil
+}
+
+// nodeChanges groups changes: the contract wants one entry for equal ones, in the order of their first occurrence. None is
+// none for all nodes.
+func (q *question) nodeChanges(returned []*NodeChange) ([]*v1alpha1.NodeChange, error) {
+	if len(returned) == 0 {
+		return nil, nil
+	}
+	returned, err := counted(q, q.verb.String()+".Nodes", returned)
+	if err != nil {
+		return nil, err
+	}
+	groups := changeGroups{known: map[string]*v1alpha1.NodeChange{}}
+	var last *NodeChange
+	var group *v1alpha1.NodeChange
+	for position, change := range returned {
+		// Many nodes change as the one before.
+		if change != last {
+			last, group = change, change.message()
+			if mistake := nodeChangeMistake(group, q.verb, q.terms.changes); mistake != "" {
+				return nil, refused(codes.Internal, "%v returned a NodeChange for position %d that %s", q.verb, position, mistake)
+			}
+			group = groups.of(group)
+		}
+		if group != nil {
+			group.Positions = append(group.Positions, uint32(position))
+		}
+	}
+	return groups.all, nil
+}
+
+// changeGroups are distinct changes.
+type changeGroups struct {
+	known map[string]*v1alpha1.NodeChange
+	all   []*v1alpha1.NodeChange
+}
+
+// of is the group of a change that has no positions yet; nil for none.
+func (g *changeGroups) of(change *v1alpha1.NodeChange) *v1alpha1.NodeChange {
+	if change == nil {
+		return nil
+	}
+	key := string(encoded(change))
+	if g.known[key] == nil {
+		g.known[key] = change
+		g.all = append(g.all, change)
+	}
+	return g.known[key]
+}
+
+func (q *question) maxResponseBytes() int {
+	return maxNodesResponseBytes + maxResponseBytesPerNode*q.nodes.Len()
+}
+
+// checkSize fails if the gateway would refuse the response for its size.
+func (q *question) checkSize(response proto.Message, most int) error {
+	if bytes := proto.Size(response); bytes > most {
+		return refused(codes.Internal, "%v returned changes of %d bytes; expected at most %d: let more nodes change alike, or change less",
+			q.verb, bytes, most)
+	}
+	return nil
+}

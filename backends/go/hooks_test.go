@@ -1,0 +1,801 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+var (
+	allOfPod = []ChangedPart{
+		ChangedPodLabels, ChangedPodNodeSelector, ChangedPodNodeAffinity, ChangedPodTolerations, ChangedPodRequests,
+	}
+	allOfNodes = []ChangedPart{ChangedNodeLabels, ChangedNodeTaints, ChangedNodeAllocatable, ChangedNodeUsage}
+)
+
+func changesPod(change *PodChange) *BeforeFilter {
+	return &BeforeFilter{Changes: allOfPod, Pod: func(Pod) *PodChange { return change }}
+}
+
+func changesNodes(change *NodeChange) *BeforeFilterNodes {
+	return &BeforeFilterNodes{Changes: allOfNodes, Node: func(Pod, Node) *NodeChange { return change }}
+}
+
+// hooked is a policy with hooks alone.
+func hooked(set func(*Policy)) Policy {
+	p := Policy{Name: "hooked", Version: "1"}
+	set(&p)
+	return p
+}
+
+func beforeFilter(hook *BeforeFilter) Policy {
+	return hooked(func(p *Policy) { p.BeforeFilter = hook })
+}
+func beforeFilterNodes(hook *BeforeFilterNodes) Policy {
+	return hooked(func(p *Policy) { p.BeforeFilterNodes = hook })
+}
+func beforeScore(hook *BeforeScore) Policy { return hooked(func(p *Policy) { p.BeforeScore = hook }) }
+
+// unserved is a service without a socket, for tables of many policies.
+type unserved struct {
+	t *testing.T
+	*Service
+}
+
+func without(t *testing.T, p Policy) unserved {
+	t.Helper()
+	service, err := NewService(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.log.logger = slog.New(slog.DiscardHandler)
+	return unserved{t: t, Service: service}
+}
+
+func (u unserved) beforeFilter() (*v1alpha1.BeforeFilterResponse, error) {
+	return u.BeforeFilter(u.t.Context(), &v1alpha1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
+}
+
+func (u unserved) beforeFilterNodes(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeFilterNodesResponse, error) {
+	return u.BeforeFilterNodes(u.t.Context(), &v1alpha1.BeforeFilterNodesRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+}
+
+func (u unserved) beforeScore(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeScoreResponse, error) {
+	return u.BeforeScore(u.t.Context(), &v1alpha1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+}
+
+func (s *server) hooks() v1alpha1.HookServiceClient {
+	return v1alpha1.NewHookServiceClient(s.ClientConn)
+}
+
+func (s *server) beforeFilter() (*v1alpha1.BeforeFilterResponse, error) {
+	s.t.Helper()
+	return s.hooks().BeforeFilter(within(s.t), &v1alpha1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
+}
+
+func (s *server) beforeFilterNodes(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeFilterNodesResponse, error) {
+	s.t.Helper()
+	return s.hooks().BeforeFilterNodes(within(s.t), &v1alpha1.BeforeFilterNodesRequest{
+		Call: call(), Pod: podMessage(), Nodes: inline(rows...),
+	})
+}
+
+func (s *server) beforeScore(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeScoreResponse, error) {
+	s.t.Helper()
+	return s.hooks().BeforeScore(within(s.t), &v1alpha1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
+}
+
+func TestEachMistakeOfAHookIsNamed(t *testing.T) {
+	var ofNodes, name, identity, topologies Reads
+	ofNodes.NodeLabel("zone")
+	name.Node(NodeName)
+	identity.Pod(PodIdentity)
+	topologies.PodsByTopology(ByOwner(), "")
+	pod := func(Pod) *PodChange { return nil }
+	node := func(Pod, Node) *NodeChange { return nil }
+	nodes := func(context.Context, Pod, Nodes) []*NodeChange { return nil }
+	both := func(context.Context, Pod, Nodes) (*PodChange, []*NodeChange) { return nil, nil }
+	for _, c := range []struct {
+		policy Policy
+		text   string
+	}{
+		{beforeFilter(&BeforeFilter{Changes: allOfPod}), "BeforeFilter has no function; set BeforeFilter.Pod"},
+		{beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes}), "set BeforeFilterNodes.Node or BeforeFilterNodes.Nodes"},
+		{beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Node: node, Nodes: nodes}), "BeforeFilterNodes has BeforeFilterNodes.Node and BeforeFilterNodes.Nodes; remove one"},
+		{beforeScore(&BeforeScore{Changes: allOfPod}), "set BeforeScore.Pod, BeforeScore.Node or BeforeScore.Nodes"},
+		{beforeScore(&BeforeScore{Changes: allOfPod, Pod: pod, Nodes: both}), "has BeforeScore.Nodes, and BeforeScore.Pod or BeforeScore.Node; remove one"},
+		{beforeScore(&BeforeScore{Changes: allOfPod, Node: node, Nodes: both}), "has BeforeScore.Nodes, and BeforeScore.Pod or BeforeScore.Node; remove one"},
+		{beforeFilter(&BeforeFilter{Pod: pod}), "BeforeFilter declares no changes; set BeforeFilter.Changes"},
+		{beforeScore(&BeforeScore{Pod: pod}), "BeforeScore declares no changes; set BeforeScore.Changes"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: []ChangedPart{0}}), "BeforeFilter changes an unknown ChangedPart"},
+		{beforeScore(&BeforeScore{Pod: pod, Changes: []ChangedPart{10}}), "BeforeScore changes an unknown ChangedPart"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: []ChangedPart{1, 2, 1}}), "BeforeFilter changes ChangedPodLabels twice; remove one"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfNodes[:1]}), "BeforeFilter changes ChangedNodeLabels, but it can only change the pod"},
+		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfPod[4:]}), "BeforeFilterNodes changes ChangedPodRequests, but it can only change nodes"},
+		{beforeScore(&BeforeScore{Pure: true, Node: node, Changes: allOfPod[:1]}), "BeforeScore is pure and changes ChangedPodLabels, but a pure BeforeScore can only change nodes"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &ofNodes}), "BeforeFilter reads nodes, but is sent none"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &name}), "BeforeFilter reads nodes, but is sent none"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &topologies}), "BeforeFilter reads counts by topology"},
+		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, Reads: &topologies}), "BeforeFilterNodes reads counts by topology, which only filter and score are sent"},
+		{beforeScore(&BeforeScore{Node: node, Changes: allOfNodes, Reads: &topologies}), "BeforeScore reads counts by topology"},
+		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Pure: true, Reads: &identity}), "BeforeFilter is pure and reads PodIdentity"},
+		{beforeFilterNodes(&BeforeFilterNodes{Nodes: nodes, Changes: allOfNodes, Pure: true}), "BeforeFilterNodes is pure and has WholeSet"},
+		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, View: ViewName, Reads: &ofNodes}), "BeforeFilterNodes reads nodes and has ViewName"},
+		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, View: ViewName, Usage: true}), "BeforeFilterNodes has Usage and ViewName"},
+		{hooked(func(p *Policy) {
+			p.BeforeFilter, p.RawPod = &BeforeFilter{Pod: pod, Changes: allOfPod, Pure: true}, true
+		}), "BeforeFilter is pure and has Policy.RawPod"},
+	} {
+		_, err := NewService(c.policy)
+		var declaration *DeclarationError
+		if !errors.As(err, &declaration) || len(declaration.Mistakes) != 1 || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v is not %q alone", err, c.text)
+		}
+	}
+}
+
+func TestHooksAreAnnounced(t *testing.T) {
+	var ofPod, ofBoth Reads
+	ofPod.PodLabel("app")
+	ofBoth.NodeLabel("zone")
+	p := Policy{
+		Name: "p", Version: "1",
+		BeforeFilter: &BeforeFilter{
+			Pure: true, Reads: &ofPod, Changes: []ChangedPart{ChangedPodRequests, ChangedPodLabels}, Pod: func(Pod) *PodChange { return nil },
+		},
+		BeforeFilterNodes: &BeforeFilterNodes{
+			Reads: &ofBoth, Usage: true, Changes: allOfNodes, Nodes: func(context.Context, Pod, Nodes) []*NodeChange { return nil },
+		},
+		BeforeScore:   &BeforeScore{View: ViewName, Changes: allOfPod[:1], Pod: func(Pod) *PodChange { return nil }},
+		Introspection: []Page{{Path: "/a", Show: show}},
+	}
+	info, err := start(t, p).GetInfo(within(t), &v1alpha1.GetInfoRequest{})
+	want := &v1alpha1.GetInfoResponse{
+		Services: []string{
+			"extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.HookService",
+			"extender.policy.v1alpha1.IntrospectionService",
+		},
+		Verbs: []*v1alpha1.VerbInfo{
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER, Scope: v1alpha1.Scope_SCOPE_NODE, Pure: true,
+				Reads:   &v1alpha1.Reads{Pod: &v1alpha1.PodReads{Labels: &v1alpha1.MapReads{Keys: []string{"app"}}}},
+				Changes: []v1alpha1.ChangedPart{v1alpha1.ChangedPart_CHANGED_PART_POD_LABELS, v1alpha1.ChangedPart_CHANGED_PART_POD_REQUESTS},
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_FILTER_NODES, NodeView: v1alpha1.NodeView_NODE_VIEW_FACTS,
+				Scope: v1alpha1.Scope_SCOPE_WHOLE_SET, Usage: true,
+				Reads: &v1alpha1.Reads{Node: &v1alpha1.NodeReads{Labels: &v1alpha1.MapReads{Keys: []string{"zone"}}}},
+				Changes: []v1alpha1.ChangedPart{
+					v1alpha1.ChangedPart_CHANGED_PART_NODE_LABELS, v1alpha1.ChangedPart_CHANGED_PART_NODE_TAINTS,
+					v1alpha1.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE, v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE,
+				},
+			},
+			{
+				Verb: v1alpha1.Verb_VERB_BEFORE_SCORE, NodeView: v1alpha1.NodeView_NODE_VIEW_NAME, Scope: v1alpha1.Scope_SCOPE_NODE,
+				Changes: []v1alpha1.ChangedPart{v1alpha1.ChangedPart_CHANGED_PART_POD_LABELS},
+			},
+		},
+	}
+	got := &v1alpha1.GetInfoResponse{Services: info.GetServices(), Verbs: info.GetVerbs()}
+	for _, verb := range got.GetVerbs() {
+		if verb.GetReads() != nil {
+			verb.Reads.Id = 0
+		}
+	}
+	if err != nil || !proto.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	// Without hooks the service is not listed.
+	if info, err := start(t, noArm()).GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil || len(info.GetServices()) != 1 {
+		t.Errorf("%v, %v", info.GetServices(), err)
+	}
+}
+
+func TestBeforeFilterChangesThePod(t *testing.T) {
+	affinity := &NodeAffinity{Required: &v1alpha1.NodeSelector{}}
+	for _, c := range []struct {
+		change *PodChange
+		want   *v1alpha1.PodChange
+	}{
+		{nil, nil},
+		{&PodChange{Reason: "nothing", AddRequests: &Resources{}, SetLabels: map[string]string{}}, nil},
+		{&PodChange{NodeAffinity: &NodeAffinity{}}, &v1alpha1.PodChange{NodeAffinity: &NodeAffinity{}}},
+		{
+			&PodChange{
+				SetLabels: map[string]string{"a": ""}, RemoveLabels: []string{"b"},
+				SetNodeSelector: map[string]string{"c": "d"}, RemoveNodeSelector: []string{"e"},
+				NodeAffinity: affinity, AddTolerations: []*Toleration{{Operator: "Exists"}}, RemoveTolerations: []*Toleration{{Key: "k"}},
+				AddRequests: &Resources{MilliCpu: -1}, Reason: strings.Repeat("ä", 101),
+			},
+			&v1alpha1.PodChange{
+				SetLabels: map[string]string{"a": ""}, RemoveLabels: []string{"b"},
+				SetNodeSelector: map[string]string{"c": "d"}, RemoveNodeSelector: []string{"e"},
+				NodeAffinity: affinity, AddTolerations: []*Toleration{{Operator: "Exists"}}, RemoveTolerations: []*Toleration{{Key: "k"}},
+				AddRequests: &Resources{MilliCpu: -1}, Reason: strings.Repeat("ä", 100),
+			},
+		},
+		{&PodChange{RemoveNodeAffinity: true, Reason: "\xff"}, &v1alpha1.PodChange{RemoveNodeAffinity: true, Reason: "\uFFFD"}},
+	} {
+		response, err := start(t, beforeFilter(changesPod(c.change))).beforeFilter()
+		want := &v1alpha1.BeforeFilterResponse{Result: &v1alpha1.Result{Evaluated: 1, Revision: "1"}, Pod: c.want}
+		if err != nil || !proto.Equal(response, want) {
+			t.Errorf("%v, %v; want %v", response, err, want)
+		}
+	}
+}
+
+func TestNodesThatChangeAlikeAreOneEntry(t *testing.T) {
+	shared := &NodeChange{AddTaints: []*Taint{{Key: "k"}}, Reason: "shared"}
+	hook := func(_ Pod, node Node) *NodeChange {
+		switch zone, _ := node.Label("zone"); zone {
+		case "shared":
+			return shared
+		case "amounts":
+			return &NodeChange{
+				AddAllocatable: &Resources{MilliCpu: 1, Others: map[string]int64{"a": 1, "b": -2, "c": 3}},
+				AddUsage:       &NodeUsage{Nonzero: &NonZero{Memory: 5}},
+			}
+		case "empty":
+			return &NodeChange{Reason: "none", AddUsage: &NodeUsage{Requested: &Resources{}}, AddAllocatable: &Resources{}}
+		case "labels":
+			return &NodeChange{SetLabels: map[string]string{"a": "b", "c": "d"}, RemoveLabels: []string{"e"}}
+		case "other reason":
+			return &NodeChange{AddTaints: shared.AddTaints, RemoveTaints: shared.RemoveTaints, Reason: "other"}
+		default:
+			return nil
+		}
+	}
+	zones := []string{"amounts", "shared", "shared", "none", "empty", "labels", "shared", "amounts", "empty", "labels", "other reason"}
+	var rows []*v1alpha1.NodeRow
+	for position, zone := range zones {
+		rows = append(rows, labeled(fmt.Sprint("n", position), map[string]string{"zone": zone}))
+	}
+	want := &v1alpha1.BeforeFilterNodesResponse{
+		Result: &v1alpha1.Result{Evaluated: 11, Revision: "1"},
+		Nodes: []*v1alpha1.NodeChange{
+			{
+				Positions:      []uint32{0, 7},
+				AddAllocatable: &Resources{MilliCpu: 1, Others: map[string]int64{"a": 1, "b": -2, "c": 3}},
+				AddUsage:       &NodeUsage{Nonzero: &NonZero{Memory: 5}},
+			},
+			{Positions: []uint32{1, 2, 6}, AddTaints: []*Taint{{Key: "k"}}, Reason: "shared"},
+			{Positions: []uint32{5, 9}, SetLabels: map[string]string{"a": "b", "c": "d"}, RemoveLabels: []string{"e"}},
+			{Positions: []uint32{10}, AddTaints: []*Taint{{Key: "k"}}, Reason: "other"},
+		},
+	}
+	all := func(_ context.Context, pod Pod, nodes Nodes) []*NodeChange {
+		changes := make([]*NodeChange, nodes.Len())
+		for position, node := range nodes.All() {
+			changes[position] = hook(pod, node)
+		}
+		return changes
+	}
+	for _, declared := range []*BeforeFilterNodes{{Changes: allOfNodes, Node: hook}, {Changes: allOfNodes, Nodes: all}} {
+		response, err := start(t, beforeFilterNodes(declared)).beforeFilterNodes(rows...)
+		if err != nil || !proto.Equal(response, want) {
+			t.Errorf("%v, %v; want %v", response, err, want)
+		}
+	}
+}
+
+func TestBeforeScoreChangesThePodAndNodes(t *testing.T) {
+	pod := func(Pod) *PodChange { return &PodChange{RemoveLabels: []string{"app"}} }
+	node := func(_ Pod, node Node) *NodeChange {
+		if node.Name() == "b" {
+			return &NodeChange{RemoveLabels: []string{"zone"}}
+		}
+		return nil
+	}
+	changes := slices.Concat(allOfPod, allOfNodes)
+	wantPod := &v1alpha1.PodChange{RemoveLabels: []string{"app"}}
+	wantNodes := []*v1alpha1.NodeChange{{Positions: []uint32{1}, RemoveLabels: []string{"zone"}}}
+	for name, c := range map[string]struct {
+		hook  *BeforeScore
+		pod   *v1alpha1.PodChange
+		nodes []*v1alpha1.NodeChange
+	}{
+		"pod":  {&BeforeScore{Changes: changes, Pod: pod}, wantPod, nil},
+		"node": {&BeforeScore{Changes: allOfNodes, Pure: true, Node: node}, nil, wantNodes},
+		"both": {&BeforeScore{Changes: changes, Pod: pod, Node: node}, wantPod, wantNodes},
+		"together": {&BeforeScore{Changes: changes, Nodes: func(_ context.Context, of Pod, nodes Nodes) (*PodChange, []*NodeChange) {
+			return pod(of), []*NodeChange{nil, node(of, nodes.At(1))}
+		}}, wantPod, wantNodes},
+		"no nodes": {&BeforeScore{Changes: changes, Nodes: func(_ context.Context, of Pod, _ Nodes) (*PodChange, []*NodeChange) {
+			return pod(of), nil
+		}}, wantPod, nil},
+	} {
+		response, err := start(t, beforeScore(c.hook)).beforeScore(labeled("a", nil), labeled("b", nil))
+		want := &v1alpha1.BeforeScoreResponse{Result: &v1alpha1.Result{Evaluated: 2, Revision: "1"}, Pod: c.pod, Nodes: c.nodes}
+		if err != nil || !proto.Equal(response, want) {
+			t.Errorf("%s: %v, %v; want %v", name, response, err, want)
+		}
+	}
+}
+
+// keyed are this many entries.
+func keyed(entries int) map[string]string {
+	all := map[string]string{}
+	for number := range entries {
+		all[fmt.Sprintf("key-%04d", number)] = ""
+	}
+	return all
+}
+
+// keys are this many keys.
+func keys(entries int) []string { return slices.Sorted(maps.Keys(keyed(entries))) }
+
+// amounts are this many extended resources.
+func amounts(entries int) *Resources {
+	all := &Resources{Others: map[string]int64{}}
+	for key := range keyed(entries) {
+		all.Others[key] = 1
+	}
+	return all
+}
+
+// compares is a node affinity with one requirement of this operator.
+func compares(operator string) *NodeAffinity {
+	affinity := requires("k")
+	affinity.Preferred[0].Preference.MatchExpressions[0].Operator = operator
+	return affinity
+}
+
+// requires is a node affinity with one term, one requirement and these values.
+func requires(key string, values ...string) *NodeAffinity {
+	requirement := &v1alpha1.NodeSelectorRequirement{Key: key, Operator: "In", Values: values}
+	return &NodeAffinity{Preferred: []*v1alpha1.PreferredSchedulingTerm{{
+		Weight: 1, Preference: &v1alpha1.NodeSelectorTerm{MatchExpressions: []*v1alpha1.NodeSelectorRequirement{requirement}},
+	}}}
+}
+
+var (
+	longKey   = strings.Repeat("k", 317)
+	longValue = strings.Repeat("v", 256)
+)
+
+func TestAWrongChangeOfThePodIsInternal(t *testing.T) {
+	for _, c := range []struct {
+		change *PodChange
+		text   string
+	}{
+		{&PodChange{SetLabels: keyed(65)}, "has 65 entries in its maps and lists; expected at most 64"},
+		{&PodChange{
+			SetLabels: keyed(9), RemoveLabels: keys(9), SetNodeSelector: keyed(9), RemoveNodeSelector: keys(9), AddRequests: amounts(9),
+			AddTolerations: make([]*Toleration, 10), RemoveTolerations: make([]*Toleration, 10),
+		}, "has 65 entries in its maps and lists; expected at most 64"},
+		{&PodChange{SetLabels: map[string]string{"": ""}}, "has a key of 0 bytes in SetLabels; expected 1 to 317"},
+		{&PodChange{RemoveLabels: []string{longKey + "k"}}, "has a key of 318 bytes in RemoveLabels; expected at most 317"},
+		{&PodChange{SetNodeSelector: map[string]string{"k": longValue + "v"}}, "has a value of 257 bytes in SetNodeSelector; expected at most 256"},
+		{&PodChange{RemoveNodeSelector: []string{""}}, "has a key of 0 bytes in RemoveNodeSelector"},
+		{&PodChange{RemoveNodeSelector: []string{"\xff"}}, "has a key in RemoveNodeSelector that is not UTF-8"},
+		{&PodChange{SetLabels: map[string]string{"k": "\xff"}}, "has a value in SetLabels that is not UTF-8"},
+		{&PodChange{AddTolerations: []*Toleration{{Key: longKey + "k"}}}, "has a key of 318 bytes in AddTolerations"},
+		{&PodChange{RemoveTolerations: []*Toleration{{Value: longValue + "v"}}}, "has a value of 257 bytes in RemoveTolerations"},
+		{&PodChange{AddTolerations: []*Toleration{{Operator: "\xff"}}}, "has a value in AddTolerations that is not UTF-8"},
+		{&PodChange{AddTolerations: []*Toleration{{Effect: "\xff"}}}, "has a value in AddTolerations that is not UTF-8"},
+		{&PodChange{AddRequests: &Resources{Others: map[string]int64{"": 1}}}, "has a key of 0 bytes in AddRequests.Others"},
+		{&PodChange{NodeAffinity: &NodeAffinity{}, RemoveNodeAffinity: true}, "has NodeAffinity and RemoveNodeAffinity; set one"},
+		{&PodChange{NodeAffinity: requires("k", make([]string, 1023)...)}, "has 1025 terms, requirements and values in NodeAffinity; expected at most 1024"},
+		{&PodChange{NodeAffinity: &NodeAffinity{Required: &v1alpha1.NodeSelector{Terms: make([]*v1alpha1.NodeSelectorTerm, 1025)}}}, "has 1025 terms"},
+		{&PodChange{NodeAffinity: requires("k", slices.Repeat([]string{longValue}, 254)...)}, "has 65807 bytes in NodeAffinity; expected at most 65536"},
+		{&PodChange{NodeAffinity: requires("")}, "has a key of 0 bytes in NodeAffinity"},
+		{&PodChange{NodeAffinity: compares("\xff")}, "has a value in NodeAffinity that is not UTF-8"},
+		{&PodChange{NodeAffinity: requires("k", "\xff")}, "has a value in NodeAffinity that is not UTF-8"},
+	} {
+		_, err := without(t, beforeFilter(changesPod(c.change))).beforeFilter()
+		expect(t, err, codes.Internal, "BeforeFilter returned a PodChange that "+c.text)
+		inScore := &BeforeScore{Changes: allOfPod, Pod: func(Pod) *PodChange { return c.change }}
+		_, err = without(t, beforeScore(inScore)).beforeScore(labeled("a", nil))
+		expect(t, err, codes.Internal, "BeforeScore returned a PodChange that "+c.text)
+	}
+	for _, change := range []*PodChange{
+		{
+			SetLabels: keyed(9), RemoveLabels: keys(9), SetNodeSelector: keyed(9), RemoveNodeSelector: keys(9), AddRequests: amounts(9),
+			AddTolerations: make([]*Toleration, 10), RemoveTolerations: make([]*Toleration, 9), NodeAffinity: requires("k", make([]string, 1022)...),
+		},
+		{SetLabels: map[string]string{longKey: longValue}, RemoveLabels: []string{longKey}, AddTolerations: []*Toleration{{}}},
+	} {
+		if _, err := without(t, beforeFilter(changesPod(change))).beforeFilter(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAWrongChangeOfANodeIsInternal(t *testing.T) {
+	for _, c := range []struct {
+		change *NodeChange
+		text   string
+	}{
+		{&NodeChange{
+			SetLabels: keyed(10), RemoveLabels: keys(11), AddTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11),
+			RemoveTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11), AddAllocatable: amounts(11), AddUsage: &NodeUsage{Requested: amounts(11)},
+		}, "has 65 entries in its maps and lists; expected at most 64"},
+		{&NodeChange{SetLabels: map[string]string{longKey + "k": ""}}, "has a key of 318 bytes in SetLabels; expected at most 317"},
+		{&NodeChange{RemoveLabels: []string{""}}, "has a key of 0 bytes in RemoveLabels"},
+		{&NodeChange{AddTaints: []*Taint{nil}}, "has a key of 0 bytes in AddTaints"},
+		{&NodeChange{AddTaints: []*Taint{{Key: "k", Value: longValue + "v"}}}, "has a value of 257 bytes in AddTaints"},
+		{&NodeChange{RemoveTaints: []*Taint{{Key: "k", Effect: "\xff"}}}, "has a value in RemoveTaints that is not UTF-8"},
+		{&NodeChange{AddAllocatable: &Resources{Others: map[string]int64{"\xff": 1}}}, "has a key in AddAllocatable.Others that is not UTF-8"},
+		{&NodeChange{AddUsage: &NodeUsage{Requested: &Resources{Others: map[string]int64{"": 1}}}}, "has a key of 0 bytes in AddUsage.Others"},
+	} {
+		node := func(_ Pod, node Node) *NodeChange {
+			if node.Name() == "b" {
+				return c.change
+			}
+			return nil
+		}
+		_, err := without(t, beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Node: node})).beforeFilterNodes(labeled("a", nil), labeled("b", nil))
+		expect(t, err, codes.Internal, "BeforeFilterNodes returned a NodeChange for position 1 that "+c.text)
+		_, err = without(t, beforeScore(&BeforeScore{Changes: allOfNodes, Node: node})).beforeScore(labeled("a", nil), labeled("b", nil))
+		expect(t, err, codes.Internal, "BeforeScore returned a NodeChange for position 1 that "+c.text)
+	}
+	most := &NodeChange{
+		SetLabels: keyed(10), RemoveLabels: keys(11), AddTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11),
+		RemoveTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11), AddAllocatable: amounts(11), AddUsage: &NodeUsage{Requested: amounts(10)},
+	}
+	if _, err := without(t, beforeFilterNodes(changesNodes(most))).beforeFilterNodes(labeled("a", nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each part is declared alone, and everything else is changed once.
+func TestAHookChangesWhatItDeclaresAlone(t *testing.T) {
+	ofPod := map[*PodChange]ChangedPart{
+		{SetLabels: keyed(1)}:                    ChangedPodLabels,
+		{RemoveLabels: keys(1)}:                  ChangedPodLabels,
+		{SetNodeSelector: keyed(1)}:              ChangedPodNodeSelector,
+		{RemoveNodeSelector: keys(1)}:            ChangedPodNodeSelector,
+		{NodeAffinity: &NodeAffinity{}}:          ChangedPodNodeAffinity,
+		{RemoveNodeAffinity: true}:               ChangedPodNodeAffinity,
+		{AddTolerations: []*Toleration{{}}}:      ChangedPodTolerations,
+		{RemoveTolerations: []*Toleration{{}}}:   ChangedPodTolerations,
+		{AddRequests: &Resources{Memory: 1}}:     ChangedPodRequests,
+		{AddRequests: amounts(1), Reason: "why"}: ChangedPodRequests,
+	}
+	ofNodes := map[*NodeChange]ChangedPart{
+		{SetLabels: keyed(1)}:                                ChangedNodeLabels,
+		{RemoveLabels: keys(1)}:                              ChangedNodeLabels,
+		{AddTaints: []*Taint{{Key: "k"}}}:                    ChangedNodeTaints,
+		{RemoveTaints: []*Taint{{Key: "k"}}}:                 ChangedNodeTaints,
+		{AddAllocatable: &Resources{Pods: 1}}:                ChangedNodeAllocatable,
+		{AddUsage: &NodeUsage{Requested: amounts(1)}}:        ChangedNodeUsage,
+		{AddUsage: &NodeUsage{Nonzero: &NonZero{Memory: 1}}}: ChangedNodeUsage,
+	}
+	for _, declared := range allOfPod {
+		for change, part := range ofPod {
+			hook := changesPod(change)
+			hook.Changes = []ChangedPart{declared}
+			_, err := without(t, beforeFilter(hook)).beforeFilter()
+			checkDeclared(t, err, declared, part, "BeforeFilter")
+		}
+	}
+	for _, declared := range allOfNodes {
+		for change, part := range ofNodes {
+			hook := changesNodes(change)
+			hook.Changes = []ChangedPart{declared}
+			_, err := without(t, beforeFilterNodes(hook)).beforeFilterNodes(labeled("a", nil))
+			checkDeclared(t, err, declared, part, "BeforeFilterNodes")
+		}
+	}
+}
+
+func checkDeclared(t *testing.T, err error, declared, changed ChangedPart, hook string) {
+	t.Helper()
+	if declared != changed {
+		expect(t, err, codes.Internal, fmt.Sprintf("changes %v, which the hook does not declare; add it to %s.Changes", changed, hook))
+	} else if err != nil {
+		t.Errorf("%v: %v", changed, err)
+	}
+}
+
+func TestAHookAnswersForEachNode(t *testing.T) {
+	three := func(context.Context, Pod, Nodes) []*NodeChange { return make([]*NodeChange, 3) }
+	_, err := start(t, beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Nodes: three})).beforeFilterNodes(labeled("a", nil))
+	expect(t, err, codes.Internal, "BeforeFilterNodes.Nodes returned 3 answers for 1 nodes; expected one per node")
+	both := func(ctx context.Context, pod Pod, nodes Nodes) (*PodChange, []*NodeChange) {
+		return nil, three(ctx, pod, nodes)
+	}
+	_, err = start(t, beforeScore(&BeforeScore{Changes: allOfNodes, Nodes: both})).beforeScore(labeled("a", nil))
+	expect(t, err, codes.Internal, "BeforeScore.Nodes returned 3 answers for 1 nodes; expected one per node")
+	none := func(context.Context, Pod, Nodes) []*NodeChange { return nil }
+	response, err := start(t, beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Nodes: none})).beforeFilterNodes(labeled("a", nil))
+	if err != nil || len(response.GetNodes()) != 0 || response.GetResult().GetEvaluated() != 1 {
+		t.Errorf("%v, %v", response, err)
+	}
+}
+
+// Each of the changes is within its limits.
+func TestAResponseThatIsTooLargeIsInternal(t *testing.T) {
+	node := func(_ Pod, node Node) *NodeChange {
+		change := &NodeChange{SetLabels: map[string]string{}, Reason: node.Name()}
+		for key := range keyed(60) {
+			change.SetLabels[key] = longValue
+		}
+		return change
+	}
+	var rows []*v1alpha1.NodeRow
+	for position := range 10 {
+		rows = append(rows, labeled(fmt.Sprint("n", position), nil))
+	}
+	text := "returned changes of 163307 bytes; expected at most 75776: let more nodes change alike, or change less"
+	s := start(t, hooked(func(p *Policy) {
+		p.BeforeFilterNodes = &BeforeFilterNodes{Changes: allOfNodes, Node: node}
+		p.BeforeScore = &BeforeScore{Changes: allOfNodes, Node: node}
+	}))
+	_, err := s.beforeFilterNodes(rows...)
+	expect(t, err, codes.Internal, "BeforeFilterNodes "+text)
+	_, err = s.beforeScore(rows...)
+	expect(t, err, codes.Internal, "BeforeScore "+text)
+	if _, err := s.beforeFilterNodes(rows[:4]...); err != nil {
+		t.Error(err)
+	}
+	tolerations := slices.Repeat([]*Toleration{{Key: longKey, Operator: longValue, Value: longValue, Effect: longValue}}, 64)
+	change := &PodChange{AddTolerations: tolerations, NodeAffinity: requires("k", slices.Repeat([]string{longValue}, 250)...)}
+	_, err = start(t, beforeFilter(changesPod(change))).beforeFilter()
+	expect(t, err, codes.Internal, "BeforeFilter returned changes of 135")
+	change.AddTolerations = tolerations[:32]
+	if _, err := start(t, beforeFilter(changesPod(change))).beforeFilter(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAWrongChangeIsLoggedOnce(t *testing.T) {
+	var log syncBuffer
+	s := startWith(t, beforeFilter(changesPod(&PodChange{RemoveLabels: []string{""}})), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		_, err := s.beforeFilter()
+		expect(t, err, codes.Internal, "has a key of 0 bytes in RemoveLabels")
+	}
+	if count := strings.Count(log.String(), "BeforeFilter returned a PodChange that has a key of 0 bytes"); count != 1 {
+		t.Errorf("logged %d times:\n%s", count, log.String())
+	}
+}
+
+func TestAHookThatIsNotDeclaredIsUnimplemented(t *testing.T) {
+	s := start(t, noArm())
+	_, err := s.beforeFilter()
+	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeFilter; its GetInfo does not list it")
+	_, err = s.beforeFilterNodes(labeled("a", nil))
+	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeFilterNodes")
+	_, err = s.beforeScore(labeled("a", nil))
+	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeScore")
+	_, err = start(t, beforeFilter(changesPod(nil))).Filter(within(t), &v1alpha1.FilterRequest{
+		Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil)),
+	})
+	expect(t, err, codes.Unimplemented, "this policy does not serve Filter")
+}
+
+// allHooks has each hook, none of which changes anything.
+func allHooks() Policy {
+	return hooked(func(p *Policy) {
+		p.BeforeFilter, p.BeforeFilterNodes = changesPod(nil), changesNodes(nil)
+		p.BeforeScore = &BeforeScore{Changes: allOfPod, Pod: func(Pod) *PodChange { return nil }}
+	})
+}
+
+// ask calls each hook with the fields that it has, and returns the results by hook.
+func (s *server) ask(ctx context.Context, call *v1alpha1.Call, pod *v1alpha1.Pod, nodes *v1alpha1.Nodes) (results [3]*v1alpha1.Result, errs [3]error) {
+	s.t.Helper()
+	filter, err := s.hooks().BeforeFilter(ctx, &v1alpha1.BeforeFilterRequest{Call: call, Pod: pod})
+	results[0], errs[0] = filter.GetResult(), err
+	filterNodes, err := s.hooks().BeforeFilterNodes(ctx, &v1alpha1.BeforeFilterNodesRequest{Call: call, Pod: pod, Nodes: nodes})
+	results[1], errs[1] = filterNodes.GetResult(), err
+	score, err := s.hooks().BeforeScore(ctx, &v1alpha1.BeforeScoreRequest{Call: call, Pod: pod, Nodes: nodes})
+	results[2], errs[2] = score.GetResult(), err
+	return results, errs
+}
+
+func TestAMalformedRequestOfAHookIsNamed(t *testing.T) {
+	s := start(t, allHooks())
+	good := inline(labeled("a", nil))
+	withoutPurpose := call()
+	withoutPurpose.Purpose = 0
+	for _, c := range []struct {
+		call  *v1alpha1.Call
+		pod   *v1alpha1.Pod
+		nodes *v1alpha1.Nodes
+		text  string
+		of    []int
+	}{
+		{nil, podMessage(), good, "call is missing; every request has it", []int{0, 1, 2}},
+		{withoutPurpose, podMessage(), good, "call.purpose is missing", []int{0, 1, 2}},
+		{call(), nil, good, "pod is missing", []int{0, 1, 2}},
+		{call(), &v1alpha1.Pod{}, good, "pod.facts is missing", []int{0, 1, 2}},
+		{call(), podMessage(), nil, "nodes is missing", []int{1, 2}},
+		{call(), podMessage(), inline(), "nodes.count is 0 and there are 0 rows", []int{1, 2}},
+		{call(), podMessage(), inline(&v1alpha1.NodeRow{Name: "a"}), "nodes.rows.rows[0].facts is missing", []int{1, 2}},
+	} {
+		_, errs := s.ask(within(t), c.call, c.pod, c.nodes)
+		for hook, err := range errs {
+			if slices.Contains(c.of, hook) {
+				expect(t, err, codes.InvalidArgument, c.text)
+			} else if err != nil {
+				t.Errorf("%s: hook %d: %v", c.text, hook, err)
+			}
+		}
+	}
+}
+
+func TestAHookAnswersEveryPurpose(t *testing.T) {
+	s := start(t, allHooks())
+	for _, purpose := range []v1alpha1.Purpose{1, 2, 3, 4, 5, 77} {
+		asked := call()
+		asked.Purpose = purpose
+		results, errs := s.ask(within(t), asked, podMessage(), inline(labeled("a", nil), labeled("b", nil)))
+		for hook, result := range results {
+			if errs[hook] != nil || result.GetEvaluated() != []uint32{1, 2, 2}[hook] {
+				t.Errorf("%v: hook %d: %v, %v", purpose, hook, result, errs[hook])
+			}
+		}
+	}
+}
+
+func TestHooksAreCalledWithTheNodesOfATable(t *testing.T) {
+	zone := func(_ Pod, node Node) *NodeChange {
+		value, _ := node.Label("zone")
+		return &NodeChange{RemoveLabels: []string{value}}
+	}
+	s := start(t, hooked(func(p *Policy) {
+		p.BeforeFilterNodes = &BeforeFilterNodes{Changes: allOfNodes, Node: zone}
+		p.BeforeScore = &BeforeScore{Changes: allOfNodes, Node: zone}
+	}))
+	table := s.fill(v1alpha1.NodeView_NODE_VIEW_FACTS, nil)
+	table.upsert(1, labeled("a", map[string]string{"zone": "z1"}))
+	ref := func(name, atLeast uint64) *v1alpha1.Nodes {
+		return &v1alpha1.Nodes{Count: 2, Form: &v1alpha1.Nodes_Table{Table: &v1alpha1.NodeRef{
+			Table: name, AtLeast: atLeast, Ids: []uint32{1, 0}, Rows: []*v1alpha1.NodeRow{labeled("b", map[string]string{"zone": "z2"})},
+		}}}
+	}
+	want := []*v1alpha1.NodeChange{
+		{Positions: []uint32{0}, RemoveLabels: []string{"z1"}}, {Positions: []uint32{1}, RemoveLabels: []string{"z2"}},
+	}
+	same := func(one, two *v1alpha1.NodeChange) bool { return proto.Equal(one, two) }
+	filtered, err := s.hooks().BeforeFilterNodes(within(t), &v1alpha1.BeforeFilterNodesRequest{Call: call(), Pod: podMessage(), Nodes: ref(table.name, 1)})
+	if err != nil || !slices.EqualFunc(filtered.GetNodes(), want, same) || filtered.GetResult().GetEvaluated() != 2 {
+		t.Errorf("%v, %v", filtered, err)
+	}
+	scored, err := s.hooks().BeforeScore(within(t), &v1alpha1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: ref(table.name, 1)})
+	if err != nil || !slices.EqualFunc(scored.GetNodes(), want, same) {
+		t.Errorf("%v, %v", scored, err)
+	}
+	for _, c := range []struct {
+		nodes *v1alpha1.Nodes
+		miss  v1alpha1.Miss
+	}{
+		{ref(table.name, 2), v1alpha1.Miss_MISS_TABLE_BEHIND},
+		{ref(table.name+1<<40, 1), v1alpha1.Miss_MISS_TABLE_UNKNOWN},
+		{&v1alpha1.Nodes{Count: 1}, v1alpha1.Miss_MISS_FORM_UNKNOWN},
+	} {
+		results, errs := s.ask(within(t), call(), podMessage(), c.nodes)
+		for hook := 1; hook < 3; hook++ {
+			if errs[hook] != nil || results[hook].GetMiss() != c.miss || results[hook].GetEvaluated() != 0 {
+				t.Errorf("hook %d: %v, %v; want %v", hook, results[hook], errs[hook], c.miss)
+			}
+		}
+	}
+}
+
+func TestHooksFailAsVerbsDo(t *testing.T) {
+	notReady := allHooks()
+	notReady.Ready = func() error { return errors.New("the price list is a day old") }
+	panics := allHooks()
+	panics.BeforeFilter.Pod = func(Pod) *PodChange { panic("as asked") }
+	panics.BeforeFilterNodes.Node = func(Pod, Node) *NodeChange { panic("as asked") }
+	panics.BeforeScore.Pod = func(Pod) *PodChange { panic("as asked") }
+	withArgs, withReads := call(), call()
+	withArgs.Args, withReads.Reads = []byte(`{"a":1}`), 7
+	var nothing Reads
+	undeclared := allHooks()
+	undeclared.BeforeFilter.Reads, undeclared.BeforeFilter.Pod = &nothing, func(pod Pod) *PodChange {
+		pod.Label("app")
+		return nil
+	}
+	reading := call()
+	reading.Reads = newLayout(&nothing, ViewName).message.GetId()
+	for _, c := range []struct {
+		policy Policy
+		call   *v1alpha1.Call
+		code   codes.Code
+		text   string
+		hooks  int
+	}{
+		{notReady, call(), codes.Unavailable, "the price list is a day old", 3},
+		{panics, call(), codes.Internal, "the policy failed: as asked", 3},
+		{allHooks(), withArgs, codes.InvalidArgument, "this policy takes no args", 3},
+		{allHooks(), withReads, codes.FailedPrecondition, "repeat the handshake", 3},
+		{undeclared, reading, codes.Internal, `label "app" of the pod is read and not declared`, 1},
+	} {
+		_, errs := start(t, c.policy).ask(within(t), c.call, podMessage(), inline(labeled("a", nil)))
+		for _, err := range errs[:c.hooks] {
+			expect(t, err, c.code, c.text)
+		}
+	}
+}
+
+// spans records the attributes of each call.
+type spans struct {
+	mu    sync.Mutex
+	ended map[string]map[string]any
+}
+
+func (*spans) Named(string, string)           {}
+func (*spans) Shutdown(context.Context) error { return nil }
+func (s *spans) Start(ctx context.Context, method, _, _ string) (context.Context, Span) {
+	return ctx, &recorded{spans: s, method: method, attributes: map[string]any{}}
+}
+
+type recorded struct {
+	spans      *spans
+	method     string
+	attributes map[string]any
+}
+
+func (r *recorded) Set(key string, value any) { r.attributes[key] = value }
+func (r *recorded) End(codes.Code, string) {
+	r.spans.mu.Lock()
+	defer r.spans.mu.Unlock()
+	r.spans.ended[r.method] = r.attributes
+}
+
+func TestATracedHookHasTheAttributesOfAVerb(t *testing.T) {
+	recorded := &spans{ended: map[string]map[string]any{}}
+	s := startWith(t, allHooks(), Options{Tracer: recorded})
+	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "any")
+	if _, errs := s.ask(ctx, call(), podMessage(), inline(labeled("a", nil), labeled("b", nil))); errs != [3]error{} {
+		t.Fatal(errs)
+	}
+	s.stop()
+	for hook, evaluated := range map[string]int64{"BeforeFilter": 1, "BeforeFilterNodes": 2, "BeforeScore": 2} {
+		want := map[string]any{
+			"extender.call.id": "c-1", "extender.backend.name": "b", "extender.policy.name": "hooked", "extender.policy.revision": "1",
+			"extender.nodes.evaluated": evaluated,
+		}
+		if got := recorded.ended["extender.policy.v1alpha1.HookService/"+hook]; !maps.Equal(got, want) {
+			t.Errorf("%s: %v; want %v", hook, got, want)
+		}
+	}
+}
+
+// A policy may return the same change in all calls, which come at once.
+func TestAChangeIsSharedByCalls(t *testing.T) {
+	s := start(t, hooked(func(p *Policy) {
+		p.BeforeFilter = changesPod(&PodChange{AddRequests: amounts(3), NodeAffinity: requires("k", "v"), SetLabels: keyed(3)})
+		p.BeforeFilterNodes = changesNodes(&NodeChange{AddAllocatable: amounts(3), AddTaints: []*Taint{{Key: "k"}}})
+	}))
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			if _, err := s.beforeFilter(); err != nil {
+				t.Error(err)
+			}
+			response, err := s.beforeFilterNodes(labeled("a", nil), labeled("b", nil))
+			if err != nil || len(response.GetNodes()) != 1 || !slices.Equal(response.GetNodes()[0].GetPositions(), []uint32{0, 1}) {
+				t.Errorf("%v, %v", response, err)
+			}
+		})
+	}
+	calls.Wait()
+}
+
+func TestChangesAreEqualIfTheyAreSentAlike(t *testing.T) {
+	var none *PodChange
+	if !none.Equal(&PodChange{Reason: "nothing"}) || none.Equal(&PodChange{RemoveNodeAffinity: true}) || none.String() != "no change" {
+		t.Error("an empty change is not none")
+	}
+	one, two := &NodeChange{AddUsage: &NodeUsage{Requested: amounts(2)}}, &NodeChange{AddUsage: &NodeUsage{Requested: amounts(2)}}
+	if !one.Equal(two) || one.Equal(&NodeChange{AddUsage: two.AddUsage, Reason: "why"}) || one.Equal(nil) {
+		t.Error("equal changes are not equal")
+	}
+}
