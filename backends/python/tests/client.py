@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from extender_policy._api.v1alpha1 import (
+    hooks_pb2,
     info_pb2,
     introspection_pb2,
     node_pb2,
@@ -23,6 +24,7 @@ M = TypeVar("M", bound=Message)
 
 SERVICE = "/extender.policy.v1alpha1.PolicyService"
 INTROSPECT = "/extender.policy.v1alpha1.IntrospectionService/Introspect"
+HOOKS = "/extender.policy.v1alpha1.HookService"
 SYNC_NODES = "/extender.policy.v1alpha1.NodeTableService/SyncNodes"
 LIMITS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
 
@@ -71,6 +73,17 @@ class Client:
 
     def bind(self, request: policy_pb2.BindRequest, **options: Any) -> policy_pb2.BindResponse:
         return self.call("Bind", request, policy_pb2.BindResponse, **options)
+
+    def before_filter(self, request: hooks_pb2.BeforeFilterRequest, **options: Any) -> hooks_pb2.BeforeFilterResponse:
+        return self.call(f"{HOOKS}/BeforeFilter", request, hooks_pb2.BeforeFilterResponse, **options)
+
+    def before_filter_nodes(
+        self, request: hooks_pb2.BeforeFilterNodesRequest, **options: Any
+    ) -> hooks_pb2.BeforeFilterNodesResponse:
+        return self.call(f"{HOOKS}/BeforeFilterNodes", request, hooks_pb2.BeforeFilterNodesResponse, **options)
+
+    def before_score(self, request: hooks_pb2.BeforeScoreRequest, **options: Any) -> hooks_pb2.BeforeScoreResponse:
+        return self.call(f"{HOOKS}/BeforeScore", request, hooks_pb2.BeforeScoreResponse, **options)
 
     def introspect(self, path: str, **fields: Any) -> str:
         request = introspection_pb2.IntrospectRequest(backend="b", path=path, **fields)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extender_policy import (
+    ChangedPart,
     DeclarationError,
+    Hook,
     Info,
     NodePart,
     Normalization,
@@ -39,6 +41,22 @@ def topology() -> Reads:
     return reads
 
 
+def before_filter(hook: Hook) -> Info:
+    return Info("p", "1").before_filter(hook)
+
+
+def before_filter_nodes(hook: Hook) -> Info:
+    return Info("p", "1").before_filter_nodes(hook)
+
+
+def before_score(hook: Hook) -> Info:
+    return Info("p", "1").before_score(hook)
+
+
+POD_LABELS = Hook.of_pod().changes(ChangedPart.POD_LABELS)
+NODE_LABELS = Hook.per_node().changes(ChangedPart.NODE_LABELS)
+
+
 def nodes() -> Reads:
     return Reads().node(NodePart.TAINTS)
 
@@ -67,6 +85,44 @@ def nodes() -> Reads:
         (pure().filters(Verb.per_node().view(View.NAME).reads(nodes())), "filter reads nodes and has View.NAME"),
         (pure().binds(nodes()), "bind reads nodes, but is sent only their names"),
         (pure().binds(topology()), "bind reads counts by topology, which only filter and score are sent"),
+        (before_filter(Hook.of_pod()), "before_filter declares no changes; declare what it changes with Hook.changes"),
+        (before_filter_nodes(Hook.per_node()), "before_filter_nodes declares no changes"),
+        (before_score(Hook.per_node()), "before_score declares no changes"),
+        (
+            before_filter(POD_LABELS.changes(ChangedPart.NODE_USAGE, ChangedPart.NODE_LABELS)),
+            "before_filter changes NODE_LABELS, NODE_USAGE, but can only change the pod; remove them from Hook.changes",
+        ),
+        (
+            before_filter_nodes(NODE_LABELS.changes(ChangedPart.POD_REQUESTS)),
+            "before_filter_nodes changes POD_REQUESTS, but can only change nodes",
+        ),
+        (
+            before_score(NODE_LABELS.pure().changes(ChangedPart.POD_LABELS)),
+            "before_score is pure and changes POD_LABELS, but a pure before_score can only change nodes; remove one",
+        ),
+        (before_filter(POD_LABELS.reads(topology())), "before_filter reads counts by topology"),
+        (before_filter_nodes(NODE_LABELS.reads(topology())), "before_filter_nodes reads counts by topology"),
+        (before_score(NODE_LABELS.reads(topology())), "before_score reads counts by topology, which only filter and"),
+        (before_filter(POD_LABELS.reads(nodes())), "before_filter reads nodes, but is called without them"),
+        (before_filter(POD_LABELS.reads(Reads().node(NodePart.NAME))), "before_filter reads nodes, but is called"),
+        (before_filter(POD_LABELS.usage()), "before_filter has Hook.usage, but is called without nodes"),
+        (before_filter(POD_LABELS.view(View.FACTS)), "before_filter is called without nodes; declare it with Hook.of_"),
+        (
+            before_filter(Hook.whole_set().view(View.NAME).changes(ChangedPart.POD_LABELS)),
+            "before_filter is called without nodes; declare it with Hook.of_pod",
+        ),
+        (before_filter(POD_LABELS.pure()).raw_pod(), "before_filter is pure and has Info.raw_pod"),
+        (before_filter(POD_LABELS.pure().reads(identity())), "before_filter is pure and reads PodPart.IDENTITY"),
+        (
+            before_filter_nodes(Hook.whole_set().pure().changes(ChangedPart.NODE_LABELS)),
+            "before_filter_nodes is pure and has Hook.whole_set; remove one",
+        ),
+        (before_score(NODE_LABELS.usage().view(View.NAME)), "before_score has Hook.usage and View.NAME"),
+        (before_score(NODE_LABELS.view(View.NAME).reads(nodes())), "before_score reads nodes and has View.NAME"),
+        (
+            before_score(Hook(Verb.per_node().side_effects(), NODE_LABELS.changed)),
+            "before_score has side effects, which hooks must not have; remove Verb.side_effects",
+        ),
     ],
 )
 def test_each_mistake_is_named(info: Info, expected: str) -> None:
@@ -145,3 +201,56 @@ def test_the_handshake_has_everything_that_is_declared() -> None:
     assert (bind.verb, bind.HasField("reads"), bind.node_view) == (info_pb2.VERB_BIND, True, 0)
     bounds = Declaration(scores(Scale.between(-3, 7))).response.verbs[0]
     assert (bounds.score_min, bounds.score_max) == (-3, 7)
+
+
+def test_hooks_are_declared_like_verbs() -> None:
+    reads = Reads()
+    reads.node_label("zone")
+    info = (
+        Info("p", "1")
+        .before_filter(POD_LABELS.pure().changes(ChangedPart.POD_REQUESTS, ChangedPart.POD_LABELS))
+        .before_filter_nodes(Hook.whole_set().usage().reads(reads).changes(ChangedPart.NODE_TAINTS))
+        .before_score(NODE_LABELS.view(View.NAME))
+    )
+    response = Declaration(info).response
+    assert list(response.services) == [
+        "extender.policy.v1alpha1.NodeTableService",
+        "extender.policy.v1alpha1.HookService",
+    ]
+    of_pod, of_nodes, score = response.verbs
+    assert (of_pod.verb, of_pod.node_view, of_pod.pure) == (info_pb2.VERB_BEFORE_FILTER, 0, True)
+    assert list(of_pod.changes) == [info_pb2.CHANGED_PART_POD_LABELS, info_pb2.CHANGED_PART_POD_REQUESTS]
+    assert (of_nodes.verb, of_nodes.node_view) == (info_pb2.VERB_BEFORE_FILTER_NODES, info_pb2.NODE_VIEW_FACTS)
+    assert (of_nodes.scope, of_nodes.usage, of_nodes.pure) == (info_pb2.SCOPE_WHOLE_SET, True, False)
+    assert list(of_nodes.reads.node.labels.keys) == ["zone"]
+    assert (score.verb, score.node_view, score.scope) == (
+        info_pb2.VERB_BEFORE_SCORE,
+        info_pb2.NODE_VIEW_NAME,
+        info_pb2.SCOPE_NODE,
+    )
+    assert list(score.changes) == [info_pb2.CHANGED_PART_NODE_LABELS]
+
+
+def test_without_hooks_their_service_is_not_listed() -> None:
+    response = Declaration(pure()).response
+    assert list(response.services) == ["extender.policy.v1alpha1.NodeTableService"]
+    assert not response.verbs[0].changes
+
+
+def test_parts_of_something_else_are_not_changed() -> None:
+    with pytest.raises(TypeError, match="is no ChangedPart"):
+        Hook.of_pod().changes(PodPart.REQUESTS)  # type: ignore[arg-type]
+
+
+def test_a_hook_that_waits_needs_the_other_server() -> None:
+    class Waits(Policy):
+        def info(self) -> Info:
+            return before_filter_nodes(NODE_LABELS)
+
+        async def before_filter_node(self, pod: object, node: object) -> None:
+            return None
+
+    from extender_policy import Server
+
+    with pytest.raises(DeclarationError, match="before_filter_node: coroutine functions, .* use run_async"):
+        Server(Waits())

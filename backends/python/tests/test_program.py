@@ -120,7 +120,7 @@ def test_health_and_reflection_are_served(kind: Sequence[str]) -> None:
         assert status(raised.value)[0] is StatusCode.NOT_FOUND
         for version in ("v1", "v1alpha"):
             listed = reflected(client, version)
-            for service in ("PolicyService", "NodeTableService", "IntrospectionService"):
+            for service in ("PolicyService", "NodeTableService", "IntrospectionService", "HookService"):
                 assert f"extender.policy.v1alpha1.{service}" in listed
 
 

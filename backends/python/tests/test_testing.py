@@ -366,6 +366,10 @@ def test_the_declaration_of_the_reference_is_complete() -> None:
         rules.update(rejected.rule for _, rejected in found)
         assert found == testing.rejections(everything, placed, nodes)
         assert testing.score(declared, placed, nodes) == testing.score(everything, placed, nodes)
+        assert testing.before_filter(declared, placed) == testing.before_filter(everything, placed)
+        of_nodes = testing.before_filter_nodes(declared, placed, nodes)
+        assert of_nodes == testing.before_filter_nodes(everything, placed, nodes)
+        assert testing.before_score(declared, placed, nodes) == testing.before_score(everything, placed, nodes)
     assert rules == {"zone", "taints", "cpu", "owner"}
 
 

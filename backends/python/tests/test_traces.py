@@ -16,8 +16,21 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 from servers import KINDS, serving
 
-from extender_policy import Info, Nodes, Pod, Policy, ServeError, Verb, Verdict, trace
-from extender_policy._api.v1alpha1 import policy_pb2
+from extender_policy import (
+    ChangedPart,
+    Hook,
+    Info,
+    NodeChange,
+    Nodes,
+    Pod,
+    PodChange,
+    Policy,
+    ServeError,
+    Verb,
+    Verdict,
+    trace,
+)
+from extender_policy._api.v1alpha1 import hooks_pb2, policy_pb2
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -172,6 +185,56 @@ def test_traced_calls_have_spans(kind: str, protocol: str, monkeypatch: pytest.M
     named = {one.key: one.value.string_value for one in resource.attributes}
     assert (named["service.name"], named["service.version"]) == ("traced", "2")
     assert named["deployment.environment.name"] == "test"
+
+
+class Changes(Policy):
+    """Changes the pod, and every node."""
+
+    def info(self) -> Info:
+        hook = Hook.per_node().changes(ChangedPart.NODE_LABELS)
+        info = Info("changes", "2").before_filter_nodes(hook).before_score(hook)
+        return info.before_filter(Hook.of_pod().changes(ChangedPart.POD_LABELS))
+
+    def before_filter(self, pod: Pod) -> PodChange:
+        return PodChange().set_label("a", "b")
+
+    def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> list[NodeChange | None]:
+        return [NodeChange().set_label("a", "b")] * len(nodes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hooks_have_spans(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collecting("grpc") as (collector, endpoint):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        with ExitStack() as stack:
+            client = stack.enter_context(Client(stack.enter_context(serving(kind, Changes()))))
+            asked = question(inline([row("a"), row("b")]))
+            sampled = [("traceparent", SAMPLED)]
+            client.before_filter(hooks_pb2.BeforeFilterRequest(call=asked.call, pod=asked.pod), metadata=sampled)
+            fields: dict[str, Any] = {"call": asked.call, "pod": asked.pod, "nodes": asked.nodes}
+            client.before_filter_nodes(hooks_pb2.BeforeFilterNodesRequest(**fields), metadata=sampled)
+            fields["nodes"] = by_table(1, [1])
+            client.before_score(hooks_pb2.BeforeScoreRequest(**fields), metadata=sampled)
+    spans = collector.spans()
+    service = "extender.policy.v1alpha1.HookService"
+    names = [f"{service}/{method}" for method in ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")]
+    assert [span.name for span in spans] == names
+    noted: list[dict[str, Any]] = [
+        {"extender.nodes.evaluated": 1},
+        {"extender.nodes.evaluated": 2},
+        {"extender.miss": "MISS_TABLE_UNKNOWN"},
+    ]
+    for span, name, more in zip(spans, names, noted, strict=True):
+        assert attributes(span) == {
+            "rpc.system.name": "grpc",
+            "rpc.method": name,
+            "rpc.response.status_code": "OK",
+            "extender.policy.name": "changes",
+            "extender.policy.revision": "2",
+            "extender.backend.name": "b",
+            "extender.call.id": "c1",
+            **more,
+        }
 
 
 def test_nothing_is_set_up_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,16 +10,23 @@ from extender_policy import (
     BindAsk,
     BindFailed,
     Candidate,
+    ChangedPart,
     Eviction,
+    Hook,
     Info,
     Node,
+    NodeChange,
     NodePart,
+    Nodes,
+    NodeUsage,
     Normalization,
     Pod,
+    PodChange,
     PodPart,
     PodsBy,
     Policy,
     Reads,
+    Resources,
     Scale,
     Verb,
     Verdict,
@@ -37,6 +44,12 @@ TAINTED = Verdict.reject("taint is not tolerated", rule="taints")
 FULL = Verdict.reject("not enough CPU", rule="cpu", preemption_may_help=True)
 CROWDED = Verdict.reject("too many pods of one owner", rule="owner")
 
+NO_APP = PodChange("the zone is no app").remove_label("app")
+UNZONED = NodeChange().add_taint("zone", effect="PreferNoSchedule").remove_taint("zoneless")
+RESERVED = NodeChange("reserved for the app").add_allocatable(milli_cpu=1000, others={"example.com/slots": 1})
+CLOSED_ZONE = NodeChange("closed").set_label("zone", "closed").add_usage(NodeUsage(Resources(milli_cpu=-100, pods=-1)))
+WITHOUT_ZONE = NodeChange().remove_label("zone")
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -47,7 +60,7 @@ class Arguments:
 
 
 class Reference(Policy):
-    """Serves all verbs."""
+    """Serves all verbs and hooks."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
@@ -68,6 +81,9 @@ class Reference(Policy):
             .scores(decides, Scale.between(LEAST, LARGEST).normalize(Normalization.MIN_MAX))
             .preempts(Verb.per_node().view(View.NAME).reads(priorities))
             .binds(Reads())
+            .before_filter(before_filter_hook())
+            .before_filter_nodes(before_filter_nodes_hook())
+            .before_score(before_score_hook())
             .shows("/args", "the args, with their defaults", lambda ask: self._arguments)
         )
 
@@ -106,6 +122,68 @@ class Reference(Policy):
         if ask.node == "broken":
             raise BindFailed("node broken refuses pods")
         return Bind.BOUND
+
+    def before_filter(self, pod: Pod) -> PodChange | None:
+        app = pod.label("app")
+        if app is None:
+            return None
+        if app == self._arguments.zone:
+            return NO_APP
+        return (
+            PodChange("apps need more")
+            .add_requests(milli_cpu=500)
+            .set_node_selector("zone", self._arguments.zone)
+            .add_toleration(key="app", operator="Exists")
+        )
+
+    def before_filter_node(self, pod: Pod, node: Node) -> NodeChange | None:
+        zone = node.label("zone")
+        if zone is None:
+            return UNZONED
+        return RESERVED if zone == pod.label("app") else None
+
+    def before_score(self, pod: Pod, nodes: Nodes) -> tuple[PodChange | None, list[NodeChange | None]]:
+        of_pod = None if pod.label("app") is None else PodChange().set_label("app", self._arguments.zone)
+        return of_pod, [self._closed(node) for node in nodes]
+
+    def _closed(self, node: Node) -> NodeChange | None:
+        zone = node.label("zone")
+        if zone is None:
+            return WITHOUT_ZONE
+        return CLOSED_ZONE if zone == self._arguments.zone else None
+
+
+def before_filter_hook() -> Hook:
+    """What before_filter reads and changes."""
+    reads = Reads()
+    reads.pod_label("app")
+    changes = (
+        ChangedPart.POD_LABELS,
+        ChangedPart.POD_NODE_SELECTOR,
+        ChangedPart.POD_TOLERATIONS,
+        ChangedPart.POD_REQUESTS,
+    )
+    return Hook.of_pod().pure().reads(reads).changes(*changes)
+
+
+def before_filter_nodes_hook() -> Hook:
+    """What before_filter_node reads and changes."""
+    changes = ChangedPart.NODE_ALLOCATABLE, ChangedPart.NODE_TAINTS
+    return Hook.per_node().pure().reads(app_and_zone()).changes(*changes)
+
+
+def before_score_hook() -> Hook:
+    """What before_score reads and changes."""
+    changes = ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS, ChangedPart.NODE_USAGE
+    return Hook.per_node().reads(app_and_zone()).changes(*changes)
+
+
+def app_and_zone() -> Reads:
+    """The pod's app and the node's zone."""
+    reads = Reads()
+    reads.pod_label("app")
+    reads.node_label("zone")
+    return reads
 
 
 def build(args: Args) -> Policy:

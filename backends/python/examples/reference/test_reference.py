@@ -3,7 +3,7 @@
 import pytest
 from reference import build
 
-from extender_policy import Bind, configured, testing
+from extender_policy import Bind, NodeChange, NodeUsage, PodChange, Resources, configured, testing
 from extender_policy.testing import NoAnswer, TestCandidate, TestNode, TestPod
 
 REFERENCE = testing.with_args(configured(build), '{"zone": "z1"}')
@@ -55,6 +55,45 @@ def test_system_pods_are_bound_elsewhere() -> None:
     assert testing.bind(REFERENCE, TestPod("shop"), "a") == Bind.BOUND
     with pytest.raises(NoAnswer, match="node broken refuses pods"):
         testing.bind(REFERENCE, TestPod("shop"), "broken")
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (TestPod("shop"), None),
+        (TestPod("shop").label("app", "z1"), PodChange("the zone is no app").remove_label("app")),
+        (
+            TestPod("shop").label("app", "web"),
+            PodChange("apps need more")
+            .add_requests(milli_cpu=500)
+            .set_node_selector("zone", "z1")
+            .add_toleration(key="app", operator="Exists"),
+        ),
+    ],
+)
+def test_apps_need_more(pod: TestPod, expected: PodChange | None) -> None:
+    assert testing.before_filter(REFERENCE, pod) == expected
+
+
+def test_nodes_are_reserved_before_they_are_filtered() -> None:
+    nodes = [TestNode("a"), TestNode("b").label("zone", "web"), TestNode("c").label("zone", "z1"), TestNode("d")]
+    unzoned = NodeChange().add_taint("zone", effect="PreferNoSchedule").remove_taint("zoneless")
+    slots = {"example.com/slots": 1}
+    reserved = NodeChange("reserved for the app").add_allocatable(milli_cpu=1000, others=slots)
+    without_app = [("a", unzoned), ("d", unzoned)]
+    assert testing.before_filter_nodes(REFERENCE, TestPod("shop"), nodes) == without_app
+    found = testing.before_filter_nodes(REFERENCE, TestPod("shop").label("app", "web"), nodes)
+    assert found == [("a", unzoned), ("b", reserved), ("d", unzoned)]
+
+
+def test_a_zone_is_closed_before_scores() -> None:
+    nodes = [TestNode("a"), TestNode("b").label("zone", "z1"), TestNode("c").label("zone", "z2")]
+    usage = NodeUsage(Resources(milli_cpu=-100, pods=-1))
+    closed = NodeChange("closed").set_label("zone", "closed").add_usage(usage)
+    changed = [("a", NodeChange().remove_label("zone")), ("b", closed)]
+    assert testing.before_score(REFERENCE, TestPod("shop"), nodes) == (None, changed)
+    pod = TestPod("shop").label("app", "web")
+    assert testing.before_score(REFERENCE, pod, nodes) == (PodChange().set_label("app", "z1"), changed)
 
 
 def test_the_args_are_shown() -> None:

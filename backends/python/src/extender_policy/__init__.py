@@ -23,6 +23,7 @@ from ._tls import Tls
 from .args import Args, Between, Sized
 from .async_server import AsyncServer
 from .candidate import BindAsk, Candidate, Victim
+from .changes import ChangedPart, NodeChange, PodChange
 from .counts import PodCount, PodsLike
 from .errors import (
     ArgsError,
@@ -34,7 +35,7 @@ from .errors import (
     ServeError,
     UndeclaredRead,
 )
-from .info import Info, Normalization, Scale, Verb, View
+from .info import Hook, Info, Normalization, Scale, Verb, View
 from .introspection import IntrospectAsk
 from .node import Node, Nodes
 from .options import Address, Options
@@ -82,15 +83,18 @@ __all__ = [
     "BindAsk",
     "BindFailed",
     "Candidate",
+    "ChangedPart",
     "Configured",
     "DeclarationError",
     "Domains",
     "Eviction",
+    "Hook",
     "Info",
     "IntrospectAsk",
     "InvalidParameter",
     "Node",
     "NodeAffinity",
+    "NodeChange",
     "NodeKey",
     "NodePart",
     "NodePrefix",
@@ -105,6 +109,7 @@ __all__ = [
     "Options",
     "OwnerReference",
     "Pod",
+    "PodChange",
     "PodCount",
     "PodKey",
     "PodPart",

@@ -74,7 +74,7 @@ async def filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> poli
     rejections = _rejections(verdicts)
     trace.note("extender.nodes.rejected", sum(len(rejection.positions) for rejection in rejections))
     scores = await _early_scores(prepared, terms, question) if request.want_scores else None
-    return policy_pb2.FilterResponse(result=_done(prepared, question), rejections=rejections, scores=scores)
+    return policy_pb2.FilterResponse(result=_done(prepared, question.count), rejections=rejections, scores=scores)
 
 
 async def score_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.ScoreResponse:
@@ -87,7 +87,7 @@ async def score_nodes(backend: Backend, tables: Tables, encoded: bytes) -> polic
         return policy_pb2.ScoreResponse(result=_missed(prepared, missed))
     _check_ready(prepared)
     scores = await _scores(prepared, question)
-    return policy_pb2.ScoreResponse(result=_done(prepared, question), scores=scores)
+    return policy_pb2.ScoreResponse(result=_done(prepared, question.count), scores=scores)
 
 
 async def preempt_nodes(backend: Backend, tables: Tables, encoded: bytes) -> policy_pb2.PreemptResponse:
@@ -100,8 +100,8 @@ async def preempt_nodes(backend: Backend, tables: Tables, encoded: bytes) -> pol
         return policy_pb2.PreemptResponse(result=_missed(prepared, missed))
     candidates = _candidates(request, question, terms)
     _check_ready(prepared)
-    evictions = await _answers(prepared, "preempt", question, (question.pod, candidates))
-    return policy_pb2.PreemptResponse(result=_done(prepared, question), kept=_kept(candidates, evictions))
+    evictions = await _answers(prepared, "preempt_all", question, (question.pod, candidates))
+    return policy_pb2.PreemptResponse(result=_done(prepared, question.count), kept=_kept(candidates, evictions))
 
 
 async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
@@ -137,7 +137,9 @@ def _decoded(kind: type[M], encoded: bytes) -> M:
 
 
 def _prepared(
-    backend: Backend, request: wire_pb2.Question | wire_pb2.Preemption | wire_pb2.Binding, verb: str
+    backend: Backend,
+    request: wire_pb2.Question | wire_pb2.PodQuestion | wire_pb2.Preemption | wire_pb2.Binding,
+    verb: str,
 ) -> tuple[Prepared, Terms]:
     """The policy for a call, which its trace names."""
     required(request, "call")
@@ -187,13 +189,13 @@ async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
     return answer
 
 
-async def _answers(prepared: Prepared, verb: str, question: Question, arguments: tuple[object, ...]) -> Sequence[Any]:
-    """One answer for each node.
+async def _answers(prepared: Prepared, method: str, question: Question, arguments: tuple[object, ...]) -> Sequence[Any]:
+    """One answer for each node."""
+    return _one_per_node(method, await _called(prepared, method, *arguments), question.count)
 
-    A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them.
-    """
-    method = f"{verb}_all"
-    answers = await _called(prepared, method, *arguments)
+
+def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
+    """A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them."""
     try:
         answers = answers if isinstance(answers, list | tuple) else list(answers)
     except TypeError:
@@ -201,14 +203,15 @@ async def _answers(prepared: Prepared, verb: str, question: Question, arguments:
     except (Exception, SystemExit) as error:
         # A generator runs only now.
         raise _failure(error) from error
-    given, asked = len(answers), question.count
+    given = len(answers)
     if given != asked:
         raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
-    return answers
+    result: Sequence[Any] = answers
+    return result
 
 
 async def _verdicts(prepared: Prepared, question: Question) -> Sequence[Verdict]:
-    verdicts = await _answers(prepared, "filter", question, (question.pod, question.nodes))
+    verdicts = await _answers(prepared, "filter_all", question, (question.pod, question.nodes))
     for position, verdict in enumerate(verdicts):
         if type(verdict) is not Verdict:
             raise failed(f"filter returned {_short(verdict)} for position {position}; expected a Verdict")
@@ -254,7 +257,7 @@ async def _early_scores(prepared: Prepared, terms: Terms, question: Question) ->
 
 
 async def _scores(prepared: Prepared, question: Question) -> policy_pb2.Scores:
-    values = await _answers(prepared, "score", question, (question.pod, question.nodes))
+    values = await _answers(prepared, "score_all", question, (question.pod, question.nodes))
     return policy_pb2.Scores(values=_whole_numbers(values))
 
 
@@ -321,9 +324,9 @@ def _kept(candidates: Sequence[Candidate], evictions: Sequence[Any]) -> list[pol
     return kept
 
 
-def _done(prepared: Prepared, question: Question) -> policy_pb2.Result:
-    trace.note("extender.nodes.evaluated", question.count)
-    return policy_pb2.Result(evaluated=question.count, revision=prepared.declaration.revision)
+def _done(prepared: Prepared, evaluated: int) -> policy_pb2.Result:
+    trace.note("extender.nodes.evaluated", evaluated)
+    return policy_pb2.Result(evaluated=evaluated, revision=prepared.declaration.revision)
 
 
 def _missed(prepared: Prepared, missed: Missed) -> policy_pb2.Result:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ._api.v1alpha1 import info_pb2
+from ._hook_rules import hook_mistakes
 from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
 from ._paths import path_mistakes
+from .changes import ChangedPart
 from .errors import DeclarationError
-from .info import Info, Normalization, Scale, Verb, View
+from .info import Hook, Info, Normalization, Scale, Verb, View
 
 API_VERSION = "extender.policy.v1alpha1"
 POLICY_SERVICE = f"{API_VERSION}.PolicyService"
 NODE_TABLE_SERVICE = f"{API_VERSION}.NodeTableService"
 INTROSPECTION_SERVICE = f"{API_VERSION}.IntrospectionService"
+HOOK_SERVICE = f"{API_VERSION}.HookService"
 
 MAX_MESSAGE_BYTES = 64 << 20
 """The largest message that is accepted, and sent."""
@@ -42,14 +45,18 @@ VERBS = {
     "Score": info_pb2.VERB_SCORE,
     "Preempt": info_pb2.VERB_PREEMPT,
     "Bind": info_pb2.VERB_BIND,
+    "BeforeFilter": info_pb2.VERB_BEFORE_FILTER,
+    "BeforeFilterNodes": info_pb2.VERB_BEFORE_FILTER_NODES,
+    "BeforeScore": info_pb2.VERB_BEFORE_SCORE,
 }
-"""By the names of the service's methods."""
+"""By the names of the services' methods."""
 
 
 class Terms:
     """What a verb's declaration means for a call."""
 
-    def __init__(self, verb: Verb) -> None:
+    def __init__(self, verb: Verb, changes: frozenset[ChangedPart] = frozenset()) -> None:
+        """`changes`: what a hook may change."""
         reads = verb.declared_reads
         # Rows without facts are names: no table, and no watch of nodes is needed for them.
         only_names = (
@@ -60,6 +67,7 @@ class Terms:
         self.has_side_effects = verb.has_side_effects
         self.is_pure = verb.is_pure
         self.wants_usage = verb.wants_usage
+        self.changes = changes
         self.layout = None if reads is None else Layout(reads, with_nodes=self.view > View.NAME)
         self.reads_id = 0 if self.layout is None else self.layout.id
         self.rows_key = None if self.layout is None else self.layout.rows_key
@@ -100,7 +108,8 @@ class Declaration:
             raise DeclarationError(mistakes)
         declared = {"Filter": info.filter, "Score": info.score, "Preempt": info.preempt, "Bind": info.bind}
         self.terms = {name: Terms(verb) for name, verb in declared.items() if verb is not None}
-        """By the names of the service's methods."""
+        """By the names of the services' methods."""
+        self.terms |= {name: Terms(hook.verb, hook.changed) for name, hook in _hooks(info).items()}
         self.response = _response(info, self.terms)
         self.shown = {entry.path: entry for entry in info.shown}
         """By the paths."""
@@ -111,10 +120,23 @@ class Declaration:
         """Two declarations with the same ids can answer each other's requests."""
 
 
+def _hooks(info: Info) -> dict[str, Hook]:
+    """The declared hooks, by the names of the service's methods."""
+    hooks = {
+        "BeforeFilter": info.hook_before_filter,
+        "BeforeFilterNodes": info.hook_before_filter_nodes,
+        "BeforeScore": info.hook_before_score,
+    }
+    return {name: hook for name, hook in hooks.items() if hook is not None}
+
+
 def _mistakes(info: Info) -> Iterator[str]:
     yield from _text_mistakes(info)
-    if not (info.filter or info.score or info.preempt or info.bind):
-        yield "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds"
+    if not (info.filter or info.score or info.preempt or info.bind or _hooks(info)):
+        yield (
+            "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook with "
+            "Info.before_filter, Info.before_filter_nodes or Info.before_score"
+        )
     if info.preempt is not None:
         if info.preempt.is_pure:
             yield "preempt cannot be pure, because its answers depend on the victims; remove Verb.pure"
@@ -127,7 +149,22 @@ def _mistakes(info: Info) -> Iterator[str]:
     if info.score is not None:
         yield from _verb_mistakes("score", info.score, info)
         yield from _scale_mistakes(info.scale)
+    yield from _mistakes_of_hooks(info)
     yield from path_mistakes(info.shown)
+
+
+def _mistakes_of_hooks(info: Info) -> Iterator[str]:
+    if info.hook_before_filter is not None:
+        # It has no nodes, so most of what is wrong with a view of nodes cannot be wrong here.
+        yield from hook_mistakes("before_filter", info.hook_before_filter)
+        yield from _memory_mistakes("before_filter", info.hook_before_filter.verb, info, "Hook")
+        yield from _reads_mistakes("before_filter", info.hook_before_filter.verb)
+    if info.hook_before_filter_nodes is not None:
+        yield from hook_mistakes("before_filter_nodes", info.hook_before_filter_nodes)
+        yield from _verb_mistakes("before_filter_nodes", info.hook_before_filter_nodes.verb, info, "Hook")
+    if info.hook_before_score is not None:
+        yield from hook_mistakes("before_score", info.hook_before_score)
+        yield from _verb_mistakes("before_score", info.hook_before_score.verb, info, "Hook")
 
 
 def _text_mistakes(info: Info) -> Iterator[str]:
@@ -143,23 +180,24 @@ def _text_mistakes(info: Info) -> Iterator[str]:
             yield f"{what} has {size} bytes; expected 1 to {limit}"
 
 
-def _verb_mistakes(name: str, verb: Verb, info: Info) -> Iterator[str]:
-    yield from _usage_mistakes(name, verb)
-    yield from _memory_mistakes(name, verb, info)
+def _verb_mistakes(name: str, verb: Verb, info: Info, kind: str = "Verb") -> Iterator[str]:
+    """`kind`: the class with which it is declared."""
+    yield from _usage_mistakes(name, verb, kind)
+    yield from _memory_mistakes(name, verb, info, kind)
     yield from _reads_mistakes(name, verb)
 
 
-def _usage_mistakes(name: str, verb: Verb) -> Iterator[str]:
+def _usage_mistakes(name: str, verb: Verb, kind: str = "Verb") -> Iterator[str]:
     """A view of names works even if the gateway knows no nodes, and so no pods on them."""
     if verb.wants_usage and verb.node_view is View.NAME:
-        yield f"{name} has Verb.usage and View.NAME; use View.FACTS"
+        yield f"{name} has {kind}.usage and View.NAME; use View.FACTS"
 
 
-def _memory_mistakes(name: str, verb: Verb, info: Info) -> Iterator[str]:
+def _memory_mistakes(name: str, verb: Verb, info: Info, kind: str = "Verb") -> Iterator[str]:
     """What a pure verb excludes: each of these makes an answer depend on more than the cache key."""
     excluded = (
-        (not verb.is_per_node, "Verb.whole_set"),
-        (verb.has_side_effects, "Verb.side_effects"),
+        (not verb.is_per_node, f"{kind}.whole_set"),
+        (verb.has_side_effects, f"{kind}.side_effects"),
         (verb.node_view is View.FACTS_AND_RAW, "View.FACTS_AND_RAW"),
         (info.wants_raw_pod, "Info.raw_pod"),
     )
@@ -172,7 +210,8 @@ def _reads_mistakes(name: str, verb: Verb) -> Iterator[str]:
     reads = verb.declared_reads
     if reads is None:
         return
-    if reads._reads_nodes() and verb.node_view is View.NAME:
+    # That of before_filter is named elsewhere.
+    if reads._reads_nodes() and verb.node_view is View.NAME and name != "before_filter":
         if name == "bind":
             yield "bind reads nodes, but is sent only their names; declare what it reads of the pod"
         else:
@@ -181,7 +220,7 @@ def _reads_mistakes(name: str, verb: Verb) -> Iterator[str]:
         yield (
             f"{name} is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's name and UID; remove one"
         )
-    if reads._counts_topologies() and name in ("preempt", "bind"):
+    if reads._counts_topologies() and name not in ("filter", "score"):
         yield (
             f"{name} reads counts by topology, which only filter and score are sent; "
             "remove Reads.pods_by_topology from its declaration"
@@ -209,6 +248,8 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
     services = [NODE_TABLE_SERVICE] if keeps_table else []
     if info.shown:
         services.append(INTROSPECTION_SERVICE)
+    if _hooks(info):
+        services.append(HOOK_SERVICE)
     return info_pb2.GetInfoResponse(
         name=info.name,
         version=info.version,
@@ -231,12 +272,14 @@ def _verb_info(name: str, terms: Terms, scale: Scale) -> info_pb2.VerbInfo:
         return info_pb2.VerbInfo(verb=VERBS[name], reads=reads)
     message = info_pb2.VerbInfo(
         verb=VERBS[name],
-        node_view=_VIEWS[terms.view],
+        # This hook has no nodes.
+        node_view=info_pb2.NODE_VIEW_UNSPECIFIED if name == "BeforeFilter" else _VIEWS[terms.view],
         scope=info_pb2.SCOPE_NODE if terms.is_per_node else info_pb2.SCOPE_WHOLE_SET,
         side_effects=terms.has_side_effects,
         pure=terms.is_pure,
         usage=terms.wants_usage,
         reads=reads,
+        changes=[info_pb2.ChangedPart.Name(part) for part in sorted(terms.changes)],
     )
     if name == "Score":
         if scale.bounds is not None:

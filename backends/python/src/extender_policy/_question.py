@@ -51,6 +51,14 @@ def check_purpose(purpose: int, has_side_effects: bool) -> None:
         raise CallError(StatusCode.FAILED_PRECONDITION, "this policy has side effects and only answers PURPOSE_DECIDE")
 
 
+def asked_pod(request: wire_pb2.PodQuestion, terms: Terms) -> Pod:
+    """The pod of a request that has no nodes. Raises `CallError` for an invalid request."""
+    check_purpose(request.call.purpose, terms.has_side_effects)
+    if not request.pod:
+        raise missing("pod")
+    return placed_pod(b"".join(request.pod), terms, request.call.snapshot)
+
+
 class Question:
     """A request about nodes that can be answered."""
 

@@ -9,10 +9,11 @@ from typing import Any
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from . import _answer, _introspect
+from . import _answer, _hooks, _introspect
 from ._backend import Backend
 from ._declaration import (
     API_VERSION,
+    HOOK_SERVICE,
     INTROSPECTION_SERVICE,
     MAX_MESSAGE_BYTES,
     NODE_TABLE_SERVICE,
@@ -30,6 +31,7 @@ SERVICES = (
     POLICY_SERVICE,
     NODE_TABLE_SERVICE,
     INTROSPECTION_SERVICE,
+    HOOK_SERVICE,
     HEALTH_SERVICE,
     REFLECTION_V1,
     REFLECTION_V1ALPHA,
@@ -42,6 +44,9 @@ HEALTH_OF = ("", POLICY_SERVICE)
 METHODS = ("GetInfo", "Filter", "Score", "Preempt", "Bind")
 """Those of PolicyService."""
 
+HOOKS = ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")
+"""Those of HookService."""
+
 INTROSPECT = "Introspect"
 """The only one of IntrospectionService."""
 
@@ -50,7 +55,15 @@ MAX_SHOWN = 16
 
 SHUTTING_DOWN = "this backend is shutting down"
 
-__all__ = ["API_VERSION", "INTROSPECTION_SERVICE", "NODE_TABLE_SERVICE", "POLICY_SERVICE", "Service", "channel_options"]
+__all__ = [
+    "API_VERSION",
+    "HOOK_SERVICE",
+    "INTROSPECTION_SERVICE",
+    "NODE_TABLE_SERVICE",
+    "POLICY_SERVICE",
+    "Service",
+    "channel_options",
+]
 
 
 def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
@@ -92,6 +105,8 @@ class Service:
             return await _answer.preempt_nodes(self.backend, self.tables, encoded)
         if method == "Bind":
             return await _answer.bind_pod(self.backend, encoded)
+        if method in HOOKS:
+            return await _hooks.before(method, self.backend, self.tables, encoded)
         if method == INTROSPECT:
             return await self._introspect(encoded)
         return _answer.info(self.backend, encoded)

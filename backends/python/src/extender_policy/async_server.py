@@ -14,6 +14,8 @@ from ._backend import Backend, backend_of
 from ._errors import CallError, invalid
 from ._service import (
     HEALTH_OF,
+    HOOK_SERVICE,
+    HOOKS,
     INTROSPECT,
     INTROSPECTION_SERVICE,
     METHODS,
@@ -75,11 +77,17 @@ class AsyncServer:
         # A unary handler of grpcio never ends a call without a message.
         unary = grpc.stream_unary_rpc_method_handler
         methods = {name: unary(self._method(name)) for name in METHODS}
+        hooks = {name: unary(self._method(name)) for name in HOOKS}
         introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
         sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
         add = grpc.method_handlers_generic_handler
         self._server.add_generic_rpc_handlers(
-            (add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync), add(INTROSPECTION_SERVICE, introspect))
+            (
+                add(POLICY_SERVICE, methods),
+                add(HOOK_SERVICE, hooks),
+                add(NODE_TABLE_SERVICE, sync),
+                add(INTROSPECTION_SERVICE, introspect),
+            )
         )
         add_health(self._health, self._server)
         # Both versions of reflection have the same messages.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ._api.v1alpha1 import info_pb2
+from .changes import ChangedPart
 from .introspection import Show, Shown
 from .reads import PodPart, Reads
 
@@ -146,6 +147,65 @@ class Verb:
 
 
 @dataclass(frozen=True)
+class Hook:
+    """How a hook is called, and what it changes.
+
+        Hook.per_node().pure().reads(reads).changes(ChangedPart.NODE_TAINTS)
+
+    A hook has no side effects, and counts no pods by topology. It may be a coroutine function, as the verbs may.
+    """
+
+    verb: Verb
+    """What it has in common with verbs."""
+    changed: frozenset[ChangedPart] = frozenset()
+
+    @staticmethod
+    def of_pod() -> Hook:
+        """The hook depends on the pod alone: for `Info.before_filter`, which is called without nodes."""
+        return Hook(Verb.per_node().view(View.NAME))
+
+    @staticmethod
+    def per_node() -> Hook:
+        """What changes about a node depends on the pod and that node alone, and what about the pod on the pod alone."""
+        return Hook(Verb.per_node())
+
+    @staticmethod
+    def whole_set() -> Hook:
+        """What changes depends on all nodes of the request."""
+        return Hook(Verb.whole_set())
+
+    def changes(self, *parts: ChangedPart) -> Hook:
+        """What the hook may change: at least one part. A call fails if it changes anything else."""
+        for part in parts:
+            if not isinstance(part, ChangedPart):
+                raise TypeError(f"{part!r} is no ChangedPart")
+        return replace(self, changed=self.changed.union(parts))
+
+    def view(self, view: View) -> Hook:
+        """What to send about each node. Default: `View.FACTS`."""
+        return replace(self, verb=self.verb.view(view))
+
+    def pure(self) -> Hook:
+        """What changes is a function of args, the pod's facts and, about a node, of that node: see `Verb.pure`.
+
+        A pure hook before score changes nodes alone.
+        """
+        return replace(self, verb=self.verb.pure())
+
+    def usage(self) -> Hook:
+        """Requests `Node.usage` too: see `Verb.usage`."""
+        return replace(self, verb=self.verb.usage())
+
+    def reads(self, reads: Reads) -> Hook:
+        """What the hook reads of pods and nodes: see `Verb.reads`."""
+        return replace(self, verb=self.verb.reads(reads))
+
+    def _reading_everything(self) -> Hook:
+        """Without a declaration of what is read."""
+        return replace(self, verb=self.verb._reading_everything())
+
+
+@dataclass(frozen=True)
 class Info:
     """What a policy is, and which data it needs. A verb that is not declared here is never called.
 
@@ -164,6 +224,9 @@ class Info:
     scale: Scale = field(default=Scale(), kw_only=True)
     preempt: Verb | None = field(default=None, kw_only=True)
     bind: Verb | None = field(default=None, kw_only=True)
+    hook_before_filter: Hook | None = field(default=None, kw_only=True)
+    hook_before_filter_nodes: Hook | None = field(default=None, kw_only=True)
+    hook_before_score: Hook | None = field(default=None, kw_only=True)
     annotation_prefixes: tuple[str, ...] = field(default=(), kw_only=True)
     wants_raw_pod: bool = field(default=False, kw_only=True)
     keeps_node_table: bool = field(default=True, kw_only=True)
@@ -202,6 +265,21 @@ class Info:
         verb = Verb.per_node().view(View.NAME)
         return replace(self, bind=verb if reads is None else verb.reads(reads))
 
+    def before_filter(self, hook: Hook) -> Info:
+        """The policy changes the pod that the filters of all policies are told about.
+
+        It is called without nodes: declare it with `Hook.of_pod`.
+        """
+        return replace(self, hook_before_filter=hook)
+
+    def before_filter_nodes(self, hook: Hook) -> Info:
+        """The policy changes nodes that the filters of all policies are told about."""
+        return replace(self, hook_before_filter_nodes=hook)
+
+    def before_score(self, hook: Hook) -> Info:
+        """The policy changes the pod and nodes that the scores of all policies are told about."""
+        return replace(self, hook_before_score=hook)
+
     def annotations(self, *prefixes: str) -> Info:
         """Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all.
 
@@ -238,5 +316,6 @@ class Info:
 
     def _reading_everything(self) -> Info:
         """The same without declarations of what is read: everything is sent."""
-        verbs = {name: getattr(self, name) for name in ("filter", "score", "preempt", "bind")}
+        hooks = ("hook_before_filter", "hook_before_filter_nodes", "hook_before_score")
+        verbs = {name: getattr(self, name) for name in ("filter", "score", "preempt", "bind", *hooks)}
         return replace(self, **{name: verb and verb._reading_everything() for name, verb in verbs.items()})

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import cast
 
 from .candidate import BindAsk, Candidate
+from .changes import NodeChange, PodChange
 from .info import Info
 from .node import Node, Nodes
 from .pod import Pod
@@ -16,7 +17,8 @@ from .verdict import Bind, Eviction, Verdict
 class Policy(ABC):
     """Which nodes a pod may not run on, and how good the others are for it.
 
-    A small policy implements `info` and one of `filter`, `score` and `preempt`. Methods may raise: that call fails, the
+    A small policy implements `info` and one of `filter`, `score` and `preempt`, or a hook, whose name begins with
+    `before_`. Methods may raise: that call fails, the
     next one is answered.
 
     With `run` and `serve`, methods are called from several threads at once. With `run_async` and `serve_async`, they
@@ -86,6 +88,40 @@ class Policy(ABC):
         """
         return Bind.declined("this policy does not bind")
 
+    def before_filter(self, pod: Pod) -> PodChange | Awaitable[PodChange | None] | None:
+        """What changes about the pod before the filters of all policies are called; `None`: nothing.
+
+        Called only if `info` declares it with `Info.before_filter`. Changes are for one call and its pod alone, and
+        kube-scheduler does not see them.
+        """
+        return None
+
+    def before_filter_node(self, pod: Pod, node: Node) -> NodeChange | Awaitable[NodeChange | None] | None:
+        """What changes about this node before the filters of all policies are called; `None`: nothing.
+
+        Called only if `info` declares it with `Info.before_filter_nodes`.
+        """
+        return None
+
+    def before_filter_nodes(
+        self, pod: Pod, nodes: Nodes
+    ) -> Sequence[NodeChange | None] | Awaitable[Sequence[NodeChange | None]]:
+        """One change or `None` for each node, in their order; overridden for the same reasons as `filter_all`."""
+        return cast("Sequence[NodeChange | None]", [self.before_filter_node(pod, node) for node in nodes])
+
+    def before_score(
+        self, pod: Pod, nodes: Nodes
+    ) -> (
+        tuple[PodChange | None, Sequence[NodeChange | None]]
+        | Awaitable[tuple[PodChange | None, Sequence[NodeChange | None]]]
+    ):
+        """What changes about the pod, and one change or `None` for each node, before the scores of all policies.
+
+        Called only if `info` declares it with `Info.before_score`. The changes before the filters are gone by then.
+        Without any entry no node changes: `(change, ())`.
+        """
+        return None, ()
+
     def ready(self) -> None:  # noqa: B027 - most policies are always ready
         """Raises `NotReady` if the policy cannot decide now. Called before each call.
 
@@ -94,5 +130,17 @@ class Policy(ABC):
         """
 
 
-METHODS = ("filter", "score", "preempt", "filter_all", "score_all", "preempt_all", "bind")
+METHODS = (
+    "filter",
+    "score",
+    "preempt",
+    "filter_all",
+    "score_all",
+    "preempt_all",
+    "bind",
+    "before_filter",
+    "before_filter_node",
+    "before_filter_nodes",
+    "before_score",
+)
 """Those that may be coroutine functions."""

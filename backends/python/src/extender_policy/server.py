@@ -16,6 +16,8 @@ from ._backend import Backend, Prepared, backend_of
 from ._errors import CallError
 from ._service import (
     HEALTH_OF,
+    HOOK_SERVICE,
+    HOOKS,
     INTROSPECT,
     INTROSPECTION_SERVICE,
     MAX_SHOWN,
@@ -41,7 +43,7 @@ MAX_REFLECTIONS = 8
 
 
 class Server:
-    """A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding to draining.
+    """A backend on a socket, with health and reflection, from binding to draining.
 
     For programs with a `main` of their own; `serve` does the rest.
     """
@@ -91,11 +93,17 @@ class Server:
     def _add_services(self) -> None:
         unary = grpc.unary_unary_rpc_method_handler
         methods = {name: unary(self._method(name)) for name in METHODS}
+        hooks = {name: unary(self._method(name)) for name in HOOKS}
         introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
         sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
         add = grpc.method_handlers_generic_handler
         self._server.add_generic_rpc_handlers(
-            (add(POLICY_SERVICE, methods), add(NODE_TABLE_SERVICE, sync), add(INTROSPECTION_SERVICE, introspect))
+            (
+                add(POLICY_SERVICE, methods),
+                add(HOOK_SERVICE, hooks),
+                add(NODE_TABLE_SERVICE, sync),
+                add(INTROSPECTION_SERVICE, introspect),
+            )
         )
         add_health(self._health, self._server)
         # Both versions of reflection have the same messages.

@@ -16,15 +16,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from . import _answer, _introspect, _sent
-from ._api.v1alpha1 import info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2, resources_pb2
+from . import _answer, _hooks, _introspect, _sent
+from ._api.v1alpha1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, WithArgs, backend_of
 from ._declaration import Terms
 from ._errors import CallError
+from ._messages import node_affinity_message, nonzero_message, resources_message
 from ._tables import Tables
+from .changes import NodeChange, PodChange
 from .policy import Policy
 from .resources import NodeAffinity, NodeUsage, NonZero, Resources, Toleration
 from .verdict import Bind
@@ -80,7 +82,7 @@ class TestNode:
     def capacity(self, **amounts: Any) -> TestNode:
         """With this status.capacity; the amounts are those of `Resources`."""
         changed = self._copy()
-        changed._row.facts.capacity.CopyFrom(_resources(Resources(**amounts)))
+        changed._row.facts.capacity.CopyFrom(resources_message(Resources(**amounts)))
         return changed
 
     def allocatable(self, **amounts: Any) -> TestNode:
@@ -89,14 +91,14 @@ class TestNode:
         Sums of requests contain the extended resources that the node reports.
         """
         changed = self._copy()
-        changed._row.facts.allocatable.CopyFrom(_resources(Resources(**amounts)))
+        changed._row.facts.allocatable.CopyFrom(resources_message(Resources(**amounts)))
         return changed
 
     def usage(self, usage: NodeUsage) -> TestNode:
         """With the requests of the pods on it; without, the usage is unknown."""
         changed = self._copy()
-        changed._row.usage.requested.CopyFrom(_resources(usage.requested))
-        changed._row.usage.nonzero.CopyFrom(_nonzero(usage.nonzero))
+        changed._row.usage.requested.CopyFrom(resources_message(usage.requested))
+        changed._row.usage.nonzero.CopyFrom(nonzero_message(usage.nonzero))
         return changed
 
     def raw_json(self, json: bytes) -> TestNode:
@@ -189,13 +191,13 @@ class TestPod:
     def requests(self, **amounts: Any) -> TestPod:
         """With these requests; the amounts are those of `Resources`."""
         changed = self._copy()
-        changed._pod.facts.requests.CopyFrom(_resources(Resources(**amounts)))
+        changed._pod.facts.requests.CopyFrom(resources_message(Resources(**amounts)))
         return changed
 
     def nonzero_requests(self, milli_cpu: int, memory: int) -> TestPod:
         """With these requests, with defaults for containers that request nothing."""
         changed = self._copy()
-        changed._pod.facts.nonzero_requests.CopyFrom(_nonzero(NonZero(milli_cpu, memory)))
+        changed._pod.facts.nonzero_requests.CopyFrom(nonzero_message(NonZero(milli_cpu, memory)))
         return changed
 
     def node_selector(self, key: str, value: str) -> TestPod:
@@ -207,7 +209,7 @@ class TestPod:
     def node_affinity(self, affinity: NodeAffinity) -> TestPod:
         """With an affinity to nodes."""
         changed = self._copy()
-        changed._pod.facts.node_affinity.CopyFrom(_node_affinity(affinity))
+        changed._pod.facts.node_affinity.CopyFrom(node_affinity_message(affinity))
         return changed
 
     def volume(self, name: str, claim: str = "") -> TestPod:
@@ -368,6 +370,56 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
     return Bind.BOUND if is_bound else Bind.declined(response.message)
 
 
+def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:
+    """What changes about the pod; `None` if nothing does.
+
+    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
+    """
+    source = backend_of(backend)
+    call, sent, _ = _question(source, "BeforeFilter", pod, [])
+    request = hooks_pb2.BeforeFilterRequest(call=call, pod=sent)
+    response = _run(_hooks.before_filter(source, request.SerializeToString()))
+    return PodChange._of(response.pod) if response.HasField("pod") else None
+
+
+def before_filter_nodes(
+    backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
+) -> list[tuple[str, NodeChange]]:
+    """The nodes that change in the order given, each with its change.
+
+    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
+    """
+    source = backend_of(backend)
+    call, sent, message = _question(source, "BeforeFilterNodes", pod, nodes)
+    request = hooks_pb2.BeforeFilterNodesRequest(call=call, pod=sent, nodes=message)
+    return _changed(_run(_hooks.before_filter_nodes(source, Tables(), request.SerializeToString())).nodes, nodes)
+
+
+def before_score(
+    backend: Backend | Policy, pod: TestPod, nodes: Sequence[TestNode]
+) -> tuple[PodChange | None, list[tuple[str, NodeChange]]]:
+    """What changes about the pod, and the nodes that change in the order given, each with its change.
+
+    Raises `NoAnswer` also if the policy changes something that the hook does not declare.
+    """
+    source = backend_of(backend)
+    call, sent, message = _question(source, "BeforeScore", pod, nodes)
+    request = hooks_pb2.BeforeScoreRequest(call=call, pod=sent, nodes=message)
+    response = _run(_hooks.before_score(source, Tables(), request.SerializeToString()))
+    of_pod = PodChange._of(response.pod) if response.HasField("pod") else None
+    return of_pod, _changed(response.nodes, nodes)
+
+
+def _changed(changes: Iterable[hooks_pb2.NodeChange], nodes: Sequence[TestNode]) -> list[tuple[str, NodeChange]]:
+    """The changes by node, as the policy returned them."""
+    found = {}
+    for message in changes:
+        change = NodeChange._of(message)
+        change._message.ClearField("positions")
+        found.update(dict.fromkeys(message.positions, change))
+    return [(node.name, found[position]) for position, node in enumerate(nodes) if position in found]
+
+
 def introspect(
     backend: Backend | Policy,
     path: str,
@@ -414,39 +466,15 @@ def _said(answer: Callable[[], T]) -> T:
         raise NoAnswer(error.message) from (error.__cause__ or error)
 
 
-def _resources(amounts: Resources) -> resources_pb2.Resources:
-    return resources_pb2.Resources(**amounts._asdict() | {"others": dict(amounts.others)})
-
-
-def _nonzero(amounts: NonZero) -> resources_pb2.NonZero:
-    return resources_pb2.NonZero(milli_cpu=amounts.milli_cpu, memory=amounts.memory)
-
-
-def _node_affinity(affinity: NodeAffinity) -> pod_pb2.NodeAffinity:
-    message = pod_pb2.NodeAffinity()
-    if affinity.required is not None:
-        message.required.SetInParent()
-        message.required.terms.extend(map(_term, affinity.required))
-    for term in affinity.preferred:
-        message.preferred.add(weight=term.weight, preference=_term(term.preference))
-    return message
-
-
-def _term(term: Any) -> pod_pb2.NodeSelectorTerm:
-    message = pod_pb2.NodeSelectorTerm()
-    for requirement in term.match_expressions:
-        message.match_expressions.add(**requirement._asdict())
-    for requirement in term.match_fields:
-        message.match_fields.add(**requirement._asdict())
-    return message
-
-
 __all__ = [
     "NoAnswer",
     "Rejected",
     "TestCandidate",
     "TestNode",
     "TestPod",
+    "before_filter",
+    "before_filter_nodes",
+    "before_score",
     "bind",
     "everything",
     "filter",

@@ -26,7 +26,7 @@ from extender_policy._api.v1alpha1 import policy_pb2 as extender_dot_policy_dot_
 from extender_policy._api.v1alpha1 import table_pb2 as extender_dot_policy_dot_v1alpha1_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65xtender/policy/sdk/wire.proto\x12\x13\x65xtender.policy.sdk\x1a%extender/policy/v1alpha1/policy.proto\x1a$extender/policy/v1alpha1/table.proto\"\x85\x01\n\x08Question\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x0b\n\x03pod\x18\x02 \x03(\x0c\x12)\n\x05nodes\x18\x03 \x01(\x0b\x32\x1a.extender.policy.sdk.Nodes\x12\x13\n\x0bwant_scores\x18\x04 \x01(\x08\"\x86\x01\n\nPreemption\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x0b\n\x03pod\x18\x02 \x03(\x0c\x12)\n\x05nodes\x18\x03 \x01(\x0b\x32\x1a.extender.policy.sdk.Nodes\x12\x12\n\ncandidates\x18\x04 \x03(\x0c\"\x80\x01\n\x07\x42inding\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0b\n\x03pod\x18\x06 \x03(\x0c\"|\n\x05Nodes\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12-\n\x04rows\x18\x02 \x01(\x0b\x32\x1d.extender.policy.sdk.NodeRowsH\x00\x12-\n\x05table\x18\x03 \x01(\x0b\x32\x1c.extender.policy.sdk.NodeRefH\x00\x42\x06\n\x04\x66orm\"\x18\n\x08NodeRows\x12\x0c\n\x04rows\x18\x01 \x03(\x0c\"E\n\x07NodeRef\x12\r\n\x05table\x18\x01 \x01(\x06\x12\x10\n\x08\x61t_least\x18\x02 \x01(\x04\x12\x0b\n\x03ids\x18\x03 \x03(\r\x12\x0c\n\x04rows\x18\x04 \x03(\x0c\"\x92\x01\n\tSyncNodes\x12\r\n\x05table\x18\x01 \x01(\x06\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x31\n\x04view\x18\x03 \x01(\x0b\x32#.extender.policy.v1alpha1.TableView\x12\x0f\n\x07upserts\x18\x04 \x03(\x0c\x12\x0f\n\x07removed\x18\x05 \x03(\r\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\"%\n\nTableEntry\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0b\n\x03row\x18\x02 \x03(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65xtender/policy/sdk/wire.proto\x12\x13\x65xtender.policy.sdk\x1a%extender/policy/v1alpha1/policy.proto\x1a$extender/policy/v1alpha1/table.proto\"\x85\x01\n\x08Question\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x0b\n\x03pod\x18\x02 \x03(\x0c\x12)\n\x05nodes\x18\x03 \x01(\x0b\x32\x1a.extender.policy.sdk.Nodes\x12\x13\n\x0bwant_scores\x18\x04 \x01(\x08\"H\n\x0bPodQuestion\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x0b\n\x03pod\x18\x02 \x03(\x0c\"\x86\x01\n\nPreemption\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x0b\n\x03pod\x18\x02 \x03(\x0c\x12)\n\x05nodes\x18\x03 \x01(\x0b\x32\x1a.extender.policy.sdk.Nodes\x12\x12\n\ncandidates\x18\x04 \x03(\x0c\"\x80\x01\n\x07\x42inding\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1e.extender.policy.v1alpha1.Call\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x0b\n\x03pod\x18\x06 \x03(\x0c\"|\n\x05Nodes\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12-\n\x04rows\x18\x02 \x01(\x0b\x32\x1d.extender.policy.sdk.NodeRowsH\x00\x12-\n\x05table\x18\x03 \x01(\x0b\x32\x1c.extender.policy.sdk.NodeRefH\x00\x42\x06\n\x04\x66orm\"\x18\n\x08NodeRows\x12\x0c\n\x04rows\x18\x01 \x03(\x0c\"E\n\x07NodeRef\x12\r\n\x05table\x18\x01 \x01(\x06\x12\x10\n\x08\x61t_least\x18\x02 \x01(\x04\x12\x0b\n\x03ids\x18\x03 \x03(\r\x12\x0c\n\x04rows\x18\x04 \x03(\x0c\"\x92\x01\n\tSyncNodes\x12\r\n\x05table\x18\x01 \x01(\x06\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x31\n\x04view\x18\x03 \x01(\x0b\x32#.extender.policy.v1alpha1.TableView\x12\x0f\n\x07upserts\x18\x04 \x03(\x0c\x12\x0f\n\x07removed\x18\x05 \x03(\r\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\"%\n\nTableEntry\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0b\n\x03row\x18\x02 \x03(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,18 +35,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_QUESTION']._serialized_start=133
   _globals['_QUESTION']._serialized_end=266
-  _globals['_PREEMPTION']._serialized_start=269
-  _globals['_PREEMPTION']._serialized_end=403
-  _globals['_BINDING']._serialized_start=406
-  _globals['_BINDING']._serialized_end=534
-  _globals['_NODES']._serialized_start=536
-  _globals['_NODES']._serialized_end=660
-  _globals['_NODEROWS']._serialized_start=662
-  _globals['_NODEROWS']._serialized_end=686
-  _globals['_NODEREF']._serialized_start=688
-  _globals['_NODEREF']._serialized_end=757
-  _globals['_SYNCNODES']._serialized_start=760
-  _globals['_SYNCNODES']._serialized_end=906
-  _globals['_TABLEENTRY']._serialized_start=908
-  _globals['_TABLEENTRY']._serialized_end=945
+  _globals['_PODQUESTION']._serialized_start=268
+  _globals['_PODQUESTION']._serialized_end=340
+  _globals['_PREEMPTION']._serialized_start=343
+  _globals['_PREEMPTION']._serialized_end=477
+  _globals['_BINDING']._serialized_start=480
+  _globals['_BINDING']._serialized_end=608
+  _globals['_NODES']._serialized_start=610
+  _globals['_NODES']._serialized_end=734
+  _globals['_NODEROWS']._serialized_start=736
+  _globals['_NODEROWS']._serialized_end=760
+  _globals['_NODEREF']._serialized_start=762
+  _globals['_NODEREF']._serialized_end=831
+  _globals['_SYNCNODES']._serialized_start=834
+  _globals['_SYNCNODES']._serialized_end=980
+  _globals['_TABLEENTRY']._serialized_start=982
+  _globals['_TABLEENTRY']._serialized_end=1019
 # @@protoc_insertion_point(module_scope)

@@ -20,6 +20,14 @@ class Question(_message.Message):
     want_scores: bool
     def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Union[Nodes, _Mapping]] = ..., want_scores: _Optional[bool] = ...) -> None: ...
 
+class PodQuestion(_message.Message):
+    __slots__ = ("call", "pod")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    POD_FIELD_NUMBER: _ClassVar[int]
+    call: _policy_pb2.Call
+    pod: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, call: _Optional[_Union[_policy_pb2.Call, _Mapping]] = ..., pod: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class Preemption(_message.Message):
     __slots__ = ("call", "pod", "nodes", "candidates")
     CALL_FIELD_NUMBER: _ClassVar[int]

@@ -7,6 +7,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ChangedPart(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHANGED_PART_UNSPECIFIED: _ClassVar[ChangedPart]
+    CHANGED_PART_POD_LABELS: _ClassVar[ChangedPart]
+    CHANGED_PART_POD_NODE_SELECTOR: _ClassVar[ChangedPart]
+    CHANGED_PART_POD_NODE_AFFINITY: _ClassVar[ChangedPart]
+    CHANGED_PART_POD_TOLERATIONS: _ClassVar[ChangedPart]
+    CHANGED_PART_POD_REQUESTS: _ClassVar[ChangedPart]
+    CHANGED_PART_NODE_LABELS: _ClassVar[ChangedPart]
+    CHANGED_PART_NODE_TAINTS: _ClassVar[ChangedPart]
+    CHANGED_PART_NODE_ALLOCATABLE: _ClassVar[ChangedPart]
+    CHANGED_PART_NODE_USAGE: _ClassVar[ChangedPart]
+
 class PodCountBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     POD_COUNT_BY_UNSPECIFIED: _ClassVar[PodCountBy]
@@ -48,6 +61,9 @@ class Verb(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERB_SCORE: _ClassVar[Verb]
     VERB_PREEMPT: _ClassVar[Verb]
     VERB_BIND: _ClassVar[Verb]
+    VERB_BEFORE_FILTER: _ClassVar[Verb]
+    VERB_BEFORE_FILTER_NODES: _ClassVar[Verb]
+    VERB_BEFORE_SCORE: _ClassVar[Verb]
 
 class NodeView(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -69,6 +85,16 @@ class Normalization(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NORMALIZATION_RANGE: _ClassVar[Normalization]
     NORMALIZATION_MAX: _ClassVar[Normalization]
     NORMALIZATION_MIN_MAX: _ClassVar[Normalization]
+CHANGED_PART_UNSPECIFIED: ChangedPart
+CHANGED_PART_POD_LABELS: ChangedPart
+CHANGED_PART_POD_NODE_SELECTOR: ChangedPart
+CHANGED_PART_POD_NODE_AFFINITY: ChangedPart
+CHANGED_PART_POD_TOLERATIONS: ChangedPart
+CHANGED_PART_POD_REQUESTS: ChangedPart
+CHANGED_PART_NODE_LABELS: ChangedPart
+CHANGED_PART_NODE_TAINTS: ChangedPart
+CHANGED_PART_NODE_ALLOCATABLE: ChangedPart
+CHANGED_PART_NODE_USAGE: ChangedPart
 POD_COUNT_BY_UNSPECIFIED: PodCountBy
 POD_COUNT_BY_OWNER: PodCountBy
 POD_COUNT_BY_NAMESPACE: PodCountBy
@@ -99,6 +125,9 @@ VERB_FILTER: Verb
 VERB_SCORE: Verb
 VERB_PREEMPT: Verb
 VERB_BIND: Verb
+VERB_BEFORE_FILTER: Verb
+VERB_BEFORE_FILTER_NODES: Verb
+VERB_BEFORE_SCORE: Verb
 NODE_VIEW_UNSPECIFIED: NodeView
 NODE_VIEW_NAME: NodeView
 NODE_VIEW_FACTS: NodeView
@@ -173,7 +202,7 @@ class Controllers(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ..., lease: _Optional[str] = ..., identity: _Optional[str] = ..., leader: _Optional[str] = ...) -> None: ...
 
 class VerbInfo(_message.Message):
-    __slots__ = ("verb", "node_view", "scope", "side_effects", "pure", "score_min", "score_max", "normalization", "reversed", "usage", "reads")
+    __slots__ = ("verb", "node_view", "scope", "side_effects", "pure", "score_min", "score_max", "normalization", "reversed", "usage", "reads", "changes")
     VERB_FIELD_NUMBER: _ClassVar[int]
     NODE_VIEW_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +214,7 @@ class VerbInfo(_message.Message):
     REVERSED_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     READS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     verb: Verb
     node_view: NodeView
     scope: Scope
@@ -196,7 +226,8 @@ class VerbInfo(_message.Message):
     reversed: bool
     usage: bool
     reads: Reads
-    def __init__(self, verb: _Optional[_Union[Verb, str]] = ..., node_view: _Optional[_Union[NodeView, str]] = ..., scope: _Optional[_Union[Scope, str]] = ..., side_effects: _Optional[bool] = ..., pure: _Optional[bool] = ..., score_min: _Optional[int] = ..., score_max: _Optional[int] = ..., normalization: _Optional[_Union[Normalization, str]] = ..., reversed: _Optional[bool] = ..., usage: _Optional[bool] = ..., reads: _Optional[_Union[Reads, _Mapping]] = ...) -> None: ...
+    changes: _containers.RepeatedScalarFieldContainer[ChangedPart]
+    def __init__(self, verb: _Optional[_Union[Verb, str]] = ..., node_view: _Optional[_Union[NodeView, str]] = ..., scope: _Optional[_Union[Scope, str]] = ..., side_effects: _Optional[bool] = ..., pure: _Optional[bool] = ..., score_min: _Optional[int] = ..., score_max: _Optional[int] = ..., normalization: _Optional[_Union[Normalization, str]] = ..., reversed: _Optional[bool] = ..., usage: _Optional[bool] = ..., reads: _Optional[_Union[Reads, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[ChangedPart, str]]] = ...) -> None: ...
 
 class Reads(_message.Message):
     __slots__ = ("id", "pod", "node")

@@ -1,0 +1,163 @@
+"""From an encoded request of a hook to the answer, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from . import _answer
+from ._api.sdk import wire_pb2
+from ._api.v1alpha1 import hooks_pb2
+from ._backend import Backend
+from ._declaration import Terms
+from ._errors import CallError, failed
+from ._limits import entries_of, over_limits, undeclared
+from ._question import Missed, Question, asked_pod
+from ._tables import Tables
+from .changes import NodeChange, PodChange
+
+MAX_POD_RESPONSE_BYTES = 128 << 10
+"""The largest answer of BeforeFilter in the contract."""
+MAX_RESPONSE_BYTES = 64 << 10
+"""The largest answer about nodes in the contract, besides what it may have for each node."""
+MAX_RESPONSE_BYTES_PER_NODE = 1 << 10
+MAX_ENTRIES = 4096
+"""The most entries of all changes of an answer, besides those for each node."""
+MAX_ENTRIES_PER_NODE = 4
+
+
+async def before(method: str, backend: Backend, tables: Tables, encoded: bytes) -> Message:
+    """What the hook with this method of the service changes."""
+    if method == "BeforeFilter":
+        return await before_filter(backend, encoded)
+    if method == "BeforeFilterNodes":
+        return await before_filter_nodes(backend, tables, encoded)
+    return await before_score(backend, tables, encoded)
+
+
+async def before_filter(backend: Backend, encoded: bytes) -> hooks_pb2.BeforeFilterResponse:
+    """What changes about the pod, before it is filtered for."""
+    request = _answer._decoded(wire_pb2.PodQuestion, encoded)
+    prepared, terms = _answer._prepared(backend, request, "BeforeFilter")
+    pod = asked_pod(request, terms)
+    _answer._check_ready(prepared)
+    change = _pod_change("before_filter", await _answer._called(prepared, "before_filter", pod), terms)
+    response = hooks_pb2.BeforeFilterResponse(result=_answer._done(prepared, 1), pod=change)
+    _check_size("before_filter", response, MAX_POD_RESPONSE_BYTES)
+    return response
+
+
+async def before_filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> hooks_pb2.BeforeFilterNodesResponse:
+    """What changes about nodes, before they are filtered."""
+    request = _answer._decoded(wire_pb2.Question, encoded)
+    prepared, terms = _answer._prepared(backend, request, "BeforeFilterNodes")
+    try:
+        question = Question(request, terms, tables)
+    except Missed as missed:
+        return hooks_pb2.BeforeFilterNodesResponse(result=_answer._missed(prepared, missed))
+    _answer._check_ready(prepared)
+    answers = await _answer._answers(prepared, "before_filter_nodes", question, (question.pod, question.nodes))
+    changes = _node_changes("before_filter_nodes", answers, terms)
+    response = hooks_pb2.BeforeFilterNodesResponse(result=_answer._done(prepared, question.count), nodes=changes)
+    _check_together("before_filter_nodes", response, changes, question.count)
+    return response
+
+
+async def before_score(backend: Backend, tables: Tables, encoded: bytes) -> hooks_pb2.BeforeScoreResponse:
+    """What changes about the pod and nodes, before the nodes are scored."""
+    request = _answer._decoded(wire_pb2.Question, encoded)
+    prepared, terms = _answer._prepared(backend, request, "BeforeScore")
+    try:
+        question = Question(request, terms, tables)
+    except Missed as missed:
+        return hooks_pb2.BeforeScoreResponse(result=_answer._missed(prepared, missed))
+    _answer._check_ready(prepared)
+    pair = await _answer._called(prepared, "before_score", question.pod, question.nodes)
+    of_pod, of_nodes = _pair("before_score", pair, question.count)
+    pod = _pod_change("before_score", of_pod, terms)
+    nodes = _node_changes("before_score", of_nodes, terms)
+    response = hooks_pb2.BeforeScoreResponse(result=_answer._done(prepared, question.count), pod=pod, nodes=nodes)
+    _check_together("before_score", response, nodes if pod is None else [pod, *nodes], question.count)
+    return response
+
+
+def _pair(method: str, answer: Any, count: int) -> tuple[Any, Sequence[Any]]:
+    """What a hook says of the pod and of each node."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise _mistake(
+            f"{method} returned {_answer._short(answer)}; expected a pair: a PodChange or None, and a list with a "
+            "NodeChange or None per node"
+        )
+    of_pod, of_nodes = answer
+    if isinstance(of_nodes, list | tuple) and not of_nodes:
+        return of_pod, ()
+    return of_pod, _answer._one_per_node(method, of_nodes, count)
+
+
+def _pod_change(method: str, change: Any, terms: Terms) -> hooks_pb2.PodChange | None:
+    """The checked change; `None` if nothing changes."""
+    if change is None:
+        return None
+    if type(change) is not PodChange:
+        raise _mistake(f"{method} returned {_answer._short(change)} for the pod; expected a PodChange or None")
+    _check(f"{method} returned a PodChange", change, terms)
+    return change._message if change.parts else None
+
+
+def _node_changes(method: str, changes: Sequence[Any], terms: Terms) -> list[hooks_pb2.NodeChange]:
+    """The checked changes, equal ones as one with many positions, in the order of their first occurrence."""
+    messages = []
+    for change, positions in _grouped(method, changes):
+        _check(f"{method} returned a NodeChange for position {positions[0]}", change, terms)
+        if change.parts:
+            message = hooks_pb2.NodeChange(positions=positions)
+            message.MergeFrom(change._message)
+            messages.append(message)
+    return messages
+
+
+def _grouped(method: str, changes: Sequence[Any]) -> Iterator[tuple[NodeChange, list[int]]]:
+    # Most changes are one object for many nodes, which need not be encoded again to be compared.
+    same: dict[int, list[int]] = {}
+    equal: dict[NodeChange, list[int]] = {}
+    for position, change in enumerate(changes):
+        if change is None:
+            continue
+        if type(change) is not NodeChange:
+            short = _answer._short(change)
+            raise _mistake(f"{method} returned {short} for position {position}; expected a NodeChange or None")
+        positions = same.get(id(change))
+        if positions is None:
+            positions = same[id(change)] = equal.setdefault(change, [])
+        positions.append(position)
+    yield from equal.items()
+
+
+def _check(what: str, change: PodChange | NodeChange, terms: Terms) -> None:
+    mistake = undeclared(change, terms.changes) or next(over_limits(change), None)
+    if mistake is not None:
+        raise _mistake(f"{what} {mistake}")
+
+
+def _check_together(
+    method: str, response: Message, changes: Sequence[hooks_pb2.PodChange | hooks_pb2.NodeChange], count: int
+) -> None:
+    """Checks all changes of an answer about nodes."""
+    entries, most = sum(map(entries_of, changes)), MAX_ENTRIES + MAX_ENTRIES_PER_NODE * count
+    if entries > most:
+        raise _mistake(f"{method} returned changes with {entries} entries; at most {most} are allowed, change less")
+    _check_size(method, response, MAX_RESPONSE_BYTES + MAX_RESPONSE_BYTES_PER_NODE * count)
+
+
+def _check_size(method: str, response: Message, most: int) -> None:
+    size = response.ByteSize()
+    if size > most:
+        raise _mistake(f"{method} returned changes that take {size} bytes; at most {most} are allowed, change less")
+
+
+def _mistake(text: str) -> CallError:
+    """What the policy returned breaks the contract."""
+    _answer.LOG.error("%s; the call is answered with INTERNAL", text)
+    return failed(text)

@@ -1,0 +1,271 @@
+"""What hooks change about pods and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
+from ._errors import cut
+from ._messages import node_affinity_message, nonzero_message, resources_message
+from .resources import NodeAffinity, NodeUsage, NonZero, Resources, Toleration
+
+M = TypeVar("M", hooks_pb2.PodChange, hooks_pb2.NodeChange)
+C = TypeVar("C", bound="_Change[Any]")
+
+MAX_REASON_BYTES = 200
+"""The longest reason of a change in the contract."""
+
+
+class ChangedPart(IntEnum):
+    """A part of the pod or of nodes that a hook changes."""
+
+    POD_LABELS = info_pb2.CHANGED_PART_POD_LABELS
+    """`PodChange.set_label` and `PodChange.remove_label`."""
+    POD_NODE_SELECTOR = info_pb2.CHANGED_PART_POD_NODE_SELECTOR
+    """`PodChange.set_node_selector` and `PodChange.remove_node_selector`."""
+    POD_NODE_AFFINITY = info_pb2.CHANGED_PART_POD_NODE_AFFINITY
+    """`PodChange.set_node_affinity` and `PodChange.remove_node_affinity`."""
+    POD_TOLERATIONS = info_pb2.CHANGED_PART_POD_TOLERATIONS
+    """`PodChange.add_toleration` and `PodChange.remove_toleration`."""
+    POD_REQUESTS = info_pb2.CHANGED_PART_POD_REQUESTS
+    """`PodChange.add_requests`."""
+    NODE_LABELS = info_pb2.CHANGED_PART_NODE_LABELS
+    """`NodeChange.set_label` and `NodeChange.remove_label`."""
+    NODE_TAINTS = info_pb2.CHANGED_PART_NODE_TAINTS
+    """`NodeChange.add_taint` and `NodeChange.remove_taint`."""
+    NODE_ALLOCATABLE = info_pb2.CHANGED_PART_NODE_ALLOCATABLE
+    """`NodeChange.add_allocatable`."""
+    NODE_USAGE = info_pb2.CHANGED_PART_NODE_USAGE
+    """`NodeChange.add_usage`."""
+
+    @property
+    def is_of_pod(self) -> bool:
+        """Whether it is a part of the pod, not of nodes."""
+        return self < ChangedPart.NODE_LABELS
+
+
+class _Change(Generic[M]):
+    """What both kinds of changes share: copies that differ, and comparison."""
+
+    __slots__ = ("_message",)
+
+    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {}
+    """The parts that the fields of the message change."""
+
+    _message: M
+
+    @classmethod
+    def _of(cls: type[C], message: Message) -> C:
+        """From the contract's message."""
+        change = cls.__new__(cls)
+        change._message = type(message)()
+        change._message.CopyFrom(message)
+        return change
+
+    def _copy(self: C) -> C:
+        return self._of(self._message)
+
+    @property
+    def parts(self) -> frozenset[ChangedPart]:
+        """What it changes."""
+        fields = (field.name for field, _ in self._message.ListFields())
+        return frozenset(self._PARTS[name] for name in fields if name in self._PARTS)
+
+    @property
+    def reason(self) -> str:
+        """Why, for people."""
+        return self._message.reason
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and bool(other._message == self._message)
+
+    def __hash__(self) -> int:
+        return hash(self._message.SerializeToString(deterministic=True))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({text_format.MessageToString(self._message, as_one_line=True, as_utf8=True)})"
+
+
+@final
+class PodChange(_Change[hooks_pb2.PodChange]):
+    """What a hook changes about the pod. Each method returns a changed copy.
+
+        PodChange("apps need more").set_label("size", "large").add_requests(milli_cpu=500)
+
+    What is removed is removed before something is added. At most 64 entries in all; no key may be empty or longer than
+    317 bytes, no value longer than 256.
+    """
+
+    __slots__ = ()
+
+    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
+        "set_labels": ChangedPart.POD_LABELS,
+        "remove_labels": ChangedPart.POD_LABELS,
+        "set_node_selector": ChangedPart.POD_NODE_SELECTOR,
+        "remove_node_selector": ChangedPart.POD_NODE_SELECTOR,
+        "node_affinity": ChangedPart.POD_NODE_AFFINITY,
+        "remove_node_affinity": ChangedPart.POD_NODE_AFFINITY,
+        "add_tolerations": ChangedPart.POD_TOLERATIONS,
+        "remove_tolerations": ChangedPart.POD_TOLERATIONS,
+        "add_requests": ChangedPart.POD_REQUESTS,
+    }
+
+    def __init__(self, reason: str = "") -> None:
+        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
+        self._message = hooks_pb2.PodChange(reason=_reason(reason))
+
+    def set_label(self, key: str, value: str) -> PodChange:
+        """Adds or replaces a label."""
+        changed = self._copy()
+        changed._message.set_labels[key] = value
+        return changed
+
+    def remove_label(self, key: str) -> PodChange:
+        """Removes a label, if the pod has it."""
+        changed = self._copy()
+        changed._message.remove_labels.append(key)
+        return changed
+
+    def set_node_selector(self, key: str, value: str) -> PodChange:
+        """Adds or replaces an entry of the node selector."""
+        changed = self._copy()
+        changed._message.set_node_selector[key] = value
+        return changed
+
+    def remove_node_selector(self, key: str) -> PodChange:
+        """Removes an entry of the node selector, if the pod has it."""
+        changed = self._copy()
+        changed._message.remove_node_selector.append(key)
+        return changed
+
+    def set_node_affinity(self, affinity: NodeAffinity) -> PodChange:
+        """Replaces the node affinity. At most 1,024 terms, requirements and values, and 64 KiB."""
+        changed = self._copy()
+        changed._message.ClearField("remove_node_affinity")
+        changed._message.node_affinity.CopyFrom(node_affinity_message(affinity))
+        return changed
+
+    def remove_node_affinity(self) -> PodChange:
+        """Removes the node affinity."""
+        changed = self._copy()
+        changed._message.ClearField("node_affinity")
+        changed._message.remove_node_affinity = True
+        return changed
+
+    def add_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
+        """Adds a toleration, or one with these fields, behind those of the pod."""
+        given = toleration or Toleration(**fields)
+        changed = self._copy()
+        changed._message.add_tolerations.add(**given._asdict())
+        return changed
+
+    def remove_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
+        """Removes the tolerations that are equal to this one, or to one with these fields, in all fields."""
+        given = toleration or Toleration(**fields)
+        changed = self._copy()
+        changed._message.remove_tolerations.add(**given._asdict())
+        return changed
+
+    def add_requests(self, **amounts: Any) -> PodChange:
+        """Adds to the requests, and CPU and memory to the nonzero requests; the amounts are those of `Resources`.
+
+        They may be negative; the pod's requests are at least 0 afterwards.
+        """
+        changed = self._copy()
+        _add(changed._message.add_requests, Resources(**amounts))
+        return changed
+
+
+@final
+class NodeChange(_Change[hooks_pb2.NodeChange]):
+    """What a hook changes about a node. Each method returns a changed copy.
+
+        NodeChange("in maintenance").add_taint("maintenance").remove_label("zone")
+
+    What is removed is removed before something is added. At most 64 entries in all; no key may be empty or longer than
+    317 bytes, no value longer than 256. A change may be returned for several nodes.
+    """
+
+    __slots__ = ()
+
+    _PARTS: ClassVar[Mapping[str, ChangedPart]] = {
+        "add_allocatable": ChangedPart.NODE_ALLOCATABLE,
+        "add_usage": ChangedPart.NODE_USAGE,
+        "set_labels": ChangedPart.NODE_LABELS,
+        "remove_labels": ChangedPart.NODE_LABELS,
+        "add_taints": ChangedPart.NODE_TAINTS,
+        "remove_taints": ChangedPart.NODE_TAINTS,
+    }
+
+    def __init__(self, reason: str = "") -> None:
+        """Nothing yet. The reason says why, for people: `explain` and the decision log show it, at most 200 bytes."""
+        self._message = hooks_pb2.NodeChange(reason=_reason(reason))
+
+    def set_label(self, key: str, value: str) -> NodeChange:
+        """Adds or replaces a label."""
+        changed = self._copy()
+        changed._message.set_labels[key] = value
+        return changed
+
+    def remove_label(self, key: str) -> NodeChange:
+        """Removes a label, if the node has it."""
+        changed = self._copy()
+        changed._message.remove_labels.append(key)
+        return changed
+
+    def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
+        """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
+        changed = self._copy()
+        changed._message.add_taints.add(key=key, value=value, effect=effect)
+        return changed
+
+    def remove_taint(self, key: str, value: str = "", effect: str = "") -> NodeChange:
+        """Removes the taints with this key and, unless they are empty, this value and this effect."""
+        changed = self._copy()
+        changed._message.remove_taints.add(key=key, value=value, effect=effect)
+        return changed
+
+    def add_allocatable(self, **amounts: Any) -> NodeChange:
+        """Adds to allocatable of a node that reports it; the amounts are those of `Resources`.
+
+        They may be negative; what is allocatable is at least 0 afterwards.
+        """
+        changed = self._copy()
+        _add(changed._message.add_allocatable, Resources(**amounts))
+        return changed
+
+    def add_usage(self, usage: NodeUsage) -> NodeChange:
+        """Adds to the usage, for policies that are sent it.
+
+        Amounts may be negative; the usage is at least 0 afterwards.
+        """
+        changed = self._copy()
+        total = changed._message.add_usage
+        total.SetInParent()
+        if usage.requested != Resources():
+            _add(total.requested, usage.requested)
+        if usage.nonzero != NonZero():
+            given = nonzero_message(usage.nonzero)
+            total.nonzero.milli_cpu += given.milli_cpu
+            total.nonzero.memory += given.memory
+        return changed
+
+
+def _reason(reason: str) -> str:
+    if not isinstance(reason, str):
+        raise TypeError(f"the reason is {reason!r}; expected a text")
+    return cut(reason, MAX_REASON_BYTES)
+
+
+def _add(total: resources_pb2.Resources, amounts: Resources) -> None:
+    given = resources_message(amounts)
+    total.SetInParent()
+    for field in ("milli_cpu", "memory", "ephemeral_storage", "pods"):
+        setattr(total, field, getattr(total, field) + getattr(given, field))
+    for name, amount in given.others.items():
+        total.others[name] += amount

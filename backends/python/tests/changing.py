@@ -1,0 +1,48 @@
+"""A policy whose hooks change what a test tells them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from extender_policy import ChangedPart, Hook, Info, Node, Nodes, NotReady, Pod, Policy
+
+POD_PARTS = tuple(part for part in ChangedPart if part.is_of_pod)
+NODE_PARTS = tuple(part for part in ChangedPart if not part.is_of_pod)
+
+
+def everything() -> Info:
+    info = Info("hooks", "1").revision("r1").before_filter(Hook.of_pod().changes(*POD_PARTS))
+    return info.before_filter_nodes(Hook.per_node().changes(*NODE_PARTS)).before_score(
+        Hook.whole_set().changes(*ChangedPart)
+    )
+
+
+class Changing(Policy):
+    """Changes what it is told to."""
+
+    def __init__(
+        self,
+        of_pod: Any = None,
+        of_node: Callable[[Node], Any] = lambda node: None,
+        info: Info | None = None,
+        ready: str = "",
+    ) -> None:
+        self._of_pod, self._of_node = of_pod, of_node
+        self._info, self._ready = info or everything(), ready
+
+    def info(self) -> Info:
+        return self._info
+
+    def ready(self) -> None:
+        if self._ready:
+            raise NotReady(self._ready)
+
+    def before_filter(self, pod: Pod) -> Any:
+        return self._of_pod
+
+    def before_filter_node(self, pod: Pod, node: Node) -> Any:
+        return self._of_node(node)
+
+    def before_score(self, pod: Pod, nodes: Nodes) -> Any:
+        return self._of_pod, [self._of_node(node) for node in nodes]

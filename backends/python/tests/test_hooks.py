@@ -1,0 +1,460 @@
+"""The methods of HookService, over sockets, with both servers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from changing import Changing, everything
+from client import HOOKS, Client, Stream, by_table, call, inline, pod, row, status
+from conftest import Serve
+from grpc import StatusCode
+from servers import serving
+
+from extender_policy import (
+    ChangedPart,
+    Hook,
+    Info,
+    Node,
+    NodeAffinity,
+    NodeChange,
+    NodePart,
+    Nodes,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeUsage,
+    NonZero,
+    Pod,
+    PodChange,
+    Policy,
+    Reads,
+    Resources,
+    Toleration,
+    Verb,
+    testing,
+)
+from extender_policy._api.v1alpha1 import (
+    hooks_pb2,
+    info_pb2,
+    node_pb2,
+    pod_pb2,
+    policy_pb2,
+    resources_pb2,
+    table_pb2,
+)
+from extender_policy.testing import NoAnswer, TestNode, TestPod
+
+
+def of_pod(placed: pod_pb2.Pod | None = None, **fields: Any) -> hooks_pb2.BeforeFilterRequest:
+    return hooks_pb2.BeforeFilterRequest(call=call(**fields), pod=placed or pod())
+
+
+def of_nodes(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.BeforeFilterNodesRequest:
+    return hooks_pb2.BeforeFilterNodesRequest(call=call(**fields), pod=pod(), nodes=nodes)
+
+
+def of_scores(nodes: node_pb2.Nodes, **fields: Any) -> hooks_pb2.BeforeScoreRequest:
+    return hooks_pb2.BeforeScoreRequest(call=call(**fields), pod=pod(), nodes=nodes)
+
+
+def failing(answer: Callable[[], object]) -> tuple[StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as raised:
+        answer()
+    return status(raised.value)
+
+
+def rows(*names: str) -> node_pb2.Nodes:
+    return inline([row(name) for name in names])
+
+
+def test_a_pod_is_changed(serve: Serve) -> None:
+    affinity = NodeAffinity(required=(NodeSelectorTerm((NodeSelectorRequirement("a", "In", ("b",)),)),))
+    change = (
+        PodChange("why")
+        .set_label("a", "")
+        .remove_label("b")
+        .set_node_selector("c", "d")
+        .remove_node_selector("e")
+        .set_node_affinity(affinity)
+        .add_toleration(operator="Exists")
+        .remove_toleration(Toleration("f", toleration_seconds=0))
+        .add_requests(milli_cpu=-5, others={"x": 1})
+        .add_requests(milli_cpu=2, memory=7, others={"x": 1})
+    )
+    client = serve(Changing(change))
+    answer = client.before_filter(of_pod())
+    assert (answer.result.evaluated, answer.result.revision) == (1, "r1")
+    term = pod_pb2.NodeSelectorTerm(
+        match_expressions=[pod_pb2.NodeSelectorRequirement(key="a", operator="In", values=["b"])]
+    )
+    expected = hooks_pb2.PodChange(
+        reason="why",
+        set_labels={"a": ""},
+        remove_labels=["b"],
+        set_node_selector={"c": "d"},
+        remove_node_selector=["e"],
+        node_affinity=pod_pb2.NodeAffinity(required=pod_pb2.NodeSelector(terms=[term])),
+        add_tolerations=[pod_pb2.Toleration(operator="Exists")],
+        remove_tolerations=[pod_pb2.Toleration(key="f", toleration_seconds=0)],
+        add_requests=resources_pb2.Resources(milli_cpu=-3, memory=7, others={"x": 2}),
+    )
+    assert answer.pod == expected
+    scored = client.before_score(of_scores(rows("a", "b")))
+    assert (scored.result.evaluated, scored.pod, len(scored.nodes)) == (2, expected, 0)
+
+
+def test_nodes_are_changed(serve: Serve) -> None:
+    change = (
+        NodeChange("why")
+        .set_label("a", "b")
+        .remove_label("c")
+        .add_taint("d")
+        .remove_taint("e")
+        .add_allocatable(pods=-1, others={"x": 1})
+        .add_usage(NodeUsage(Resources(pods=1), NonZero(memory=-2)))
+        .add_usage(NodeUsage(Resources(pods=1), NonZero(memory=-1)))
+    )
+    client = serve(Changing(of_node=lambda node: change))
+    answer = client.before_filter_nodes(of_nodes(rows("a", "b")))
+    assert (answer.result.evaluated, answer.result.revision) == (2, "r1")
+    expected = hooks_pb2.NodeChange(
+        positions=[0, 1],
+        reason="why",
+        set_labels={"a": "b"},
+        remove_labels=["c"],
+        add_taints=[node_pb2.Taint(key="d", effect="NoSchedule")],
+        remove_taints=[node_pb2.Taint(key="e")],
+        add_allocatable=resources_pb2.Resources(pods=-1, others={"x": 1}),
+        add_usage=node_pb2.NodeUsage(
+            requested=resources_pb2.Resources(pods=2), nonzero=resources_pb2.NonZero(memory=-3)
+        ),
+    )
+    assert list(answer.nodes) == [expected]
+    scored = client.before_score(of_scores(rows("a", "b")))
+    assert (scored.result.evaluated, scored.HasField("pod"), list(scored.nodes)) == (2, False, [expected])
+
+
+def test_equal_changes_of_nodes_are_grouped(serve: Serve) -> None:
+    def changed(node: Node) -> NodeChange | None:
+        return None if node.name == "same" else NodeChange().set_label("a", node.name).set_label("b", "")
+
+    client = serve(Changing(of_node=changed))
+    answer = client.before_filter_nodes(of_nodes(rows("x", "y", "same", "x", "y", "x")))
+    assert answer.result.evaluated == 6
+    assert [(list(change.positions), change.set_labels["a"]) for change in answer.nodes] == [
+        ([0, 3, 5], "x"),
+        ([1, 4], "y"),
+    ]
+
+
+def test_nothing_changes_where_nothing_is_returned(serve: Serve) -> None:
+    for policy in (Changing(), Changing(PodChange("why"), lambda node: NodeChange("why"))):
+        client = serve(policy)
+        answer = client.before_filter(of_pod())
+        assert (answer.result.evaluated, answer.HasField("pod")) == (1, False)
+        assert client.before_filter_nodes(of_nodes(rows("a"))) == hooks_pb2.BeforeFilterNodesResponse(
+            result=answer.result
+        )
+        assert client.before_score(of_scores(rows("a"))) == hooks_pb2.BeforeScoreResponse(result=answer.result)
+
+
+def test_what_a_hook_does_not_override_changes_nothing() -> None:
+    class Only(Policy):
+        def info(self) -> Info:
+            return everything()
+
+    assert testing.before_filter(Only(), TestPod("shop")) is None
+    assert testing.before_filter_nodes(Only(), TestPod("shop"), [TestNode("a")]) == []
+    assert testing.before_score(Only(), TestPod("shop"), [TestNode("a")]) == (None, [])
+
+
+def test_long_reasons_are_cut(serve: Serve) -> None:
+    client = serve(Changing(PodChange("ä" * 150).set_label("a", "b")))
+    assert client.before_filter(of_pod()).pod.reason == "ä" * 100
+
+
+def test_a_mistake_fails_the_call_and_is_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    client = serve(Changing(PodChange().set_label("", ""), lambda node: NodeChange().set_label("", "")))
+    text = 'with a key of 0 bytes in set_labels: ""; expected 1 to 317'
+    with caplog.at_level(logging.ERROR, "extender_policy"):
+        assert failing(lambda: client.before_filter(of_pod())) == (
+            StatusCode.INTERNAL,
+            f"before_filter returned a PodChange {text}",
+        )
+        assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == (
+            StatusCode.INTERNAL,
+            f"before_filter_nodes returned a NodeChange for position 0 {text}",
+        )
+    assert [record.getMessage() for record in caplog.records] == [
+        f"before_filter returned a PodChange {text}; the call is answered with INTERNAL",
+        f"before_filter_nodes returned a NodeChange for position 0 {text}; the call is answered with INTERNAL",
+    ]
+
+
+class Answers(Policy):
+    """Whole-set answers that are wrong."""
+
+    def __init__(self, answers: Any) -> None:
+        self._answers = answers
+
+    def info(self) -> Info:
+        return everything()
+
+    def before_filter(self, pod: Pod) -> Any:
+        return self._answers
+
+    def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> Any:
+        return self._answers
+
+    def before_score(self, pod: Pod, nodes: Nodes) -> Any:
+        return self._answers
+
+
+PAIR = "expected a pair: a PodChange or None, and a list with a NodeChange or None per node"
+
+
+@pytest.mark.parametrize(
+    ("ask", "answers", "expected"),
+    [
+        (Client.before_filter, True, "before_filter returned True for the pod; expected a PodChange or None"),
+        (Client.before_filter_nodes, [None], "before_filter_nodes returned 1 answers for 2 nodes; expected one per"),
+        (Client.before_filter_nodes, [], "before_filter_nodes returned 0 answers for 2 nodes; expected one per node"),
+        (Client.before_filter_nodes, None, "before_filter_nodes returned None; expected a list with one answer per"),
+        (
+            Client.before_filter_nodes,
+            [None, PodChange()],
+            "before_filter_nodes returned PodChange() for position 1; expected a NodeChange or None",
+        ),
+        (Client.before_score, None, f"before_score returned None; {PAIR}"),
+        (Client.before_score, (None, (), ()), f"before_score returned (None, (), ()); {PAIR}"),
+        (Client.before_score, (None, None), "before_score returned None; expected a list with one answer per node"),
+        (Client.before_score, (None, [None]), "before_score returned 1 answers for 2 nodes; expected one per node"),
+        (Client.before_score, (7, ()), "before_score returned 7 for the pod; expected a PodChange or None"),
+        (Client.before_score, (None, [None, 7]), "before_score returned 7 for position 1; expected a NodeChange or"),
+    ],
+)
+def test_answers_of_another_kind_are_errors(serve: Serve, ask: Any, answers: Any, expected: str) -> None:
+    client = serve(Answers(answers))
+    request: Any = of_pod() if ask is Client.before_filter else of_scores(rows("a", "b"))
+    code, text = failing(lambda: ask(client, request))
+    assert (code, expected in text) == (StatusCode.INTERNAL, True), text
+
+
+def test_a_whole_set_may_be_answered_by_a_generator() -> None:
+    class Generator(Answers):
+        def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> Any:
+            return (NodeChange().set_label("nodes", str(len(nodes))) for _ in nodes)
+
+        def before_score(self, pod: Pod, nodes: Nodes) -> Any:
+            return None, self.before_filter_nodes(pod, nodes)
+
+    nodes, change = [TestNode("a"), TestNode("b")], NodeChange().set_label("nodes", "2")
+    changed = [("a", change), ("b", change)]
+    assert testing.before_filter_nodes(Generator(None), TestPod("shop"), nodes) == changed
+    assert testing.before_score(Generator(None), TestPod("shop"), nodes) == (None, changed)
+
+
+class Waiting(Policy):
+    """All hooks as coroutines."""
+
+    def info(self) -> Info:
+        return everything()
+
+    async def before_filter(self, pod: Pod) -> PodChange | None:
+        return PodChange().set_label("namespace", pod.namespace)
+
+    async def before_filter_node(self, pod: Pod, node: Node) -> NodeChange | None:
+        return None if node.name == "a" else NodeChange().set_label("name", node.name)
+
+    async def before_score(self, pod: Pod, nodes: Nodes) -> tuple[PodChange | None, list[NodeChange | None]]:
+        return None, [await self.before_filter_node(pod, node) for node in nodes]
+
+
+def test_hooks_may_be_coroutines() -> None:
+    change = NodeChange().set_label("name", "b")
+    nodes = [TestNode("a"), TestNode("b")]
+    assert testing.before_filter(Waiting(), TestPod("shop")) == PodChange().set_label("namespace", "shop")
+    assert testing.before_filter_nodes(Waiting(), TestPod("shop"), nodes) == [("b", change)]
+    assert testing.before_score(Waiting(), TestPod("shop"), nodes) == (None, [("b", change)])
+    with serving("loop", Waiting()) as address, Client(address) as client:
+        assert client.before_filter(of_pod()).pod.set_labels == {"namespace": "shop"}
+        answer = client.before_filter_nodes(of_nodes(rows("a", "b")))
+        assert [list(changed.positions) for changed in answer.nodes] == [[1]]
+        assert [list(changed.positions) for changed in client.before_score(of_scores(rows("b", "a"))).nodes] == [[0]]
+
+
+def test_an_exception_fails_only_its_call(serve: Serve) -> None:
+    def changed(node: Node) -> NodeChange | None:
+        if node.name == "raises":
+            raise ValueError("this node is a bug")
+        return None
+
+    client = serve(Changing(of_node=changed))
+    expected = StatusCode.INTERNAL, "the policy failed: ValueError: this node is a bug"
+    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("raises")))) == expected
+    assert failing(lambda: client.before_score(of_scores(rows("raises")))) == expected
+    assert client.before_filter_nodes(of_nodes(rows("a"))).result.evaluated == 1
+
+
+def test_a_policy_that_is_not_ready_changes_nothing(serve: Serve) -> None:
+    client = serve(Changing(ready="no data yet"))
+    expected = StatusCode.UNAVAILABLE, "no data yet"
+    assert failing(lambda: client.before_filter(of_pod())) == expected
+    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == expected
+    assert failing(lambda: client.before_score(of_scores(rows("a")))) == expected
+
+
+def test_a_hook_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
+    client = serve(Changing(info=Info("p", "1").filters(Verb.per_node())))
+    asked: list[tuple[str, Callable[[], object]]] = [
+        ("BeforeFilter", lambda: client.before_filter(of_pod())),
+        ("BeforeFilterNodes", lambda: client.before_filter_nodes(of_nodes(rows("a")))),
+        ("BeforeScore", lambda: client.before_score(of_scores(rows("a")))),
+    ]
+    for name, ask in asked:
+        expected = f"this policy does not serve {name}; its GetInfo does not list it"
+        assert failing(ask) == (StatusCode.UNIMPLEMENTED, expected)
+    code, _ = failing(lambda: client.call(f"{HOOKS}/Other", of_pod(), hooks_pb2.BeforeFilterResponse))
+    assert code is StatusCode.UNIMPLEMENTED
+
+
+def test_hooks_answer_every_purpose(serve: Serve) -> None:
+    client = serve(Changing())
+    for purpose in (policy_pb2.PURPOSE_SPECULATE, policy_pb2.PURPOSE_SHADOW, 77):
+        request = of_pod()
+        request.call.purpose = purpose  # type: ignore[assignment]
+        assert client.before_filter(request).result.evaluated == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda r: r.ClearField("call"), "call is missing; every request has it"),
+        (lambda r: r.call.ClearField("purpose"), "call.purpose is missing"),
+        (lambda r: r.ClearField("pod"), "pod is missing; every request has it"),
+        (lambda r: r.pod.ClearField("facts"), "pod.facts is missing; every request has it"),
+        (lambda r: setattr(r.call, "args", b'{"a": 1}'), "this policy takes no args; remove `args`"),
+    ],
+)
+def test_a_request_that_no_gateway_sends_is_named(serve: Serve, change: Callable[[Any], object], expected: str) -> None:
+    client = serve(Changing())
+    requests: list[tuple[Callable[[Any], object], Any]] = [
+        (client.before_filter, of_pod()),
+        (client.before_filter_nodes, of_nodes(rows("a"))),
+        (client.before_score, of_scores(rows("a"))),
+    ]
+    for ask, request in requests:
+        change(request)
+        code, text = failing(partial(ask, request))
+        assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda r: r.ClearField("nodes"), "nodes is missing; every request has it"),
+        (lambda r: setattr(r.nodes, "count", 2), "nodes.count is 2 and there are 1 rows"),
+        (lambda r: r.nodes.CopyFrom(inline([])), "nodes.count is 0 and there are 0 rows"),
+        (lambda r: r.nodes.rows.rows[0].ClearField("facts"), "nodes.rows.rows[0].facts is missing"),
+    ],
+)
+def test_nodes_that_no_gateway_sends_are_named(serve: Serve, change: Callable[[Any], object], expected: str) -> None:
+    client = serve(Changing())
+    requests: list[tuple[Callable[[Any], object], Any]] = [
+        (client.before_filter_nodes, of_nodes(rows("a"))),
+        (client.before_score, of_scores(rows("a"))),
+    ]
+    for ask, request in requests:
+        change(request)
+        code, text = failing(partial(ask, request))
+        assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
+
+
+class Zones(Policy):
+    """Reads the pod's app and the nodes' zones."""
+
+    def info(self) -> Info:
+        reads = Reads().node(NodePart.NAME)
+        reads.node_label("zone")
+        reads.pod_label("app")
+        app = Reads()
+        app.pod_label("app")
+        return (
+            Info("zones", "1")
+            .before_filter(Hook.of_pod().pure().reads(app).changes(ChangedPart.POD_LABELS))
+            .before_filter_nodes(Hook.per_node().pure().reads(reads).changes(ChangedPart.NODE_LABELS))
+            .before_score(Hook.per_node().reads(reads).changes(ChangedPart.NODE_LABELS))
+        )
+
+    def before_filter(self, pod: Pod) -> PodChange:
+        return PodChange().set_label("found", pod.label("app") or "none")
+
+    def before_filter_node(self, pod: Pod, node: Node) -> NodeChange:
+        return NodeChange().set_label(node.name, f"{node.label('zone')} {pod.label('app')}")
+
+    def before_score(self, pod: Pod, nodes: Nodes) -> tuple[PodChange | None, list[NodeChange | None]]:
+        return None, [self.before_filter_node(pod, node) for node in nodes]
+
+
+def test_a_declaration_is_numbered(serve: Serve) -> None:
+    client = serve(Zones())
+    ids = {verb.verb: verb.reads.id for verb in client.get_info().verbs}
+    placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"]))
+    request = of_pod(placed, reads=ids[info_pb2.VERB_BEFORE_FILTER])
+    assert client.before_filter(request).pod.set_labels == {"found": "web"}
+    request.call.reads = 7
+    code, text = failing(lambda: client.before_filter(request))
+    assert (code, text.endswith("repeat the handshake")) == (StatusCode.FAILED_PRECONDITION, True)
+    request = of_pod(pod_pb2.Pod(facts=pod_pb2.PodFacts()), reads=ids[info_pb2.VERB_BEFORE_FILTER])
+    assert failing(lambda: client.before_filter(request)) == (
+        StatusCode.INVALID_ARGUMENT,
+        "pod.facts.label_values has 0 values, and 1 keys are declared",
+    )
+
+
+def test_hooks_are_answered_from_the_table(serve: Serve) -> None:
+    client = serve(Zones())
+    verb = next(verb for verb in client.get_info().verbs if verb.verb == info_pb2.VERB_BEFORE_FILTER_NODES)
+    placed = pod_pb2.Pod(facts=pod_pb2.PodFacts(label_values=["web"]))
+    asked: dict[str, Any] = {"call": call(reads=verb.reads.id), "pod": placed, "nodes": by_table(7, [2, 1])}
+    of_filter, of_score = hooks_pb2.BeforeFilterNodesRequest(**asked), hooks_pb2.BeforeScoreRequest(**asked)
+    for answer in (client.before_filter_nodes(of_filter), client.before_score(of_score)):
+        assert (answer.result.miss, answer.result.evaluated) == (policy_pb2.MISS_TABLE_UNKNOWN, 0)
+        assert not answer.nodes
+    stream = Stream(client)
+    upserts = [
+        table_pb2.TableEntry(
+            id=number, row=node_pb2.NodeRow(name=name, facts=node_pb2.NodeFacts(label_values=[f"z{number}"]))
+        )
+        for number, name in ((1, "a"), (2, "b"))
+    ]
+    view = table_pb2.TableView(node_view=info_pb2.NODE_VIEW_FACTS, reads=verb.reads.node)
+    stream.send(table_pb2.SyncNodesRequest(table=7, version=1, view=view, upserts=upserts, complete=True))
+    for answer in (client.before_filter_nodes(of_filter), client.before_score(of_score)):
+        assert answer.result.evaluated == 2
+        assert [dict(change.set_labels) for change in answer.nodes] == [{"b": "z2 web"}, {"a": "z1 web"}]
+    stream.reset()
+
+
+def test_nodes_in_an_unknown_form_are_missed(serve: Serve) -> None:
+    client = serve(Changing())
+    unknown = node_pb2.Nodes(count=1)
+    answers = client.before_filter_nodes(of_nodes(unknown)), client.before_score(of_scores(unknown))
+    assert {answer.result.miss for answer in answers} == {policy_pb2.MISS_FORM_UNKNOWN}
+
+
+def test_what_is_not_declared_cannot_be_read() -> None:
+    class Careless(Changing):
+        def before_filter(self, pod: Pod) -> Any:
+            return PodChange().set_label("a", pod.namespace)
+
+    hook = Hook.of_pod().reads(Reads()).changes(ChangedPart.POD_LABELS)
+    policy = Careless(info=Info("p", "1").before_filter(hook))
+    with pytest.raises(NoAnswer, match="NAMESPACE of the pod is read and not declared"):
+        testing.before_filter(policy, TestPod("shop"))
+    expected = PodChange().set_label("a", "shop")
+    assert testing.before_filter(testing.everything(policy), TestPod("shop")) == expected
