@@ -5,7 +5,8 @@
 
 import type { Backend, Prepared } from './backend.js';
 import { bindAsk, Candidate } from './candidate.js';
-import { viewCovers, type Terms, type VerbName } from './declaration.js';
+import { viewCovers, type Terms } from './declaration.js';
+import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
 import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import type { Pod as PodMessage } from './gen/extender/policy/v1alpha1/pod.js';
@@ -33,6 +34,7 @@ import {
   readQuestion,
   type NodesRequest,
   type Question,
+  type QuestionVerb,
   type TableNodes,
 } from './request.js';
 import type { Row } from './row.js';
@@ -146,16 +148,16 @@ function bindResponse(bind: unknown): BindResponse {
 }
 
 /** A request about nodes, and what answers it. */
-interface Context {
+export interface Context {
   readonly backend: Backend;
   readonly tables: Tables;
   readonly message: Buffer;
-  readonly verb: 'Filter' | 'Score' | 'Preempt';
+  readonly verb: QuestionVerb;
   readonly note: Note;
 }
 
 /** A request that can be answered. */
-interface Asked {
+export interface Asked {
   readonly prepared: Prepared;
   readonly terms: Terms;
   readonly pod: Pod;
@@ -165,7 +167,7 @@ interface Asked {
 }
 
 /** What all answers about nodes have in common. `none` is the answer if the nodes cannot be read here. */
-function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & { result: Result } {
+export function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & { result: Result } {
   const { backend, tables, message, verb, note } = context;
   admit(backend, message, verb);
   const question = decoding(() => {
@@ -183,17 +185,25 @@ function about<T>(context: Context, none: T, answer: (asked: Asked) => T): T & {
     throw CallError.missing('nodes');
   }
   const rows = rowsOf(given, terms, tables);
-  const pod = podOf(question, terms, call.snapshot);
-  const { revision } = prepared.declaration.response;
+  const pod = podOf(question.pod, terms, call.snapshot);
   if (typeof rows === 'number') {
     note('extender.miss', MISS_NAMES[rows] ?? String(rows));
-    return { ...none, result: { evaluated: 0, miss: rows, revision } };
+    return { ...none, result: resultOf(prepared, 0, rows) };
   }
   const access = new Access(terms.layout?.node);
   const nodes = rows.map((row) => new Node(row, access));
   const answered = answer({ prepared, terms, pod, nodes, wantScores: question.wantScores, question });
   note('extender.nodes.evaluated', given.count);
-  return { ...answered, result: { evaluated: given.count, miss: Miss.UNSPECIFIED, revision } };
+  return { ...answered, result: resultOf(prepared, given.count) };
+}
+
+/** The beginning of a response. */
+export function resultOf(
+  { declaration }: Prepared,
+  evaluated: number,
+  miss: Miss = Miss.UNSPECIFIED,
+): Result {
+  return { evaluated, miss, revision: declaration.response.revision };
 }
 
 const MISS_NAMES: Readonly<Record<number, string>> = {
@@ -203,12 +213,12 @@ const MISS_NAMES: Readonly<Record<number, string>> = {
 };
 
 /** A call of a verb that the policy does not declare is not decoded. */
-function admit(backend: Backend, message: Buffer, verb: VerbName): void {
+export function admit(backend: Backend, message: Buffer, verb: VerbName): void {
   const call = decoding(() => readCall(message));
   termsOf(backend.policyFor(call?.args ?? new Uint8Array()), verb);
 }
 
-function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
+export function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
   const terms = declaration.of(verb);
   if (terms === undefined) {
     throw CallError.notServed(verb);
@@ -217,7 +227,7 @@ function termsOf({ declaration }: Prepared, verb: VerbName): Terms {
 }
 
 /** The policy for a call, which its trace names. */
-function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
+export function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Prepared {
   note('extender.call.id', call.id);
   note('extender.backend.name', call.backend);
   const prepared = backend.policyReading(call, verb);
@@ -227,7 +237,7 @@ function policyFor(backend: Backend, call: Call, verb: VerbName, note: Note): Pr
   return prepared;
 }
 
-function checkPurpose(call: Call, { hasSideEffects }: Terms): void {
+export function checkPurpose(call: Call, { hasSideEffects }: Terms): void {
   if (call.purpose === Purpose.UNSPECIFIED) {
     throw CallError.invalid('call.purpose is missing');
   }
@@ -246,7 +256,8 @@ function checkDecides({ purpose }: Call): void {
   }
 }
 
-function podOf({ pod: message }: Question, terms: Terms, snapshot: bigint): Pod {
+/** The pod to be placed, which every request about one has. */
+export function podOf(message: PodMessage | undefined, terms: Terms, snapshot: bigint): Pod {
   if (message === undefined) {
     throw CallError.missing('pod');
   }
@@ -349,7 +360,7 @@ function namedRows(ids: readonly number[], inline: readonly Row[], table: Table)
 }
 
 /** A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them. */
-function counted<T>(method: string, answers: readonly T[], asked: number): readonly T[] {
+export function counted<T>(method: string, answers: readonly T[], asked: number): readonly T[] {
   // A policy may be plain JavaScript.
   const given: unknown = answers;
   if (!Array.isArray(given)) {

@@ -1,5 +1,6 @@
 /** The messages of the contract, one namespace for each of its files, for programs that speak it themselves. */
 
+export * as hooks from './gen/extender/policy/v1alpha1/hooks.js';
 export * as info from './gen/extender/policy/v1alpha1/info.js';
 export * as introspection from './gen/extender/policy/v1alpha1/introspection.js';
 export * as node from './gen/extender/policy/v1alpha1/node.js';

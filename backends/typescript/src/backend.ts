@@ -4,7 +4,8 @@
  */
 
 import { parseJson, readArgs, refuseAny, type Schema, type StandardSchema } from './args.js';
-import { Declaration, type VerbName } from './declaration.js';
+import { Declaration } from './declaration.js';
+import type { VerbName } from './declaration/names.js';
 import { CallError } from './errors.js';
 import type { Call } from './gen/extender/policy/v1alpha1/policy.js';
 import type { Info } from './info.js';

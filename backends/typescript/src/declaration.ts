@@ -1,6 +1,10 @@
 /** Checks what a policy declares about itself and turns it into the contract's handshake. */
 
+import { hookMistakes } from './declaration/hooks.js';
+import { type HookName, isHook, type VerbName } from './declaration/names.js';
+import { pureMistakes, readsMistakes, usageMistakes } from './declaration/verbs.js';
 import { DeclarationError } from './errors.js';
+import { type ChangedPart, CHANGED_PARTS, type Hook } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import {
   NodeView,
@@ -24,6 +28,9 @@ export const NODE_TABLE_SERVICE = 'extender.policy.v1alpha1.NodeTableService';
 
 /** The service that shows people a part of the policy's state. */
 const INTROSPECTION_SERVICE = 'extender.policy.v1alpha1.IntrospectionService';
+
+/** The service with the hooks. */
+export const HOOK_SERVICE = 'extender.policy.v1alpha1.HookService';
 
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
@@ -50,9 +57,6 @@ const NORMALIZATION_NUMBERS = {
   max: NormalizationNumber.MAX,
   minMax: NormalizationNumber.MIN_MAX,
 } as const satisfies Record<Normalization, number>;
-
-/** One of the verbs, by the name of its method. */
-export type VerbName = 'Filter' | 'Score' | 'Preempt' | 'Bind';
 
 /** The view with this number in the contract. */
 export function viewOf(number: number): View | undefined {
@@ -88,9 +92,12 @@ export class Terms {
   readonly rowParts: RowParts;
   /** The number of values of each row of a request; undefined: not known. */
   readonly rowCounts: RowCounts | undefined;
+  /** What a hook may change. */
+  readonly changes: ReadonlySet<ChangedPart>;
   private readonly isWholeSet: boolean;
 
-  constructor({ fields }: Verb) {
+  constructor({ fields }: Verb, changes: readonly ChangedPart[] = []) {
+    this.changes = new Set(changes);
     const { declared } = fields;
     // Rows without facts are names: no table, and no watch of nodes is needed for them.
     const onlyNames = fields.view === 'facts' && !fields.wantsUsage && declared?.readsNodes === false;
@@ -130,7 +137,13 @@ export class Terms {
       pure: this.isPure,
       usage: this.wantsUsage,
       reads: this.layout?.message,
+      changes: [...this.changes].map((part) => CHANGED_PARTS[part]).toSorted((a, b) => a - b),
     });
+  }
+
+  /** The terms of a hook; the first one has no nodes, so nothing is sent of them. */
+  static ofHook(name: HookName, { fields: { verb, changes } }: Hook): Terms {
+    return new Terms(name === 'BeforeFilter' ? verb.view('name') : verb, changes);
   }
 }
 
@@ -158,9 +171,11 @@ export class Declaration {
       ['Preempt', preempt],
       ['Bind', bind],
     ];
-    this.terms = new Map(
-      verbs.flatMap(([name, verb]) => (verb === undefined ? [] : [[name, new Terms(verb)]])),
+    const ofVerbs = verbs.flatMap(([name, verb]) =>
+      verb === undefined ? [] : [[name, new Terms(verb)] as const],
     );
+    const ofHooks = hooksOf(info).map(([name, hook]) => [name, Terms.ofHook(name, hook)] as const);
+    this.terms = new Map<VerbName, Terms>([...ofVerbs, ...ofHooks]);
     this.shown = new Map(info.fields.shown.map((entry) => [entry.path, entry]));
     this.response = response(info, this.terms);
   }
@@ -176,11 +191,24 @@ export class Declaration {
   }
 }
 
+/** The hooks that are declared. */
+function hooksOf({ fields: { beforeFilter, beforeFilterNodes, beforeScore } }: Info): [HookName, Hook][] {
+  const hooks: [HookName, Hook | undefined][] = [
+    ['BeforeFilter', beforeFilter],
+    ['BeforeFilterNodes', beforeFilterNodes],
+    ['BeforeScore', beforeScore],
+  ];
+  return hooks.flatMap(([name, hook]) => (hook === undefined ? [] : [[name, hook]]));
+}
+
 function mistakes(info: Info): string[] {
   const { filter, score, preempt, bind } = info.fields;
   const found = textMistakes(info);
-  if (filter === undefined && score === undefined && preempt === undefined && bind === undefined) {
-    found.push('no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds');
+  const hooks = hooksOf(info);
+  if ([filter, score, preempt, bind].every((verb) => verb === undefined) && hooks.length === 0) {
+    found.push(
+      'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
+    );
   }
   if (preempt !== undefined) {
     if (preempt.fields.isPure) {
@@ -197,6 +225,7 @@ function mistakes(info: Info): string[] {
   if (score !== undefined) {
     found.push(...verbMistakes('score', score.verb, info), ...scaleMistakes(score.scale));
   }
+  found.push(...hooks.flatMap(([name, hook]) => hookMistakes(name, hook, info)));
   return [...found, ...pathMistakes(info.fields.shown)];
 }
 
@@ -214,51 +243,6 @@ function textMistakes({ fields: { name, version, revision } }: Info): string[] {
 
 function verbMistakes(name: string, verb: Verb, info: Info): string[] {
   return [...usageMistakes(name, verb), ...pureMistakes(name, verb, info), ...readsMistakes(name, verb)];
-}
-
-function readsMistakes(name: string, { fields: { declared, view, isPure } }: Verb): string[] {
-  if (declared === undefined) {
-    return [];
-  }
-  const found: string[] = [];
-  if (declared.readsNodes && view === 'name') {
-    found.push(
-      name === 'bind'
-        ? 'reads nodes, but is sent only their names; declare what it reads of the pod'
-        : "reads nodes and has the view 'name'; use the view 'facts'",
-    );
-  }
-  if (declared.readsIdentity && isPure) {
-    found.push(
-      "is pure and reads the part 'identity', but a pure verb is not sent the pod's name and UID; remove one",
-    );
-  }
-  if (declared.countsTopologies && (name === 'preempt' || name === 'bind')) {
-    found.push(
-      'reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from its declaration',
-    );
-  }
-  found.push(...declared.mistakes().map((mistake) => `reads: ${mistake}`));
-  return found.map((mistake) => `${name} ${mistake}`);
-}
-
-/** A view of names works even if the gateway knows no nodes, and so no pods on them. */
-function usageMistakes(name: string, { fields: { wantsUsage, view } }: Verb): string[] {
-  return wantsUsage && view === 'name'
-    ? [`${name} has Verb.usage and the view 'name'; use the view 'facts'`]
-    : [];
-}
-
-/** What a pure verb excludes: each of these makes an answer depend on more than the cache key. */
-function pureMistakes(name: string, { fields }: Verb, info: Info): string[] {
-  const excluded: [boolean, string][] = [
-    [fields.isWholeSet, 'Verb.wholeSet'],
-    [fields.hasSideEffects, 'Verb.sideEffects'],
-    [fields.view === 'factsAndRaw', "the view 'factsAndRaw'"],
-    [info.fields.rawPod, 'Info.rawPod'],
-  ];
-  const found = excluded.filter(([isThere]) => fields.isPure && isThere);
-  return found.map(([, what]) => `${name} is pure and has ${what}; remove one`);
 }
 
 function scaleMistakes({ fields: { bounds, normalization, isReversed } }: Scale): string[] {
@@ -293,6 +277,9 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
   );
   add('Preempt', VerbNumber.PREEMPT, (info) => info);
   add('Bind', VerbNumber.BIND, ({ verb, reads }) => VerbInfo.fromPartial({ verb, reads }));
+  add('BeforeFilter', VerbNumber.BEFORE_FILTER, (info) => ({ ...info, nodeView: NodeView.UNSPECIFIED }));
+  add('BeforeFilterNodes', VerbNumber.BEFORE_FILTER_NODES, (info) => info);
+  add('BeforeScore', VerbNumber.BEFORE_SCORE, (info) => info);
   // Tables are worth filling only if rows hold more than names.
   const wantsFacts = [...terms.values()].some(({ view }) => view !== 'name');
   const tables = wantsFacts && fields.nodeTable ? [NODE_TABLE_SERVICE] : [];
@@ -303,7 +290,11 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     revision: fields.revision,
     apiVersion: API_VERSION,
     requires: [],
-    services: introspection.length === 0 ? tables : [...tables, INTROSPECTION_SERVICE],
+    services: [
+      ...tables,
+      ...(introspection.length === 0 ? [] : [INTROSPECTION_SERVICE]),
+      ...([...terms.keys()].some(isHook) ? [HOOK_SERVICE] : []),
+    ],
     verbs,
     podRaw: fields.rawPod,
     annotationPrefixes: [...fields.annotations],

@@ -136,10 +136,14 @@ export function callError(thrown: unknown): CallError {
   return CallError.internal(`the policy failed: ${shortText(thrown)}`);
 }
 
-/** The stack of a mistake in the policy's code, for the log; undefined if it is none. */
+/**
+ * The stack of a mistake in the policy's code, for the log, or its message if the code has returned something wrong, so
+ * that there is no stack of it; undefined if it is none.
+ */
 export function bugStack(thrown: unknown): string | undefined {
   if (thrown instanceof CallError) {
-    return thrown.cause === undefined ? undefined : stackOf(thrown.cause);
+    const returned = thrown.code === status.INTERNAL ? thrown.message : undefined;
+    return thrown.cause === undefined ? returned : stackOf(thrown.cause);
   }
   const isDeliberate = [NotReady, BindFailed, ArgsError, DeclarationError].some(
     (known) => thrown instanceof known,

@@ -1,10 +1,25 @@
 /** Policies for the extender gateway: write one, test it with the module `testing`, serve it. */
 
+export type { Affinity, AffinityRequirement, AffinityTerm } from './affinity.js';
 export * as args from './args.js';
 export { Backend } from './backend.js';
 export type { BindAsk, Candidate, Victim } from './candidate.js';
+export {
+  NodeChange,
+  type NodeChangeFields,
+  PodChange,
+  type PodChangeFields,
+  type ScoreChanges,
+  type TaintGiven,
+  type TaintsRemoved,
+  type Texts,
+  type TolerationGiven,
+  type UsageAdded,
+  type UsageGiven,
+} from './change.js';
 export type { PodCount, PodsLike } from './counts.js';
 export { ArgsError, BindFailed, DeclarationError, InvalidParameter, NotFound, NotReady } from './errors.js';
+export { type ChangedPart, Hook } from './hook.js';
 export { Info, Scale, Verb, type Normalization, type View } from './info.js';
 export type { IntrospectAsk, ParameterOf } from './introspection.js';
 export type { Node } from './node.js';
@@ -15,7 +30,7 @@ export { UndeclaredRead } from './reads/access.js';
 export type { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
 export type { NodePart, PodPart } from './reads/parts.js';
 export { PodsBy, type PodsKey, type TopologyKey } from './reads/pods.js';
-export type { NodeUsage, NonZero, Resources, Taint } from './resources.js';
+export type { Amounts, NodeUsage, NonZero, NonZeroAmounts, Resources, Taint } from './resources.js';
 export { run } from './run.js';
 export { listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
 export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';

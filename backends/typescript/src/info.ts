@@ -1,5 +1,6 @@
 /** What a policy declares about itself, in one place. */
 
+import type { Hook } from './hook.js';
 import { type IntrospectAsk, type ParameterOf, Shown } from './introspection.js';
 import type { Reads } from './reads.js';
 
@@ -59,7 +60,7 @@ export class Verb {
    * it, with the nodes that they left. Costs a separate round for each pod.
    */
   static wholeSet(): Verb {
-    return Verb.perNode().with({ isWholeSet: true });
+    return Verb.perNode().inWholeSet();
   }
 
   /** What to send about each node. Default: `facts`. */
@@ -101,6 +102,11 @@ export class Verb {
    */
   sideEffects(): Verb {
     return this.with({ hasSideEffects: true });
+  }
+
+  /** The same in the whole set. @internal */
+  inWholeSet(): Verb {
+    return this.with({ isWholeSet: true });
   }
 
   /** The same without a declaration of what is read; see {@link Info.readingEverything}. @internal */
@@ -163,6 +169,9 @@ export interface InfoFields {
   readonly score: { readonly verb: Verb; readonly scale: Scale } | undefined;
   readonly preempt: Verb | undefined;
   readonly bind: Verb | undefined;
+  readonly beforeFilter: Hook | undefined;
+  readonly beforeFilterNodes: Hook | undefined;
+  readonly beforeScore: Hook | undefined;
   readonly annotations: readonly string[];
   readonly rawPod: boolean;
   readonly nodeTable: boolean;
@@ -200,6 +209,9 @@ export class Info {
       score: undefined,
       preempt: undefined,
       bind: undefined,
+      beforeFilter: undefined,
+      beforeFilterNodes: undefined,
+      beforeScore: undefined,
       annotations: [],
       rawPod: false,
       nodeTable: true,
@@ -243,8 +255,29 @@ export class Info {
   }
 
   /**
+   * The policy changes what all backends of a call are told about the pod before they filter. It is not told about
+   * nodes. A change holds for this call alone, and kube-scheduler does not see it.
+   */
+  beforeFilter(hook: Hook): Info {
+    return this.with({ beforeFilter: hook });
+  }
+
+  /** The same for nodes: after {@link beforeFilter} of all backends, with the pod as that has left it. */
+  beforeFilterNodes(hook: Hook): Info {
+    return this.with({ beforeFilterNodes: hook });
+  }
+
+  /**
+   * The policy changes what all backends are told about the pod and nodes before they score. Nothing is left of the
+   * changes before filter.
+   */
+  beforeScore(hook: Hook): Info {
+    return this.with({ beforeScore: hook });
+  }
+
+  /**
    * Asks for the annotations of pods and nodes whose key begins with one of these; "" asks for all. Default: none are
-   * sent. For verbs without {@link Verb.reads}.
+   * sent. For verbs and hooks without {@link Verb.reads}.
    */
   annotations(...prefixes: readonly string[]): Info {
     return this.with({ annotations: [...this.fields.annotations, ...prefixes] });
@@ -289,12 +322,15 @@ export class Info {
    * verb that has them declares everything else, too. @internal
    */
   readingEverything(): Info {
-    const { filter, score, preempt, bind } = this.fields;
+    const { filter, score, preempt, bind, beforeFilter, beforeFilterNodes, beforeScore } = this.fields;
     return this.with({
       filter: filter?.readingEverything(),
       score: score && { ...score, verb: score.verb.readingEverything() },
       preempt: preempt?.readingEverything(),
       bind: bind?.readingEverything(),
+      beforeFilter: beforeFilter?.readingEverything(),
+      beforeFilterNodes: beforeFilterNodes?.readingEverything(),
+      beforeScore: beforeScore?.readingEverything(),
     });
   }
 

@@ -33,7 +33,8 @@ export class Pod {
      * A number for the state of the nodes that this call is about, with their usage and counts of pods: equal for two
      * calls of one gateway about the same state, such as the filter and the score of a pod. To correlate calls, as in a
      * log. Numbers have no order, and an answer must not depend on them. `0n` if there is none: kube-scheduler's call
-     * brought the nodes, or the verb is told only their names, or it is another one than filter and score.
+     * brought the nodes, a hook has changed one of them, the verb is told only their names, or it is another one than
+     * filter, score and the hooks about nodes.
      */
     readonly snapshot: bigint,
   ) {}

@@ -1,13 +1,15 @@
 /** What a policy author implements. */
 
 import type { BindAsk, Candidate } from './candidate.js';
+import type { NodeChange, PodChange, ScoreChanges } from './change.js';
 import type { Info } from './info.js';
 import type { Node } from './node.js';
 import type { Pod } from './pod.js';
 import { Bind, Eviction, Verdict } from './verdict.js';
 
 /**
- * A policy: which nodes a pod may not run on, and how good the others are for it.
+ * A policy: which nodes a pod may not run on, and how good the others are for it. With hooks it changes what all policies
+ * are told about the pod and the nodes.
  *
  * A small policy implements {@link info} and one of {@link filter}, {@link score} and {@link preempt}. These must not
  * block or wait, because no other call is served meanwhile. They may throw: that call fails, the next one is answered.
@@ -73,6 +75,42 @@ export abstract class Policy {
   // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
   bind(ask: BindAsk): Bind | Promise<Bind> {
     return Bind.declined('this policy does not bind');
+  }
+
+  /**
+   * What changes about the pod before nodes are filtered for it; undefined if nothing does. All backends of the call are
+   * then told about the changed pod. Called only if {@link info} declares it with {@link Info.beforeFilter}, also while a
+   * call is only prepared or simulated: it must be free of side effects, as all hooks.
+   */
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
+  beforeFilter(pod: Pod): PodChange | undefined {
+    return undefined;
+  }
+
+  /**
+   * What changes about this node before it is filtered; undefined if nothing does. Called only if {@link info} declares
+   * {@link Info.beforeFilterNodes}.
+   */
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
+  beforeFilterNode(pod: Pod, node: Node): NodeChange | undefined {
+    return undefined;
+  }
+
+  /**
+   * One change for each node, in their order; undefined for a node that stays as it is. Overridden for the same reasons
+   * as {@link filterAll}; a hook whose nodes depend on one another declares {@link Hook.wholeSet}.
+   */
+  beforeFilterNodes(pod: Pod, nodes: readonly Node[]): readonly (NodeChange | undefined)[] {
+    return nodes.map((node) => this.beforeFilterNode(pod, node));
+  }
+
+  /**
+   * What changes about the pod and the nodes before they are scored. Called only if {@link info} declares it with
+   * {@link Info.beforeScore}.
+   */
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- an author overrides it
+  beforeScore(pod: Pod, nodes: readonly Node[]): ScoreChanges {
+    return {};
   }
 
   /**

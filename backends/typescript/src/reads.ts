@@ -142,8 +142,8 @@ export class Reads {
   /**
    * The pods in the cluster that are like the pod, added up by the value of a label of nodes, such as
    * `topology.kubernetes.io/zone`; with an empty topology key, the pods on all nodes of the cluster. Declares the
-   * attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only; the gateway
-   * must watch pods, and know the nodes from more than the calls.
+   * attribute of the pod and the label of nodes, too. At most 8 different pairs. For filter and score only, not for
+   * hooks; the gateway must watch pods, and know the nodes from more than the calls.
    *
    * The counts come with the pod, so the verb is per node, and may be pure; but each change of a count begins a new
    * class of pods, for which nothing is cached yet.
@@ -250,6 +250,11 @@ export class Reads {
     const { parts, label, annotation } = this.nodeReads;
     const onlyName = [...parts].every((part) => part === NODE_PARTS.name);
     return !onlyName || !label.isEmpty || !annotation.isEmpty || this.counts.size > 0;
+  }
+
+  /** Whether anything is read of nodes. @internal */
+  get declaresNodes(): boolean {
+    return this.readsNodes || this.nodeReads.parts.size > 0;
   }
 
   /** @internal */

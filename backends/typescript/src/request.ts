@@ -34,7 +34,10 @@ export interface TableNodes {
   readonly rows: Buffer[];
 }
 
-/** FilterRequest, ScoreRequest and PreemptRequest. */
+/** The methods with a request about a pod and nodes. */
+export type QuestionVerb = 'Filter' | 'Score' | 'Preempt' | 'BeforeFilterNodes' | 'BeforeScore';
+
+/** FilterRequest, ScoreRequest, PreemptRequest, BeforeFilterNodesRequest and BeforeScoreRequest. */
 export interface Question {
   call: Call | undefined;
   pod: Pod | undefined;
@@ -93,7 +96,7 @@ export function readCall(request: Buffer): Call | undefined {
 }
 
 /** A request about nodes. */
-export function readQuestion(request: Buffer, verb: 'Filter' | 'Score' | 'Preempt'): Question {
+export function readQuestion(request: Buffer, verb: QuestionVerb): Question {
   const question: Question = {
     call: undefined,
     pod: undefined,

@@ -1,5 +1,7 @@
 /** Amounts of resources, and the parts of nodes and pods that contain them. */
 
+import { compareBytes } from './text.js';
+
 /**
  * Amounts in kube-scheduler's own units. They are `bigint`: the contract has integers of 64 bits, of which `number`
  * holds only those up to 2^53 exactly, and the type checker refuses to mix both. Comparisons with numbers are exact and
@@ -19,6 +21,21 @@ export interface Resources {
    * or not requested.
    */
   readonly others: ReadonlyMap<string, bigint>;
+}
+
+/** Amounts as a policy or a test writes them; those that are left out are 0. */
+export interface Amounts {
+  readonly milliCpu?: bigint | number;
+  readonly memory?: bigint | number;
+  readonly ephemeralStorage?: bigint | number;
+  readonly pods?: bigint | number;
+  readonly others?: ReadonlyMap<string, bigint> | Readonly<Record<string, bigint | number>>;
+}
+
+/** The same for {@link NonZero}. */
+export interface NonZeroAmounts {
+  readonly milliCpu?: bigint | number;
+  readonly memory?: bigint | number;
 }
 
 /** CPU and memory as kube-scheduler's scores count them. */
@@ -56,3 +73,23 @@ export const NO_RESOURCES: Resources = Object.freeze({
 
 /** No CPU and no memory. */
 export const NO_NON_ZERO: NonZero = Object.freeze({ milliCpu: 0n, memory: 0n });
+
+/** All amounts; the others in the order of their names. The map may be changed by its owner, the contract's message. */
+export function resourcesOf(amounts: Amounts): Resources & { others: Map<string, bigint> } {
+  const { milliCpu = 0, memory = 0, ephemeralStorage = 0, pods = 0, others = {} } = amounts;
+  const entries =
+    others instanceof Map ? [...(others as ReadonlyMap<string, bigint>)] : Object.entries(others);
+  const inOrder = entries.toSorted(([a], [b]) => compareBytes(a, b));
+  return {
+    milliCpu: BigInt(milliCpu),
+    memory: BigInt(memory),
+    ephemeralStorage: BigInt(ephemeralStorage),
+    pods: BigInt(pods),
+    others: new Map(inOrder.map(([name, amount]) => [name, BigInt(amount as bigint | number)])),
+  };
+}
+
+/** Both amounts. */
+export function nonZeroOf({ milliCpu = 0, memory = 0 }: NonZeroAmounts): NonZero {
+  return { milliCpu: BigInt(milliCpu), memory: BigInt(memory) };
+}

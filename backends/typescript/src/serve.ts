@@ -1,4 +1,4 @@
-/** A backend on a socket: PolicyService, NodeTableService, health and reflection, from binding to draining. */
+/** A backend on a socket: the contract's services, health and reflection, from binding to draining. */
 
 import type { Http2Server, ServerHttp2Session } from 'node:http2';
 

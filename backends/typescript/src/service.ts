@@ -9,10 +9,12 @@ import {
   status,
 } from '@grpc/grpc-js';
 
+import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from './answer/hooks.js';
 import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore, type Note } from './answer.js';
 import type { Backend } from './backend.js';
-import type { VerbName } from './declaration.js';
+import type { VerbName } from './declaration/names.js';
 import { CallError, callError, bugStack } from './errors.js';
+import { HookServiceService } from './gen/extender/policy/v1alpha1/hooks.js';
 import { IntrospectionServiceService } from './gen/extender/policy/v1alpha1/introspection.js';
 import { PolicyServiceService } from './gen/extender/policy/v1alpha1/policy.js';
 import { NodeTableServiceService, type SyncNodesResponse } from './gen/extender/policy/v1alpha1/table.js';
@@ -28,7 +30,7 @@ export type Log = (line: string) => void;
 /** A call whose message is not decoded yet. */
 type Unary = ServerUnaryCall<Buffer, unknown>;
 
-/** At most this many different failures of policies are logged with their stacks: the texts may contain anything. */
+/** At most this many different failures of policies are logged: the texts may contain anything. */
 const MAX_LOGGED = 100;
 
 /** The requests for introspection in progress: those of four gateways. */
@@ -69,6 +71,17 @@ export class Services {
       bind: (call: Unary, answer: sendUnaryData<unknown>) => {
         void this.bind(call, answer);
       },
+    });
+    server.addService(undecoded(HookServiceService), {
+      beforeFilter: this.traced('BeforeFilter', (message, note) =>
+        answerBeforeFilter(backend, message, note),
+      ),
+      beforeFilterNodes: this.traced('BeforeFilterNodes', (message, note) =>
+        answerBeforeFilterNodes(backend, tables, message, note),
+      ),
+      beforeScore: this.traced('BeforeScore', (message, note) =>
+        answerBeforeScore(backend, tables, message, note),
+      ),
     });
     server.addService(undecoded(IntrospectionServiceService), {
       introspect: (call: Unary, answer: sendUnaryData<unknown>) => {
@@ -155,13 +168,14 @@ export class Services {
     }
   }
 
-  /** The error of a call. The stack of a bug is logged once. */
+  /** The error of a call. A bug is logged once. */
   private failed(thrown: unknown): CallError {
     const error = callError(thrown);
     const stack = bugStack(thrown);
     if (stack !== undefined && this.logged.size < MAX_LOGGED && !this.logged.has(stack)) {
       this.logged.add(stack);
-      this.log(`${error.message}; this is logged once, correct the policy:\n${stack}`);
+      const line = `${error.message}; this is logged once, correct the policy`;
+      this.log(stack === error.message ? line : `${line}:\n${stack}`);
     }
     return error;
   }

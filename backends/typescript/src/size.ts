@@ -100,7 +100,7 @@ const NODE_READS = shape({
   4: { bytes: OBJECT },
 });
 
-/** FilterRequest and ScoreRequest. */
+/** FilterRequest, ScoreRequest, BeforeFilterNodesRequest and BeforeScoreRequest. */
 export const QUESTION = shape({ 2: { bytes: 0, shape: POD }, 3: { bytes: 0, shape: NODES } });
 
 /** PreemptRequest. */
@@ -109,6 +109,9 @@ export const PREEMPT = shape({
   3: { bytes: 0, shape: NODES },
   4: { bytes: OBJECT, shape: CANDIDATE, list: 'candidates' },
 });
+
+/** BeforeFilterRequest. */
+export const BEFORE_FILTER = shape({ 2: { bytes: 0, shape: POD } });
 
 /** BindRequest. */
 export const BIND = shape({ 6: { bytes: 0, shape: POD } });

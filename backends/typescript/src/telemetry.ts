@@ -6,7 +6,8 @@
 import type { Context, Span, TracerProvider } from '@opentelemetry/api';
 import { status, type Metadata } from '@grpc/grpc-js';
 
-import type { VerbName } from './declaration.js';
+import { HOOK_SERVICE } from './declaration.js';
+import { isHook, type VerbName } from './declaration/names.js';
 import type { CallError } from './errors.js';
 
 /** How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining. */
@@ -130,7 +131,7 @@ export class Tracer {
     if (parent === undefined) {
       return UNTRACED;
     }
-    const name = `${SERVICE}/${verb}`;
+    const name = `${isHook(verb) ? HOOK_SERVICE : SERVICE}/${verb}`;
     const span = provider
       .getTracer('@extender-gateway/policy')
       .startSpan(

@@ -16,8 +16,17 @@
 
 import { answerBind, answerFilter, answerInfo, answerPreempt, answerScore } from './answer.js';
 import { Backend } from './backend.js';
-import type { Terms, VerbName } from './declaration.js';
+import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from './answer/hooks.js';
+import type { Terms } from './declaration.js';
+import type { VerbName } from './declaration/names.js';
+import { NodeChange, PodChange } from './change.js';
 import { callError } from './errors.js';
+import {
+  BeforeFilterNodesRequest,
+  BeforeFilterRequest,
+  BeforeScoreRequest,
+  type NodeChange as NodeChangeMessage,
+} from './gen/extender/policy/v1alpha1/hooks.js';
 import { GetInfoRequest, type GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
 import { IntrospectRequest } from './gen/extender/policy/v1alpha1/introspection.js';
 import { NodeFacts, NodeRow } from './gen/extender/policy/v1alpha1/node.js';
@@ -37,40 +46,12 @@ import {
   Purpose,
   ScoreRequest,
 } from './gen/extender/policy/v1alpha1/policy.js';
-import type { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
 import { answerIntrospect } from './introspect.js';
 import type { Policy } from './policy.js';
-import type { Resources } from './resources.js';
+import { type Amounts, type NonZeroAmounts, nonZeroOf, type Resources, resourcesOf } from './resources.js';
 import { Tables } from './table.js';
 import { type ClusterNode, type Running, sentPod, sentRow, sentVictim } from './testing/sent.js';
 import { Bind } from './verdict.js';
-
-/** Some amounts; those that are left out are 0. */
-export interface Amounts {
-  readonly milliCpu?: bigint | number;
-  readonly memory?: bigint | number;
-  readonly ephemeralStorage?: bigint | number;
-  readonly pods?: bigint | number;
-  readonly others?: ReadonlyMap<string, bigint> | Readonly<Record<string, bigint | number>>;
-}
-
-function resources({
-  milliCpu = 0,
-  memory = 0,
-  ephemeralStorage = 0,
-  pods = 0,
-  others = {},
-}: Amounts): ResourcesMessage {
-  const entries =
-    others instanceof Map ? [...(others as ReadonlyMap<string, bigint>)] : Object.entries(others);
-  return {
-    milliCpu: BigInt(milliCpu),
-    memory: BigInt(memory),
-    ephemeralStorage: BigInt(ephemeralStorage),
-    pods: BigInt(pods),
-    others: new Map(entries.map(([name, amount]) => [name, BigInt(amount as bigint | number)])),
-  };
-}
 
 /** A pod to test a policy with. It does not change: each method returns another one. */
 export class TestPod {
@@ -121,12 +102,12 @@ export class TestPod {
 
   /** With these requests. */
   requests(amounts: Amounts): TestPod {
-    return this.with(() => ({ requests: resources(amounts) }));
+    return this.with(() => ({ requests: resourcesOf(amounts) }));
   }
 
   /** With these requests as kube-scheduler's scores count them. */
   nonzeroRequests(milliCpu: bigint | number, memory: bigint | number): TestPod {
-    return this.with(() => ({ nonzeroRequests: { milliCpu: BigInt(milliCpu), memory: BigInt(memory) } }));
+    return this.with(() => ({ nonzeroRequests: nonZeroOf({ milliCpu, memory }) }));
   }
 
   /** With an entry of the node selector. */
@@ -215,26 +196,20 @@ export class TestNode implements ClusterNode {
 
   /** With this capacity. */
   capacity(amounts: Amounts): TestNode {
-    return this.with(() => ({ capacity: resources(amounts) }));
+    return this.with(() => ({ capacity: resourcesOf(amounts) }));
   }
 
   /**
    * With these allocatable resources. Sums of requests contain the extended resources that the node reports.
    */
   allocatable(amounts: Amounts): TestNode {
-    return this.with(() => ({ allocatable: resources(amounts) }));
+    return this.with(() => ({ allocatable: resourcesOf(amounts) }));
   }
 
   /** With the requests of the pods on it; without, the usage is unknown. */
-  usage(
-    requested: Amounts,
-    nonzero: { milliCpu?: bigint | number; memory?: bigint | number } = {},
-  ): TestNode {
-    const { milliCpu, memory } = resources(nonzero);
-    return new TestNode(
-      { ...this.row, usage: { requested: resources(requested), nonzero: { milliCpu, memory } } },
-      this.pods,
-    );
+  usage(requested: Amounts, nonzero: NonZeroAmounts = {}): TestNode {
+    const usage = { requested: resourcesOf(requested), nonzero: nonZeroOf(nonzero) };
+    return new TestNode({ ...this.row, usage }, this.pods);
   }
 
   /**
@@ -403,6 +378,59 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   }
 }
 
+/** What the hook changes about the pod; undefined if nothing. */
+export function beforeFilter(backend: Policy | Backend, pod: TestPod): PodChange | undefined {
+  const from = Backend.of(backend);
+  const { call, pod: sent } = asked(from, 'BeforeFilter', pod, []);
+  const message = encoded(BeforeFilterRequest, BeforeFilterRequest.fromPartial({ call, pod: sent }));
+  const { pod: change } = answered(() => answerBeforeFilter(from, message, unnoted));
+  return change && new PodChange(change);
+}
+
+/** The nodes that the hook changes in the order given, each with its change. */
+export function beforeFilterNodes(
+  backend: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): [node: string, change: NodeChange][] {
+  const from = Backend.of(backend);
+  const request = BeforeFilterNodesRequest.fromPartial(asked(from, 'BeforeFilterNodes', pod, nodes));
+  const message = encoded(BeforeFilterNodesRequest, request);
+  const answer = answered(() => answerBeforeFilterNodes(from, new Tables(), message, unnoted));
+  return changedNodes(nodes, answer.nodes);
+}
+
+/** What a hook before score changes. */
+export interface BeforeScore {
+  /** Undefined if nothing about the pod. */
+  readonly pod: PodChange | undefined;
+  /** The nodes that it changes in the order given, each with its change. */
+  readonly nodes: [node: string, change: NodeChange][];
+}
+
+/** What the hook changes about the pod and the nodes. */
+export function beforeScore(
+  backend: Policy | Backend,
+  pod: TestPod,
+  nodes: readonly TestNode[],
+): BeforeScore {
+  const from = Backend.of(backend);
+  const request = BeforeScoreRequest.fromPartial(asked(from, 'BeforeScore', pod, nodes));
+  const message = encoded(BeforeScoreRequest, request);
+  const answer = answered(() => answerBeforeScore(from, new Tables(), message, unnoted));
+  return { pod: answer.pod && new PodChange(answer.pod), nodes: changedNodes(nodes, answer.nodes) };
+}
+
+function changedNodes(
+  nodes: readonly TestNode[],
+  changes: readonly NodeChangeMessage[],
+): [node: string, change: NodeChange][] {
+  return nodes.flatMap(({ row }, position) => {
+    const found = changes.find(({ positions }) => positions.includes(position));
+    return found === undefined ? [] : [[row.name, new NodeChange(found)] satisfies [string, NodeChange]];
+  });
+}
+
 /** The values of a path's parameters, and the query of the URL. */
 export interface AskedFor {
   readonly parameters?: Readonly<Record<string, string>>;
@@ -429,7 +457,7 @@ export async function introspect(
   }
 }
 
-/** The common fields of all verbs, for a decision, as the gateway sends them for the declaration of the verb. */
+/** The common fields of all verbs and hooks, for a decision, as the gateway sends them for the declaration of the verb. */
 function asked(backend: Backend, verb: VerbName, pod: TestPod, nodes: readonly TestNode[]) {
   // A verb that is not declared is not answered, whatever it is sent.
   const terms = termsOf(backend, verb);
@@ -476,4 +504,4 @@ function answered<T>(answer: () => T): T {
   }
 }
 
-export type { Resources };
+export type { Amounts, Resources };

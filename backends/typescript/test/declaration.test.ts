@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Declaration } from '../src/declaration.js';
-import { Bind, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
+import { Bind, Hook, Info, Policy, PodsBy, Reads, Scale, Verb } from '../src/index.js';
 import { GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
 
 const pure = new Info('p', '1').filters(Verb.perNode().pure());
@@ -29,7 +29,10 @@ test('each mistake of a declaration is named', () => {
     Array.from({ length: count }, (_, at) => declare(String(at)));
   };
   const cases: [Info, string][] = [
-    [new Info('p', '1'), 'no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds'],
+    [
+      new Info('p', '1'),
+      'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
+    ],
     [new Info('', '1').filters(Verb.perNode()), 'name has 0 bytes; expected 1 to 63'],
     [new Info('ä'.repeat(32), '1').filters(Verb.perNode()), 'name has 64 bytes; expected 1 to 63'],
     [new Info('p', '').filters(Verb.perNode()), 'version has 0 bytes; expected 1 to 64'],
@@ -98,6 +101,89 @@ test('each mistake of a declaration is named', () => {
   for (const [info, expected] of cases) {
     const found = mistakes(info);
     assert.ok(found.includes(expected), `${found} lacks ${expected}`);
+  }
+});
+
+test('each mistake of a hook is named', () => {
+  const info = new Info('p', '1');
+  const [pod, nodes] = [Hook.changes('podLabels'), Hook.changes('nodeLabels')];
+  const reading = (declare: (reads: Reads) => unknown): Reads => {
+    const reads = new Reads();
+    declare(reads);
+    return reads;
+  };
+  const named = reading((of) => of.node('name'));
+  const topology = reading((of) => of.podsByTopology(PodsBy.owner, ''));
+  const noNodes = 'but is not told about nodes; remove that, or use beforeFilterNodes';
+  const noTopology =
+    'reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from its declaration';
+  const nothing = "changes nothing; name what it changes, as in Hook.changes('nodeLabels')";
+  const cases: [Info, string[]][] = [
+    [info.beforeFilter(pod).beforeFilterNodes(nodes).beforeScore(Hook.changes('podLabels', 'nodeUsage')), []],
+    [info.beforeFilter(Hook.changes()), [`beforeFilter ${nothing}`]],
+    [info.beforeFilterNodes(Hook.changes()), [`beforeFilterNodes ${nothing}`]],
+    [info.beforeScore(Hook.changes()), [`beforeScore ${nothing}`]],
+    [
+      info.beforeFilter(Hook.changes('nodeLabels', 'nodeLabels')),
+      [
+        "beforeFilter cannot change 'nodeLabels'; it changes the pod alone: podLabels, podNodeSelector, podNodeAffinity, podTolerations, podRequests",
+      ],
+    ],
+    [
+      info.beforeFilterNodes(Hook.changes('podRequests', 'nodeLabels')),
+      [
+        "beforeFilterNodes cannot change 'podRequests'; it changes nodes alone: nodeLabels, nodeTaints, nodeAllocatable, nodeUsage",
+      ],
+    ],
+    [
+      info.beforeScore(Hook.changes('toString' as 'podLabels')),
+      [
+        "beforeScore cannot change 'toString'; it changes pod and nodes: podLabels, podNodeSelector, podNodeAffinity, podTolerations, podRequests, nodeLabels, nodeTaints, nodeAllocatable, nodeUsage",
+      ],
+    ],
+    [
+      info.beforeScore(Hook.changes('podLabels', 'nodeLabels', 'podRequests').pure()),
+      [
+        "beforeScore is pure and changes 'podLabels', 'podRequests', but a pure one changes nodes alone; remove one",
+      ],
+    ],
+    [info.beforeScore(nodes.pure()), []],
+    [info.beforeFilter(pod.pure().wholeSet()), [`beforeFilter has Hook.wholeSet, ${noNodes}`]],
+    [info.beforeFilter(pod.pure().view('factsAndRaw')), [`beforeFilter has Hook.view, ${noNodes}`]],
+    [info.beforeFilter(pod.usage()), [`beforeFilter has Hook.usage, ${noNodes}`]],
+    [info.beforeFilter(pod.reads(named)), [`beforeFilter reads nodes, ${noNodes}`]],
+    [
+      info.beforeFilter(pod.view('name').reads(reading((of) => of.nodeLabel('zone')))),
+      [`beforeFilter has Hook.view, ${noNodes}`, `beforeFilter reads nodes, ${noNodes}`],
+    ],
+    [info.beforeFilter(pod.reads(topology)), [`beforeFilter ${noTopology}`]],
+    [info.beforeFilterNodes(nodes.reads(topology)), [`beforeFilterNodes ${noTopology}`]],
+    [info.beforeScore(nodes.reads(topology)), [`beforeScore ${noTopology}`]],
+    [
+      info.beforeFilterNodes(nodes.pure().wholeSet()),
+      ['beforeFilterNodes is pure and has Hook.wholeSet; remove one'],
+    ],
+    [info.beforeFilter(pod.pure()).rawPod(), ['beforeFilter is pure and has Info.rawPod; remove one']],
+    [
+      info.beforeScore(nodes.view('name').usage()),
+      ["beforeScore has Hook.usage and the view 'name'; use the view 'facts'"],
+    ],
+    [
+      info.beforeFilter(pod.pure().reads(reading((of) => of.pod('identity')))),
+      [
+        "beforeFilter is pure and reads the part 'identity', but a pure verb is not sent the pod's name and UID; remove one",
+      ],
+    ],
+    [
+      info.beforeFilterNodes(nodes.view('name').reads(reading((of) => of.nodeLabel('zone')))),
+      ["beforeFilterNodes reads nodes and has the view 'name'; use the view 'facts'"],
+    ],
+  ];
+  for (const [declared, expected] of cases) {
+    assert.equal(
+      mistakes(declared),
+      expected.length === 0 ? '' : `invalid policy info: ${expected.join('; ')}`,
+    );
   }
 });
 

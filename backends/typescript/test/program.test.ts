@@ -248,7 +248,7 @@ test('reflection lists the services and describes them', async () => {
     stream.write({ fileContainingSymbol: 'extender.policy.v1alpha1.PolicyService' });
     await until('both are answered', () => answers.length === 2);
     const names = answers[0]?.listServicesResponse?.service.map(({ name }) => name) ?? [];
-    for (const name of ['PolicyService', 'NodeTableService', 'IntrospectionService']) {
+    for (const name of ['PolicyService', 'NodeTableService', 'IntrospectionService', 'HookService']) {
       assert.ok(names.includes(`extender.policy.v1alpha1.${name}`), names.join());
     }
     assert.ok(names.includes('grpc.health.v1.Health'), names.join());

@@ -233,6 +233,11 @@ test('a wrong number of answers is a failure', async () => {
     await failure(score(backend, request)),
     'INTERNAL: scoreAll returned no list; expected one answer per node, and not a promise',
   );
+  await failure(filter(backend, request));
+  assert.deepEqual(backend.log, [
+    'filterAll returned 0 answers for 1 nodes; expected one per node; this is logged once, correct the policy',
+    'scoreAll returned no list; expected one answer per node, and not a promise; this is logged once, correct the policy',
+  ]);
 });
 
 test('a verb that is not declared is not implemented', async () => {

@@ -6,6 +6,7 @@ import { ChannelCredentials, type Client, type ServiceError, status } from '@grp
 
 import type { Backend } from '../src/backend.js';
 import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
+import { HookServiceClient } from '../src/gen/extender/policy/v1alpha1/hooks.js';
 import { IntrospectionServiceClient } from '../src/gen/extender/policy/v1alpha1/introspection.js';
 import { NodeRow, type Nodes } from '../src/gen/extender/policy/v1alpha1/node.js';
 import { PolicyServiceClient, Purpose } from '../src/gen/extender/policy/v1alpha1/policy.js';
@@ -26,6 +27,7 @@ export interface Served {
   readonly policy: PolicyServiceClient;
   readonly tables: NodeTableServiceClient;
   readonly introspection: IntrospectionServiceClient;
+  readonly hooks: HookServiceClient;
 }
 
 /** Serves a backend until the tests of the file are over. */
@@ -40,13 +42,15 @@ export async function served(backend: Policy | Backend, options: ServeOptions = 
   const policy = new PolicyServiceClient(listening.address, credentials, LIMITS);
   const tables = new NodeTableServiceClient(listening.address, credentials, LIMITS);
   const introspection = new IntrospectionServiceClient(listening.address, credentials, LIMITS);
+  const hooks = new HookServiceClient(listening.address, credentials, LIMITS);
   after(async () => {
     policy.close();
     tables.close();
     introspection.close();
+    hooks.close();
     await listening.stop();
   });
-  return { listening, log, policy, tables, introspection };
+  return { listening, log, policy, tables, introspection, hooks };
 }
 
 /** The answer to a call. */

@@ -10,7 +10,12 @@ import { fileURLToPath } from 'node:url';
 import { ChannelCredentials, Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 
-import { Info, type Node, type Pod, Policy, Verb, Verdict } from '../src/index.js';
+import { Hook, Info, type Node, NodeChange, type Pod, Policy, Verb, Verdict } from '../src/index.js';
+import {
+  BeforeFilterNodesRequest,
+  BeforeFilterRequest,
+  type HookServiceClient,
+} from '../src/gen/extender/policy/v1alpha1/hooks.js';
 import {
   BindRequest,
   FilterRequest,
@@ -103,6 +108,59 @@ test('a traced call has a span with the attributes of the contract, any other ha
     [{ code: 2, message: 'INTERNAL: the policy failed: as asked' }, 'INTERNAL', 'INTERNAL'],
   );
   assert.equal(missed?.attributes['extender.miss'], 'MISS_TABLE_UNKNOWN');
+});
+
+class Hooked extends Policy {
+  override info(): Info {
+    return new Info('hooked', '1')
+      .revision('r')
+      .beforeFilter(Hook.changes('podLabels'))
+      .beforeFilterNodes(Hook.changes('nodeLabels'));
+  }
+
+  override beforeFilterNode(): NodeChange {
+    return new NodeChange({ removeLabels: ['a'] });
+  }
+}
+
+function hooked(client: HookServiceClient, metadata: Metadata): Promise<void> {
+  const pod = { facts: {} };
+  const nodes = inline([row('a'), row('b')]);
+  const ofPod = BeforeFilterRequest.fromPartial({ call: call(), pod });
+  const ofNodes = BeforeFilterNodesRequest.fromPartial({ call: call(), pod, nodes });
+  return new Promise((resolve, reject) => {
+    client.beforeFilter(ofPod, metadata, () => {
+      client.beforeFilterNodes(ofNodes, metadata, (error) => {
+        if (error === null) {
+          resolve();
+        } else {
+          reject(error);
+        }
+      });
+    });
+  });
+}
+
+test('a traced hook has a span, with the number of nodes but none of rejected ones', async () => {
+  const exporter = new InMemorySpanExporter();
+  const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+  const { hooks } = await served(new Hooked(), { telemetry: { provider } });
+  await hooked(hooks, traced(`00-${TRACE}-${PARENT}-01`));
+  const found = exporter.getFinishedSpans().map(({ name, attributes }) => ({ name, attributes }));
+  const span = (method: string, nodes: number): (typeof found)[number] => ({
+    name: `extender.policy.v1alpha1.HookService/${method}`,
+    attributes: {
+      'rpc.system.name': 'grpc',
+      'rpc.method': `extender.policy.v1alpha1.HookService/${method}`,
+      'rpc.response.status_code': 'OK',
+      'extender.policy.name': 'hooked',
+      'extender.policy.revision': 'r',
+      'extender.backend.name': 'b',
+      'extender.call.id': 'c-1',
+      'extender.nodes.evaluated': nodes,
+    },
+  });
+  assert.deepEqual(found, [span('BeforeFilter', 1), span('BeforeFilterNodes', 2)]);
 });
 
 test('variables that cannot be followed are named', async () => {

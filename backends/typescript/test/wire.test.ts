@@ -5,7 +5,7 @@ import { NodeRow } from '../src/gen/extender/policy/v1alpha1/node.js';
 import { FilterRequest } from '../src/gen/extender/policy/v1alpha1/policy.js';
 import { decoding, readQuestion } from '../src/request.js';
 import { Row } from '../src/row.js';
-import { checkSize, QUESTION } from '../src/size.js';
+import { BEFORE_FILTER, checkSize, QUESTION } from '../src/size.js';
 import { compareBytes, cut } from '../src/text.js';
 import { Fields, Malformed } from '../src/wire.js';
 
@@ -189,6 +189,9 @@ test('small messages that would become large are refused', () => {
   const request = Buffer.concat([Buffer.from([0x12]), length(pod)]);
   assert.throws(() => {
     checkSize(request, QUESTION);
+  }, /would take more than \d+ decoded; send fewer and fuller entries/);
+  assert.throws(() => {
+    checkSize(request, BEFORE_FILTER);
   }, /would take more than \d+ decoded; send fewer and fuller entries/);
   const empty = Buffer.from([0x1a, 0x04, 0x12, 0x02, 0x0a, 0x00]);
   assert.throws(() => {

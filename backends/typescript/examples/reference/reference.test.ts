@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { NodeChange, PodChange } from '@extender-gateway/policy';
 import {
+  beforeFilter,
+  beforeFilterNodes,
+  beforeScore,
   bind,
   filterInDetail,
   info,
@@ -84,6 +88,53 @@ test('pods are bound, but not those of system, and not on broken', async () => {
     'namespace system is bound elsewhere',
   );
   await assert.rejects(bind(policy, pod, 'broken'), /^CallError: node broken refuses pods$/);
+});
+
+test('the pod is changed before filter by its app', () => {
+  assert.equal(beforeFilter(policy, new TestPod('shop')), undefined);
+  const noApp = new PodChange({ removeLabels: ['app'], reason: 'the zone is no app' });
+  assert.deepEqual(beforeFilter(policy, pod.label('app', 'closed')), noApp);
+  const more = new PodChange({
+    addRequests: { milliCpu: 500 },
+    setNodeSelector: { zone: 'closed' },
+    addTolerations: [{ key: 'app', operator: 'Exists' }],
+    reason: 'apps need more',
+  });
+  assert.deepEqual(beforeFilter(policy, pod), more);
+});
+
+test('nodes are changed before filter by zone and app', () => {
+  const zoneless = new NodeChange({
+    addTaints: [{ key: 'zone', effect: 'PreferNoSchedule' }],
+    removeTaints: [{ key: 'zoneless' }],
+  });
+  const reserved = new NodeChange({
+    addAllocatable: { milliCpu: 1000, others: { 'example.com/slots': 1 } },
+    reason: 'reserved for the app',
+  });
+  const nodes = [new TestNode('none'), node, new TestNode('else').label('zone', 'z2')];
+  assert.deepEqual(beforeFilterNodes(policy, pod, nodes), [
+    ['none', zoneless],
+    ['n', reserved],
+  ]);
+  assert.deepEqual(beforeFilterNodes(policy, new TestPod('shop'), nodes), [['none', zoneless]]);
+});
+
+test('pod and nodes are changed before score', () => {
+  const closes = new NodeChange({
+    setLabels: { zone: 'closed' },
+    addUsage: { requested: { milliCpu: -100, pods: -1 } },
+    reason: 'closed',
+  });
+  const unzoned = new NodeChange({ removeLabels: ['zone'] });
+  const nodes = [new TestNode('closed').label('zone', 'closed'), node, new TestNode('none')];
+  const changed = [
+    ['closed', closes],
+    ['none', unzoned],
+  ];
+  const moved = new PodChange({ setLabels: { app: 'closed' } });
+  assert.deepEqual(beforeScore(policy, pod, nodes), { pod: moved, nodes: changed });
+  assert.deepEqual(beforeScore(policy, new TestPod('shop'), nodes), { pod: undefined, nodes: changed });
 });
 
 test('args are checked', () => {

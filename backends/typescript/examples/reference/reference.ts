@@ -8,13 +8,17 @@ import {
   BindFailed,
   type Candidate,
   Eviction,
+  Hook,
   Info,
   type Node,
+  NodeChange,
   type Pod,
+  PodChange,
   PodsBy,
   Policy,
   Reads,
   Scale,
+  type ScoreChanges,
   Verb,
   Verdict,
 } from '@extender-gateway/policy';
@@ -33,14 +37,47 @@ const byOwner = nodesReads.podsBy(PodsBy.owner);
 
 const preemptReads = new Reads().pod('priority');
 
+const podReads = new Reads();
+const podApp = podReads.podLabel('app');
+
+const hookReads = new Reads();
+const hookApp = hookReads.podLabel('app');
+const hookZone = hookReads.nodeLabel('zone');
+
 const CLOSED = Verdict.reject('zone is closed').byRule('zone');
 const TAINTED = Verdict.reject('taint is not tolerated').byRule('taints');
 const SMALL = Verdict.reject('not enough CPU').byRule('cpu').preemptionMayHelp();
 const CROWDED = Verdict.reject('too many pods of one owner').byRule('owner');
 
+const NO_APP = new PodChange({ removeLabels: ['app'], reason: 'the zone is no app' });
+const ZONELESS = new NodeChange({
+  addTaints: [{ key: 'zone', effect: 'PreferNoSchedule' }],
+  removeTaints: [{ key: 'zoneless' }],
+});
+const RESERVED = new NodeChange({
+  addAllocatable: { milliCpu: 1000, others: { 'example.com/slots': 1 } },
+  reason: 'reserved for the app',
+});
+const CLOSES = new NodeChange({
+  setLabels: { zone: 'closed' },
+  addUsage: { requested: { milliCpu: -100, pods: -1 } },
+  reason: 'closed',
+});
+const UNZONED = new NodeChange({ removeLabels: ['zone'] });
+
 export class Reference extends Policy {
+  private readonly more: PodChange;
+  private readonly moved: PodChange;
+
   constructor(private readonly options: args.Infer<typeof schema>) {
     super();
+    this.more = new PodChange({
+      addRequests: { milliCpu: 500 },
+      setNodeSelector: { zone: options.zone },
+      addTolerations: [{ key: 'app', operator: 'Exists' }],
+      reason: 'apps need more',
+    });
+    this.moved = new PodChange({ setLabels: { app: options.zone } });
   }
 
   override info(): Info {
@@ -51,6 +88,11 @@ export class Reference extends Policy {
       .scores(verb, Scale.between(-1000, 1_000_000).normalize('minMax'))
       .preempts(Verb.perNode().view('name').reads(preemptReads))
       .binds(new Reads())
+      .beforeFilter(
+        Hook.changes('podLabels', 'podNodeSelector', 'podTolerations', 'podRequests').pure().reads(podReads),
+      )
+      .beforeFilterNodes(Hook.changes('nodeAllocatable', 'nodeTaints').pure().reads(hookReads))
+      .beforeScore(Hook.changes('podLabels', 'nodeLabels', 'nodeUsage').reads(hookReads))
       .shows('/args', 'the args, with their defaults', () => this.options);
   }
 
@@ -88,6 +130,37 @@ export class Reference extends Policy {
       throw new BindFailed('node broken refuses pods');
     }
     return Bind.bound;
+  }
+
+  override beforeFilter(pod: Pod): PodChange | undefined {
+    const wanted = pod.get(podApp);
+    if (wanted === undefined) {
+      return undefined;
+    }
+    return wanted === this.options.zone ? NO_APP : this.more;
+  }
+
+  override beforeFilterNode(pod: Pod, node: Node): NodeChange | undefined {
+    const there = node.get(hookZone);
+    if (there === undefined) {
+      return ZONELESS;
+    }
+    return there === pod.get(hookApp) ? RESERVED : undefined;
+  }
+
+  override beforeScore(pod: Pod, nodes: readonly Node[]): ScoreChanges {
+    return {
+      pod: pod.get(hookApp) === undefined ? undefined : this.moved,
+      nodes: nodes.map((node) => this.beforeScoreNode(node)),
+    };
+  }
+
+  private beforeScoreNode(node: Node): NodeChange | undefined {
+    const there = node.get(hookZone);
+    if (there === undefined) {
+      return UNZONED;
+    }
+    return there === this.options.zone ? CLOSES : undefined;
   }
 }
 

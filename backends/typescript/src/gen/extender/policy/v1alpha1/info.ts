@@ -13,6 +13,40 @@ export const protobufFileName = "extender/policy/v1alpha1/info.proto";
 
 /** The handshake: a backend describes itself and the data that it wants. */
 
+/** What hooks change. */
+export const ChangedPart = {
+  /** UNSPECIFIED - Rejected. */
+  UNSPECIFIED: 0,
+  /** POD_LABELS - PodFacts.labels and label_values, and so on. */
+  POD_LABELS: 1,
+  POD_NODE_SELECTOR: 2,
+  POD_NODE_AFFINITY: 3,
+  POD_TOLERATIONS: 4,
+  POD_REQUESTS: 5,
+  /** NODE_LABELS - NodeFacts.labels and label_values, and so on. */
+  NODE_LABELS: 6,
+  NODE_TAINTS: 7,
+  NODE_ALLOCATABLE: 8,
+  NODE_USAGE: 9,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type ChangedPart = typeof ChangedPart[keyof typeof ChangedPart];
+
+export namespace ChangedPart {
+  export type UNSPECIFIED = typeof ChangedPart.UNSPECIFIED;
+  export type POD_LABELS = typeof ChangedPart.POD_LABELS;
+  export type POD_NODE_SELECTOR = typeof ChangedPart.POD_NODE_SELECTOR;
+  export type POD_NODE_AFFINITY = typeof ChangedPart.POD_NODE_AFFINITY;
+  export type POD_TOLERATIONS = typeof ChangedPart.POD_TOLERATIONS;
+  export type POD_REQUESTS = typeof ChangedPart.POD_REQUESTS;
+  export type NODE_LABELS = typeof ChangedPart.NODE_LABELS;
+  export type NODE_TAINTS = typeof ChangedPart.NODE_TAINTS;
+  export type NODE_ALLOCATABLE = typeof ChangedPart.NODE_ALLOCATABLE;
+  export type NODE_USAGE = typeof ChangedPart.NODE_USAGE;
+  export type UNRECOGNIZED = typeof ChangedPart.UNRECOGNIZED;
+}
+
 /** What the pods of one PodCount have in common. Pods that do not have it are not counted. */
 export const PodCountBy = {
   /** UNSPECIFIED - Rejected. */
@@ -107,7 +141,7 @@ export namespace NodePart {
   export type UNRECOGNIZED = typeof NodePart.UNRECOGNIZED;
 }
 
-/** The verbs of PolicyService. */
+/** The verbs of PolicyService, and the hooks of HookService. */
 export const Verb = {
   /** UNSPECIFIED - Ignored. */
   UNSPECIFIED: 0,
@@ -115,6 +149,9 @@ export const Verb = {
   SCORE: 2,
   PREEMPT: 3,
   BIND: 4,
+  BEFORE_FILTER: 5,
+  BEFORE_FILTER_NODES: 6,
+  BEFORE_SCORE: 7,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -126,6 +163,9 @@ export namespace Verb {
   export type SCORE = typeof Verb.SCORE;
   export type PREEMPT = typeof Verb.PREEMPT;
   export type BIND = typeof Verb.BIND;
+  export type BEFORE_FILTER = typeof Verb.BEFORE_FILTER;
+  export type BEFORE_FILTER_NODES = typeof Verb.BEFORE_FILTER_NODES;
+  export type BEFORE_SCORE = typeof Verb.BEFORE_SCORE;
   export type UNRECOGNIZED = typeof Verb.UNRECOGNIZED;
 }
 
@@ -240,7 +280,7 @@ export interface GetInfoResponse {
    */
   services: string[];
   /**
-   * REQUIRED. The verbs that the backend serves, each once. A verb that the gateway does not know is
+   * REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
    * ignored.
    */
   verbs: VerbInfo[];
@@ -299,7 +339,7 @@ export interface VerbInfo {
   /** REQUIRED. The verb. */
   verb: Verb;
   /**
-   * REQUIRED for every verb except bind. The data that is sent for each node. If the gateway does not
+   * REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
    * know the view or cannot provide it, it rejects the verb with a message.
    */
   nodeView: NodeView;
@@ -307,7 +347,7 @@ export interface VerbInfo {
   scope: Scope;
   /**
    * OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
-   * the nodes that earlier backends left, and only with PURPOSE_DECIDE. False: no side effects.
+   * the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
    */
   sideEffects: boolean;
   /**
@@ -339,7 +379,15 @@ export interface VerbInfo {
    * OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
    * annotation_prefixes selects.
    */
-  reads: Reads | undefined;
+  reads:
+    | Reads
+    | undefined;
+  /**
+   * REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
+   * of nodes alone for VERB_BEFORE_FILTER_NODES. If the gateway does not know one of them, it rejects the hook with a
+   * message.
+   */
+  changes: ChangedPart[];
 }
 
 /**
@@ -357,7 +405,7 @@ export interface Reads {
   pod:
     | PodReads
     | undefined;
-  /** OPTIONAL. What is read of each node. Absent: nothing. Not for Bind; requires a node_view with facts. */
+  /** OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts. */
   node: NodeReads | undefined;
 }
 
@@ -910,6 +958,7 @@ function createBaseVerbInfo(): VerbInfo {
     reversed: false,
     usage: false,
     reads: undefined,
+    changes: [],
   };
 }
 
@@ -947,6 +996,13 @@ export const VerbInfo: MessageFns<VerbInfo> = {
     }
     if (message.reads !== undefined) {
       Reads.encode(message.reads, writer.uint32(90).fork()).join();
+    }
+    if (message.changes.length !== 0) {
+      writer.uint32(98).fork();
+      for (const v of message.changes) {
+        writer.int32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -1052,6 +1108,24 @@ export const VerbInfo: MessageFns<VerbInfo> = {
             message.reads = Reads.decode(reader, reader.uint32());
             continue;
           }
+          case 12: {
+            if (tag === 96) {
+              message.changes.push(reader.int32() as any);
+
+              continue;
+            }
+
+            if (tag === 98) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.changes.push(reader.int32() as any);
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1080,6 +1154,7 @@ export const VerbInfo: MessageFns<VerbInfo> = {
     message.reversed = object.reversed ?? false;
     message.usage = object.usage ?? false;
     message.reads = (object.reads !== undefined && object.reads !== null) ? Reads.fromPartial(object.reads) : undefined;
+    message.changes = object.changes?.map((e) => e) || [];
     return message;
   },
 };

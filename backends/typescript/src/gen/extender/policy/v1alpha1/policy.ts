@@ -148,9 +148,10 @@ export interface Call {
    */
   reads: number;
   /**
-   * OPTIONAL, Filter and Score only. A number for the state of the nodes that this call is about, with their usage and
-   * pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter and the Score
-   * of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, or the verb is told only names.
+   * OPTIONAL, Filter, Score and hooks about nodes only. A number for the state of the nodes that this call is about, with
+   * their usage and pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter
+   * and the Score of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, a hook has changed
+   * them, or the verb is told only names.
    */
   snapshot: bigint;
 }

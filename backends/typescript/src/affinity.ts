@@ -1,0 +1,51 @@
+/** A node affinity as a policy writes it. What {@link Pod.nodeAffinity} returns is one. */
+
+import { NodeAffinity } from './gen/extender/policy/v1alpha1/pod.js';
+
+/** The nodes that a pod requires and prefers. Mirrors NodeAffinity of k8s.io/api/core/v1. */
+export interface Affinity {
+  /** Nodes that match one of the terms. Undefined: every node matches. Without terms no node matches. */
+  readonly required?: { readonly terms: readonly AffinityTerm[] } | undefined;
+  /** Terms with their weights, 1 to 100. */
+  readonly preferred?:
+    readonly { readonly weight: number; readonly preference: AffinityTerm | undefined }[] | undefined;
+}
+
+/** Nodes that match all of these. Without any, no node matches. */
+export interface AffinityTerm {
+  /** Requirements for labels. */
+  readonly matchExpressions?: readonly AffinityRequirement[] | undefined;
+  /** Requirements for fields; "metadata.name" is the only one that exists. */
+  readonly matchFields?: readonly AffinityRequirement[] | undefined;
+}
+
+/** A requirement for the value of one label or field. */
+export interface AffinityRequirement {
+  readonly key: string;
+  /** "In", "NotIn", "Exists", "DoesNotExist", "Gt" or "Lt". */
+  readonly operator: string;
+  readonly values?: readonly string[] | undefined;
+}
+
+/** The contract's message, which shares nothing with what it is made from. */
+export function affinityMessage({ required, preferred = [] }: Affinity): NodeAffinity {
+  return NodeAffinity.fromPartial({
+    ...(required === undefined ? {} : { required: { terms: required.terms.map(term) } }),
+    preferred: preferred.map(({ weight, preference }) => ({ weight, preference: term(preference ?? {}) })),
+  });
+}
+
+function term({ matchExpressions = [], matchFields = [] }: AffinityTerm): {
+  matchExpressions: { key: string; operator: string; values: string[] }[];
+  matchFields: { key: string; operator: string; values: string[] }[];
+} {
+  return { matchExpressions: matchExpressions.map(requirement), matchFields: matchFields.map(requirement) };
+}
+
+function requirement({ key, operator, values = [] }: AffinityRequirement): {
+  key: string;
+  operator: string;
+  values: string[];
+} {
+  return { key, operator, values: [...values] };
+}
