@@ -6,13 +6,17 @@ import io.extendergateway.policy.Bind;
 import io.extendergateway.policy.BindAsk;
 import io.extendergateway.policy.BindFailedException;
 import io.extendergateway.policy.Candidate;
+import io.extendergateway.policy.ChangedPart;
 import io.extendergateway.policy.Eviction;
+import io.extendergateway.policy.Hook;
 import io.extendergateway.policy.Info;
 import io.extendergateway.policy.Node;
+import io.extendergateway.policy.NodeChange;
 import io.extendergateway.policy.NodeKey;
 import io.extendergateway.policy.NodePart;
 import io.extendergateway.policy.Normalization;
 import io.extendergateway.policy.Pod;
+import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.PodKey;
 import io.extendergateway.policy.PodPart;
 import io.extendergateway.policy.PodsBy;
@@ -25,8 +29,10 @@ import io.extendergateway.policy.Scale;
 import io.extendergateway.policy.Verb;
 import io.extendergateway.policy.Verdict;
 import io.extendergateway.policy.View;
+import io.extendergateway.policy.v1alpha1.NodeUsage;
 import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1alpha1.Toleration;
 import java.util.Optional;
 
 /**
@@ -44,6 +50,25 @@ public final class Reference implements Policy {
       Verdict.reject("not enough CPU").byRule("cpu").preemptionMayHelp();
   private static final Verdict CROWDED =
       Verdict.reject("too many pods of one owner").byRule("owner");
+
+  private static final NodeChange ZONELESS =
+      NodeChange.none()
+          .addTaint(Taint.newBuilder().setKey("zone").setEffect("PreferNoSchedule").build())
+          .removeTaint(Taint.newBuilder().setKey("zoneless").build());
+  private static final NodeChange RESERVED =
+      NodeChange.none()
+          .addAllocatable(
+              Resources.newBuilder().setMilliCpu(1000).putOthers("example.com/slots", 1).build())
+          .reason("reserved for the app");
+  private static final NodeChange EMPTIED =
+      NodeChange.none()
+          .setLabel("zone", "closed")
+          .addUsage(
+              NodeUsage.newBuilder()
+                  .setRequested(Resources.newBuilder().setMilliCpu(-100).setPods(-1))
+                  .build())
+          .reason("closed");
+  private static final NodeChange UNLABELED = NodeChange.none().removeLabel("zone");
 
   private final Args args;
   private final Reads reads =
@@ -93,7 +118,34 @@ public final class Reference implements Policy {
         .filters(perNode)
         .scores(perNode, scale)
         .preempts(Verb.perNode().view(View.NAME).reads(priority))
-        .binds(new Reads());
+        .binds(new Reads())
+        .beforeFilter(
+            Hook.changing(
+                    ChangedPart.POD_LABELS,
+                    ChangedPart.POD_NODE_SELECTOR,
+                    ChangedPart.POD_TOLERATIONS,
+                    ChangedPart.POD_REQUESTS)
+                .pure()
+                .reads(theApp()))
+        .beforeFilterNodes(
+            Hook.changing(ChangedPart.NODE_ALLOCATABLE, ChangedPart.NODE_TAINTS)
+                .pure()
+                .reads(appAndZone()))
+        .beforeScore(
+            Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS, ChangedPart.NODE_USAGE)
+                .reads(appAndZone()));
+  }
+
+  private static Reads theApp() {
+    Reads reads = new Reads();
+    reads.podLabel("app");
+    return reads;
+  }
+
+  private static Reads appAndZone() {
+    Reads reads = theApp();
+    reads.nodeLabel("zone");
+    return reads;
   }
 
   @Override
@@ -148,6 +200,47 @@ public final class Reference implements Policy {
       throw new BindFailedException("node broken refuses pods");
     }
     return Bind.bound();
+  }
+
+  @Override
+  public PodChange beforeFilter(Pod pod) {
+    Optional<String> wanted = pod.get(app);
+    if (wanted.isEmpty()) {
+      return PodChange.none();
+    }
+    if (wanted.get().equals(args.zone())) {
+      return PodChange.none().removeLabel("app").reason("the zone is no app");
+    }
+    return PodChange.none()
+        .addRequests(Resources.newBuilder().setMilliCpu(500).build())
+        .setNodeSelector("zone", args.zone())
+        .addToleration(Toleration.newBuilder().setKey("app").setOperator("Exists").build())
+        .reason("apps need more");
+  }
+
+  @Override
+  public NodeChange beforeFilterNode(Pod pod, Node node) {
+    Optional<String> in = node.get(zone);
+    if (in.isEmpty()) {
+      return ZONELESS;
+    }
+    return in.equals(pod.get(app)) ? RESERVED : NodeChange.none();
+  }
+
+  @Override
+  public PodChange beforeScorePod(Pod pod) {
+    return pod.get(app)
+        .map(wanted -> PodChange.none().setLabel("app", args.zone()))
+        .orElse(PodChange.none());
+  }
+
+  @Override
+  public NodeChange beforeScoreNode(Pod pod, Node node) {
+    Optional<String> in = node.get(zone);
+    if (in.isEmpty()) {
+      return UNLABELED;
+    }
+    return in.get().equals(args.zone()) ? EMPTIED : NodeChange.none();
   }
 
   /**

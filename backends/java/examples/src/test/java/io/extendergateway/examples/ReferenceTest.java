@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
+import io.extendergateway.policy.Changes;
+import io.extendergateway.policy.NodeChange;
+import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.Rehearsal.NoAnswerException;
 import io.extendergateway.policy.testing.TestCandidate;
 import io.extendergateway.policy.testing.TestNode;
@@ -12,6 +15,10 @@ import io.extendergateway.policy.testing.TestPod;
 import io.extendergateway.policy.testing.Testing;
 import io.extendergateway.policy.testing.Testing.Kept;
 import io.extendergateway.policy.testing.Testing.Rejected;
+import io.extendergateway.policy.v1alpha1.NodeUsage;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1alpha1.Toleration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -89,6 +96,70 @@ class ReferenceTest {
   }
 
   @Test
+  void podsOfAnAppNeedMore() {
+    assertEquals(PodChange.none(), Testing.beforeFilter(POLICY, new TestPod("shop")));
+    assertEquals(
+        PodChange.none().removeLabel("app").reason("the zone is no app"),
+        Testing.beforeFilter(POLICY, new TestPod("shop").label("app", "z1")));
+    assertEquals(
+        PodChange.none()
+            .addRequests(Resources.newBuilder().setMilliCpu(500).build())
+            .setNodeSelector("zone", "z1")
+            .addToleration(Toleration.newBuilder().setKey("app").setOperator("Exists").build())
+            .reason("apps need more"),
+        Testing.beforeFilter(POLICY, pod()));
+  }
+
+  /** Without a zone, in the zone of the app, in the closed zone, in another one. */
+  private static List<TestNode> zones() {
+    return List.of(
+        new TestNode("none"),
+        new TestNode("app").label("zone", "z2"),
+        new TestNode("closed").label("zone", "z1"),
+        new TestNode("other").label("zone", "z3"));
+  }
+
+  @Test
+  void nodesOfTheAppHaveMore() {
+    NodeChange zoneless =
+        NodeChange.none()
+            .addTaint(Taint.newBuilder().setKey("zone").setEffect("PreferNoSchedule").build())
+            .removeTaint(Taint.newBuilder().setKey("zoneless").build());
+    NodeChange reserved =
+        NodeChange.none()
+            .addAllocatable(
+                Resources.newBuilder().setMilliCpu(1000).putOthers("example.com/slots", 1).build())
+            .reason("reserved for the app");
+    NodeChange none = NodeChange.none();
+    assertEquals(
+        List.of(zoneless, reserved, none, none), Testing.beforeFilterNodes(POLICY, pod(), zones()));
+    assertEquals(
+        List.of(zoneless, none, none, none),
+        Testing.beforeFilterNodes(POLICY, new TestPod("shop"), zones()));
+  }
+
+  @Test
+  void theClosedZoneIsEmptyWhenNodesAreScored() {
+    NodeChange none = NodeChange.none();
+    NodeUsage less =
+        NodeUsage.newBuilder()
+            .setRequested(Resources.newBuilder().setMilliCpu(-100).setPods(-1))
+            .build();
+    List<NodeChange> nodes =
+        List.of(
+            none.removeLabel("zone"),
+            none,
+            none.setLabel("zone", "closed").addUsage(less).reason("closed"),
+            none);
+    assertEquals(
+        new Changes(PodChange.none().setLabel("app", "z1"), nodes),
+        Testing.beforeScore(POLICY, pod(), zones()));
+    assertEquals(
+        new Changes(PodChange.none(), nodes),
+        Testing.beforeScore(POLICY, new TestPod("shop"), zones()));
+  }
+
+  @Test
   void wrongArgsAreNamed() {
     NoAnswerException most =
         assertThrows(
@@ -117,6 +188,12 @@ class ReferenceTest {
       }
       assertEquals(Testing.filter(everything, pod, nodes), Testing.filter(POLICY, pod, nodes));
       assertEquals(Testing.score(everything, pod, nodes), Testing.score(POLICY, pod, nodes));
+      assertEquals(Testing.beforeFilter(everything, pod), Testing.beforeFilter(POLICY, pod));
+      assertEquals(
+          Testing.beforeFilterNodes(everything, pod, nodes),
+          Testing.beforeFilterNodes(POLICY, pod, nodes));
+      assertEquals(
+          Testing.beforeScore(everything, pod, nodes), Testing.beforeScore(POLICY, pod, nodes));
     }
   }
 }

@@ -1,16 +1,19 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Scope;
 import io.extendergateway.policy.v1alpha1.VerbInfo;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -22,19 +25,23 @@ final class Declaration {
   private static final int MAX_NAME = 63;
   private static final int MAX_VERSION = 64;
 
+  /** The verbs that are sent counts by topology. */
+  private static final Set<String> COUNTING = Set.of("filter", "score");
+
   final GetInfoResponse response;
-  private final Terms filter;
-  private final Terms score;
-  private final Terms preempt;
-  private final Terms bind;
+  private final Map<Kind, Terms> terms = new EnumMap<>(Kind.class);
   private final Map<String, ShownPath> paths;
 
-  /** The verbs of the service. */
+  /** The verbs of the services. */
   enum Kind {
     FILTER("Filter", io.extendergateway.policy.v1alpha1.Verb.VERB_FILTER),
     SCORE("Score", io.extendergateway.policy.v1alpha1.Verb.VERB_SCORE),
     PREEMPT("Preempt", io.extendergateway.policy.v1alpha1.Verb.VERB_PREEMPT),
-    BIND("Bind", io.extendergateway.policy.v1alpha1.Verb.VERB_BIND);
+    BIND("Bind", io.extendergateway.policy.v1alpha1.Verb.VERB_BIND),
+    BEFORE_FILTER("BeforeFilter", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER),
+    BEFORE_FILTER_NODES(
+        "BeforeFilterNodes", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES),
+    BEFORE_SCORE("BeforeScore", io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE);
 
     /** The name of the method. */
     final String method;
@@ -64,7 +71,10 @@ final class Declaration {
 
     final RowParts rowParts;
 
-    private Terms(Verb verb) {
+    /** What a hook changes; nothing in other verbs. */
+    final Set<ChangedPart> changes;
+
+    private Terms(Verb verb, Set<ChangedPart> changes) {
       // Rows without facts are names: no table, and no watch of nodes is needed for them.
       boolean onlyNames =
           verb.view == View.FACTS
@@ -78,6 +88,7 @@ final class Declaration {
       wantsUsage = verb.wantsUsage;
       reads = verb.reads == null ? null : new Layout(verb.reads, view);
       rowParts = RowParts.of(view, reads == null ? null : reads.rows);
+      this.changes = changes;
     }
 
     Layout.Fields podFields() {
@@ -124,22 +135,20 @@ final class Declaration {
     if (!mistakes.isEmpty()) {
       throw new DeclarationException(mistakes);
     }
-    filter = terms(info.filter);
-    score = terms(info.score);
-    preempt = terms(info.preempt);
-    bind = terms(info.bind);
+    declare(Kind.FILTER, info.filter);
+    declare(Kind.SCORE, info.score);
+    declare(Kind.PREEMPT, info.preempt);
+    declare(Kind.BIND, info.bind);
+    declare(Kind.BEFORE_FILTER, info.beforeFilter);
+    declare(Kind.BEFORE_FILTER_NODES, info.beforeFilterNodes);
+    declare(Kind.BEFORE_SCORE, info.beforeScore);
     paths = info.paths.stream().collect(Collectors.toMap(ShownPath::path, path -> path));
     response = response(info);
   }
 
   /** {@code null} if the verb is not declared. */
   Terms terms(Kind verb) {
-    return switch (verb) {
-      case FILTER -> filter;
-      case SCORE -> score;
-      case PREEMPT -> preempt;
-      case BIND -> bind;
-    };
+    return terms.get(verb);
   }
 
   /** {@code null} if the path is not declared. */
@@ -159,8 +168,18 @@ final class Declaration {
     return terms == null ? null : terms.readsId();
   }
 
-  private static Terms terms(Verb verb) {
-    return verb == null ? null : new Terms(verb);
+  private void declare(Kind kind, Verb verb) {
+    if (verb != null) {
+      terms.put(kind, new Terms(verb, Set.of()));
+    }
+  }
+
+  private void declare(Kind kind, Hook hook) {
+    if (hook != null) {
+      // Without nodes there is nothing that a table could hold.
+      Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb().view(View.NAME) : hook.verb();
+      terms.put(kind, new Terms(verb, hook.changes));
+    }
   }
 
   private static List<String> mistakes(Info info) {
@@ -169,28 +188,29 @@ final class Declaration {
     textMistake(mistakes, "version", info.version, MAX_VERSION);
     textMistake(
         mistakes, "revision", info.revision == null ? info.version : info.revision, MAX_VERSION);
-    if (info.filter == null && info.score == null && info.preempt == null && info.bind == null) {
+    if (info.declaresNothing()) {
       mistakes.add(
-          "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds");
+          "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook");
     }
     if (info.preempt != null) {
       if (info.preempt.isPure) {
         mistakes.add(
             "preempt cannot be pure, because its answers depend on the victims; remove Verb.pure");
       }
-      usageMistake(mistakes, "preempt", info.preempt);
+      usageMistake(mistakes, "Verb", "preempt", info.preempt);
       readsMistakes(mistakes, "preempt", info.preempt);
     }
     if (info.bind != null) {
       readsMistakes(mistakes, "bind", info.bind);
     }
     if (info.filter != null) {
-      verbMistakes(mistakes, "filter", info.filter, info);
+      verbMistakes(mistakes, "Verb", "filter", info.filter, info);
     }
     if (info.score != null) {
-      verbMistakes(mistakes, "score", info.score, info);
+      verbMistakes(mistakes, "Verb", "score", info.score, info);
       mistakes.addAll(info.scale.mistakes());
     }
+    HookMistakes.add(mistakes, info);
     mistakes.addAll(ShownPath.mistakes(info.paths));
     return mistakes;
   }
@@ -202,11 +222,12 @@ final class Declaration {
     }
   }
 
-  private static void verbMistakes(List<String> mistakes, String name, Verb verb, Info info) {
-    usageMistake(mistakes, name, verb);
+  /** Of a verb or a hook, which the type says. */
+  static void verbMistakes(List<String> mistakes, String type, String name, Verb verb, Info info) {
+    usageMistake(mistakes, type, name, verb);
     if (verb.isPure) {
       // Each of these makes an answer depend on more than the cache key.
-      excluded(mistakes, name, verb.isWholeSet, "Verb.wholeSet");
+      excluded(mistakes, name, verb.isWholeSet, type + ".wholeSet");
       excluded(mistakes, name, verb.hasSideEffects, "Verb.sideEffects");
       excluded(mistakes, name, verb.view == View.FACTS_AND_RAW, "View.FACTS_AND_RAW");
       excluded(mistakes, name, info.wantsRawPod, "Info.rawPod");
@@ -221,9 +242,9 @@ final class Declaration {
   }
 
   /** A view of names works even if the gateway knows no nodes, and so no pods on them. */
-  private static void usageMistake(List<String> mistakes, String name, Verb verb) {
+  private static void usageMistake(List<String> mistakes, String type, String name, Verb verb) {
     if (verb.wantsUsage && verb.view == View.NAME) {
-      mistakes.add(name + " has Verb.usage and View.NAME; use View.FACTS");
+      mistakes.add("%s has %s.usage and View.NAME; use View.FACTS".formatted(name, type));
     }
   }
 
@@ -243,7 +264,7 @@ final class Declaration {
           name
               + " is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's name and UID; remove one");
     }
-    if (reads.countsTopologies() && (name.equals("preempt") || name.equals("bind"))) {
+    if (reads.countsTopologies() && !COUNTING.contains(name)) {
       mistakes.add(
           name
               + " reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from"
@@ -265,21 +286,18 @@ final class Declaration {
             .addAllAnnotationPrefixes(info.annotations)
             .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES);
     // Tables are worth filling only if rows hold more than names.
-    boolean wantsFacts =
-        Stream.of(filter, score, preempt, bind)
-            .anyMatch(verb -> verb != null && verb.view.hasFacts());
+    boolean wantsFacts = terms.values().stream().anyMatch(verb -> verb.view.hasFacts());
     if (wantsFacts && info.keepsTable) {
       response.addServices(NodeTableServiceGrpc.SERVICE_NAME);
     }
     if (!info.paths.isEmpty()) {
       response.addServices(IntrospectionServiceGrpc.SERVICE_NAME);
     }
-    info.paths.forEach(path -> response.addIntrospection(path.message()));
-    for (Kind kind : Kind.values()) {
-      if (terms(kind) != null) {
-        response.addVerbs(verbInfo(kind, info));
-      }
+    if (info.hasHooks()) {
+      response.addServices(HookServiceGrpc.SERVICE_NAME);
     }
+    info.paths.forEach(path -> response.addIntrospection(path.message()));
+    terms.keySet().forEach(kind -> response.addVerbs(verbInfo(kind, info)));
     return response.build();
   }
 
@@ -292,11 +310,14 @@ final class Declaration {
     if (kind == Kind.BIND) {
       return verb.build();
     }
-    verb.setNodeView(terms.view.message)
-        .setScope(terms.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
+    if (kind != Kind.BEFORE_FILTER) {
+      verb.setNodeView(terms.view.message);
+    }
+    verb.setScope(terms.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
         .setSideEffects(terms.hasSideEffects)
         .setPure(terms.isPure)
         .setUsage(terms.wantsUsage);
+    terms.changes.forEach(part -> verb.addChanges(part.message));
     if (kind == Kind.SCORE) {
       Scale scale = info.scale;
       if (scale.bounds != null) {

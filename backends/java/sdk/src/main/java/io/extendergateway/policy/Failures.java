@@ -20,7 +20,10 @@ final class Failures {
    */
   private static final int FRAMES = 6;
 
-  /** The places whose trace has been logged: a bug that every call meets must not fill the disk. */
+  /**
+   * The places and mistakes that have been logged: a bug that every call meets must not fill the
+   * disk.
+   */
   private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet();
 
   private Failures() {}
@@ -64,6 +67,9 @@ final class Failures {
 
   private static CallException of(Throwable cause, Function<Throwable, String> unexpected) {
     if (cause instanceof CallException known) {
+      if (known.code() == Status.Code.INTERNAL) {
+        logMistake(known);
+      }
       return known;
     }
     if (cause instanceof ArgsException || cause instanceof InvalidParameterException) {
@@ -85,6 +91,18 @@ final class Failures {
   private static String text(Throwable cause) {
     String message = cause.getMessage();
     return message == null || message.isBlank() ? cause.getClass().getSimpleName() : message;
+  }
+
+  /**
+   * What the policy returned is wrong: its text says where, a trace would not. Once for each text.
+   */
+  private static void logMistake(CallException mistake) {
+    if (LOGGED.size() < MAX_PLACES && LOGGED.add(mistake.getMessage())) {
+      LOG.log(
+          System.Logger.Level.ERROR,
+          String.format(
+              Locale.ROOT, "a call failed: %s; this is logged once", mistake.getMessage()));
+    }
   }
 
   /** The trace, once for each place. */

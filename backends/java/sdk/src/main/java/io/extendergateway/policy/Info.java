@@ -23,6 +23,9 @@ public final class Info {
   final Scale scale;
   final Verb preempt;
   final Verb bind;
+  final Hook beforeFilter;
+  final Hook beforeFilterNodes;
+  final Hook beforeScore;
   final List<String> annotations;
   final boolean wantsRawPod;
   final boolean keepsTable;
@@ -37,6 +40,9 @@ public final class Info {
     scale = from.scale;
     preempt = from.preempt;
     bind = from.bind;
+    beforeFilter = from.beforeFilter;
+    beforeFilterNodes = from.beforeFilterNodes;
+    beforeScore = from.beforeScore;
     annotations = List.copyOf(from.annotations);
     wantsRawPod = from.wantsRawPod;
     keepsTable = from.keepsTable;
@@ -53,6 +59,9 @@ public final class Info {
     private Scale scale;
     private Verb preempt;
     private Verb bind;
+    private Hook beforeFilter;
+    private Hook beforeFilterNodes;
+    private Hook beforeScore;
     private List<String> annotations = new ArrayList<>();
     private boolean wantsRawPod;
     private boolean keepsTable = true;
@@ -69,6 +78,9 @@ public final class Info {
     builder.scale = scale;
     builder.preempt = preempt;
     builder.bind = bind;
+    builder.beforeFilter = beforeFilter;
+    builder.beforeFilterNodes = beforeFilterNodes;
+    builder.beforeScore = beforeScore;
     builder.annotations = new ArrayList<>(annotations);
     builder.wantsRawPod = wantsRawPod;
     builder.keepsTable = keepsTable;
@@ -169,6 +181,45 @@ public final class Info {
   }
 
   /**
+   * The policy changes the pod before nodes are filtered for it. The changes are for one call of
+   * kube-scheduler and the backends that are asked in it: kube-scheduler does not see them. The
+   * operator's configuration says in which order the hooks of several backends are called.
+   *
+   * @param hook what it changes, parts of the pod, and how it is called
+   * @return the info with the hook
+   */
+  public Info beforeFilter(Hook hook) {
+    Builder builder = change();
+    builder.beforeFilter = Objects.requireNonNull(hook, "hook");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy changes nodes before they are filtered, after {@link #beforeFilter} of all backends.
+   *
+   * @param hook what it changes, parts of nodes, and how it is called
+   * @return the info with the hook
+   */
+  public Info beforeFilterNodes(Hook hook) {
+    Builder builder = change();
+    builder.beforeFilterNodes = Objects.requireNonNull(hook, "hook");
+    return new Info(builder);
+  }
+
+  /**
+   * The policy changes the pod and nodes before the nodes are scored. It is told about them as
+   * kube-scheduler sent them: nothing is left of the changes for filter.
+   *
+   * @param hook what it changes, and how it is called
+   * @return the info with the hook
+   */
+  public Info beforeScore(Hook hook) {
+    Builder builder = change();
+    builder.beforeScore = Objects.requireNonNull(hook, "hook");
+    return new Info(builder);
+  }
+
+  /**
    * Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
    * called several times. Default: none are sent. For verbs without {@link Verb#reads}.
    *
@@ -229,6 +280,16 @@ public final class Info {
     return new Info(builder);
   }
 
+  /** Whether there is neither a verb nor a hook. */
+  boolean declaresNothing() {
+    return filter == null && score == null && preempt == null && bind == null && !hasHooks();
+  }
+
+  /** Whether there is a hook. */
+  boolean hasHooks() {
+    return beforeFilter != null || beforeFilterNodes != null || beforeScore != null;
+  }
+
   /** The same without declarations of what is read: everything is sent. */
   Info readingEverything() {
     Builder builder = change();
@@ -236,6 +297,10 @@ public final class Info {
     builder.score = score == null ? null : score.readingEverything();
     builder.preempt = preempt == null ? null : preempt.readingEverything();
     builder.bind = bind == null ? null : bind.readingEverything();
+    builder.beforeFilter = beforeFilter == null ? null : beforeFilter.readingEverything();
+    builder.beforeFilterNodes =
+        beforeFilterNodes == null ? null : beforeFilterNodes.readingEverything();
+    builder.beforeScore = beforeScore == null ? null : beforeScore.readingEverything();
     return new Info(builder);
   }
 }

@@ -105,14 +105,13 @@ final class OtelTracer implements Trace.Tracer {
     if (!parent.isValid() || !parent.isSampled()) {
       return Trace.NONE;
     }
-    String name = Declaration.API_VERSION + ".PolicyService/" + method;
     Span span =
         tracer
-            .spanBuilder(name)
+            .spanBuilder(method)
             .setParent(caller)
             .setSpanKind(SpanKind.SERVER)
             .setAttribute("rpc.system.name", "grpc")
-            .setAttribute("rpc.method", name)
+            .setAttribute("rpc.method", method)
             .startSpan();
     return new Traced(span, caller.with(span));
   }

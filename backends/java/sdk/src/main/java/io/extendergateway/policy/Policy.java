@@ -11,9 +11,10 @@ import java.util.concurrent.Executor;
  * A policy: which nodes a pod may not run on, and how good the others are for it.
  *
  * <p>A small policy implements {@link #info} and one of {@link #filter}, {@link #score} and {@link
- * #preempt}. Methods are called by several threads at once, one for each processor. All but {@link
- * #bind} should not wait for anything: they would keep other calls waiting. They may throw: that
- * call fails with INTERNAL, the next one is answered.
+ * #preempt}. Hooks, such as {@link #beforeFilter}, change what the backends of a call are told.
+ * Methods are called by several threads at once, one for each processor. All but {@link #bind}
+ * should not wait for anything: they would keep other calls waiting. They may throw: that call
+ * fails with INTERNAL, the next one is answered.
  */
 public interface Policy {
   /**
@@ -153,7 +154,85 @@ public interface Policy {
   }
 
   /**
-   * Can the policy decide now? Called before each call of a verb, and not for an {@link
+   * What the backends of this call are told about the pod instead, while nodes are filtered. Called
+   * only if {@link #info} declares it with {@link Info#beforeFilter}.
+   *
+   * @param pod the pod to be placed, as earlier hooks have left it
+   * @return the change
+   */
+  default PodChange beforeFilter(Pod pod) {
+    return PodChange.none();
+  }
+
+  /**
+   * What the backends of this call are told about this node instead, while nodes are filtered.
+   * Called only if {@link #info} declares it with {@link Info#beforeFilterNodes}.
+   *
+   * @param pod the pod to be placed, as hooks have left it
+   * @param node one of the nodes of the call, as earlier hooks have left it
+   * @return the change
+   */
+  default NodeChange beforeFilterNode(Pod pod, Node node) {
+    return NodeChange.none();
+  }
+
+  /**
+   * One change for each node, in their order; overridden for the same reasons as {@link
+   * #filterAll}.
+   *
+   * @param pod the pod to be placed, as hooks have left it
+   * @param nodes the nodes of the call, at least one
+   * @return as many changes
+   */
+  default List<NodeChange> beforeFilterNodes(Pod pod, List<Node> nodes) {
+    List<NodeChange> changes = new ArrayList<>(nodes.size());
+    for (Node node : nodes) {
+      changes.add(beforeFilterNode(pod, node));
+    }
+    return changes;
+  }
+
+  /**
+   * What the backends of this call are told about the pod instead, while nodes are scored. Called
+   * only if {@link #info} declares it with {@link Info#beforeScore}.
+   *
+   * @param pod the pod to be placed, as earlier hooks have left it
+   * @return the change
+   */
+  default PodChange beforeScorePod(Pod pod) {
+    return PodChange.none();
+  }
+
+  /**
+   * What the backends of this call are told about this node instead, while nodes are scored. Called
+   * only if {@link #info} declares it with {@link Info#beforeScore}.
+   *
+   * @param pod the pod to be placed, as earlier hooks have left it
+   * @param node one of the nodes of the call, as earlier hooks have left it
+   * @return the change
+   */
+  default NodeChange beforeScoreNode(Pod pod, Node node) {
+    return NodeChange.none();
+  }
+
+  /**
+   * The change of the pod, and one for each node, in their order; overridden for the same reasons
+   * as {@link #filterAll}.
+   *
+   * @param pod the pod to be placed, as earlier hooks have left it
+   * @param nodes the nodes of the call, at least one
+   * @return the changes
+   */
+  default Changes beforeScore(Pod pod, List<Node> nodes) {
+    List<NodeChange> changes = new ArrayList<>(nodes.size());
+    for (Node node : nodes) {
+      changes.add(beforeScoreNode(pod, node));
+    }
+    return new Changes(beforeScorePod(pod), changes);
+  }
+
+  /**
+   * Can the policy decide now? Called before each call of a verb or a hook, and not for an {@link
    * Introspection}. A policy whose data is missing or stale (its price list is a day old) throws,
    * and the failure policy that the operator chose decides.
    *

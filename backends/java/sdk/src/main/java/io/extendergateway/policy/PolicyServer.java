@@ -31,8 +31,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * A backend on a socket: PolicyService, NodeTableService, IntrospectionService, health and
- * reflection, from binding the address to the end of the last call.
+ * A backend on a socket: PolicyService, HookService, NodeTableService, IntrospectionService, health
+ * and reflection, from binding the address to the end of the last call.
  *
  * <p>Three kinds of threads: the event loops of the HTTP/2 library only move bytes and answer
  * pings, so that a slow policy does not look like a dead machine; one thread for each processor
@@ -144,6 +144,7 @@ public final class PolicyServer implements AutoCloseable {
         .addService(service.policyService())
         .addService(service.tableService())
         .addService(service.introspectionService())
+        .addService(service.hookService())
         .addService(health.getHealthService())
         .addService(ProtoReflectionServiceV1.newInstance())
         .addService(earlierReflection())

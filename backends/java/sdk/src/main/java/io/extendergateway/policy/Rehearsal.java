@@ -3,6 +3,11 @@ package io.extendergateway.policy;
 import com.google.protobuf.ByteString;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
+import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
+import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.BindResponse;
 import io.extendergateway.policy.v1alpha1.Call;
@@ -22,6 +27,8 @@ import io.extendergateway.policy.v1alpha1.Purpose;
 import io.extendergateway.policy.v1alpha1.ScoreRequest;
 import io.extendergateway.policy.v1alpha1.ScoreResponse;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -34,11 +41,14 @@ import java.util.concurrent.Callable;
 public final class Rehearsal {
   private final Backend backend;
   private final Answer answer;
+  private final Hooks hooks;
   private final Introspections introspections;
 
   private Rehearsal(Backend backend) {
     this.backend = backend;
-    answer = new Answer(backend, new Tables());
+    Questions questions = new Questions(backend, new Tables());
+    answer = new Answer(backend, questions);
+    hooks = new Hooks(questions);
     introspections = new Introspections(backend);
   }
 
@@ -194,6 +204,82 @@ public final class Rehearsal {
               .toCompletableFuture()
               .get();
         });
+  }
+
+  /**
+   * The answer to BeforeFilter.
+   *
+   * @param pod the pod to be placed
+   * @return the change of the pod
+   */
+  public PodChange beforeFilter(io.extendergateway.policy.v1alpha1.Pod pod) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.BEFORE_FILTER);
+          BeforeFilterRequest request =
+              BeforeFilterRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, List.of()))
+                  .build();
+          BeforeFilterResponse response = hooks.beforeFilter(request, Trace.NONE);
+          return new PodChange(response.getPod());
+        });
+  }
+
+  /**
+   * The answer to BeforeFilterNodes.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, which are the cluster
+   * @return one change for each node
+   */
+  public List<NodeChange> beforeFilterNodes(
+      io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.BEFORE_FILTER_NODES);
+          BeforeFilterNodesRequest request =
+              BeforeFilterNodesRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, nodes))
+                  .setNodes(sent(terms, nodes))
+                  .build();
+          return changes(hooks.beforeFilterNodes(request, Trace.NONE).getNodesList(), nodes.size());
+        });
+  }
+
+  /**
+   * The answer to BeforeScore.
+   *
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call, which are the cluster
+   * @return the change of the pod, and one for each node
+   */
+  public Changes beforeScore(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    return answered(
+        () -> {
+          Optional<Terms> terms = terms(Kind.BEFORE_SCORE);
+          BeforeScoreRequest request =
+              BeforeScoreRequest.newBuilder()
+                  .setCall(call(terms))
+                  .setPod(sent(terms, pod, nodes))
+                  .setNodes(sent(terms, nodes))
+                  .build();
+          BeforeScoreResponse response = hooks.beforeScore(request, Trace.NONE);
+          return new Changes(
+              new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
+        });
+  }
+
+  /** The changes by node. */
+  private static List<NodeChange> changes(
+      List<io.extendergateway.policy.v1alpha1.NodeChange> groups, int nodes) {
+    List<NodeChange> changes = new ArrayList<>(Collections.nCopies(nodes, NodeChange.none()));
+    for (var group : groups) {
+      NodeChange change = new NodeChange(group.toBuilder().clearPositions().build());
+      group.getPositionsList().forEach(position -> changes.set(position, change));
+    }
+    return List.copyOf(changes);
   }
 
   /**

@@ -3,9 +3,13 @@ package io.extendergateway.policy;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
+import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectRequest;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
@@ -49,7 +53,9 @@ final class Service {
   /** The gateway sends no trace with these. */
   private static final Set<String> UNTRACED = Set.of("GetInfo", "Introspect");
 
+  private final Questions questions;
   private final Answer answer;
+  private final Hooks hooks;
   private final Introspections introspections;
   private final Tables tables;
   private final Trace.Tracer tracer;
@@ -69,7 +75,9 @@ final class Service {
       Trace.Tracer tracer,
       ScheduledExecutorService timers,
       Waiters waiters) {
-    answer = new Answer(backend, tables);
+    questions = new Questions(backend, tables);
+    answer = new Answer(backend, questions);
+    hooks = new Hooks(questions);
     introspections = new Introspections(backend);
     this.tables = tables;
     this.tracer = tracer;
@@ -94,34 +102,54 @@ final class Service {
                 answer.info(decode(message, Sizes.Shape.GET_INFO, GetInfoRequest::parseFrom)),
             "Filter",
             (message, trace) -> {
-              answer.admit(Kind.FILTER, message);
+              questions.admit(Kind.FILTER, message);
               return answer.filter(
                   decode(message, Sizes.Shape.QUESTION, FilterRequest::parseFrom), trace);
             },
             "Score",
             (message, trace) -> {
-              answer.admit(Kind.SCORE, message);
+              questions.admit(Kind.SCORE, message);
               return answer.score(
                   decode(message, Sizes.Shape.QUESTION, ScoreRequest::parseFrom), trace);
             },
             "Preempt",
             (message, trace) -> {
-              answer.admit(Kind.PREEMPT, message);
+              questions.admit(Kind.PREEMPT, message);
               return answer.preempt(
                   decode(message, Sizes.Shape.PREEMPT, PreemptRequest::parseFrom), trace);
             },
             "Bind",
             (message, trace) -> {
-              answer.admit(Kind.BIND, message);
+              questions.admit(Kind.BIND, message);
               return answer.bind(
                   decode(message, Sizes.Shape.BIND, BindRequest::parseFrom), trace, waiters.binds);
             });
-    return define(
-        PolicyServiceGrpc.getServiceDescriptor(),
-        method -> {
-          Verb verb = verbs.get(method);
-          return (call, headers) -> new Unary(call, method, verb, headers);
-        });
+    return define(PolicyServiceGrpc.getServiceDescriptor(), verbs);
+  }
+
+  ServerServiceDefinition hookService() {
+    Map<String, Verb> verbs =
+        Map.of(
+            "BeforeFilter",
+            (message, trace) -> {
+              questions.admit(Kind.BEFORE_FILTER, message);
+              return hooks.beforeFilter(
+                  decode(message, Sizes.Shape.POD_QUESTION, BeforeFilterRequest::parseFrom), trace);
+            },
+            "BeforeFilterNodes",
+            (message, trace) -> {
+              questions.admit(Kind.BEFORE_FILTER_NODES, message);
+              return hooks.beforeFilterNodes(
+                  decode(message, Sizes.Shape.QUESTION, BeforeFilterNodesRequest::parseFrom),
+                  trace);
+            },
+            "BeforeScore",
+            (message, trace) -> {
+              questions.admit(Kind.BEFORE_SCORE, message);
+              return hooks.beforeScore(
+                  decode(message, Sizes.Shape.QUESTION, BeforeScoreRequest::parseFrom), trace);
+            });
+    return define(HookServiceGrpc.getServiceDescriptor(), verbs);
   }
 
   ServerServiceDefinition introspectionService() {
@@ -131,8 +159,7 @@ final class Service {
                 decode(message, Sizes.Shape.INTROSPECT, IntrospectRequest::parseFrom),
                 waiters.introspections);
     return define(
-        IntrospectionServiceGrpc.getServiceDescriptor(),
-        method -> (call, headers) -> new Unary(call, method, introspect, headers));
+        IntrospectionServiceGrpc.getServiceDescriptor(), Map.of("Introspect", introspect));
   }
 
   ServerServiceDefinition tableService() {
@@ -168,6 +195,15 @@ final class Service {
   /** What handles the calls of a method. */
   private interface Handlers {
     ServerCallHandler<byte[], Message> of(String method);
+  }
+
+  private ServerServiceDefinition define(ServiceDescriptor service, Map<String, Verb> verbs) {
+    return define(
+        service,
+        method -> {
+          Verb verb = verbs.get(method);
+          return (call, headers) -> new Unary(call, verb, headers);
+        });
   }
 
   private static ServerServiceDefinition define(ServiceDescriptor service, Handlers handlers) {
@@ -233,10 +269,14 @@ final class Service {
     /** Guarded by this; a {@link ServerCall} is not safe for several threads. */
     private boolean closed;
 
-    Unary(ServerCall<byte[], Message> call, String method, Verb verb, Metadata headers) {
+    Unary(ServerCall<byte[], Message> call, Verb verb, Metadata headers) {
       this.call = call;
       this.verb = verb;
-      trace = UNTRACED.contains(method) ? Trace.NONE : tracer.begin(method, headers);
+      MethodDescriptor<byte[], Message> method = call.getMethodDescriptor();
+      trace =
+          UNTRACED.contains(method.getBareMethodName())
+              ? Trace.NONE
+              : tracer.begin(method.getFullMethodName(), headers);
       inProgress.incrementAndGet();
       arrival = timers.schedule(this::late, ARRIVAL_SECONDS, TimeUnit.SECONDS);
       call.request(2);

@@ -117,6 +117,7 @@ final class Sizes {
   static final class Shape {
     static final Shape GET_INFO = new Shape(part(2, TEXT));
     static final Shape QUESTION = new Shape(part(2, 0, POD), part(3, 0, NODES));
+    static final Shape POD_QUESTION = new Shape(part(2, 0, POD));
     static final Shape PREEMPT =
         new Shape(
             part(2, 0, POD),

@@ -38,6 +38,7 @@ interface Trace {
     /** Records nothing. */
     Tracer NONE = new Tracer() {};
 
+    /** Of a call of this method, with the name of its service. */
     default Trace begin(String method, Metadata headers) {
       return Trace.NONE;
     }

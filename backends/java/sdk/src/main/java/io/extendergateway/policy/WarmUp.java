@@ -62,14 +62,15 @@ final class WarmUp {
     Layout layout = new Layout(policy.reads, View.FACTS);
     Tables tables = new Tables();
     Filling filling = new Filling(tables);
-    Answer answer = new Answer(backend, tables);
+    Questions questions = new Questions(backend, tables);
+    Answer answer = new Answer(backend, questions);
     byte[] inline = request(layout, false).toByteArray();
     byte[] named = request(layout, true).toByteArray();
     try {
       filling.apply(rows(layout).toByteArray());
       for (int round = 0; round < ROUNDS; round++) {
         for (byte[] message : new byte[][] {inline, named}) {
-          answer.admit(Declaration.Kind.FILTER, message);
+          questions.admit(Declaration.Kind.FILTER, message);
           Sizes.check(message, Sizes.Shape.QUESTION);
           byte[] unused = answer.filter(FilterRequest.parseFrom(message), Trace.NONE).toByteArray();
         }

@@ -5,9 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
+import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
 import io.extendergateway.policy.v1alpha1.BindOutcome;
 import io.extendergateway.policy.v1alpha1.BindRequest;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.grpc.ClientInterceptor;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.health.v1.HealthCheckRequest;
@@ -44,7 +47,7 @@ class ServerTest {
 
     @Override
     public Info info() {
-      return Info.of("patient", "1").binds();
+      return Info.of("patient", "1").binds().beforeFilter(Hook.changing(ChangedPart.POD_LABELS));
     }
 
     @Override
@@ -294,9 +297,20 @@ class ServerTest {
           assertTrue(spans.contains(text), text + " in " + spans);
         }
         // The last span is sent at the end.
-        traced(served, "00-" + trace + "-00f067aa0ba902b7-01").bind(bind());
+        HookServiceGrpc.newBlockingStub(served.channel)
+            .withInterceptors(sending("00-" + trace + "-00f067aa0ba902b7-01"))
+            .beforeFilter(
+                BeforeFilterRequest.newBuilder()
+                    .setCall(Served.call())
+                    .setPod(Served.pod())
+                    .build());
       }
-      assertTrue(exported.poll(20, TimeUnit.SECONDS).contains("PolicyService/Bind"));
+      String spans = exported.poll(20, TimeUnit.SECONDS);
+      String name = "extender.policy.v1alpha1.HookService/BeforeFilter";
+      // The name of the span, and the attribute rpc.method.
+      assertTrue(spans.indexOf(name) != spans.lastIndexOf(name), spans);
+      assertTrue(spans.contains("extender.nodes.evaluated"), spans);
+      assertTrue(!spans.contains("extender.nodes.rejected"), spans);
       assertTrue(exported.isEmpty());
     } finally {
       collector.stop(0);
@@ -305,8 +319,12 @@ class ServerTest {
 
   private static PolicyServiceGrpc.PolicyServiceBlockingStub traced(
       Served served, String traceparent) {
+    return served.client.withInterceptors(sending(traceparent));
+  }
+
+  private static ClientInterceptor sending(String traceparent) {
     Metadata headers = new Metadata();
     headers.put(Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER), traceparent);
-    return served.client.withInterceptors(MetadataUtils.newAttachHeadersInterceptor(headers));
+    return MetadataUtils.newAttachHeadersInterceptor(headers);
   }
 }

@@ -5,8 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.FilterResponse;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.NodeRef;
@@ -32,11 +35,24 @@ import org.junit.jupiter.api.Test;
 class TableTest {
   private static final long TABLE = -5;
 
-  /** Rejects each node with its name. */
+  /** Rejects each node with its name, and removes a label of that name. */
   private static class Names implements Policy {
     @Override
     public Info info() {
-      return Info.of("names", "1").filters(Verb.perNode());
+      return Info.of("names", "1")
+          .filters(Verb.perNode())
+          .beforeFilterNodes(Hook.changing(ChangedPart.NODE_LABELS))
+          .beforeScore(Hook.changing(ChangedPart.NODE_LABELS));
+    }
+
+    @Override
+    public NodeChange beforeFilterNode(Pod pod, Node node) {
+      return NodeChange.none().removeLabel(node.name());
+    }
+
+    @Override
+    public NodeChange beforeScoreNode(Pod pod, Node node) {
+      return NodeChange.none().removeLabel(node.name());
     }
 
     @Override
@@ -159,6 +175,35 @@ class TableTest {
     sync.requests.onCompleted();
     assertEquals(Status.OK, sync.received.poll(20, TimeUnit.SECONDS));
     assertEquals(Miss.MISS_TABLE_UNKNOWN, miss(named(3, List.of(1))));
+  }
+
+  @Test
+  void hooksAreAskedAboutNodesOfATable() throws InterruptedException {
+    var hooks = HookServiceGrpc.newBlockingStub(served.channel);
+    Sync sync = new Sync(served);
+    assertEquals(1L, sync.send(first(1).addUpserts(entry(1, "a")).addUpserts(entry(7, "b"))));
+    FilterRequest about = named(1, List.of(7, 0, 1), "c").build();
+    BeforeFilterNodesRequest.Builder filter =
+        BeforeFilterNodesRequest.newBuilder().setCall(about.getCall()).setPod(about.getPod());
+    BeforeScoreRequest.Builder score =
+        BeforeScoreRequest.newBuilder().setCall(about.getCall()).setPod(about.getPod());
+    assertEquals(
+        List.of("b", "c", "a"),
+        removed(hooks.beforeFilterNodes(filter.setNodes(about.getNodes()).build()).getNodesList()));
+    assertEquals(
+        List.of("b", "c", "a"),
+        removed(hooks.beforeScore(score.setNodes(about.getNodes()).build()).getNodesList()));
+    Nodes later = named(2, List.of(1)).getNodes();
+    assertEquals(
+        Miss.MISS_TABLE_BEHIND,
+        hooks.beforeFilterNodes(filter.setNodes(later).build()).getResult().getMiss());
+    assertEquals(
+        Miss.MISS_TABLE_BEHIND,
+        hooks.beforeScore(score.setNodes(later).build()).getResult().getMiss());
+  }
+
+  private static List<String> removed(List<io.extendergateway.policy.v1alpha1.NodeChange> changes) {
+    return changes.stream().map(change -> change.getRemoveLabels(0)).toList();
   }
 
   @Test

@@ -2,6 +2,9 @@ package io.extendergateway.policy.testing;
 
 import io.extendergateway.policy.Backend;
 import io.extendergateway.policy.Bind;
+import io.extendergateway.policy.Changes;
+import io.extendergateway.policy.NodeChange;
+import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal;
 import io.extendergateway.policy.Rehearsal.InCluster;
@@ -229,6 +232,79 @@ public final class Testing {
     return response.getOutcome() == BindOutcome.BIND_OUTCOME_BOUND
         ? Bind.bound()
         : Bind.declined(response.getMessage());
+  }
+
+  /**
+   * What the policy changes about the pod before nodes are filtered.
+   *
+   * @param policy the policy
+   * @param pod the pod to be placed
+   * @return the change
+   */
+  public static PodChange beforeFilter(Policy policy, TestPod pod) {
+    return beforeFilter(Backend.of(policy), pod);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod to be placed
+   * @return the change
+   */
+  public static PodChange beforeFilter(Backend backend, TestPod pod) {
+    return Rehearsal.of(backend).beforeFilter(pod.message());
+  }
+
+  /**
+   * What the policy changes about nodes before they are filtered, one change a node, in the order
+   * given.
+   *
+   * @param policy the policy
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the changes
+   */
+  public static List<NodeChange> beforeFilterNodes(
+      Policy policy, TestPod pod, List<TestNode> nodes) {
+    return beforeFilterNodes(Backend.of(policy), pod, nodes);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the changes
+   */
+  public static List<NodeChange> beforeFilterNodes(
+      Backend backend, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(backend).beforeFilterNodes(pod.message(), inCluster(nodes));
+  }
+
+  /**
+   * What the policy changes about the pod and nodes before they are scored.
+   *
+   * @param policy the policy
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the changes, one a node, in the order given
+   */
+  public static Changes beforeScore(Policy policy, TestPod pod, List<TestNode> nodes) {
+    return beforeScore(Backend.of(policy), pod, nodes);
+  }
+
+  /**
+   * The same for a backend.
+   *
+   * @param backend the backend
+   * @param pod the pod to be placed
+   * @param nodes the nodes of the call
+   * @return the changes, one a node, in the order given
+   */
+  public static Changes beforeScore(Backend backend, TestPod pod, List<TestNode> nodes) {
+    return Rehearsal.of(backend).beforeScore(pod.message(), inCluster(nodes));
   }
 
   /**

@@ -6,14 +6,19 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.extendergateway.policy.Candidate;
+import io.extendergateway.policy.ChangedPart;
+import io.extendergateway.policy.Changes;
 import io.extendergateway.policy.Domains;
 import io.extendergateway.policy.Eviction;
+import io.extendergateway.policy.Hook;
 import io.extendergateway.policy.Info;
 import io.extendergateway.policy.Node;
+import io.extendergateway.policy.NodeChange;
 import io.extendergateway.policy.NodeKey;
 import io.extendergateway.policy.NodePart;
 import io.extendergateway.policy.NodePrefix;
 import io.extendergateway.policy.Pod;
+import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.PodKey;
 import io.extendergateway.policy.PodPart;
 import io.extendergateway.policy.PodsBy;
@@ -311,6 +316,97 @@ class TestingTest {
                     .victim("u2", high)
                     .unknownVictim("u3"),
                 new TestCandidate(new TestNode("b")).unknownVictim("u4"))));
+  }
+
+  /** Copies the pod's label app and the node's label rack to another label. */
+  private record Copies(Reads reads) implements Policy {
+    @Override
+    public Info info() {
+      Reads ofPod = new Reads();
+      ofPod.podLabel("app");
+      Hook hook = Hook.changing(ChangedPart.NODE_LABELS).usage().reads(reads);
+      return Info.of("copies", "1")
+          .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
+          .beforeFilterNodes(hook.pure())
+          .beforeScore(hook);
+    }
+
+    @Override
+    public PodChange beforeFilter(Pod pod) {
+      return pod.label("app")
+          .map(app -> PodChange.none().setLabel("copy", app))
+          .orElse(PodChange.none());
+    }
+
+    @Override
+    public NodeChange beforeFilterNode(Pod pod, Node node) {
+      return node.label("rack")
+          .map(rack -> NodeChange.none().setLabel("copy", rack))
+          .orElse(NodeChange.none());
+    }
+
+    @Override
+    public PodChange beforeScorePod(Pod pod) {
+      return pod.label("x").isPresent() ? PodChange.none().removeLabel("x") : PodChange.none();
+    }
+
+    @Override
+    public NodeChange beforeScoreNode(Pod pod, Node node) {
+      return beforeFilterNode(pod, node);
+    }
+  }
+
+  @Test
+  void hooksAreCalledWithoutAServer() {
+    Reads reads = new Reads();
+    reads.nodeLabel("rack");
+    reads.podLabel("x");
+    Copies policy = new Copies(reads);
+    assertEquals(PodChange.none().setLabel("copy", "web"), Testing.beforeFilter(policy, POD));
+    assertEquals(PodChange.none(), Testing.beforeFilter(policy, new TestPod("shop")));
+    List<TestNode> nodes =
+        List.of(NODE, new TestNode("n2"), new TestNode("n3").label("rack", "r"), NODE);
+    NodeChange empty = NodeChange.none().setLabel("copy", "");
+    List<NodeChange> changes =
+        List.of(empty, NodeChange.none(), NodeChange.none().setLabel("copy", "r"), empty);
+    assertEquals(changes, Testing.beforeFilterNodes(policy, POD, nodes));
+    assertEquals(new Changes(PodChange.none(), changes), Testing.beforeScore(policy, POD, nodes));
+    var everything = Testing.everything(policy);
+    assertEquals(PodChange.none().setLabel("copy", "web"), Testing.beforeFilter(everything, POD));
+    assertEquals(changes, Testing.beforeFilterNodes(everything, POD, nodes));
+    assertEquals(
+        new Changes(PodChange.none(), changes), Testing.beforeScore(everything, POD, nodes));
+  }
+
+  @Test
+  void hooksFailWithoutAServerAsWithOne() {
+    Copies none = new Copies(new Reads());
+    NoAnswerException read =
+        assertThrows(
+            NoAnswerException.class, () -> Testing.beforeFilterNodes(none, POD, List.of(NODE)));
+    assertEquals(
+        "the policy failed: label \"rack\" of the node is read and not declared; declare it with"
+            + " Reads.nodeLabel",
+        read.getMessage());
+    Reads reads = new Reads();
+    reads.nodeLabel("rack");
+    reads.podLabel("x");
+    NoAnswerException changed =
+        assertThrows(
+            NoAnswerException.class,
+            () ->
+                Testing.beforeScore(
+                    new Copies(reads), new TestPod("shop").label("x", ""), List.of(NODE)));
+    assertEquals(
+        "beforeScore changes pod labels, which it does not declare; declare it with"
+            + " Hook.changing(ChangedPart.POD_LABELS)",
+        changed.getMessage());
+    Says filters = new Says(new Reads(), (pod, node) -> "");
+    NoAnswerException undeclared =
+        assertThrows(NoAnswerException.class, () -> Testing.beforeFilter(filters, POD));
+    assertEquals(
+        "this policy does not serve BeforeFilter; its GetInfo does not list it",
+        undeclared.getMessage());
   }
 
   @Test

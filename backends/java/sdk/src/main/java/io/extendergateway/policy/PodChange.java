@@ -1,0 +1,179 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.v1alpha1.NodeAffinity;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Toleration;
+import java.util.EnumSet;
+import java.util.Objects;
+import java.util.Set;
+
+/**
+ * What a hook changes about the pod that the backends of a call are told about. Immutable: each
+ * method returns a new change. What is removed is removed before something is added.
+ *
+ * <p>A call fails (INTERNAL) if a change contains something that its {@link Hook} does not declare,
+ * or if it is too large: at most 64 labels, entries of the node selector, tolerations and extended
+ * resources together; keys of 1 to 317 bytes and values of at most 256; a node affinity of at most
+ * 1,024 terms, requirements and values, and 64 KiB.
+ */
+public final class PodChange {
+  private static final PodChange NONE =
+      new PodChange(io.extendergateway.policy.v1alpha1.PodChange.getDefaultInstance());
+
+  final io.extendergateway.policy.v1alpha1.PodChange message;
+
+  PodChange(io.extendergateway.policy.v1alpha1.PodChange message) {
+    this.message = message;
+  }
+
+  private static PodChange of(io.extendergateway.policy.v1alpha1.PodChange.Builder changed) {
+    return new PodChange(changed.build());
+  }
+
+  /**
+   * The pod stays as it is.
+   *
+   * @return the change
+   */
+  public static PodChange none() {
+    return NONE;
+  }
+
+  /**
+   * Adds or replaces a label.
+   *
+   * @param key the key
+   * @param value the value
+   * @return the change with it
+   */
+  public PodChange setLabel(String key, String value) {
+    return of(message.toBuilder().putSetLabels(key, value));
+  }
+
+  /**
+   * Removes a label. One that the pod does not have is ignored.
+   *
+   * @param key the key
+   * @return the change with it
+   */
+  public PodChange removeLabel(String key) {
+    return of(message.toBuilder().addRemoveLabels(key));
+  }
+
+  /**
+   * Adds or replaces an entry of spec.nodeSelector.
+   *
+   * @param key the key
+   * @param value the value
+   * @return the change with it
+   */
+  public PodChange setNodeSelector(String key, String value) {
+    return of(message.toBuilder().putSetNodeSelector(key, value));
+  }
+
+  /**
+   * Removes an entry of spec.nodeSelector. One that the pod does not have is ignored.
+   *
+   * @param key the key
+   * @return the change with it
+   */
+  public PodChange removeNodeSelector(String key) {
+    return of(message.toBuilder().addRemoveNodeSelector(key));
+  }
+
+  /**
+   * Replaces spec.affinity.nodeAffinity.
+   *
+   * @param affinity the affinity
+   * @return the change with it
+   */
+  public PodChange setNodeAffinity(NodeAffinity affinity) {
+    return of(message.toBuilder().clearRemoveNodeAffinity().setNodeAffinity(affinity));
+  }
+
+  /**
+   * Removes spec.affinity.nodeAffinity.
+   *
+   * @return the change with it
+   */
+  public PodChange removeNodeAffinity() {
+    return of(message.toBuilder().clearNodeAffinity().setRemoveNodeAffinity(true));
+  }
+
+  /**
+   * Adds a toleration behind the pod's.
+   *
+   * @param toleration the toleration
+   * @return the change with it
+   */
+  public PodChange addToleration(Toleration toleration) {
+    return of(message.toBuilder().addAddTolerations(toleration));
+  }
+
+  /**
+   * Removes the tolerations that are equal to this one in all fields.
+   *
+   * @param toleration the toleration
+   * @return the change with it
+   */
+  public PodChange removeToleration(Toleration toleration) {
+    return of(message.toBuilder().addRemoveTolerations(toleration));
+  }
+
+  /**
+   * Adds to the pod's requests. Amounts may be negative; a sum is at least 0. Repeated, all amounts
+   * are added.
+   *
+   * @param amounts the amounts
+   * @return the change with it
+   */
+  public PodChange addRequests(Resources amounts) {
+    return of(message.toBuilder().setAddRequests(Amounts.sum(message.getAddRequests(), amounts)));
+  }
+
+  /**
+   * Why, for people: {@code explain} and the gateway's decision log show it.
+   *
+   * @param text the reason; at most 200 bytes are sent
+   * @return the change with it
+   */
+  public PodChange reason(String text) {
+    return of(message.toBuilder().setReason(Objects.requireNonNull(text, "text")));
+  }
+
+  /** What it changes; nothing if it has a reason alone. */
+  Set<ChangedPart> parts() {
+    Set<ChangedPart> parts = EnumSet.noneOf(ChangedPart.class);
+    if (message.getSetLabelsCount() + message.getRemoveLabelsCount() > 0) {
+      parts.add(ChangedPart.POD_LABELS);
+    }
+    if (message.getSetNodeSelectorCount() + message.getRemoveNodeSelectorCount() > 0) {
+      parts.add(ChangedPart.POD_NODE_SELECTOR);
+    }
+    if (message.hasNodeAffinity() || message.getRemoveNodeAffinity()) {
+      parts.add(ChangedPart.POD_NODE_AFFINITY);
+    }
+    if (message.getAddTolerationsCount() + message.getRemoveTolerationsCount() > 0) {
+      parts.add(ChangedPart.POD_TOLERATIONS);
+    }
+    if (message.hasAddRequests()) {
+      parts.add(ChangedPart.POD_REQUESTS);
+    }
+    return parts;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof PodChange that && message.equals(that.message);
+  }
+
+  @Override
+  public int hashCode() {
+    return message.hashCode();
+  }
+
+  @Override
+  public String toString() {
+    return "PodChange(" + message.toString().trim() + ")";
+  }
+}

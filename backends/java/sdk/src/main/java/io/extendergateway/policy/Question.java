@@ -1,0 +1,57 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.Backend.Prepared;
+import io.extendergateway.policy.Declaration.Terms;
+import io.extendergateway.policy.v1alpha1.Miss;
+import io.extendergateway.policy.v1alpha1.Result;
+import java.util.List;
+
+/**
+ * A request that can be answered, or the reason why its nodes cannot be read.
+ *
+ * @param prepared the policy that is asked
+ * @param terms what it declares about the verb
+ * @param pod the pod to be placed
+ * @param nodes the nodes of the request; none if it is about the pod alone
+ * @param miss why the nodes cannot be read; {@code null} if they can
+ */
+record Question(Prepared prepared, Terms terms, Pod pod, List<Node> nodes, Miss miss) {
+  Policy policy() {
+    return prepared.policy();
+  }
+
+  /**
+   * A policy that answers for more or fewer nodes than the call has cannot be trusted to have
+   * matched them.
+   */
+  void counted(String method, int given) {
+    int asked = nodes.size();
+    if (given != asked) {
+      throw CallException.internal(
+          "%s returned %d answers for %d nodes; expected one per node", method, given, asked);
+    }
+  }
+
+  /** The result of an answer about all nodes. */
+  Result done(Trace trace) {
+    return done(nodes.size(), trace);
+  }
+
+  /** The result of an answer about this many. */
+  Result done(int evaluated, Trace trace) {
+    trace.attribute("extender.nodes.evaluated", evaluated);
+    return Result.newBuilder()
+        .setEvaluated(evaluated)
+        .setRevision(prepared.declaration().response.getRevision())
+        .build();
+  }
+
+  /** The result if the nodes cannot be read. */
+  Result missed(Trace trace) {
+    trace.attribute("extender.miss", miss.name());
+    return Result.newBuilder()
+        .setMiss(miss)
+        .setRevision(prepared.declaration().response.getRevision())
+        .build();
+  }
+}

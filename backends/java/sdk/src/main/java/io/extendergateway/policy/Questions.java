@@ -1,0 +1,224 @@
+package io.extendergateway.policy;
+
+import io.extendergateway.policy.Backend.Prepared;
+import io.extendergateway.policy.Declaration.Kind;
+import io.extendergateway.policy.Declaration.Terms;
+import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.Miss;
+import io.extendergateway.policy.v1alpha1.NodeRef;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.Nodes;
+import io.extendergateway.policy.v1alpha1.Purpose;
+import io.grpc.Status;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+
+/** Reads requests and checks what they have in common: the call, the pod and the nodes. */
+final class Questions {
+  private final Backend backend;
+  private final Tables tables;
+
+  Questions(Backend backend, Tables tables) {
+    this.backend = backend;
+    this.tables = tables;
+  }
+
+  /**
+   * Rejects calls of a verb that the policy with these args does not declare, before they are
+   * decoded.
+   */
+  void admit(Kind verb, byte[] request) {
+    if (backend.policyFor(Wire.args(request)).declaration().terms(verb) == null) {
+      throw notServed(verb);
+    }
+  }
+
+  /**
+   * A request about nodes; {@code null} is what it lacks. Whether it is valid does not depend on
+   * which tables exist.
+   */
+  Question aboutNodes(
+      Kind verb, Call call, io.extendergateway.policy.v1alpha1.Pod pod, Nodes nodes, Trace trace) {
+    Prepared prepared = asked(verb, call, trace);
+    Terms terms = termsOf(prepared, verb);
+    if (nodes == null) {
+      throw CallException.missing("nodes");
+    }
+    Held held = held(nodes, terms);
+    Pod viewed = podToPlace(pod, call, terms);
+    if (held.miss != null) {
+      return new Question(prepared, terms, viewed, List.of(), held.miss);
+    }
+    Access access = Access.to(terms.nodeFields());
+    List<Node> views = new ArrayList<>(held.rows.size());
+    for (Row row : held.rows) {
+      views.add(new Node(row, access));
+    }
+    return new Question(prepared, terms, viewed, views, null);
+  }
+
+  /** A request about the pod alone; {@code null} is what it lacks. */
+  Question aboutPod(Kind verb, Call call, io.extendergateway.policy.v1alpha1.Pod pod, Trace trace) {
+    Prepared prepared = asked(verb, call, trace);
+    Terms terms = termsOf(prepared, verb);
+    return new Question(prepared, terms, podToPlace(pod, call, terms), List.of(), null);
+  }
+
+  /** The policy that is asked, if it serves the verb and the call's purpose. */
+  private Prepared asked(Kind verb, Call call, Trace trace) {
+    if (call == null) {
+      throw CallException.missing("call");
+    }
+    Prepared prepared = policyFor(call, verb, trace);
+    checkPurpose(call, termsOf(prepared, verb).hasSideEffects);
+    return prepared;
+  }
+
+  private static Pod podToPlace(
+      io.extendergateway.policy.v1alpha1.Pod pod, Call call, Terms terms) {
+    if (pod == null) {
+      throw CallException.missing("pod");
+    }
+    String mismatch = Values.topologyMismatch(pod, terms.podFields());
+    if (mismatch != null) {
+      throw CallException.invalid("pod.topology_counts%s", mismatch);
+    }
+    return pod(pod, call, terms);
+  }
+
+  /** The policy for a call, which its trace names. */
+  Prepared policyFor(Call call, Kind verb, Trace trace) {
+    trace.attribute("extender.call.id", call.getId());
+    trace.attribute("extender.backend.name", call.getBackend());
+    Prepared prepared = backend.policyReading(call, verb);
+    trace.attribute("extender.policy.name", prepared.declaration().response.getName());
+    trace.attribute("extender.policy.revision", prepared.declaration().response.getRevision());
+    return prepared;
+  }
+
+  static Terms termsOf(Prepared prepared, Kind verb) {
+    Terms terms = prepared.declaration().terms(verb);
+    if (terms == null) {
+      throw notServed(verb);
+    }
+    return terms;
+  }
+
+  private static CallException notServed(Kind verb) {
+    return CallException.of(
+        Status.Code.UNIMPLEMENTED,
+        "this policy does not serve %s; its GetInfo does not list it".formatted(verb.method));
+  }
+
+  /** A number, not the enum: an unknown purpose of a later version is not a decision either. */
+  static void checkPurpose(Call call, boolean onlyDecides) {
+    if (call.getPurposeValue() == Purpose.PURPOSE_UNSPECIFIED_VALUE) {
+      throw CallException.invalid("call.purpose is missing");
+    }
+    if (onlyDecides && call.getPurposeValue() != Purpose.PURPOSE_DECIDE_VALUE) {
+      throw CallException.of(
+          Status.Code.FAILED_PRECONDITION,
+          "this policy has side effects and only answers PURPOSE_DECIDE");
+    }
+  }
+
+  static Pod pod(io.extendergateway.policy.v1alpha1.Pod message, Call call, Terms terms) {
+    String mismatch = Values.mismatch(message, terms.podFields());
+    if (mismatch != null) {
+      throw CallException.invalid("pod.facts.%s", mismatch);
+    }
+    if (!message.hasFacts()) {
+      throw CallException.missing("pod.facts");
+    }
+    return new Pod(message, Access.to(terms.podFields()), call.getSnapshot());
+  }
+
+  /** The rows in the order of the request, or why there are none. */
+  private record Held(List<Row> rows, Miss miss) {}
+
+  private Held held(Nodes nodes, Terms terms) {
+    switch (nodes.getFormCase()) {
+      case ROWS -> {
+        checkCount(nodes, nodes.getRows().getRowsCount());
+        return new Held(inline("rows", nodes.getRows().getRowsList(), terms), null);
+      }
+      case TABLE -> {
+        NodeRef form = nodes.getTable();
+        checkCount(nodes, form.getIdsCount());
+        checkZeros(form);
+        return named(form, inline("table", form.getRowsList(), terms), terms);
+      }
+      default -> {
+        return new Held(List.of(), Miss.MISS_FORM_UNKNOWN);
+      }
+    }
+  }
+
+  private static void checkCount(Nodes nodes, int rows) {
+    if (nodes.getCount() != rows || rows == 0) {
+      throw CallException.invalid(
+          "nodes.count is %s and there are %d rows; both count the nodes of the request, at least 1",
+          Integer.toUnsignedString(nodes.getCount()), rows);
+    }
+  }
+
+  private static void checkZeros(NodeRef form) {
+    int zeros = 0;
+    for (int at = 0; at < form.getIdsCount(); at++) {
+      zeros += form.getIds(at) == 0 ? 1 : 0;
+    }
+    if (zeros != form.getRowsCount()) {
+      throw CallException.invalid(
+          "nodes.table.ids has %d zeros and there are %d rows; each zero stands for a row",
+          zeros, form.getRowsCount());
+    }
+  }
+
+  /**
+   * The rows, if they hold what the policy was promised: a node without facts would look like one
+   * without labels.
+   */
+  private static List<Row> inline(String form, List<NodeRow> messages, Terms terms) {
+    Layout.Counts counts = terms.reads == null ? null : terms.reads.node.counts();
+    List<Row> rows = new ArrayList<>(messages.size());
+    for (NodeRow message : messages) {
+      Row row = new Row(message);
+      String missing = row.lacks(terms.rowParts);
+      if (missing != null) {
+        throw CallException.invalid(
+            "nodes.%s.rows[%d].%s is missing; the node view that this policy declares has it",
+            form, rows.size(), missing);
+      }
+      int unordered = row.unordered();
+      if (unordered >= 0) {
+        throw CallException.invalid(
+            "nodes.%s.rows[%d] is not a NodeRow: pod_counts[%d].counts is not in ascending order of namespace"
+                + " and value, each once",
+            form, rows.size(), unordered);
+      }
+      String mismatch = counts == null ? null : row.mismatch(counts);
+      if (mismatch != null) {
+        throw CallException.invalid("nodes.%s.rows[%d].%s", form, rows.size(), mismatch);
+      }
+      rows.add(row);
+    }
+    return rows;
+  }
+
+  /** The rows of a table, which may hold more than the verb needs, but not less. */
+  private Held named(NodeRef form, List<Row> inline, Terms terms) {
+    Tables.Table table = tables.find(form.getTable());
+    // Values of another declaration could stand for other keys.
+    if (table == null || !Objects.equals(table.holds.reads(), terms.rowReads())) {
+      return new Held(List.of(), Miss.MISS_TABLE_UNKNOWN);
+    }
+    if (!table.holds.view().covers(terms.view)) {
+      throw CallException.invalid(
+          "nodes.table is a table of View.%s, and this policy declares View.%s",
+          table.holds.view(), terms.view);
+    }
+    List<Row> rows = table.rows(form.getAtLeast(), form.getIdsList(), inline);
+    return rows == null ? new Held(List.of(), Miss.MISS_TABLE_BEHIND) : new Held(rows, null);
+  }
+}

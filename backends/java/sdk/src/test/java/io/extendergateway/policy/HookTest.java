@@ -1,0 +1,824 @@
+package io.extendergateway.policy;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.ByteString;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
+import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
+import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
+import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
+import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
+import io.extendergateway.policy.v1alpha1.Call;
+import io.extendergateway.policy.v1alpha1.GetInfoRequest;
+import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
+import io.extendergateway.policy.v1alpha1.Miss;
+import io.extendergateway.policy.v1alpha1.NodeAffinity;
+import io.extendergateway.policy.v1alpha1.NodeRef;
+import io.extendergateway.policy.v1alpha1.NodeRow;
+import io.extendergateway.policy.v1alpha1.NodeSelectorTerm;
+import io.extendergateway.policy.v1alpha1.NodeUsage;
+import io.extendergateway.policy.v1alpha1.NodeView;
+import io.extendergateway.policy.v1alpha1.Nodes;
+import io.extendergateway.policy.v1alpha1.NonZero;
+import io.extendergateway.policy.v1alpha1.Resources;
+import io.extendergateway.policy.v1alpha1.Scope;
+import io.extendergateway.policy.v1alpha1.Taint;
+import io.extendergateway.policy.v1alpha1.Toleration;
+import io.extendergateway.policy.v1alpha1.VerbInfo;
+import io.grpc.Status;
+import java.util.Collections;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
+import java.util.logging.Filter;
+import java.util.logging.Logger;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Hooks over a socket: changes, failures, and mistakes of the declaration. */
+class HookTest {
+  private static final ChangedPart[] OF_POD = {
+    ChangedPart.POD_LABELS,
+    ChangedPart.POD_NODE_SELECTOR,
+    ChangedPart.POD_NODE_AFFINITY,
+    ChangedPart.POD_TOLERATIONS,
+    ChangedPart.POD_REQUESTS
+  };
+  private static final ChangedPart[] OF_NODES = {
+    ChangedPart.NODE_LABELS,
+    ChangedPart.NODE_TAINTS,
+    ChangedPart.NODE_ALLOCATABLE,
+    ChangedPart.NODE_USAGE
+  };
+
+  /** Changes what it is told to change. */
+  private static final class Changing implements Policy {
+    volatile PodChange pod = PodChange.none();
+    volatile Function<String, NodeChange> node = name -> NodeChange.none();
+    volatile int more;
+    volatile String notReady;
+
+    @Override
+    public Info info() {
+      return Info.of("changing", "1")
+          .revision("r1")
+          .beforeFilter(Hook.changing(OF_POD))
+          .beforeFilterNodes(Hook.changing(OF_NODES))
+          .beforeScore(Hook.changing(ChangedPart.POD_LABELS, ChangedPart.NODE_LABELS));
+    }
+
+    @Override
+    public void ready() throws NotReadyException {
+      if (notReady != null) {
+        throw new NotReadyException(notReady);
+      }
+    }
+
+    @Override
+    public PodChange beforeFilter(Pod given) {
+      return pod;
+    }
+
+    @Override
+    public NodeChange beforeFilterNode(Pod given, Node one) {
+      return node.apply(one.name());
+    }
+
+    @Override
+    public List<NodeChange> beforeFilterNodes(Pod given, List<Node> nodes) {
+      List<NodeChange> changes = Policy.super.beforeFilterNodes(given, nodes);
+      changes.addAll(Collections.nCopies(more, NodeChange.none()));
+      return changes;
+    }
+
+    @Override
+    public PodChange beforeScorePod(Pod given) {
+      return pod;
+    }
+
+    @Override
+    public NodeChange beforeScoreNode(Pod given, Node one) {
+      return node.apply(one.name());
+    }
+
+    @Override
+    public Changes beforeScore(Pod given, List<Node> nodes) {
+      Changes changes = Policy.super.beforeScore(given, nodes);
+      changes.nodes().addAll(Collections.nCopies(more, NodeChange.none()));
+      return changes;
+    }
+  }
+
+  private final Changing policy = new Changing();
+  private Served served;
+
+  @BeforeEach
+  void serve() throws ServeException {
+    served = Served.of(policy);
+  }
+
+  @AfterEach
+  void stop() {
+    served.close();
+  }
+
+  private static HookServiceGrpc.HookServiceBlockingStub client(Served from) {
+    return HookServiceGrpc.newBlockingStub(from.channel);
+  }
+
+  private static BeforeFilterRequest.Builder aboutPod() {
+    return BeforeFilterRequest.newBuilder().setCall(Served.call()).setPod(Served.pod());
+  }
+
+  private static BeforeFilterNodesRequest.Builder aboutNodes(String... names) {
+    var about = Served.about(names);
+    return BeforeFilterNodesRequest.newBuilder()
+        .setCall(about.getCall())
+        .setPod(about.getPod())
+        .setNodes(about.getNodes());
+  }
+
+  private static BeforeScoreRequest.Builder aboutScores(String... names) {
+    var about = Served.about(names);
+    return BeforeScoreRequest.newBuilder()
+        .setCall(about.getCall())
+        .setPod(about.getPod())
+        .setNodes(about.getNodes());
+  }
+
+  private BeforeFilterResponse beforeFilter(BeforeFilterRequest.Builder request) {
+    return client(served).beforeFilter(request.build());
+  }
+
+  private BeforeFilterNodesResponse beforeFilterNodes(BeforeFilterNodesRequest.Builder request) {
+    return client(served).beforeFilterNodes(request.build());
+  }
+
+  private BeforeScoreResponse beforeScore(BeforeScoreRequest.Builder request) {
+    return client(served).beforeScore(request.build());
+  }
+
+  private static void refused(Executable call, Status.Code code, String text) {
+    Status status = Served.failure(call);
+    assertEquals(code, status.getCode(), status.toString());
+    assertTrue(status.getDescription().contains(text), status.toString());
+  }
+
+  private static Taint taint(String key, String value, String effect) {
+    return Taint.newBuilder().setKey(key).setValue(value).setEffect(effect).build();
+  }
+
+  private static Resources milliCpu(long amount) {
+    return Resources.newBuilder().setMilliCpu(amount).build();
+  }
+
+  @Test
+  void theHandshakeListsTheHooksWithWhatTheyChange() {
+    GetInfoResponse info = served.client.getInfo(GetInfoRequest.getDefaultInstance());
+    assertEquals(
+        List.of(
+            "extender.policy.v1alpha1.NodeTableService", "extender.policy.v1alpha1.HookService"),
+        List.copyOf(info.getServicesList()));
+    assertEquals(3, info.getVerbsCount());
+    VerbInfo filter = info.getVerbs(0);
+    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER, filter.getVerb());
+    assertEquals(NodeView.NODE_VIEW_UNSPECIFIED, filter.getNodeView());
+    assertEquals(Scope.SCOPE_NODE, filter.getScope());
+    assertEquals(List.of(1, 2, 3, 4, 5), List.copyOf(filter.getChangesValueList()));
+    VerbInfo nodes = info.getVerbs(1);
+    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_FILTER_NODES, nodes.getVerb());
+    assertEquals(NodeView.NODE_VIEW_FACTS, nodes.getNodeView());
+    assertEquals(List.of(6, 7, 8, 9), List.copyOf(nodes.getChangesValueList()));
+    VerbInfo score = info.getVerbs(2);
+    assertEquals(io.extendergateway.policy.v1alpha1.Verb.VERB_BEFORE_SCORE, score.getVerb());
+    assertEquals(List.of(1, 6), List.copyOf(score.getChangesValueList()));
+  }
+
+  @Test
+  void aHookIsDeclaredAsAVerbIs() {
+    Reads ofPod = new Reads();
+    ofPod.podLabel("app");
+    Hook whole = Hook.changing(ChangedPart.NODE_TAINTS, ChangedPart.NODE_TAINTS).wholeSet();
+    GetInfoResponse info =
+        new Declaration(
+                Info.of("p", "1")
+                    .beforeFilter(Hook.changing(ChangedPart.POD_LABELS).pure().reads(ofPod))
+                    .beforeFilterNodes(whole.usage())
+                    .beforeScore(
+                        Hook.changing(ChangedPart.NODE_USAGE).view(View.NAME).reads(new Reads())))
+            .response;
+    VerbInfo filter = info.getVerbs(0);
+    assertTrue(filter.getPure());
+    assertEquals(NodeView.NODE_VIEW_UNSPECIFIED, filter.getNodeView());
+    assertEquals(List.of("app"), List.copyOf(filter.getReads().getPod().getLabels().getKeysList()));
+    assertFalse(filter.getReads().hasNode());
+    VerbInfo nodes = info.getVerbs(1);
+    assertEquals(Scope.SCOPE_WHOLE_SET, nodes.getScope());
+    assertTrue(nodes.getUsage());
+    assertEquals(1, nodes.getChangesCount());
+    assertFalse(nodes.getSideEffects());
+    assertEquals(NodeView.NODE_VIEW_NAME, info.getVerbs(2).getNodeView());
+    // Hooks whose nodes are names need no table, and the one about the pod has no nodes.
+    info =
+        new Declaration(Info.of("p", "1").beforeFilter(Hook.changing(ChangedPart.POD_LABELS)))
+            .response;
+    assertEquals(
+        List.of("extender.policy.v1alpha1.HookService"), List.copyOf(info.getServicesList()));
+  }
+
+  @Test
+  void thePodChanges() {
+    BeforeFilterResponse response = beforeFilter(aboutPod());
+    assertEquals(1, response.getResult().getEvaluated());
+    assertEquals("r1", response.getResult().getRevision());
+    assertFalse(response.hasPod());
+    // A reason alone changes nothing.
+    policy.pod = PodChange.none().reason("none");
+    assertFalse(beforeFilter(aboutPod()).hasPod());
+
+    Toleration toleration = Toleration.newBuilder().setOperator("Exists").build();
+    NodeAffinity affinity =
+        NodeAffinity.newBuilder()
+            .setRequired(io.extendergateway.policy.v1alpha1.NodeSelector.getDefaultInstance())
+            .build();
+    policy.pod =
+        PodChange.none()
+            .setLabel("a", "1")
+            .removeLabel("b")
+            .setNodeSelector("c", "2")
+            .removeNodeSelector("d")
+            .removeNodeAffinity()
+            .setNodeAffinity(affinity)
+            .addToleration(toleration)
+            .removeToleration(toleration)
+            .addRequests(milliCpu(-500))
+            .addRequests(milliCpu(200))
+            .reason("ä".repeat(101));
+    var expected =
+        io.extendergateway.policy.v1alpha1.PodChange.newBuilder()
+            .putSetLabels("a", "1")
+            .addRemoveLabels("b")
+            .putSetNodeSelector("c", "2")
+            .addRemoveNodeSelector("d")
+            .setNodeAffinity(affinity)
+            .addAddTolerations(toleration)
+            .addRemoveTolerations(toleration)
+            .setAddRequests(milliCpu(-300))
+            .setReason("ä".repeat(100))
+            .build();
+    assertEquals(expected, beforeFilter(aboutPod()).getPod());
+
+    policy.pod = PodChange.none().setNodeAffinity(affinity).removeNodeAffinity();
+    var removed = beforeFilter(aboutPod()).getPod();
+    assertTrue(removed.getRemoveNodeAffinity());
+    assertFalse(removed.hasNodeAffinity());
+  }
+
+  @Test
+  void nodesThatChangeAlikeAreSentTogether() {
+    NodeUsage usage =
+        NodeUsage.newBuilder()
+            .setRequested(milliCpu(-100).toBuilder().putOthers("example.com/gpu", 1))
+            .setNonzero(NonZero.newBuilder().setMemory(5))
+            .build();
+    policy.node =
+        name ->
+            switch (name) {
+              // Made anew for each node.
+              case "full" ->
+                  NodeChange.none()
+                      .addAllocatable(milliCpu(-1))
+                      .addUsage(usage)
+                      .addUsage(usage)
+                      .reason("ä".repeat(101));
+              case "new" ->
+                  NodeChange.none()
+                      .setLabel("a", "1")
+                      .removeLabel("b")
+                      .addTaint(taint("c", "", "NoSchedule"))
+                      .removeTaint(taint("d", "", ""));
+              case "reason" -> NodeChange.none().reason("none");
+              default -> NodeChange.none();
+            };
+    BeforeFilterNodesResponse response =
+        beforeFilterNodes(aboutNodes("a", "full", "new", "full", "reason"));
+    assertEquals(5, response.getResult().getEvaluated());
+    assertEquals("r1", response.getResult().getRevision());
+    var full =
+        io.extendergateway.policy.v1alpha1.NodeChange.newBuilder()
+            .addAllPositions(List.of(1, 3))
+            .setAddAllocatable(milliCpu(-1))
+            .setReason("ä".repeat(100));
+    full.getAddUsageBuilder()
+        .setRequested(milliCpu(-200).toBuilder().putOthers("example.com/gpu", 2))
+        .setNonzero(NonZero.newBuilder().setMemory(10));
+    var added =
+        io.extendergateway.policy.v1alpha1.NodeChange.newBuilder()
+            .addPositions(2)
+            .putSetLabels("a", "1")
+            .addRemoveLabels("b")
+            .addAddTaints(taint("c", "", "NoSchedule"))
+            .addRemoveTaints(taint("d", "", ""));
+    assertEquals(List.of(full.build(), added.build()), List.copyOf(response.getNodesList()));
+  }
+
+  @Test
+  void thePodAndNodesChangeBeforeTheyAreScored() {
+    policy.pod = PodChange.none().setLabel("a", "1");
+    policy.node =
+        name -> name.equals("b") ? NodeChange.none().setLabel("c", "2") : NodeChange.none();
+    BeforeScoreResponse response = beforeScore(aboutScores("a", "b"));
+    assertEquals(2, response.getResult().getEvaluated());
+    assertEquals("1", response.getPod().getSetLabelsOrThrow("a"));
+    assertEquals(1, response.getNodesCount());
+    assertEquals(List.of(1), response.getNodes(0).getPositionsList());
+    policy.pod = PodChange.none();
+    response = beforeScore(aboutScores("a"));
+    assertFalse(response.hasPod());
+    assertEquals(0, response.getNodesCount());
+  }
+
+  @Test
+  void aHookThatIsNotDeclaredIsUnimplemented() throws ServeException {
+    Policy filters = () -> Info.of("filters", "1").filters(Verb.perNode());
+    Status.Code unimplemented = Status.Code.UNIMPLEMENTED;
+    // Whatever the request has.
+    try (Served only = Served.of(filters)) {
+      var client = client(only);
+      refused(
+          () -> client.beforeFilter(BeforeFilterRequest.getDefaultInstance()),
+          unimplemented,
+          "does not serve BeforeFilter;");
+      refused(
+          () -> client.beforeFilterNodes(BeforeFilterNodesRequest.getDefaultInstance()),
+          unimplemented,
+          "does not serve BeforeFilterNodes;");
+      refused(
+          () -> client.beforeScore(BeforeScoreRequest.getDefaultInstance()),
+          unimplemented,
+          "does not serve BeforeScore;");
+    }
+  }
+
+  @Test
+  void requestsThatAreNotWholeAreRefusedWithTheField() {
+    Status.Code invalid = Status.Code.INVALID_ARGUMENT;
+    Call noPurpose = Served.call().clearPurpose().build();
+    var noFacts = io.extendergateway.policy.v1alpha1.Pod.getDefaultInstance();
+    refused(() -> beforeFilter(aboutPod().clearCall()), invalid, "call is missing");
+    refused(() -> beforeFilter(aboutPod().setCall(noPurpose)), invalid, "call.purpose is missing");
+    refused(() -> beforeFilter(aboutPod().clearPod()), invalid, "pod is missing");
+    refused(() -> beforeFilter(aboutPod().setPod(noFacts)), invalid, "pod.facts is missing");
+    refused(() -> beforeFilterNodes(aboutNodes("a").clearCall()), invalid, "call is missing");
+    refused(
+        () -> beforeFilterNodes(aboutNodes("a").setCall(noPurpose)),
+        invalid,
+        "call.purpose is missing");
+    refused(() -> beforeFilterNodes(aboutNodes("a").clearPod()), invalid, "pod is missing");
+    refused(() -> beforeFilterNodes(aboutNodes("a").clearNodes()), invalid, "nodes is missing");
+    refused(() -> beforeFilterNodes(aboutNodes()), invalid, "nodes.count is 0");
+    refused(
+        () -> beforeFilterNodes(aboutNodes().setNodes(Served.inline(NodeRow.getDefaultInstance()))),
+        invalid,
+        "nodes.rows.rows has an empty entry");
+    refused(() -> beforeScore(aboutScores("a").clearCall()), invalid, "call is missing");
+    refused(
+        () -> beforeScore(aboutScores("a").setCall(noPurpose)), invalid, "call.purpose is missing");
+    refused(() -> beforeScore(aboutScores("a").clearPod()), invalid, "pod is missing");
+    refused(() -> beforeScore(aboutScores("a").clearNodes()), invalid, "nodes is missing");
+  }
+
+  @Test
+  void callsThatThePolicyCannotAnswerAreRefused() {
+    Call.Builder otherReads = Served.call().setReads(7);
+    Status.Code stale = Status.Code.FAILED_PRECONDITION;
+    refused(() -> beforeFilter(aboutPod().setCall(otherReads)), stale, "call.reads is 7");
+    refused(() -> beforeFilterNodes(aboutNodes("a").setCall(otherReads)), stale, "call.reads is 7");
+    refused(() -> beforeScore(aboutScores("a").setCall(otherReads)), stale, "call.reads is 7");
+    Call.Builder args = Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"));
+    refused(
+        () -> beforeFilter(aboutPod().setCall(args)),
+        Status.Code.INVALID_ARGUMENT,
+        "this policy takes no args");
+    policy.notReady = "no data yet";
+    Status.Code unavailable = Status.Code.UNAVAILABLE;
+    refused(() -> beforeFilter(aboutPod()), unavailable, "no data yet");
+    refused(() -> beforeFilterNodes(aboutNodes("a")), unavailable, "no data yet");
+    refused(() -> beforeScore(aboutScores("a")), unavailable, "no data yet");
+  }
+
+  @Test
+  void everyPurposeIsAnswered() {
+    policy.pod = PodChange.none().setLabel("a", "1");
+    Call.Builder later = Served.call().setPurposeValue(77);
+    assertTrue(beforeFilter(aboutPod().setCall(later)).hasPod());
+    assertTrue(beforeScore(aboutScores("a").setCall(later)).hasPod());
+    assertEquals(1, beforeFilterNodes(aboutNodes("a").setCall(later)).getResult().getEvaluated());
+  }
+
+  @Test
+  void nodesThatCannotBeReadAreAMiss() {
+    Nodes.Builder unknown = Nodes.newBuilder().setCount(3);
+    Nodes.Builder table =
+        Nodes.newBuilder().setCount(1).setTable(NodeRef.newBuilder().setTable(9).addIds(1));
+    // The policy is not asked.
+    policy.pod = PodChange.none().setLabel("a", "1");
+    var response = beforeFilterNodes(aboutNodes().setNodes(unknown));
+    assertEquals(Miss.MISS_FORM_UNKNOWN, response.getResult().getMiss());
+    assertEquals(0, response.getResult().getEvaluated());
+    assertEquals(
+        Miss.MISS_TABLE_UNKNOWN,
+        beforeFilterNodes(aboutNodes().setNodes(table)).getResult().getMiss());
+    BeforeScoreResponse score = beforeScore(aboutScores().setNodes(unknown));
+    assertEquals(Miss.MISS_FORM_UNKNOWN, score.getResult().getMiss());
+    assertFalse(score.hasPod());
+  }
+
+  @Test
+  void aMessageThatWouldTakeTooMuchMemoryIsRefused() {
+    var facts = io.extendergateway.policy.v1alpha1.PodFacts.newBuilder();
+    for (int at = 0; at < 500_000; at++) {
+      facts.addTolerations(Toleration.getDefaultInstance());
+    }
+    var pod = Served.pod().toBuilder().setFacts(facts).build();
+    Status.Code exhausted = Status.Code.RESOURCE_EXHAUSTED;
+    refused(() -> beforeFilter(aboutPod().setPod(pod)), exhausted, "would take more than");
+    refused(
+        () -> beforeFilterNodes(aboutNodes("a").setPod(pod)), exhausted, "would take more than");
+  }
+
+  private void wrongPod(PodChange change, String text) {
+    policy.pod = change;
+    refused(
+        () -> beforeFilter(aboutPod()),
+        Status.Code.INTERNAL,
+        text.startsWith("beforeFilter") ? text : "beforeFilter returned " + text);
+  }
+
+  private void wrongNode(NodeChange change, String text) {
+    policy.node = name -> change;
+    refused(
+        () -> beforeFilterNodes(aboutNodes("a")),
+        Status.Code.INTERNAL,
+        text.startsWith("beforeFilterNodes") ? text : "beforeFilterNodes returned " + text);
+  }
+
+  @Test
+  void aChangeThatIsNotDeclaredFailsTheCall() {
+    policy.pod = PodChange.none().removeNodeAffinity();
+    refused(
+        () -> beforeScore(aboutScores("a")),
+        Status.Code.INTERNAL,
+        "beforeScore changes pod node affinity, which it does not declare; declare it with"
+            + " Hook.changing(ChangedPart.POD_NODE_AFFINITY)");
+    for (PodChange change :
+        List.of(
+            PodChange.none().setNodeSelector("a", "1"),
+            PodChange.none().removeNodeSelector("a"),
+            PodChange.none().setNodeAffinity(NodeAffinity.getDefaultInstance()),
+            PodChange.none().addToleration(Toleration.getDefaultInstance()),
+            PodChange.none().removeToleration(Toleration.getDefaultInstance()),
+            PodChange.none().addRequests(milliCpu(1)))) {
+      policy.pod = change;
+      refused(() -> beforeScore(aboutScores("a")), Status.Code.INTERNAL, "does not declare");
+    }
+    policy.pod = PodChange.none();
+    for (NodeChange change :
+        List.of(
+            NodeChange.none().addTaint(taint("a", "", "NoSchedule")),
+            NodeChange.none().removeTaint(taint("a", "", "")),
+            NodeChange.none().addAllocatable(milliCpu(1)),
+            NodeChange.none().addUsage(NodeUsage.getDefaultInstance()))) {
+      policy.node = name -> change;
+      refused(() -> beforeScore(aboutScores("a")), Status.Code.INTERNAL, "does not declare");
+    }
+    assertThrows(
+        DeclarationException.class,
+        () -> new Declaration(Info.of("p", "1").beforeFilter(Hook.changing())));
+  }
+
+  @Test
+  void aHookWithOtherPartsMayNotChangeLabels() throws ServeException {
+    Policy labels =
+        new Policy() {
+          @Override
+          public Info info() {
+            return Info.of("labels", "1")
+                .beforeFilter(Hook.changing(ChangedPart.POD_REQUESTS))
+                .beforeFilterNodes(Hook.changing(ChangedPart.NODE_TAINTS));
+          }
+
+          @Override
+          public PodChange beforeFilter(Pod pod) {
+            return PodChange.none().removeLabel("a");
+          }
+
+          @Override
+          public NodeChange beforeFilterNode(Pod pod, Node node) {
+            return NodeChange.none().removeLabel("a");
+          }
+        };
+    try (Served only = Served.of(labels)) {
+      refused(
+          () -> client(only).beforeFilter(aboutPod().build()),
+          Status.Code.INTERNAL,
+          "beforeFilter changes pod labels, which it does not declare");
+      refused(
+          () -> client(only).beforeFilterNodes(aboutNodes("a").build()),
+          Status.Code.INTERNAL,
+          "beforeFilterNodes changes node labels, which it does not declare");
+    }
+  }
+
+  private static <C> C times(int times, C change, UnaryOperator<C> each) {
+    C changed = change;
+    for (int at = 0; at < times; at++) {
+      changed = each.apply(changed);
+    }
+    return changed;
+  }
+
+  private static Resources resource(String name) {
+    return Resources.newBuilder().putOthers(name, 1).build();
+  }
+
+  private static NodeAffinity affinity(int preferred, int values, int bytes) {
+    NodeAffinity.Builder affinity = NodeAffinity.newBuilder();
+    for (int at = 0; at < preferred; at++) {
+      affinity.addPreferredBuilder().setWeight(1);
+    }
+    NodeSelectorTerm.Builder term = affinity.getRequiredBuilder().addTermsBuilder();
+    var requirement = term.addMatchExpressionsBuilder().setKey("k".repeat(bytes));
+    for (int at = 0; at < values; at++) {
+      requirement.addValues("v");
+    }
+    return affinity.build();
+  }
+
+  @Test
+  void changesOfThePodAreLimited() {
+    String key = "k".repeat(317);
+    String value = "v".repeat(256);
+    PodChange none = PodChange.none();
+    Toleration toleration = Toleration.newBuilder().setKey("k").build();
+    PodChange most =
+        times(10, none, change -> change.removeLabel(key).removeNodeSelector(key))
+            .setLabel(key, value)
+            .setNodeSelector(key, value)
+            .addRequests(resource(key));
+    most = times(20, most, change -> change.addToleration(toleration).removeToleration(toleration));
+    policy.pod = most.removeLabel("k").setNodeAffinity(affinity(500, 22, 60_000));
+    assertTrue(beforeFilter(aboutPod()).hasPod());
+
+    for (PodChange more :
+        List.of(
+            most.setLabel("l", "").removeLabel("l"),
+            most.setNodeSelector("l", "").removeNodeSelector("l"),
+            most.addToleration(toleration).removeToleration(toleration),
+            most.addRequests(resource("l")).addRequests(resource("m")))) {
+      wrongPod(more, "a change with 65 entries; expected at most 64 in all maps and lists");
+    }
+    wrongPod(none.setLabel("", "v"), "a label of the pod with a key of 0 bytes; expected 1 to 317");
+    wrongPod(none.setLabel(key + "k", "v"), "a label of the pod with a key of 318 bytes");
+    wrongPod(none.setLabel("k", value + "v"), "a label of the pod with a value of 257 bytes");
+    wrongPod(none.removeLabel(""), "a label of the pod with a key of 0 bytes");
+    wrongPod(none.setNodeSelector("", "v"), "an entry of the node selector with a key of 0 bytes");
+    wrongPod(
+        none.setNodeSelector("k", value + "v"),
+        "an entry of the node selector with a value of 257");
+    wrongPod(none.removeNodeSelector(""), "an entry of the node selector with a key of 0 bytes");
+    Toleration.Builder exists = Toleration.newBuilder().setOperator("Exists");
+    wrongPod(
+        none.addToleration(exists.clone().setKey(key + "k").build()),
+        "a toleration with a key of 318 bytes");
+    wrongPod(
+        none.removeToleration(exists.clone().setValue(value + "v").build()),
+        "a toleration with a value of 257 bytes");
+    wrongPod(
+        none.addToleration(exists.clone().setEffect(value + "v").build()),
+        "a toleration with a value of 257 bytes");
+    wrongPod(
+        none.addToleration(exists.clone().setOperator(value + "v").build()),
+        "a toleration with a value of 257 bytes");
+    wrongPod(none.addRequests(resource("")), "a resource with a key of 0 bytes");
+    wrongPod(
+        none.setNodeAffinity(affinity(500, 23, 1)),
+        "a node affinity with 1025 terms, requirements and values; expected at most 1024");
+    wrongPod(
+        none.setNodeAffinity(affinity(0, 0, (64 << 10) - 15)), "a node affinity of 65537 bytes");
+  }
+
+  @Test
+  void changesOfNodesAreLimited() {
+    String key = "k".repeat(317);
+    String value = "v".repeat(256);
+    NodeChange none = NodeChange.none();
+    Taint added = taint(key, value, "NoSchedule");
+    Taint removed = taint("k", "", "");
+    NodeUsage.Builder usage = NodeUsage.newBuilder();
+    NodeChange most =
+        times(20, none, change -> change.removeLabel("k").addTaint(taint("k", "", "NoSchedule")))
+            .setLabel(key, value)
+            .addTaint(added)
+            .addAllocatable(resource(key))
+            .addUsage(usage.setRequested(resource(key)).build());
+    most = times(20, most, change -> change.removeTaint(removed));
+    NodeChange changed = most;
+    policy.node = name -> changed;
+    assertEquals(1, beforeFilterNodes(aboutNodes("a")).getNodesCount());
+
+    for (NodeChange more :
+        List.of(
+            most.setLabel("l", ""),
+            most.removeLabel("l"),
+            most.addTaint(added),
+            most.removeTaint(removed),
+            most.addAllocatable(resource("l")),
+            most.addUsage(usage.setRequested(resource("l")).build()))) {
+      wrongNode(more, "a change with 65 entries; expected at most 64");
+    }
+    wrongNode(none.setLabel("", "v"), "a label of a node with a key of 0 bytes");
+    wrongNode(none.setLabel("k", value + "v"), "a label of a node with a value of 257 bytes");
+    wrongNode(none.removeLabel(key + "k"), "a label of a node with a key of 318 bytes");
+    wrongNode(none.addTaint(taint("", "", "NoSchedule")), "a taint with a key of 0 bytes");
+    wrongNode(none.addTaint(taint("k", value + "v", "X")), "a taint with a value of 257 bytes");
+    wrongNode(none.removeTaint(taint("", "", "")), "a taint with a key of 0 bytes");
+    wrongNode(none.removeTaint(taint("k", "", value + "v")), "a taint with a value of 257 bytes");
+    wrongNode(
+        none.addTaint(taint("gpu", "", "")),
+        "beforeFilterNodes adds the taint \"gpu\" without an effect");
+    wrongNode(none.addAllocatable(resource("")), "a resource with a key of 0 bytes");
+    wrongNode(
+        none.addUsage(usage.setRequested(resource("")).build()),
+        "a resource with a key of 0 bytes");
+  }
+
+  private static String[] numbered(int names) {
+    return IntStream.range(0, names).mapToObj(Integer::toString).toArray(String[]::new);
+  }
+
+  @Test
+  void theEntriesOfAnAnswerAreLimited() {
+    NodeChange large = times(64, NodeChange.none(), change -> change.removeLabel("k"));
+    policy.node = large::reason;
+    // 4,352 of 4,368.
+    assertEquals(68, beforeFilterNodes(aboutNodes(numbered(68))).getNodesCount());
+    refused(
+        () -> beforeFilterNodes(aboutNodes(numbered(69))),
+        Status.Code.INTERNAL,
+        "beforeFilterNodes returned changes with more than 4372 entries");
+    policy.pod = times(17, PodChange.none(), change -> change.removeLabel("k"));
+    refused(
+        () -> beforeScore(aboutScores(numbered(68))),
+        Status.Code.INTERNAL,
+        "beforeScore returned changes with more than 4368 entries");
+    // Equal changes count once.
+    policy.node = name -> large;
+    assertEquals(1, beforeScore(aboutScores(numbered(100))).getNodesCount());
+  }
+
+  @Test
+  void theSizeOfAnAnswerIsLimited() {
+    String value = "v".repeat(256);
+    NodeChange large = times(64, NodeChange.none(), change -> change.removeLabel(value));
+    policy.node = large::reason;
+    String[] names = {"a", "b", "c", "d", "e"};
+    refused(
+        () -> beforeFilterNodes(aboutNodes(names)),
+        Status.Code.INTERNAL,
+        "bytes; expected at most 70656, return fewer and equal ones");
+    // Equal changes are sent once.
+    policy.node = name -> large;
+    assertEquals(1, beforeFilterNodes(aboutNodes(names)).getNodesCount());
+    Toleration toleration =
+        Toleration.newBuilder()
+            .setKey("k".repeat(317))
+            .setOperator(value)
+            .setValue(value)
+            .setEffect(value)
+            .build();
+    policy.pod =
+        times(64, PodChange.none(), change -> change.addToleration(toleration))
+            .setNodeAffinity(affinity(0, 0, 65_000));
+    refused(() -> beforeFilter(aboutPod()), Status.Code.INTERNAL, "bytes; expected at most 131072");
+  }
+
+  @Test
+  void failuresOfThePolicyEndOneCallAndAreInTheLog() {
+    Logger logger = Logger.getLogger("io.extendergateway.policy");
+    Queue<String> log = new ConcurrentLinkedQueue<>();
+    Filter before = logger.getFilter();
+    logger.setFilter(
+        record -> {
+          log.add("%s %s".formatted(record.getMessage(), record.getThrown()));
+          return before == null || before.isLoggable(record);
+        });
+    Status.Code internal = Status.Code.INTERNAL;
+    try {
+      policy.more = 1;
+      refused(
+          () -> beforeFilterNodes(aboutNodes("a")),
+          internal,
+          "beforeFilterNodes returned 2 answers for 1 nodes");
+      refused(
+          () -> beforeScore(aboutScores("a")),
+          internal,
+          "beforeScore returned 2 answers for 1 nodes");
+      policy.more = 0;
+      policy.node = name -> null;
+      refused(() -> beforeFilterNodes(aboutNodes("a")), internal, "a change of a node is null");
+      policy.pod = null;
+      refused(() -> beforeFilter(aboutPod()), internal, "a change of the pod is null");
+      policy.pod = PodChange.none().setLabel("", "logged");
+      refused(() -> beforeFilter(aboutPod()), internal, "with a key of 0 bytes");
+      policy.pod = PodChange.none().addRequests(milliCpu(1));
+      policy.node = name -> NodeChange.none();
+      refused(() -> beforeScore(aboutScores("a")), internal, "changes pod requests");
+    } finally {
+      logger.setFilter(before);
+    }
+    String all = String.join("\n", log);
+    for (String text :
+        List.of(
+            "beforeScore returned 2 answers for 1 nodes",
+            "a change of a node is null",
+            "a change of the pod is null")) {
+      assertTrue(all.contains(text), text + " in " + all);
+    }
+    policy.pod = PodChange.none();
+    assertEquals(1, beforeFilter(aboutPod()).getResult().getEvaluated());
+  }
+
+  private static void wrong(Info info, String... texts) {
+    DeclarationException mistakes =
+        assertThrows(DeclarationException.class, () -> new Declaration(info));
+    assertEquals(List.of(texts), mistakes.mistakes());
+  }
+
+  @Test
+  void eachMistakeIsNamed() {
+    Info info = Info.of("p", "1");
+    Hook labels = Hook.changing(ChangedPart.POD_LABELS);
+    Hook taints = Hook.changing(ChangedPart.NODE_TAINTS);
+    String none = " changes nothing; name the parts that it changes in Hook.changing";
+    wrong(info.beforeFilter(Hook.changing()), "beforeFilter" + none);
+    wrong(info.beforeFilterNodes(Hook.changing()), "beforeFilterNodes" + none);
+    wrong(info.beforeScore(Hook.changing()), "beforeScore" + none);
+    wrong(
+        info.beforeFilter(taints),
+        "beforeFilter changes node taints, but can change the pod alone; use"
+            + " Info.beforeFilterNodes");
+    wrong(
+        info.beforeFilterNodes(labels),
+        "beforeFilterNodes changes pod labels, but can change nodes alone; use Info.beforeFilter");
+    wrong(
+        info.beforeScore(Hook.changing(ChangedPart.POD_REQUESTS, ChangedPart.NODE_TAINTS).pure()),
+        "beforeScore is pure and changes pod requests, but a pure one can change nodes alone;"
+            + " remove one");
+    wrong(
+        info.beforeFilter(labels.view(View.FACTS)),
+        "beforeFilter has Hook.view, but has no nodes; remove it");
+    wrong(
+        info.beforeFilter(labels.wholeSet()),
+        "beforeFilter has Hook.wholeSet, but has no nodes; remove it");
+    wrong(
+        info.beforeFilter(labels.usage()),
+        "beforeFilter has Hook.usage, but has no nodes; remove it");
+    String nodes = "beforeFilter reads nodes, but has none; declare what it reads of the pod";
+    wrong(info.beforeFilter(labels.reads(new Reads().node(NodePart.NAME))), nodes);
+    Reads zone = new Reads();
+    zone.nodeLabel("zone");
+    wrong(info.beforeFilter(labels.reads(zone)), nodes);
+    Reads topology = new Reads();
+    topology.podsByTopology(PodsBy.owner(), "");
+    String counts =
+        " reads counts by topology, which only filter and score are sent; remove"
+            + " Reads.podsByTopology from its declaration";
+    wrong(info.beforeFilter(labels.reads(topology)), "beforeFilter" + counts);
+    wrong(info.beforeFilterNodes(taints.reads(topology)), "beforeFilterNodes" + counts);
+    wrong(info.beforeScore(taints.reads(topology)), "beforeScore" + counts);
+    wrong(
+        info.beforeFilterNodes(taints.pure().wholeSet()),
+        "beforeFilterNodes is pure and has Hook.wholeSet; remove one");
+    wrong(
+        info.beforeScore(taints.view(View.NAME).usage()),
+        "beforeScore has Hook.usage and View.NAME; use View.FACTS");
+    wrong(
+        info.beforeFilter(labels.pure()).rawPod(),
+        "beforeFilter is pure and has Info.rawPod; remove one");
+    wrong(
+        info.beforeFilter(labels.pure().reads(new Reads().pod(PodPart.IDENTITY))),
+        "beforeFilter is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's"
+            + " name and UID; remove one");
+  }
+}
