@@ -173,10 +173,10 @@ impl Backend {
         self.endpoints.all().iter().map(AddressState::of).collect()
     }
 
-    /// Whether filter has pods counted. While there is no connection, what the latest handshake said; before the first
-    /// one it may.
-    pub fn may_count_pods(&self) -> bool {
-        self.endpoints.shared.may_count_pods.load(Ordering::Relaxed)
+    /// Whether filter depends on the pods that are bound: on usage or counts. While there is no connection, what the latest
+    /// handshake said; before the first one it may.
+    pub fn may_depend_on_pods(&self) -> bool {
+        self.endpoints.shared.may_depend_on_pods.load(Ordering::Relaxed)
     }
 
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a

@@ -101,8 +101,8 @@ pub(super) struct Shared {
     pub(super) longest_timeout: Mutex<Duration>,
     /// Version and revision of the latest handshake at any address.
     policy: Mutex<Option<(String, String)>>,
-    /// Whether filter has pods counted, according to the latest handshake; true before the first one.
-    pub(super) may_count_pods: AtomicBool,
+    /// Whether filter depends on the pods that are bound, according to the latest handshake; true before the first one.
+    pub(super) may_depend_on_pods: AtomicBool,
     /// Whether there are several addresses.
     several: AtomicBool,
     /// Wakes the supervisor: a connection has ended, so that the addresses may be others.
@@ -115,7 +115,7 @@ impl Shared {
             availability,
             longest_timeout: Mutex::default(),
             policy: Mutex::default(),
-            may_count_pods: AtomicBool::new(true),
+            may_depend_on_pods: AtomicBool::new(true),
             several: AtomicBool::new(false),
             lost: Notify::default(),
         }

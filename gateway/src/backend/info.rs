@@ -205,6 +205,11 @@ impl ClusterTables {
 }
 
 impl VerbPlan {
+    /// Whether its answers about a node depend on the pods that are bound.
+    pub fn depends_on_pods(&self) -> bool {
+        self.nodes.rows.depends_on_pods() || !self.pod.topology.is_empty()
+    }
+
     /// Whether it has pods counted.
     pub fn counts_pods(&self) -> bool {
         !self.nodes.rows.pod_counts().is_empty() || !self.pod.topology.is_empty()

@@ -200,8 +200,8 @@ impl SessionPublisher {
     }
 
     fn accept(&self, session: Session) {
-        let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.counts_pods());
-        self.shared.may_count_pods.store(counts, Ordering::Relaxed);
+        let counts = session.info.filter.as_ref().map_or(true, |plan| plan.common.depends_on_pods());
+        self.shared.may_depend_on_pods.store(counts, Ordering::Relaxed);
         let is_revised = self.shared.policy_changes((&session.info.version, &session.info.revision));
         self.latest.store(Some(Arc::new(session)));
         if is_revised {

@@ -3,7 +3,7 @@
 //! The interested backends are called one after the other, and the gateway itself binds if none of them does: with
 //! an extender that binds, kube-scheduler does not use its own binder. Regardless of a backend's answer, the state
 //! in the apiserver is decisive ([`BindingState`]). Concurrent binds do not wait for each other, except in
-//! [`reserve`](super::reserve) while a verb has pods counted.
+//! [`reserve`](super::reserve) while a verb depends on bound pods.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Counts a pod on its node before it is bound.
 //!
 //! kube-scheduler filters nodes for the next pod before it calls bind for the previous one, so two pods can both have
-//! seen room for one. Therefore the backends that have pods counted are asked once more when a pod is bound, about its
+//! seen room for one. Therefore the backends whose filter depends on bound pods are asked once more when a pod is bound, about its
 //! node alone. From this answer on the pod counts, and only one pod at a time is in between. Mirrors the Reserve
 //! extension point of kube-scheduler, and the assumed pods of its cache.
 
@@ -90,13 +90,13 @@ impl Decider {
         (pods.is_counting() || self.has_limits()).then_some(pods)
     }
 
-    /// Whether a filter whose answers count has pods counted, or may have.
+    /// Whether a filter whose answers count depends on bound pods, or may do so.
     pub(super) fn has_limits(&self) -> bool {
         let enforces = |backend: &Backend| backend.settings.filter.is_some() && self.may_enforce(backend);
-        self.backends.iter().any(|backend| enforces(backend) && backend.may_count_pods())
+        self.backends.iter().any(|backend| enforces(backend) && backend.may_depend_on_pods())
     }
 
-    /// Counts a pod on its node, after the backends that have pods counted have accepted it there once more. `None` if
+    /// Counts a pod on its node, after the backends that depend on bound pods have accepted it there once more. `None` if
     /// the watch of pods already has it on a node.
     ///
     /// # Errors
@@ -134,13 +134,13 @@ impl Decider {
         Ok(id.map(reservation))
     }
 
-    /// Whether the filter of a backend is asked again: it has pods counted, and can be called twice. Without a node
+    /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
     /// table, the facts about nodes come with filter calls only.
     fn asks_again(&self, backend: &Backend) -> bool {
         let side_effects = backend
             .any_session()
             .is_ok_and(|session| session.info.filter.as_ref().is_ok_and(|plan| plan.common.side_effects));
-        self.settings.tables.table.is_some() && backend.may_count_pods() && !side_effects
+        self.settings.tables.table.is_some() && backend.may_depend_on_pods() && !side_effects
     }
 
     async fn ask_again(

@@ -1,7 +1,7 @@
 use extender_gateway_core::{PolicyVerb, score::Direction};
 use extender_policy_api::v1alpha1::{
-    self as api, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads, TopologyCountReads,
-    Verb, VerbInfo,
+    self as api, ChangedPart, MapReads, NodeReads, NodeView, PodCountReads, PodPart, PodReads, Reads,
+    TopologyCountReads, Verb, VerbInfo,
 };
 
 use std::path::Path;
@@ -45,6 +45,97 @@ fn configured(verbs: &str) -> config::BackendSettings {
          backends:\n- {{name: racks, url: 'http://127.0.0.1:9000', {verbs}}}\n"
     );
     Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}")).backends.remove(0)
+}
+
+#[test]
+fn a_hook_that_cannot_be_used_says_why() {
+    let hook = |verb: Verb, changes: &[ChangedPart]| VerbInfo {
+        verb: verb.into(),
+        node_view: if verb == Verb::BeforeFilter { NodeView::Unspecified } else { NodeView::Facts }.into(),
+        scope: Scope::Node.into(),
+        changes: changes.iter().map(|part| (*part).into()).collect(),
+        ..VerbInfo::default()
+    };
+    let of_pod = || hook(Verb::BeforeFilter, &[ChangedPart::PodLabels, ChangedPart::PodRequests]);
+    let of_nodes = || hook(Verb::BeforeFilterNodes, &[ChangedPart::NodeTaints]);
+    let of_score = || hook(Verb::BeforeScore, &[ChangedPart::NodeUsage, ChangedPart::PodLabels]);
+    let read = |info: &VerbInfo, services: &[&str]| {
+        let services = services.iter().map(|service| (*service).to_owned()).collect();
+        let response = GetInfoResponse { services, ..response(vec![info.clone()]) };
+        let settings = configured("beforeFilter: {}, beforeFilterNodes: {}, beforeScore: {}");
+        let info_read = Info::read(response, &settings, &known(NodeSource::Request));
+        let verb = PolicyVerb::ALL.into_iter().find(|verb| {
+            verb.is_hook()
+                && verb.name().to_lowercase()
+                    == info.verb().as_str_name()[5..].to_lowercase().replace('_', "")
+        });
+        info_read.refusal(verb.unwrap()).map(|failure| failure.detail.clone())
+    };
+    for info in [of_pod(), of_nodes(), of_score(), VerbInfo { pure: true, ..of_pod() }] {
+        assert_eq!(read(&info, &[HOOK_SERVICE]), None);
+    }
+    let unread = NodeReads {
+        labels: Some(MapReads { keys: vec!["a".into()], ..MapReads::default() }),
+        ..NodeReads::default()
+    };
+    let reads = |reads: Reads| VerbInfo { reads: Some(reads), ..of_pod() };
+    let counts = TopologyCountReads { by: 1, ..TopologyCountReads::default() };
+    let counting = PodReads { topology_counts: vec![counts], ..PodReads::default() };
+    for (info, sentence) in [
+        (hook(Verb::BeforeFilter, &[]), "declares beforeFilter, and nothing that it changes"),
+        (
+            hook(Verb::BeforeFilter, &[ChangedPart::NodeLabels]),
+            "declares that beforeFilter changes node labels, but it is about the pod alone",
+        ),
+        (
+            hook(Verb::BeforeFilterNodes, &[ChangedPart::PodTolerations]),
+            "declares that beforeFilterNodes changes pod tolerations, but it is about nodes alone",
+        ),
+        (
+            hook(Verb::BeforeFilterNodes, &[ChangedPart::NodeTaints, ChangedPart::NodeTaints]),
+            "declares that beforeFilterNodes changes node taints twice",
+        ),
+        (
+            VerbInfo { changes: vec![77], ..of_nodes() },
+            "declares that beforeFilterNodes changes part 77, which this gateway version does not support",
+        ),
+        (
+            VerbInfo { changes: vec![0], ..of_nodes() },
+            "declares that beforeFilterNodes changes part 0, which this gateway version does not support",
+        ),
+        (
+            VerbInfo { pure: true, ..of_score() },
+            "declares that beforeScore changes pod labels, and that it is pure; these are mutually exclusive",
+        ),
+        (
+            VerbInfo { side_effects: true, ..of_nodes() },
+            "declares that beforeFilterNodes has side effects, which hooks cannot have",
+        ),
+        (
+            VerbInfo { pure: true, scope: Scope::WholeSet.into(), ..of_nodes() },
+            "declares beforeFilterNodes pure and also depends on the whole set of nodes; these are mutually exclusive",
+        ),
+        (
+            VerbInfo { node_view: 0, ..of_nodes() },
+            "requests node view 0, which this gateway version does not support",
+        ),
+        (
+            reads(Reads { node: Some(unread), ..Reads::default() }),
+            "declares that beforeFilter reads nodes, but is about the pod alone",
+        ),
+        (
+            reads(Reads { pod: Some(counting), ..Reads::default() }),
+            "declares that beforeFilter reads topology counts of pods, which only filter and score can read",
+        ),
+    ] {
+        assert_eq!(read(&info, &[HOOK_SERVICE]).as_deref(), Some(sentence));
+    }
+    assert_eq!(
+        read(&of_nodes(), &[]).as_deref(),
+        Some(
+            "declares beforeFilterNodes without the service extender.policy.v1alpha1.HookService in `services`"
+        )
+    );
 }
 
 #[test]

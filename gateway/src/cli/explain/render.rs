@@ -28,6 +28,7 @@ impl fmt::Display for Printed<'_> {
         if let Some(name) = &evidence.target.node {
             return calls::write_of_node(evidence, name, max_rows, out);
         }
+        nodes::write_changed(attempt, max_rows, out)?;
         nodes::write_scores(attempt, evidence.node_of_pod(), max_rows, out)?;
         nodes::write_rejected(attempt, max_rows, out)
     }

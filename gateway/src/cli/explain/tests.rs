@@ -5,7 +5,7 @@ mod hostile;
 
 use super::*;
 use crate::{
-    api::{BackendPart, Decision, NodePart, NodeVerdict},
+    api::{BackendPart, Decision, NodeChange, NodePart, NodeVerdict},
     explain::{
         pod::{PodFacts, PodState},
         samples::{
@@ -55,6 +55,46 @@ REJECTED  BY     WHY
 c         zones  zone is drained
 ";
     assert_eq!(text(&case(pod(Some("a")), calls), 10), expected);
+}
+
+#[test]
+fn what_hooks_changed_is_told() {
+    let hook = |hook: &str, asked, part: BackendPart| BackendPart {
+        hook: Some(hook.to_owned()),
+        ..BackendPart { asked, ..part }
+    };
+    let of_pod =
+        BackendPart { pod_change: Some("label team=a: by namespace".to_owned()), ..backend("teams", 0) };
+    let of_nodes = BackendPart { changed: 2, ..backend("reservations", 3) };
+    let mut call = filter(10, &[("a", None), ("b", Some("full")), ("c", None)]);
+    call.backends.insert(0, hook("beforeFilter", 0, of_pod));
+    call.backends.insert(1, hook("beforeFilterNodes", 3, of_nodes));
+    for (at, change) in [(0, "+4 cpu: reserved"), (2, "+4 cpu: reserved")] {
+        let (backend, change) = ("reservations".to_owned(), change.to_owned());
+        call.nodes[at].changes.push(NodeChange { backend, change });
+    }
+    let mut scores = prioritize(11, &[("a", 10), ("c", 7)]);
+    scores.backends.insert(0, hook("beforeScore", 2, backend("reservations", 2)));
+    let shown = text(&case(pod(None), vec![call, scores]), 10);
+    let expected = "
+CALL               BACKEND       MODE     ASKED  KNOWN  REJECTED    TIME  ANSWER
+beforeFilter       teams         Enforce      -      -         -  1.2 ms  pod: label team=a: by namespace
+beforeFilterNodes  reservations  Enforce      3      0         -  1.2 ms  2 nodes changed
+filter             zones         Enforce      3      0         1  1.2 ms
+beforeScore        reservations  Enforce      2      0         -  1.2 ms  changed nothing
+prioritize         zones         Enforce      2      0         -  1.2 ms  weight 2, normalization None
+
+CHANGED  BY            HOW               NODES
+      2  reservations  +4 cpu: reserved  a, c
+
+  NODE  TOTAL  zones
+  a        20  10 → 10 × 2
+  c        14   7 →  7 × 2
+
+REJECTED  BY     WHY
+b         zones  full
+";
+    assert!(shown.ends_with(expected), "{shown}");
 }
 
 #[test]

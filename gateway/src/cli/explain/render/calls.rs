@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, mem::take};
 
-use extender_gateway_core::Verb;
+use extender_gateway_core::{PolicyVerb, Verb};
 
 use super::write_hidden;
 use crate::{
@@ -28,13 +28,14 @@ pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -
         let is_bind = call.is(Verb::Bind);
         let can_reject = call.is(Verb::Filter) || call.is(Verb::Preempt);
         for part in &call.backends {
+            let has_nodes = !is_bind && part.hook.as_deref() != Some(PolicyVerb::BeforeFilter.name());
             table.row([
-                take(&mut verb),
+                part.hook.clone().unwrap_or_else(|| take(&mut verb)),
                 part.name.clone(),
                 part.mode.clone(),
-                shown_if(!is_bind, number(part.asked)),
-                shown_if(!is_bind, number(part.known)),
-                shown_if(can_reject, number(part.rejected)),
+                shown_if(has_nodes, number(part.asked)),
+                shown_if(has_nodes, number(part.known)),
+                shown_if(can_reject && part.hook.is_none(), number(part.rejected)),
                 shown_if(part.seconds > 0.0, duration(part.seconds)),
                 answer(call, part),
             ]);
@@ -69,11 +70,23 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
     let parts = [
         part.failure.as_ref().map(|failure| failed(call, part, failure)),
         part.answer.clone().filter(|_| part.failure.is_none()),
+        changed(part),
         part.weight.map(|weight| format!("weight {weight}")),
         part.normalization.as_ref().map(|name| format!("normalization {name}")),
         (part.clamped > 0).then(|| format!("{} clamped", counted(part.clamped, "score"))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What a hook changed.
+fn changed(part: &BackendPart) -> Option<String> {
+    if part.hook.is_none() || part.failure.is_some() {
+        return None;
+    }
+    let pod = part.pod_change.as_ref().map(|change| format!("pod: {change}"));
+    let nodes = (part.changed > 0).then(|| format!("{} changed", counted(part.changed, "node")));
+    let words: Vec<_> = pod.into_iter().chain(nodes).collect();
+    Some(if words.is_empty() { "changed nothing".to_owned() } else { words.join("; ") })
 }
 
 /// The failure, and the effect of the failure policy.
@@ -120,14 +133,30 @@ fn answers<'a>(call: &'a Decision, name: &str, cluster_nodes: Option<u64>) -> Ve
         let missing = || (NOTHING, format!("not offered ({})", offered(call, cluster_nodes)));
         return call.is(Verb::Filter).then(missing).into_iter().collect();
     };
-    let backends = call.backends.iter();
-    let mut lines: Vec<_> =
-        backends.map(|backend| (backend.name.as_str(), answer_for_node(call, backend, part))).collect();
+    let answer = |backend: &'a BackendPart| match &backend.hook {
+        Some(hook) => (backend.name.as_str(), changed_for_node(hook, backend, part)),
+        None => (backend.name.as_str(), answer_for_node(call, backend, part)),
+    };
+    let mut lines: Vec<_> = call.backends.iter().map(answer).collect();
     lines.extend(result(call, part).map(|result| (NOTHING, result)));
     if lines.is_empty() {
         lines.push((NOTHING, "offered, no backend was called".to_owned()));
     }
     lines
+}
+
+/// What a hook changed for the pod on this node.
+fn changed_for_node(hook: &str, backend: &BackendPart, part: &NodePart) -> String {
+    if let Some(failure) = &backend.failure {
+        return format!("{hook} failed ({}: {})", failure.kind, failure.message);
+    }
+    let of_node = part
+        .changes
+        .iter()
+        .filter(|change| change.backend == backend.name && hook != PolicyVerb::BeforeFilter.name());
+    let pod = backend.pod_change.as_ref().map(|change| format!("pod: {change}"));
+    let words: Vec<_> = pod.into_iter().chain(of_node.map(|change| change.change.clone())).collect();
+    format!("{hook}: {}", if words.is_empty() { "changed nothing".to_owned() } else { words.join("; ") })
 }
 
 fn answer_for_node(call: &Decision, backend: &BackendPart, part: &NodePart) -> String {

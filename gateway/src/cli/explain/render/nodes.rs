@@ -7,7 +7,7 @@ use foldhash::{HashMap, HashMapExt as _};
 
 use super::write_hidden;
 use crate::{
-    api::{BackendPart, NodePart, NodeVerdict},
+    api::{BackendPart, NodeChange, NodePart, NodeVerdict},
     explain::evidence::SchedulingAttempt,
     text::{NOTHING, Table, number, trimmed},
 };
@@ -24,7 +24,11 @@ pub(super) fn write_scores(
     max_rows: usize,
     out: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    let Some(call) = attempt.scored().filter(|call| !call.backends.is_empty()) else { return Ok(()) };
+    let Some(call) = attempt.scored() else { return Ok(()) };
+    let scoring: Vec<&BackendPart> = call.backends.iter().filter(|part| part.hook.is_none()).collect();
+    if scoring.is_empty() {
+        return Ok(());
+    }
     let mut nodes: Vec<&NodePart> = call.nodes.iter().collect();
     nodes.sort_by(|one, other| other.total.cmp(&one.total).then_with(|| one.name.cmp(&other.name)));
     let is_here = |node: &NodePart| Some(node.name.as_str()) == node_of_pod;
@@ -34,8 +38,7 @@ pub(super) fn write_scores(
     let beyond = rows.iter().skip(max_rows).filter(|row| is_here(row[0]));
     let shown: Vec<&Vec<&NodePart>> = rows.iter().take(max_rows).chain(beyond).collect();
     let firsts: Vec<&NodePart> = shown.iter().map(|row| row[0]).collect();
-    let columns: Vec<ScoreColumn> =
-        call.backends.iter().map(|part| ScoreColumn::new(part, &firsts)).collect();
+    let columns: Vec<ScoreColumn> = scoring.into_iter().map(|part| ScoreColumn::new(part, &firsts)).collect();
     let titles = ["", "NODE", "TOTAL"].map(str::to_owned);
     let mut table = Table::new(titles.into_iter().chain(columns.iter().map(ScoreColumn::title)), 2..3);
     for row in &shown {
@@ -109,6 +112,40 @@ fn raw(verdict: &NodeVerdict) -> Option<String> {
 
 fn normalized(verdict: &NodeVerdict) -> Option<String> {
     verdict.normalized.map(trimmed)
+}
+
+/// Writes what hooks changed of nodes, in groups; nothing if they changed none.
+pub(super) fn write_changed(
+    attempt: &SchedulingAttempt,
+    max_rows: usize,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for (verb, title) in [(Verb::Filter, "CHANGED"), (Verb::Prioritize, "CHANGED FOR SCORES")] {
+        let mut groups: Vec<(&NodeChange, Vec<&NodePart>)> = Vec::new();
+        let mut places = HashMap::new();
+        for node in attempt.call(verb).into_iter().flat_map(|call| &call.nodes) {
+            for change in &node.changes {
+                let key = (change.backend.as_str(), change.change.as_str());
+                let place = *places.entry(key).or_insert(groups.len());
+                match groups.get_mut(place) {
+                    Some((_, nodes)) => nodes.push(node),
+                    None => groups.push((change, vec![node])),
+                }
+            }
+        }
+        if groups.is_empty() {
+            continue;
+        }
+        groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+        let mut table = Table::new([title, "BY", "HOW", "NODES"], 0..1);
+        for (change, nodes) in groups.iter().take(max_rows) {
+            let count = number(nodes.len() as u64);
+            table.row([count.as_str(), &change.backend, &change.change, &first_names(nodes)]);
+        }
+        write!(out, "\n{table}")?;
+        write_hidden(out, groups.len().saturating_sub(max_rows), "change")?;
+    }
+    Ok(())
 }
 
 /// Writes the nodes that filter and preempt rejected, in groups if there are many; nothing without rejections.
