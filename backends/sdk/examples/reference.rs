@@ -1,12 +1,13 @@
-//! The policy that exists in each language for which there is an SDK: it uses every verb, and all of them give the same
+//! The policy that exists in each language for which there is an SDK: it uses every verb and hook, and all of them give the same
 //! answers, which is tested on random requests.
 
 use std::process::ExitCode;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Introspect,
-    IntrospectError, Node, NodeKey, NodePart, Normalization, Pod, PodKey, PodPart, PodsBy, PodsKey, Policy,
-    Reads, Scale, Taint, Toleration, Verb, Verdict, View, run, serde_json,
+    Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Change, Eviction, Hook, Info,
+    Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart, NodeUsage, Nodes, Normalization, Pod,
+    PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint, Toleration, Verb,
+    Verdict, View, run, serde_json,
 };
 
 /// In the gateway's configuration: `args: {zone: eu-west-1a, most: 3}`.
@@ -63,6 +64,9 @@ impl Policy for Reference {
             .scores(verb, scale)
             .preempts(Verb::per_node().view(View::Name).reads(&priority))
             .binds_reading(&Reads::new())
+            .before_filter(before_filter())
+            .before_filter_nodes(before_filter_nodes())
+            .before_score(before_score())
             .shows("/args", "the args, with their defaults")
     }
 
@@ -106,9 +110,89 @@ impl Policy for Reference {
         })
     }
 
+    fn before_filter(&self, pod: &Pod<'_>) -> PodChange {
+        let zone = &self.settings.zone;
+        match pod.get(&self.app) {
+            None => PodChange::none(),
+            Some(app) if app == zone => PodChange::none().remove_label("app").reason("the zone is no app"),
+            Some(_) => PodChange::none()
+                .add_requests(Resources { milli_cpu: 500, ..Resources::default() })
+                .set_node_selector("zone", zone)
+                .add_toleration(Toleration {
+                    key: "app".to_owned(),
+                    operator: "Exists".to_owned(),
+                    ..Toleration::default()
+                })
+                .reason("apps need more"),
+        }
+    }
+
+    fn before_filter_node(&self, pod: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+        match node.get(&self.zone) {
+            None => {
+                NodeChange::none().add_taint("zone", "", "PreferNoSchedule").remove_taint("zoneless", "", "")
+            }
+            Some(zone) if pod.get(&self.app) == Some(zone) => {
+                let others = [("example.com/slots".to_owned(), 1)].into();
+                NodeChange::none()
+                    .add_allocatable(Resources { milli_cpu: 1_000, others, ..Resources::default() })
+                    .reason("reserved for the app")
+            }
+            Some(_) => NodeChange::none(),
+        }
+    }
+
+    fn before_score(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        let zone = &self.settings.zone;
+        let pod = match pod.get(&self.app) {
+            Some(_) => PodChange::none().set_label("app", zone),
+            None => PodChange::none(),
+        };
+        let (closed, zoneless) = (closed(), NodeChange::none().remove_label("zone"));
+        let change = |node: Node<'_>| match node.get(&self.zone) {
+            None => zoneless.clone(),
+            Some(own) if own == zone => closed.clone(),
+            Some(_) => NodeChange::none(),
+        };
+        (pod, nodes.iter().map(change).collect())
+    }
+
     fn introspect(&self, _: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
         serde_json::to_value(&self.settings).map_err(|error| IntrospectError::Failed(error.to_string()))
     }
+}
+
+/// What the hooks read: the pod's app and, if they are about nodes, the zone of each.
+fn hook_reads() -> Reads {
+    let mut reads = Reads::new();
+    reads.pod_label("app");
+    reads
+}
+
+fn before_filter() -> Hook {
+    let changes = [Change::PodLabels, Change::PodNodeSelector, Change::PodTolerations, Change::PodRequests];
+    Hook::changing(changes).pure().reads(&hook_reads())
+}
+
+fn before_filter_nodes() -> Hook {
+    let mut reads = hook_reads();
+    reads.node_label("zone");
+    Hook::changing([Change::NodeAllocatable, Change::NodeTaints]).pure().reads(&reads)
+}
+
+fn before_score() -> Hook {
+    let mut reads = hook_reads();
+    reads.node_label("zone");
+    Hook::changing([Change::PodLabels, Change::NodeLabels, Change::NodeUsage]).reads(&reads)
+}
+
+/// Of the nodes in the closed zone, before they are scored.
+fn closed() -> NodeChange {
+    let requested = Resources { milli_cpu: -100, pods: -1, ..Resources::default() };
+    NodeChange::none()
+        .set_label("zone", "closed")
+        .add_usage(NodeUsage { requested: Some(requested), nonzero: None })
+        .reason("closed")
 }
 
 /// `allocatable.milli_cpu`; 0 while it is not reported.
@@ -146,10 +230,7 @@ fn main() -> ExitCode {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use extender_policy_sdk::{
-        Resources,
-        testing::{self, PodFacts, TestCandidate, TestNode, TestPod},
-    };
+    use extender_policy_sdk::testing::{self, PodFacts, TestCandidate, TestNode, TestPod};
 
     use super::*;
 
@@ -245,6 +326,47 @@ mod tests {
         let none = TestCandidate::new(TestNode::new("none")).victim("higher", pod(6));
         let kept = testing::preempt(reference(), &pod(5), &[some, none]).unwrap();
         assert_eq!(kept, [("some".to_owned(), vec!["lower".to_owned()])]);
+    }
+
+    #[test]
+    fn apps_are_changed_before_filter() {
+        let changed = |pod: TestPod| testing::before_filter(reference(), &pod).unwrap();
+        assert!(changed(TestPod::new("shop")).is_none());
+        let removed = PodChange::none().remove_label("app").reason("the zone is no app");
+        assert_eq!(changed(TestPod::new("shop").label("app", "z1")), removed);
+        let more = PodChange::none()
+            .add_requests(cpu(500))
+            .set_node_selector("zone", "z1")
+            .add_toleration(toleration("app", "Exists", "", ""))
+            .reason("apps need more");
+        assert_eq!(changed(TestPod::new("shop").label("app", "web")), more);
+    }
+
+    #[test]
+    fn nodes_are_reserved_for_the_app_of_their_zone_before_filter() {
+        let nodes = [node("bare", 1), node("z1", 1).label("zone", "z1"), node("z2", 1).label("zone", "z2")];
+        let changed = |pod: TestPod| testing::before_filter_nodes(reference(), &pod, &nodes).unwrap();
+        let tainted =
+            NodeChange::none().add_taint("zone", "", "PreferNoSchedule").remove_taint("zoneless", "", "");
+        let others = [("example.com/slots".to_owned(), 1)].into();
+        let reserved = NodeChange::none()
+            .add_allocatable(Resources { others, ..cpu(1_000) })
+            .reason("reserved for the app");
+        let bare = ("bare".to_owned(), tainted);
+        assert_eq!(changed(TestPod::new("shop")), std::slice::from_ref(&bare));
+        assert_eq!(changed(TestPod::new("shop").label("app", "z2")), [bare, ("z2".to_owned(), reserved)]);
+    }
+
+    #[test]
+    fn the_closed_zone_is_told_before_score() {
+        let nodes = [node("z1", 1).label("zone", "z1"), node("bare", 1), node("z2", 1).label("zone", "z2")];
+        let (pod, changed) = testing::before_score(reference(), &TestPod::new("shop"), &nodes).unwrap();
+        let zoneless = NodeChange::none().remove_label("zone");
+        assert_eq!(changed, [("z1".to_owned(), closed()), ("bare".to_owned(), zoneless)]);
+        assert!(pod.is_none());
+        let app = TestPod::new("shop").label("app", "web");
+        let (pod, _) = testing::before_score(reference(), &app, &nodes[2..]).unwrap();
+        assert_eq!(pod, PodChange::none().set_label("app", "z1"));
     }
 
     #[test]

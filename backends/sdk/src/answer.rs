@@ -2,8 +2,10 @@
 //! does not have to.
 
 mod bind;
+mod changes;
 mod evictions;
 mod held;
+mod hooks;
 mod introspect;
 mod question;
 mod rejections;
@@ -17,7 +19,11 @@ use std::{
 use extender_policy_api::v1alpha1 as api;
 use futures_util::FutureExt as _;
 
-pub(crate) use self::{bind::bind, introspect::introspect};
+pub(crate) use self::{
+    bind::bind,
+    hooks::{before_filter, before_filter_nodes, before_score},
+    introspect::introspect,
+};
 use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,
@@ -103,7 +109,7 @@ pub(crate) async fn filter(
     let rejections = rejections(&verdicts);
     let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
     trace::attribute("extender.nodes.rejected", rejected);
-    Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
+    Ok(api::FilterResponse { result: Some(done(&prepared, question.count)), rejections, scores })
 }
 
 /// How good each of the nodes is.
@@ -125,7 +131,7 @@ pub(crate) async fn score(
         }
     };
     let scores = scores(&prepared, terms, &question).await?;
-    Ok(api::ScoreResponse { result: Some(done(&prepared, &question)), scores: Some(scores) })
+    Ok(api::ScoreResponse { result: Some(done(&prepared, question.count)), scores: Some(scores) })
 }
 
 /// Which pods may be evicted on which of the nodes.
@@ -147,7 +153,7 @@ pub(crate) async fn preempt(
         }
     };
     let kept = evictions(&prepared, terms, &question, &request.candidates).await?;
-    Ok(api::PreemptResponse { result: Some(done(&prepared, &question)), kept })
+    Ok(api::PreemptResponse { result: Some(done(&prepared, question.count)), kept })
 }
 
 async fn evictions(
@@ -227,10 +233,10 @@ fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) ->
     if given == asked { Ok(answers) } else { Err(CallError::WrongCount { method, given, asked }) }
 }
 
-fn done(prepared: &Prepared, question: &Question<'_>) -> api::Result {
+fn done(prepared: &Prepared, evaluated: u32) -> api::Result {
     let revision = prepared.declaration.response.revision.clone();
-    trace::attribute("extender.nodes.evaluated", question.count);
-    api::Result { evaluated: question.count, revision, ..api::Result::default() }
+    trace::attribute("extender.nodes.evaluated", evaluated);
+    api::Result { evaluated, revision, ..api::Result::default() }
 }
 
 fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {

@@ -16,7 +16,7 @@ use tonic_prost::ProstEncoder;
 use crate::{
     MAX_MESSAGE_BYTES,
     error::CallError,
-    request::{FilterRequest, PreemptRequest, ScoreRequest, SyncNodesRequest},
+    request::{FilterRequest, HookRequest, PreemptRequest, ScoreRequest, SyncNodesRequest},
     size::{self, Shape},
 };
 
@@ -49,6 +49,14 @@ impl Incoming for FilterRequest {
 }
 
 impl Incoming for ScoreRequest {
+    const SHAPE: Shape = size::QUESTION;
+}
+
+impl Incoming for api::BeforeFilterRequest {
+    const SHAPE: Shape = size::BEFORE_FILTER;
+}
+
+impl Incoming for HookRequest {
     const SHAPE: Shape = size::QUESTION;
 }
 

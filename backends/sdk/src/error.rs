@@ -7,6 +7,7 @@ use tonic::{Code, Status};
 
 use crate::{
     ArgsError, BindFailed, DeclarationError, IntrospectError, NotReady, View,
+    change::limits::WrongChange,
     node::row::Unreadable,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
@@ -73,6 +74,10 @@ pub(crate) enum CallError {
         "preempt returned victims {victims:?} for position {position}, which has {there}; expected each at most once"
     )]
     WrongVictims { position: u32, victims: Vec<u32>, there: usize },
+    #[error("{method} returned {source}")]
+    WrongChange { method: &'static str, source: WrongChange },
+    #[error("{method} returned for position {position} {source}")]
+    WrongNodeChange { method: &'static str, position: u32, source: WrongChange },
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     #[error("this policy does not show the path {0:?}; its GetInfo lists those it shows")]
@@ -134,6 +139,8 @@ impl CallError {
             | Self::NotShown(IntrospectError::NotReady(_)) => Code::Unavailable,
             Self::WrongCount { .. }
             | Self::WrongVictims { .. }
+            | Self::WrongChange { .. }
+            | Self::WrongNodeChange { .. }
             | Self::Declaration(_)
             | Self::ShowFailed(_)
             | Self::NotShown(IntrospectError::Failed(_))

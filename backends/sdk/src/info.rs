@@ -1,12 +1,16 @@
 //! What a policy declares about itself, in one place. [`declaration`] checks it and turns it into the
-//! contract's handshake.
+//! contract's handshake, [`hook`] has the hooks, [`shown`] the paths that are shown.
 
 pub(crate) mod declaration;
+pub(crate) mod hook;
 pub(crate) mod shown;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use self::shown::ShownPath;
+use self::{
+    hook::{Before, Hook, Hooks},
+    shown::ShownPath,
+};
 use crate::{PodPart, Reads};
 
 /// What a policy is, and which data it needs.
@@ -29,6 +33,7 @@ pub struct Info {
     score: Option<(Verb, Scale)>,
     bind: Option<Verb>,
     preempt: Option<Verb>,
+    hooks: Hooks<Hook>,
     annotations: Vec<String>,
     raw_pod: bool,
     table: Table,
@@ -55,6 +60,7 @@ impl Info {
             score: None,
             bind: None,
             preempt: None,
+            hooks: Hooks::default(),
             annotations: Vec::new(),
             raw_pod: false,
             table: Table::Kept,
@@ -103,6 +109,29 @@ impl Info {
         Self { bind: Some(Verb::bind().reads(reads)), ..self }
     }
 
+    /// The policy changes the pod before it is filtered for, with [`Policy::before_filter`](crate::Policy::before_filter).
+    /// It is sent no nodes, and changes the pod alone.
+    pub fn before_filter(self, hook: Hook) -> Self {
+        self.hooked(Before::Filter, hook)
+    }
+
+    /// The policy changes nodes before they are filtered, with
+    /// [`Policy::before_filter_nodes`](crate::Policy::before_filter_nodes). It changes nodes alone.
+    pub fn before_filter_nodes(self, hook: Hook) -> Self {
+        self.hooked(Before::FilterNodes, hook)
+    }
+
+    /// The policy changes the pod and the nodes before these are scored, with
+    /// [`Policy::before_score`](crate::Policy::before_score). What was changed before filter has no effect here. A
+    /// [pure](Hook::pure) one changes nodes alone.
+    pub fn before_score(self, hook: Hook) -> Self {
+        self.hooked(Before::Score, hook)
+    }
+
+    fn hooked(self, before: Before, hook: Hook) -> Self {
+        Self { hooks: self.hooks.with(before, hook), ..self }
+    }
+
     /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
     /// given several times. Default: none are sent. For verbs without [`Verb::reads`].
     pub fn annotations(mut self, prefix: impl Into<String>) -> Self {
@@ -138,7 +167,8 @@ impl Info {
     pub(crate) fn reading_everything(mut self) -> Self {
         let score = self.score.as_mut().map(|(verb, _)| verb);
         let verbs = [self.filter.as_mut(), score, self.preempt.as_mut(), self.bind.as_mut()];
-        for verb in verbs.into_iter().flatten() {
+        let hooks = self.hooks.iter_mut().map(Hook::verb_mut);
+        for verb in verbs.into_iter().flatten().chain(hooks) {
             if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
                 verb.reads = Some(Arc::new(verb.everything(&reads)));
                 verb.usage = Usage::Wanted;

@@ -36,6 +36,8 @@
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
+//! - [`Hook`] declares that a policy changes what the policies of a call are told, with [`PodChange`] and
+//!   [`NodeChange`].
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
 //! - [`Policy::introspect`] shows operators the policy's state, at the paths that [`Info::shows`] declares.
 //! - [`RunControllers`] is for controllers beside the server; the crate `extender-policy-controllers` has them elected.
@@ -56,6 +58,7 @@ mod args;
 mod backend;
 mod bind;
 mod candidate;
+mod change;
 mod codec;
 mod controllers;
 mod deadline;
@@ -94,8 +97,9 @@ pub use self::{
     backend::{Backend, Replace},
     bind::{Bind, BindAsk, BindFailed, BoxFuture},
     candidate::{Candidate, Eviction, Victim},
+    change::{Change, NodeChange, PodChange},
     controllers::{ControllersFailed, ControllersReport, RunControllers},
-    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
+    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError, hook::Hook},
     introspect::{Introspect, IntrospectError},
     node::{Node, Nodes, PodCount, PodsLike},
     pod::{Domains, Pod},

@@ -4,7 +4,7 @@ use std::future::ready;
 
 use crate::{
     Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node,
-    Nodes, NotReady, Pod, Verdict,
+    NodeChange, Nodes, NotReady, Pod, PodChange, Verdict,
 };
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
@@ -53,6 +53,57 @@ pub trait Policy: Send + Sync + 'static {
     /// [`filter_all`](Self::filter_all). This verb is called in turn, whatever it declares.
     fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
         candidates.iter().map(|candidate| self.preempt(pod, candidate)).collect()
+    }
+
+    /// What changes about the pod before it is filtered for. Called only if [`info`](Self::info) declares it with
+    /// [`Info::before_filter`].
+    fn before_filter(&self, _pod: &Pod<'_>) -> PodChange {
+        PodChange::none()
+    }
+
+    /// What changes about this node before the nodes are filtered. Called only if [`info`](Self::info) declares it with
+    /// [`Info::before_filter_nodes`].
+    fn before_filter_node(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> NodeChange {
+        NodeChange::none()
+    }
+
+    /// One change for each node, in their order; overridden for the same reasons as [`filter_all`](Self::filter_all),
+    /// then with [`Hook::whole_set`](crate::Hook::whole_set) if nodes depend on one another.
+    fn before_filter_nodes(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<NodeChange> {
+        nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect()
+    }
+
+    /// What changes about the pod and the nodes before these are scored: one change for each node, in their order; a hook
+    /// that declares no part of nodes may return no change of nodes at all. Called only if [`info`](Self::info) declares
+    /// it with [`Info::before_score`].
+    fn before_score(&self, _pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        (PodChange::none(), vec![NodeChange::none(); nodes.len()])
+    }
+
+    /// As [`before_filter`](Self::before_filter), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same
+    /// as for [`filter_later`](Self::filter_later) applies.
+    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, NotReady>> {
+        Box::pin(async move { Ok(self.before_filter(&pod)) })
+    }
+
+    /// As [`before_filter_nodes`](Self::before_filter_nodes), for a hook that declares
+    /// [`Hook::waits`](crate::Hook::waits); the same as for [`filter_later`](Self::filter_later) applies.
+    fn before_filter_nodes_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<Vec<NodeChange>, NotReady>> {
+        Box::pin(async move { Ok(self.before_filter_nodes(&pod, &nodes)) })
+    }
+
+    /// As [`before_score`](Self::before_score), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same as
+    /// for [`filter_later`](Self::filter_later) applies.
+    fn before_score_later<'a>(
+        &'a self,
+        pod: Pod<'a>,
+        nodes: Nodes<'a>,
+    ) -> BoxFuture<'a, Result<(PodChange, Vec<NodeChange>), NotReady>> {
+        Box::pin(async move { Ok(self.before_score(&pod, &nodes)) })
     }
 
     /// As [`filter_all`](Self::filter_all), for a verb that declares [`Verb::waits`](crate::Verb::waits). An error fails the

@@ -44,6 +44,17 @@ pub(crate) struct ScoreRequest {
     pub(crate) nodes: Option<Nodes>,
 }
 
+/// `BeforeFilterNodesRequest` and `BeforeScoreRequest`, which have the same fields.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct HookRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) call: Option<Call>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) pod: Option<Pod>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) nodes: Option<Nodes>,
+}
+
 /// `PreemptRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct PreemptRequest {

@@ -31,7 +31,7 @@ use crate::{
     Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
     controllers::Beside,
     introspect::service::IntrospectionService,
-    service::Service,
+    service::{HookService, Service},
     table::{TableService, Tables},
     telemetry::Tracer,
 };
@@ -271,6 +271,7 @@ fn router(service: Service, tables: &Tables, health: &Health) -> Router {
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
+        .add_service(HookService(service.clone()))
         .add_service(service)
         .add_service(TableService::new(tables.clone()))
         .add_service(health.service())

@@ -1,5 +1,7 @@
 //! The contract's service over [`answer`]: transport only. It is routed by hand, because the generated service
-//! decodes the generated requests.
+//! decodes the generated requests. [`hooks`] is the service of hooks.
+
+mod hooks;
 
 use std::{
     convert::Infallible,
@@ -18,6 +20,7 @@ use tonic::{
     server::{Grpc, NamedService, UnaryService},
 };
 
+pub(crate) use self::hooks::HookService;
 use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, Patience, at_once, unpanicking},
@@ -51,6 +54,18 @@ impl Service {
             "Preempt" => self.unary::<Preempt>(http, self.served("Preempt", Declaration::preempt)),
             "Bind" => self.unary::<Bind>(http, self.served("Bind", Declaration::bind)),
             _ => refused(Status::unimplemented("this service has no such method")),
+        }
+    }
+
+    /// An answer, with a span if the call is traced.
+    fn traced(
+        &self,
+        http: http::Request<Body>,
+        answer: fn(&Self, http::Request<Body>) -> Answered,
+    ) -> Answered {
+        match self.tracer.follow(&http) {
+            Some(followed) => followed.through(answer(self, http)),
+            None => answer(self, http),
         }
     }
 
@@ -95,10 +110,7 @@ impl Serve<http::Request<Body>> for Service {
     }
 
     fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match self.tracer.follow(&http) {
-            Some(followed) => followed.through(self.answered(http)),
-            None => self.answered(http),
-        }
+        self.traced(http, Self::answered)
     }
 }
 

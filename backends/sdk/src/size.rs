@@ -89,8 +89,11 @@ const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) ->
     Part { field, bytes, kind: Kind::Element(name, shape) }
 }
 
-/// `FilterRequest` and `ScoreRequest`.
+/// `FilterRequest`, `ScoreRequest`, and the requests of hooks about nodes.
 pub(crate) const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
+
+/// `BeforeFilterRequest`.
+pub(crate) const BEFORE_FILTER: Shape = &[message(2, POD)];
 
 /// `PreemptRequest`.
 pub(crate) const PREEMPT: Shape = &[

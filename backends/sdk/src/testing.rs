@@ -25,10 +25,16 @@
 //! fails if the policy reads anything else. [`everything`] is the same policy with nothing left out: if both give the
 //! same answers about random pods and nodes, the declaration is complete.
 
+mod hooks;
+
 use extender_policy_api::v1alpha1 as api;
 pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
+pub use self::hooks::{
+    before_filter, before_filter_later, before_filter_nodes, before_filter_nodes_later, before_score,
+    before_score_later,
+};
 use crate::{
     Backend, Bind, Policy,
     answer::{self, Patience, at_once, unpanicking},
@@ -469,7 +475,7 @@ async fn scored(
 /// The answer of a verb that does not wait.
 fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, NoAnswer> {
     let waits =
-        || NoAnswer("this verb declares Verb::waits; use the function whose name ends with _later".into());
+        || NoAnswer("it is declared with waits(); use the function whose name ends with _later".into());
     Ok(at_once(answer).ok_or_else(waits)??)
 }
 

@@ -7,13 +7,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use extender_collector::{Collector, ReceivedSpan};
 use extender_policy_api::v1alpha1::{
-    BindRequest, Call, FilterRequest, GetInfoRequest, NodeRow, NodeRows, Nodes as NodesMessage,
-    Pod as PodMessage, PodFacts, Purpose, ScoreRequest, nodes::Form,
+    BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, BindRequest, Call, FilterRequest,
+    GetInfoRequest, NodeRow, NodeRows, Nodes as NodesMessage, Pod as PodMessage, PodFacts, Purpose,
+    ScoreRequest, hook_service_client::HookServiceClient, nodes::Form,
     policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Info, Node, Nodes, NotReady, Options, Pod,
-    Policy, Scale, ServeError, Telemetry, Verb, Verdict, View, trace,
+    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
+    NotReady, Options, Pod, Policy, Scale, ServeError, Telemetry, Verb, Verdict, View, trace,
 };
 use tokio::{
     net::TcpListener,
@@ -90,6 +91,7 @@ impl Policy for Unready {
 
 struct Running {
     client: PolicyServiceClient<Channel>,
+    channel: Channel,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Result<(), ServeError>>,
 }
@@ -101,13 +103,13 @@ impl Running {
         let uri = format!("http://{}", bound.address());
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
-        let client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
-        Self { client, stop, served }
+        let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
+        Self { client: PolicyServiceClient::new(channel.clone()), channel, stop, served }
     }
 
     /// Ends the backend, which sends the queued spans.
     async fn ended(self) {
-        drop(self.client);
+        drop((self.client, self.channel));
         self.stop.send(()).unwrap();
         soon(self.served).await.unwrap().unwrap();
     }
@@ -213,6 +215,58 @@ async fn a_traced_call_is_continued_with_what_is_known_about_it() {
         (&*received.resource["service.name"], &*received.resource["service.version"]),
         ("obedient", "1.2")
     );
+}
+
+/// Changes one node, and no pod.
+struct Hooked;
+
+impl Policy for Hooked {
+    fn info(&self) -> Info {
+        let nodes = || Hook::changing([Change::NodeLabels]).view(View::Name);
+        Info::new("hooked", "1")
+            .before_filter(Hook::changing([Change::PodLabels]))
+            .before_filter_nodes(nodes())
+            .before_score(nodes())
+    }
+
+    fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+        if node.name() == "node-1" { NodeChange::none().set_label("seen", "") } else { NodeChange::none() }
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_continued_like_verbs() {
+    let collector = Collector::grpc().unwrap();
+    let endpoint = collector.endpoint();
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE];
+    let running = Running::start(Hooked, &variables).await;
+    let mut hooks = HookServiceClient::new(running.channel.clone());
+    let FilterRequest { call, pod, nodes, .. } = filter("shop");
+    let of_pod = BeforeFilterRequest { call: call.clone(), pod: pod.clone() };
+    let of_nodes = BeforeFilterNodesRequest { call: call.clone(), pod: pod.clone(), nodes: nodes.clone() };
+    hooks.before_filter(traced(SAMPLED, of_pod)).await.unwrap();
+    hooks.before_filter_nodes(traced(SAMPLED, of_nodes)).await.unwrap();
+    hooks.before_score(traced(SAMPLED, BeforeScoreRequest { call, pod, nodes })).await.unwrap();
+    drop(hooks);
+    running.ended().await;
+    let received = collector.spans(3).await;
+    for (name, evaluated) in [("BeforeFilter", "1"), ("BeforeFilterNodes", "3"), ("BeforeScore", "3")] {
+        let method = format!("extender.policy.v1alpha1.HookService/{name}");
+        let span = received.iter().find(|span| span.span.name == method).unwrap();
+        assert_eq!(
+            span.attributes,
+            attributes(&[
+                ("rpc.system.name", "grpc"),
+                ("rpc.method", &method),
+                ("rpc.response.status_code", "OK"),
+                ("extender.policy.name", "hooked"),
+                ("extender.policy.revision", "1"),
+                ("extender.backend.name", "drain"),
+                ("extender.call.id", "c-17"),
+                ("extender.nodes.evaluated", evaluated),
+            ])
+        );
+    }
 }
 
 #[tokio::test]

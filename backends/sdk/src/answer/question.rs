@@ -33,8 +33,12 @@ impl<'a> Asked<'a> {
 
     /// The nodes, for a question about them.
     pub(super) fn hold(self, terms: &Terms, tables: &Tables) -> Result<Held<'a>, CallError> {
-        check_purpose(self.call()?.purpose, terms)?;
+        self.check_purpose(terms)?;
         Held::read(self.nodes()?, terms, tables)
+    }
+
+    pub(super) fn check_purpose(self, terms: &Terms) -> Result<(), CallError> {
+        check_purpose(self.call()?.purpose, terms)
     }
 
     fn call(self) -> Result<&'a api::Call, CallError> {
@@ -45,7 +49,7 @@ impl<'a> Asked<'a> {
         self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 
-    fn pod(self, reads: Option<&'a Layout>) -> Result<Pod<'a>, CallError> {
+    pub(super) fn pod(self, reads: Option<&'a Layout>) -> Result<Pod<'a>, CallError> {
         let pod = self.pod.as_ref().ok_or(CallError::Missing("pod"))?;
         reads
             .map_or(Ok(()), |reads| pod::check_counts(pod, &reads.pod))

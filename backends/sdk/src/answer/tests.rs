@@ -1,5 +1,6 @@
 //! The duties of a backend, one test each.
 
+mod hooks;
 mod reads;
 
 use std::sync::{

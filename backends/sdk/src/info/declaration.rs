@@ -1,14 +1,17 @@
 //! Checks what a policy declares about itself and turns it into the contract's handshake.
 
-use std::{mem, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
-use extender_policy_api::v1alpha1::{self as api, introspection_service_server, node_table_service_server};
+use extender_policy_api::v1alpha1::{
+    self as api, hook_service_server, introspection_service_server, node_table_service_server,
+};
 
 use super::{
     Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View,
+    hook::{Before, Hook, Hooks},
     shown::{self, ShownPath},
 };
-use crate::{MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
+use crate::{Change, MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -37,6 +40,7 @@ pub(crate) struct Declaration {
     score: Option<Terms>,
     preempt: Option<Terms>,
     bind: Option<Terms>,
+    hooks: Hooks<Terms>,
     shown: Vec<ShownPath>,
 }
 
@@ -50,6 +54,8 @@ pub(crate) struct Terms {
     usage: Usage,
     pace: Pace,
     reads: Option<Arc<Layout>>,
+    /// Of a hook alone.
+    changes: BTreeSet<Change>,
 }
 
 /// One of the verbs of a declaration.
@@ -89,6 +95,11 @@ impl Terms {
         self.pace == Pace::Waits
     }
 
+    /// What the policy may change: nothing if this is not a hook.
+    pub(crate) fn changes(&self) -> &BTreeSet<Change> {
+        &self.changes
+    }
+
     /// Whether these scores may be given with the verdicts, before the other policies have filtered.
     pub(crate) fn may_come_with(&self, filter: &Self) -> bool {
         self.scope == Scope::Node
@@ -109,9 +120,10 @@ impl Declaration {
         let score = info.score.as_ref().map(|(verb, _)| terms(verb));
         let preempt = info.preempt.as_ref().map(terms);
         let bind = info.bind.as_ref().map(terms);
+        let hooks = info.hooks.map(hook_terms);
         let shown = mem::take(&mut info.shows);
-        let declared =
-            Self { response: api::GetInfoResponse::default(), filter, score, preempt, bind, shown };
+        let blank = api::GetInfoResponse::default();
+        let declared = Self { response: blank, filter, score, preempt, bind, hooks, shown };
         Ok(Self { response: response(info, &declared), ..declared })
     }
 
@@ -131,13 +143,27 @@ impl Declaration {
         self.bind.as_ref()
     }
 
+    pub(crate) fn before_filter(&self) -> Option<&Terms> {
+        self.hooks.get(Before::Filter)
+    }
+
+    pub(crate) fn before_filter_nodes(&self) -> Option<&Terms> {
+        self.hooks.get(Before::FilterNodes)
+    }
+
+    pub(crate) fn before_score(&self) -> Option<&Terms> {
+        self.hooks.get(Before::Score)
+    }
+
     /// The path that is declared with exactly this text.
     pub(crate) fn shown(&self, path: &str) -> Option<&ShownPath> {
         self.shown.iter().find(|shown| shown.path() == path)
     }
 
-    fn verbs(&self) -> [Option<&Terms>; 4] {
-        [self.filter(), self.score(), self.preempt(), self.bind()]
+    fn verbs(&self) -> [Option<&Terms>; 7] {
+        let [before_filter, before_filter_nodes, before_score] = self.hooks.all();
+        let (filter, score, preempt, bind) = (self.filter(), self.score(), self.preempt(), self.bind());
+        [filter, score, preempt, bind, before_filter, before_filter_nodes, before_score]
     }
 
     /// Whether requests for this declaration can be answered with the other one, too.
@@ -155,14 +181,20 @@ fn terms(verb: &Verb) -> Terms {
         && reads.as_ref().is_some_and(|reads| !reads.nodes());
     let view = if only_names { View::Name } else { *view };
     let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads, view)));
-    Terms { view, scope: *scope, effects: *effects, memory: *memory, usage: *usage, pace: *pace, reads }
+    let (scope, effects, memory, usage, pace) = (*scope, *effects, *memory, *usage, *pace);
+    Terms { view, scope, effects, memory, usage, pace, reads, changes: BTreeSet::new() }
+}
+
+fn hook_terms(before: Before, hook: &Hook) -> Terms {
+    Terms { changes: hook.changes().clone(), ..terms(&hook.verb(before)) }
 }
 
 fn mistakes(info: &Info) -> Vec<String> {
     let mut mistakes = text_mistakes(info);
     let decides = info.filter.is_some() || info.score.is_some() || info.preempt.is_some();
-    if !decides && info.bind.is_none() {
-        let right = "call Info::filters, Info::scores, Info::preempts or Info::binds";
+    if !decides && info.bind.is_none() && info.hooks.are_none() {
+        let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
+                     Info::before_filter";
         mistakes.push(format!("no verb is declared; {right}"));
     }
     if info.preempt.as_ref().is_some_and(|verb| verb.memory == Memory::Pure) {
@@ -184,6 +216,7 @@ fn mistakes(info: &Info) -> Vec<String> {
         mistakes.extend(verb_mistakes("score", verb, info));
         mistakes.extend(scale_mistakes(scale));
     }
+    mistakes.extend(info.hooks.iter().flat_map(|(before, hook)| hook.mistakes(before, info)));
     mistakes.extend(shown::mistakes(&info.shows));
     mistakes
 }
@@ -205,16 +238,17 @@ fn verb_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
     mistakes.chain(reads_mistakes(name, verb)).collect()
 }
 
-fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
+pub(super) fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
     let Some(reads) = &verb.reads else { return Vec::new() };
     let unseen = (reads.nodes() && verb.view == View::Name).then_some(match name {
         "bind" => "reads nodes, but is sent only their names; declare what it reads of the pod",
+        "before_filter" => "reads nodes, but is sent none; declare what it reads of the pod",
         _ => "reads nodes and has View::Name; use View::Facts",
     });
     let identity = (reads.identity() && verb.memory == Memory::Pure).then_some(
         "is pure and reads PodPart::Identity, but a pure verb is not sent the pod's name and UID; remove one",
     );
-    let topologies = (reads.counts_topologies() && matches!(name, "preempt" | "bind")).then_some(
+    let topologies = (reads.counts_topologies() && !matches!(name, "filter" | "score")).then_some(
         "reads counts by topology, which only filter and score are sent; remove Reads::pods_by_topology from its declaration",
     );
     let contradictions = unseen.into_iter().chain(identity).chain(topologies).map(str::to_owned);
@@ -272,6 +306,7 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         reads: terms.reads().map(|reads| reads.message.clone()),
         ..api::VerbInfo::default()
     });
+    let hooks = declared.hooks.iter().map(|(before, terms)| hook_info(before, terms));
     api::GetInfoResponse {
         name,
         revision: revision.unwrap_or_else(|| version.clone()),
@@ -279,7 +314,7 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
         services,
-        verbs: filter.into_iter().chain(score).chain(preempt).chain(bind).collect(),
+        verbs: filter.into_iter().chain(score).chain(preempt).chain(bind).chain(hooks).collect(),
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
@@ -295,7 +330,8 @@ fn services(info: &Info, declared: &Declaration) -> Vec<String> {
     let keeps = wants_facts && info.table == Table::Kept;
     let table = keeps.then_some(node_table_service_server::SERVICE_NAME);
     let introspection = (!declared.shown.is_empty()).then_some(introspection_service_server::SERVICE_NAME);
-    table.into_iter().chain(introspection).map(str::to_owned).collect()
+    let hooks = (!declared.hooks.are_none()).then_some(hook_service_server::SERVICE_NAME);
+    table.into_iter().chain(introspection).chain(hooks).map(str::to_owned).collect()
 }
 
 fn verb_info(verb: api::Verb, terms: &Terms) -> api::VerbInfo {
@@ -318,6 +354,13 @@ fn verb_info(verb: api::Verb, terms: &Terms) -> api::VerbInfo {
         reads: terms.reads().map(|reads| reads.message.clone()),
         ..api::VerbInfo::default()
     }
+}
+
+fn hook_info(before: Before, terms: &Terms) -> api::VerbInfo {
+    let changes = terms.changes.iter().map(|change| change.number()).collect();
+    let info = api::VerbInfo { changes, ..verb_info(before.number(), terms) };
+    let view = if before.has_nodes() { info.node_view } else { api::NodeView::Unspecified.into() };
+    api::VerbInfo { node_view: view, ..info }
 }
 
 fn scored(verb: api::VerbInfo, scale: &Scale) -> api::VerbInfo {

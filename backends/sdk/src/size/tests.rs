@@ -7,7 +7,7 @@ use crate::{
     codec::{Incoming, decode},
     error::CallError,
     node::row::{Row, RowRef},
-    request::{FilterRequest, PreemptRequest, SyncNodesRequest},
+    request::{FilterRequest, HookRequest, PreemptRequest, SyncNodesRequest},
 };
 
 /// A nested message, short enough for lengths of one byte.
@@ -46,6 +46,11 @@ fn decoding_takes_a_small_multiple_of_the_message() {
         ),
         ("victims with a UID", memory_per_byte::<PreemptRequest>(&field(4, &field(1, &field(1, b"u"))))),
         ("empty tolerations", memory_per_byte::<FilterRequest>(&pod(&field(8, &[])))),
+        (
+            "tolerations of a pod",
+            memory_per_byte::<api::BeforeFilterRequest>(&pod(&field(8, &[]).repeat(40))),
+        ),
+        ("tolerations for a hook", memory_per_byte::<HookRequest>(&pod(&field(8, &[]).repeat(40)))),
         ("empty volumes", memory_per_byte::<FilterRequest>(&pod(&field(10, &[])))),
         ("empty terms", memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &[])))))),
         (

@@ -11,7 +11,7 @@ use tonic::codegen::http::{HeaderMap, Request};
 
 use self::followed::Followed;
 use super::{Source, Telemetry, TelemetryError};
-use crate::{Backend, service::method};
+use crate::Backend;
 
 /// How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ impl Tracer {
     pub(crate) fn follow<B>(&self, request: &Request<B>) -> Option<Followed> {
         let sending = self.sending.as_ref()?;
         let caller = TraceContext::of_caller(request.headers())?;
-        let verb = verb(method(request.uri().path()))?;
+        let verb = verb(request.uri().path())?;
         let sampled = sending.sampler.continues(&caller);
         sampled.then(|| Followed::begin(sending.spans.clone(), verb, caller, state(request.headers())))
     }
@@ -99,13 +99,19 @@ fn state(headers: &HeaderMap) -> TraceState {
     given.join(",").parse().unwrap_or_default()
 }
 
-/// The method that a span is named after. The handshake is not a part of a decision.
-fn verb(method: &str) -> Option<&'static str> {
-    match method {
-        "Filter" => Some("extender.policy.v1alpha1.PolicyService/Filter"),
-        "Score" => Some("extender.policy.v1alpha1.PolicyService/Score"),
-        "Preempt" => Some("extender.policy.v1alpha1.PolicyService/Preempt"),
-        "Bind" => Some("extender.policy.v1alpha1.PolicyService/Bind"),
-        _ => None,
-    }
+/// The methods that spans are named after. The handshake is not a part of a decision.
+const VERBS: [&str; 7] = [
+    "extender.policy.v1alpha1.PolicyService/Filter",
+    "extender.policy.v1alpha1.PolicyService/Score",
+    "extender.policy.v1alpha1.PolicyService/Preempt",
+    "extender.policy.v1alpha1.PolicyService/Bind",
+    "extender.policy.v1alpha1.HookService/BeforeFilter",
+    "extender.policy.v1alpha1.HookService/BeforeFilterNodes",
+    "extender.policy.v1alpha1.HookService/BeforeScore",
+];
+
+/// The verb at this path.
+fn verb(path: &str) -> Option<&'static str> {
+    let asked = path.strip_prefix('/')?;
+    VERBS.into_iter().find(|verb| *verb == asked)
 }

@@ -1,0 +1,127 @@
+//! The answers of hooks: what changes about the pod and the nodes before filter and score.
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{
+    Patience,
+    changes::Check,
+    done, missed,
+    question::{Asked, Question, Reading},
+};
+use crate::{
+    Backend, NodeChange, PodChange,
+    backend::Prepared,
+    error::CallError,
+    info::{
+        declaration::{Declaration, Terms},
+        hook::Before,
+    },
+    request::HookRequest,
+    table::Tables,
+};
+
+/// What changes about the pod before filter.
+pub(crate) async fn before_filter(
+    backend: &Backend,
+    request: &api::BeforeFilterRequest,
+    patience: Patience,
+) -> Result<api::BeforeFilterResponse, CallError> {
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &None };
+    let prepared = asked.policy(backend, Declaration::before_filter)?;
+    let terms = prepared.declaration.before_filter().ok_or(CallError::NotServed("BeforeFilter"))?;
+    patience.allows(terms).await;
+    asked.check_purpose(terms)?;
+    let pod = asked.pod(terms.reads())?;
+    prepared.policy.ready()?;
+    let change = if terms.waits() {
+        prepared.policy.before_filter_later(pod).await?
+    } else {
+        prepared.policy.before_filter(&pod)
+    };
+    let mut check = Check::of(Before::Filter, terms);
+    let pod = check.pod(change)?;
+    let response = api::BeforeFilterResponse { result: Some(done(&prepared, 1)), pod };
+    check.size(&response, None)?;
+    Ok(response)
+}
+
+/// What changes about nodes before filter.
+pub(crate) async fn before_filter_nodes(
+    backend: &Backend,
+    tables: &Tables,
+    request: &HookRequest,
+    patience: Patience,
+) -> Result<api::BeforeFilterNodesResponse, CallError> {
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+    let prepared = asked.policy(backend, Declaration::before_filter_nodes)?;
+    let terms = prepared.declaration.before_filter_nodes();
+    let terms = terms.ok_or(CallError::NotServed("BeforeFilterNodes"))?;
+    patience.allows(terms).await;
+    let held = asked.hold(terms, tables)?;
+    let question = match Question::read(asked, terms, &held)? {
+        Reading::Whole(question) => question,
+        Reading::Miss(miss) => {
+            let result = Some(missed(&prepared, miss));
+            return Ok(api::BeforeFilterNodesResponse { result, nodes: Vec::new() });
+        }
+    };
+    let changed = changed_nodes(&prepared, terms, &question).await?;
+    let mut check = Check::of(Before::FilterNodes, terms);
+    let nodes = check.nodes(changed, &question)?;
+    let response = api::BeforeFilterNodesResponse { result: Some(done(&prepared, question.count)), nodes };
+    check.size(&response, Some(question.count))?;
+    Ok(response)
+}
+
+async fn changed_nodes(
+    prepared: &Prepared,
+    terms: &Terms,
+    question: &Question<'_>,
+) -> Result<Vec<NodeChange>, CallError> {
+    prepared.policy.ready()?;
+    Ok(if terms.waits() {
+        prepared.policy.before_filter_nodes_later(question.pod, question.nodes()).await?
+    } else {
+        prepared.policy.before_filter_nodes(&question.pod, &question.nodes())
+    })
+}
+
+/// What changes about the pod and the nodes before score.
+pub(crate) async fn before_score(
+    backend: &Backend,
+    tables: &Tables,
+    request: &HookRequest,
+    patience: Patience,
+) -> Result<api::BeforeScoreResponse, CallError> {
+    let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+    let prepared = asked.policy(backend, Declaration::before_score)?;
+    let terms = prepared.declaration.before_score().ok_or(CallError::NotServed("BeforeScore"))?;
+    patience.allows(terms).await;
+    let held = asked.hold(terms, tables)?;
+    let question = match Question::read(asked, terms, &held)? {
+        Reading::Whole(question) => question,
+        Reading::Miss(miss) => {
+            let result = Some(missed(&prepared, miss));
+            return Ok(api::BeforeScoreResponse { result, ..Default::default() });
+        }
+    };
+    let (pod, nodes) = changed(&prepared, terms, &question).await?;
+    let mut check = Check::of(Before::Score, terms);
+    let (pod, nodes) = (check.pod(pod)?, check.nodes(nodes, &question)?);
+    let response = api::BeforeScoreResponse { result: Some(done(&prepared, question.count)), pod, nodes };
+    check.size(&response, Some(question.count))?;
+    Ok(response)
+}
+
+async fn changed(
+    prepared: &Prepared,
+    terms: &Terms,
+    question: &Question<'_>,
+) -> Result<(PodChange, Vec<NodeChange>), CallError> {
+    prepared.policy.ready()?;
+    Ok(if terms.waits() {
+        prepared.policy.before_score_later(question.pod, question.nodes()).await?
+    } else {
+        prepared.policy.before_score(&question.pod, &question.nodes())
+    })
+}

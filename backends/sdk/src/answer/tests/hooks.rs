@@ -1,0 +1,395 @@
+//! The duties of a backend with hooks.
+
+use super::*;
+use crate::{Change, Hook, NodeChange, PodChange, Resources, request::HookRequest};
+
+/// Does what the namespace of the pod says; closes nodes named "no…".
+struct Hooked(Info);
+
+impl Policy for Hooked {
+    fn info(&self) -> Info {
+        self.0.clone()
+    }
+
+    fn before_filter(&self, pod: &Pod<'_>) -> PodChange {
+        match pod.namespace() {
+            "panic" => panic!("as asked"),
+            "none" => PodChange::none().reason("for no reason"),
+            "undeclared" => PodChange::none().set_node_selector("zone", "a"),
+            "empty key" => PodChange::none().set_label("", "a"),
+            "large" => large_pod(),
+            _ => PodChange::none().set_label("app", "web").reason("ä".repeat(101)),
+        }
+    }
+
+    fn before_filter_node(&self, pod: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+        match pod.namespace() {
+            "panic" => panic!("as asked"),
+            "undeclared" if node.name() == "b" => NodeChange::none().add_taint("a", "", "NoSchedule"),
+            "many" => large_node(node),
+            _ if node.name().starts_with("no") => NodeChange::none().set_label("closed", ""),
+            _ => NodeChange::none(),
+        }
+    }
+
+    fn before_filter_nodes(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<NodeChange> {
+        let missing = usize::from(pod.namespace() == "lost count");
+        nodes.iter().skip(missing).map(|node| self.before_filter_node(pod, &node)).collect()
+    }
+
+    fn before_score(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        let nodes = self.before_filter_nodes(pod, nodes);
+        match pod.namespace() {
+            "pod alone" => (self.before_filter(pod), Vec::new()),
+            "nodes alone" => (PodChange::none(), nodes),
+            _ => (self.before_filter(pod), nodes),
+        }
+    }
+}
+
+/// An answer of more than 128 KiB.
+fn large_pod() -> PodChange {
+    let long = "v".repeat(256);
+    let toleration = || crate::Toleration {
+        key: "k".repeat(317),
+        operator: long.clone(),
+        value: long.clone(),
+        effect: long.clone(),
+        toleration_seconds: None,
+    };
+    let affinity = crate::NodeSelectorRequirement { key: "k".repeat(65_000), ..Default::default() };
+    let match_expressions = vec![affinity];
+    let terms = vec![crate::NodeSelectorTerm { match_expressions, match_fields: Vec::new() }];
+    let affinity =
+        crate::NodeAffinity { required: Some(crate::NodeSelector { terms }), preferred: Vec::new() };
+    (0..64)
+        .fold(PodChange::none().set_node_affinity(affinity), |change, _| change.add_toleration(toleration()))
+}
+
+/// A change with 64 entries, which no other node has.
+fn large_node(node: &Node<'_>) -> NodeChange {
+    let own = NodeChange::none().set_label(node.name(), "");
+    (1..64).fold(own, |change, at| change.set_label(at.to_string(), ""))
+}
+
+fn info() -> Info {
+    let changes = [Change::PodLabels, Change::PodTolerations, Change::PodNodeAffinity];
+    Info::new("hooked", "1.0")
+        .revision("r7")
+        .before_filter(Hook::changing(changes))
+        .before_filter_nodes(Hook::changing([Change::NodeLabels]))
+        .before_score(Hook::changing([Change::PodLabels, Change::NodeLabels]))
+}
+
+fn hooked() -> Backend {
+    Hooked(info()).into()
+}
+
+fn pod_request(namespace: &str) -> api::BeforeFilterRequest {
+    api::BeforeFilterRequest { call: Some(call()), pod: Some(pod(namespace)) }
+}
+
+fn nodes_request(namespace: &str, names: &[&str]) -> api::BeforeScoreRequest {
+    let api::ScoreRequest { call, nodes, .. } = score_request(names);
+    api::BeforeScoreRequest { call, pod: Some(pod(namespace)), nodes }
+}
+
+fn before_filter(
+    backend: &Backend,
+    request: &api::BeforeFilterRequest,
+) -> Result<api::BeforeFilterResponse, CallError> {
+    at_once(super::before_filter(backend, &decoded(request), Patience::None)).unwrap()
+}
+
+fn before_filter_nodes(
+    backend: &Backend,
+    request: &api::BeforeScoreRequest,
+) -> Result<api::BeforeFilterNodesResponse, CallError> {
+    let request: HookRequest = decoded(request);
+    at_once(super::before_filter_nodes(backend, &Tables::default(), &request, Patience::None)).unwrap()
+}
+
+fn before_score(
+    backend: &Backend,
+    request: &api::BeforeScoreRequest,
+) -> Result<api::BeforeScoreResponse, CallError> {
+    let request: HookRequest = decoded(request);
+    at_once(super::before_score(backend, &Tables::default(), &request, Patience::None)).unwrap()
+}
+
+/// The answer of both hooks about nodes to this request.
+fn of_nodes(request: &api::BeforeScoreRequest) -> [Result<api::Result, CallError>; 2] {
+    let (backend, whole) = (hooked(), "every answer has a result");
+    let filter = before_filter_nodes(&backend, request).map(|answer| answer.result.expect(whole));
+    let score = before_score(&backend, request).map(|answer| answer.result.expect(whole));
+    [filter, score]
+}
+
+fn closed(positions: &[u32]) -> api::NodeChange {
+    let set_labels = [("closed".to_owned(), String::new())].into();
+    api::NodeChange { positions: positions.into(), set_labels, ..api::NodeChange::default() }
+}
+
+#[test]
+fn the_change_of_the_pod_comes_with_its_reason() {
+    let answer = before_filter(&hooked(), &pod_request("shop")).unwrap();
+    let result = answer.result.unwrap();
+    assert_eq!((result.evaluated, result.miss, &*result.revision), (1, 0, "r7"));
+    let change = answer.pod.unwrap();
+    assert_eq!(change.set_labels["app"], "web");
+    assert_eq!(change.reason, "ä".repeat(100), "200 bytes are kept");
+    let none = before_filter(&hooked(), &pod_request("none")).unwrap();
+    assert_eq!((none.result.unwrap().evaluated, none.pod), (1, None));
+}
+
+#[test]
+fn nodes_that_change_alike_are_one_entry() {
+    let names = ["a", "no-1", "b", "no-2"];
+    let answer = before_filter_nodes(&hooked(), &nodes_request("shop", &names)).unwrap();
+    let result = answer.result.unwrap();
+    assert_eq!((result.evaluated, result.miss, &*result.revision), (4, 0, "r7"));
+    assert_eq!(answer.nodes, [closed(&[1, 3])]);
+    let answer = before_score(&hooked(), &nodes_request("shop", &names)).unwrap();
+    assert_eq!((answer.result.unwrap().evaluated, answer.nodes), (4, vec![closed(&[1, 3])]));
+    assert_eq!(answer.pod.unwrap().set_labels["app"], "web");
+    let nodes = before_score(&hooked(), &nodes_request("nodes alone", &names)).unwrap();
+    assert_eq!((nodes.pod, nodes.nodes.len()), (None, 1));
+}
+
+#[test]
+fn the_defaults_change_nothing() {
+    struct Silent;
+    impl Policy for Silent {
+        fn info(&self) -> Info {
+            info()
+        }
+    }
+    let (silent, nodes) = (Backend::from(Silent), nodes_request("shop", &["no"]));
+    assert_eq!(before_filter(&silent, &pod_request("shop")).unwrap().pod, None);
+    assert_eq!(before_filter_nodes(&silent, &nodes).unwrap().nodes, []);
+    let answer = before_score(&silent, &nodes).unwrap();
+    assert_eq!((answer.pod, answer.nodes), (None, vec![]));
+}
+
+#[test]
+fn a_request_that_is_not_whole_is_refused_and_says_why() {
+    type Change = fn(&mut api::BeforeScoreRequest);
+    let common: [(Change, &str); 5] = [
+        (|r| r.call = None, "call is missing"),
+        (|r| r.call = Some(api::Call::default()), "call.purpose is missing"),
+        (|r| r.pod = None, "pod is missing"),
+        (|r| r.pod = Some(api::Pod::default()), "pod.facts is missing"),
+        (|r| r.call.as_mut().unwrap().args = "{\"a\":1}".into(), "this policy takes no args; remove `args`"),
+    ];
+    let of_nodes_alone: [(Change, &str); 3] = [
+        (|r| r.nodes = None, "nodes is missing"),
+        (|r| r.nodes = Some(nodes(vec![])), "nodes.count is 0"),
+        (|r| r.nodes.as_mut().unwrap().count = 3, "nodes.count is 3 and there are 2 rows"),
+    ];
+    let refused = |error: CallError, expected: &str| {
+        let (code, text) = status(error);
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+    };
+    for (change, expected) in common.into_iter().chain(of_nodes_alone) {
+        let mut request = nodes_request("shop", &["a", "b"]);
+        change(&mut request);
+        for answer in of_nodes(&request) {
+            refused(answer.unwrap_err(), expected);
+        }
+    }
+    for (change, expected) in common {
+        let mut request = nodes_request("shop", &[]);
+        change(&mut request);
+        let api::BeforeScoreRequest { call, pod, .. } = request;
+        let request = api::BeforeFilterRequest { call, pod };
+        refused(before_filter(&hooked(), &request).unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn an_unknown_form_is_a_miss_and_no_error() {
+    let nodes = Some(api::Nodes { count: 9, form: None });
+    for result in of_nodes(&api::BeforeScoreRequest { nodes, ..nodes_request("shop", &[]) }) {
+        let result = result.unwrap();
+        assert_eq!((result.evaluated, result.miss()), (0, api::Miss::FormUnknown));
+    }
+}
+
+#[test]
+fn every_purpose_is_answered_alike() {
+    // 99: a purpose of a later version.
+    for purpose in [1, 2, 3, 4, 5, 99] {
+        let call = Some(api::Call { purpose, ..call() });
+        let request = api::BeforeScoreRequest { call: call.clone(), ..nodes_request("shop", &["a"]) };
+        assert!(of_nodes(&request).iter().all(Result::is_ok), "{purpose}");
+        let request = api::BeforeFilterRequest { call, ..pod_request("shop") };
+        assert!(before_filter(&hooked(), &request).is_ok(), "{purpose}");
+    }
+}
+
+#[test]
+fn a_hook_that_is_not_declared_is_not_served() {
+    let filters = backend(Info::new("filters", "1").filters(Verb::per_node()));
+    let nodes = nodes_request("shop", &["a"]);
+    let refused = [
+        before_filter(&filters, &pod_request("shop")).unwrap_err(),
+        before_filter_nodes(&filters, &nodes).unwrap_err(),
+        before_score(&filters, &nodes).unwrap_err(),
+    ];
+    for (refused, hook) in refused.into_iter().zip(["BeforeFilter", "BeforeFilterNodes", "BeforeScore"]) {
+        let expected = format!("this policy does not serve {hook}; its GetInfo does not list it");
+        assert_eq!(status(refused), (Code::Unimplemented, expected));
+    }
+}
+
+#[test]
+fn what_the_policy_may_not_change_fails_the_call() {
+    let backend = hooked();
+    let many: Vec<_> = (0..200).map(|at| format!("n{at}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    let nodes = |namespace: &str| nodes_request(namespace, &["a", "b"]);
+    let pod = |namespace| before_filter(&backend, &pod_request(namespace)).unwrap_err();
+    let filter = |request| before_filter_nodes(&backend, &request).unwrap_err();
+    let score = |request| before_score(&backend, &request).unwrap_err();
+    for (error, expected) in [
+        (
+            pod("undeclared"),
+            "before_filter returned a change of PodNodeSelector, which it does not declare; add \
+             Change::PodNodeSelector to Hook::changing",
+        ),
+        (pod("empty key"), "before_filter returned a change with an empty key"),
+        (pod("large"), "before_filter returned changes of 13"),
+        (pod("panic"), "the policy panicked: as asked"),
+        (
+            filter(nodes("undeclared")),
+            "before_filter_nodes returned for position 1 a change of NodeTaints, which it does not declare",
+        ),
+        (filter(nodes("panic")), "the policy panicked: as asked"),
+        (filter(nodes("lost count")), "before_filter_nodes returned 1 answers for 2 nodes"),
+        (
+            filter(nodes_request("many", &many)),
+            "before_filter_nodes returned different changes with 12800 entries in all; expected at most 4896",
+        ),
+        (score(nodes("undeclared")), "before_score returned a change of PodNodeSelector"),
+        (score(nodes("lost count")), "before_score returned 1 answers for 2 nodes; expected one per node"),
+        (score(nodes("pod alone")), "before_score returned 0 answers for 2 nodes"),
+    ] {
+        let (code, text) = status(error);
+        assert_eq!(code, Code::Internal, "{text}");
+        assert!(text.starts_with(expected), "{text:?} does not begin with {expected:?}");
+    }
+    assert!(before_filter(&backend, &pod_request("shop")).is_ok(), "the next one is answered");
+}
+
+#[test]
+fn the_entries_of_all_changes_count_those_of_the_pod_too() {
+    /// Changes the pod with 60 entries, and each node with 64.
+    struct Full;
+    impl Policy for Full {
+        fn info(&self) -> Info {
+            info()
+        }
+
+        fn before_score(&self, _: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+            let pod = (0..60).fold(PodChange::none(), |change, at| change.set_label(at.to_string(), ""));
+            (pod, nodes.iter().map(|node| large_node(&node)).collect())
+        }
+    }
+    let answered = |count: usize| {
+        let names: Vec<_> = (0..count).map(|at| format!("n{at}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        before_score(&Full.into(), &nodes_request("shop", &names)).map_err(|error| status(error).1)
+    };
+    // 4,096 and 4 for each node are allowed.
+    assert!(answered(67).is_ok());
+    let expected = "before_score returned different changes with 4412 entries in all; expected at most 4368 for \
+                    these nodes";
+    assert_eq!(answered(68).unwrap_err(), expected);
+}
+
+#[test]
+fn a_hook_that_changes_the_pod_alone_returns_no_changes_of_nodes() {
+    let info = Info::new("pods", "1").before_score(Hook::changing([Change::PodLabels]));
+    let answer = before_score(&Hooked(info).into(), &nodes_request("pod alone", &["a", "b"])).unwrap();
+    assert_eq!((answer.pod.unwrap().set_labels.len(), answer.nodes), (1, vec![]));
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_not_sent() {
+    /// A change of about 37 KiB, another one for each node.
+    struct Large;
+    impl Policy for Large {
+        fn info(&self) -> Info {
+            info()
+        }
+
+        fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+            let value = "v".repeat(256);
+            let own = NodeChange::none().set_label(node.name(), &*value);
+            (1..64).fold(own, |change, at| change.set_label(format!("{at:0>317}"), &*value))
+        }
+    }
+    let backend = Large.into();
+    assert!(before_filter_nodes(&backend, &nodes_request("shop", &["a"])).is_ok());
+    let (code, text) =
+        status(before_filter_nodes(&backend, &nodes_request("shop", &["a", "b"])).unwrap_err());
+    assert_eq!(code, Code::Internal, "{text}");
+    assert!(text.starts_with("before_filter_nodes returned changes of 7"), "{text}");
+    assert!(text.ends_with("expected at most 67584"), "{text}");
+}
+
+#[test]
+fn a_policy_that_cannot_decide_now_is_unavailable() {
+    struct Stale;
+    impl Policy for Stale {
+        fn info(&self) -> Info {
+            info()
+        }
+
+        fn ready(&self) -> Result<(), NotReady> {
+            Err(NotReady("the price list is a day old".into()))
+        }
+    }
+    let (stale, nodes) = (Backend::from(Stale), nodes_request("shop", &["a"]));
+    let expected = (Code::Unavailable, "the price list is a day old".to_owned());
+    assert_eq!(status(before_filter(&stale, &pod_request("shop")).unwrap_err()), expected);
+    assert_eq!(status(before_filter_nodes(&stale, &nodes).unwrap_err()), expected);
+    assert_eq!(status(before_score(&stale, &nodes).unwrap_err()), expected);
+}
+
+#[test]
+fn a_request_for_another_declaration_is_not_answered() {
+    let mut reads = crate::Reads::new();
+    reads.pod(crate::PodPart::Namespace);
+    let hook = || Hook::changing([Change::PodLabels]).reads(&reads);
+    let backend = Backend::from(Hooked(Info::new("p", "1").before_filter(hook())));
+    let (code, text) = status(before_filter(&backend, &pod_request("shop")).unwrap_err());
+    assert_eq!(code, Code::FailedPrecondition, "{text}");
+    assert!(text.starts_with("call.reads is 0, and this policy now declares reads"), "{text}");
+    let declared = backend.policy_for(&[]).unwrap();
+    let reads = declared.declaration.before_filter().unwrap().reads_id();
+    let call = Some(api::Call { reads, ..call() });
+    assert!(before_filter(&backend, &api::BeforeFilterRequest { call, ..pod_request("shop") }).is_ok());
+    let (backend, replace) = Backend::replaceable(Hooked(Info::new("p", "1").before_filter(hook()))).unwrap();
+    replace.with(Hooked(info())).unwrap();
+    let earlier =
+        api::BeforeFilterRequest { call: Some(api::Call { reads, ..super::call() }), ..pod_request("shop") };
+    assert!(before_filter(&backend, &earlier).is_ok(), "an earlier version answers");
+}
+
+#[test]
+fn amounts_reach_the_answer() {
+    struct Amounts;
+    impl Policy for Amounts {
+        fn info(&self) -> Info {
+            Info::new("amounts", "1").before_filter(Hook::changing([Change::PodRequests]).pure())
+        }
+
+        fn before_filter(&self, _: &Pod<'_>) -> PodChange {
+            PodChange::none().add_requests(Resources { milli_cpu: -5, ..Resources::default() })
+        }
+    }
+    let change = before_filter(&Amounts.into(), &pod_request("shop")).unwrap().pod.unwrap();
+    assert_eq!(change.add_requests.unwrap().milli_cpu, -5);
+}

@@ -1,0 +1,399 @@
+//! The hooks that a policy declares, and what the contract does not allow of them.
+
+use std::collections::BTreeSet;
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{Info, Memory, Scope, Usage, Verb, View, declaration::reads_mistakes};
+use crate::{Change, Reads};
+
+/// A hook: a policy changes what the policies of a call are told about the pod and the nodes. How it is called is as for
+/// a [`Verb`]; it must have no side effects. The default: each node on its own, with the node's facts, and again for
+/// each call.
+///
+/// ```
+/// use extender_policy_sdk::{Change, Hook, Info, Node, NodeChange, Pod, Policy, Reads, Resources};
+///
+/// /// Keeps a CPU of each node in the pool free for its agent.
+/// struct Agents;
+///
+/// impl Policy for Agents {
+///     fn info(&self) -> Info {
+///         let mut reads = Reads::new();
+///         reads.node_label("pool");
+///         let hook = Hook::changing([Change::NodeAllocatable]).pure().reads(&reads);
+///         Info::new("agents", "1.0.0").before_filter_nodes(hook)
+///     }
+///
+///     fn before_filter_node(&self, _pod: &Pod, node: &Node) -> NodeChange {
+///         match node.label("pool") {
+///             Some("agents") => NodeChange::none()
+///                 .add_allocatable(Resources { milli_cpu: -1_000, ..Resources::default() })
+///                 .reason("kept free for the agent"),
+///             _ => NodeChange::none(),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Hook {
+    verb: Verb,
+    /// As requested; the hook before filter has no nodes.
+    view: Option<View>,
+    changes: BTreeSet<Change>,
+}
+
+impl Hook {
+    /// A hook that may change these parts, and no others. Which ones it can change is said where it is declared, such as
+    /// at [`Info::before_filter`].
+    pub fn changing(parts: impl IntoIterator<Item = Change>) -> Self {
+        Self { verb: Verb::per_node(), view: None, changes: parts.into_iter().collect() }
+    }
+
+    /// The change of a node depends on other nodes of the call; as [`Verb::whole_set`]. For hooks about nodes.
+    pub fn whole_set(self) -> Self {
+        Self { verb: Verb { scope: Scope::WholeSet, ..self.verb }, ..self }
+    }
+
+    /// What to send about each node. Default: [`View::Facts`]. For hooks about nodes.
+    pub fn view(self, view: View) -> Self {
+        Self { view: Some(view), ..self }
+    }
+
+    /// Requests [`Node::usage`](crate::Node::usage) too; as [`Verb::usage`]. For hooks about nodes. A hook that changes the
+    /// usage need not request it.
+    pub fn usage(self) -> Self {
+        Self { verb: self.verb.usage(), ..self }
+    }
+
+    /// The change is a function of args, the pod's facts and, of a node, that node: it may be cached, and the pod's name
+    /// and UID are not sent; as [`Verb::pure`].
+    pub fn pure(self) -> Self {
+        Self { verb: self.verb.pure(), ..self }
+    }
+
+    /// What the hook reads of the pod and of nodes; as [`Verb::reads`]. What it changes it need not read.
+    pub fn reads(self, reads: &Reads) -> Self {
+        Self { verb: self.verb.reads(reads), ..self }
+    }
+
+    /// The policy waits for something outside: the hook is answered by the method of
+    /// [`Policy`](crate::Policy) whose name ends with `_later`, such as
+    /// [`before_filter_later`](crate::Policy::before_filter_later); as [`Verb::waits`].
+    pub fn waits(self) -> Self {
+        Self { verb: self.verb.waits(), ..self }
+    }
+
+    pub(super) fn changes(&self) -> &BTreeSet<Change> {
+        &self.changes
+    }
+
+    /// How this kind of hook is called.
+    pub(super) fn verb(&self, before: Before) -> Verb {
+        let view = if before.has_nodes() { self.view.unwrap_or(View::Facts) } else { View::Name };
+        self.verb.clone().view(view)
+    }
+
+    pub(super) fn verb_mut(&mut self) -> &mut Verb {
+        &mut self.verb
+    }
+
+    pub(super) fn mistakes(&self, before: Before, info: &Info) -> Vec<String> {
+        let name = before.name();
+        let own = self.changes_mistakes(before).into_iter().chain(self.node_mistakes(before));
+        let own = own.chain(self.memory_mistakes(info)).map(|mistake| format!("{name} {mistake}"));
+        own.chain(reads_mistakes(name, &self.verb(before))).collect()
+    }
+
+    fn changes_mistakes(&self, before: Before) -> Vec<String> {
+        let none = self.changes.is_empty().then(|| {
+            "changes nothing; name the parts of pods and nodes that it may change in Hook::changing"
+                .to_owned()
+        });
+        let wrong = self.changes.iter().filter(|change| !before.may_change(**change));
+        let wrong = wrong.map(|change| {
+            let of = if change.is_of_pod() { "nodes" } else { "the pod" };
+            format!("cannot change Change::{change:?}, because it changes {of} alone; remove it")
+        });
+        let pod = self.changes.iter().find(|change| change.is_of_pod());
+        let pure = pod.filter(|_| before == Before::Score && self.verb.memory == Memory::Pure);
+        let pure = pure.map(|change| {
+            format!("is pure and has Change::{change:?}, but a pure hook changes nodes alone; remove one")
+        });
+        none.into_iter().chain(wrong).chain(pure).collect()
+    }
+
+    fn node_mistakes(&self, before: Before) -> Vec<String> {
+        let (usage, view) = (self.verb.usage == Usage::Wanted, self.view);
+        if before.has_nodes() {
+            let contradicts = usage && view == Some(View::Name);
+            return contradicts
+                .then(|| "has Hook::usage and View::Name; use View::Facts".to_owned())
+                .into_iter()
+                .collect();
+        }
+        let asked = [
+            (usage, "Hook::usage"),
+            (view.is_some(), "Hook::view"),
+            (self.verb.scope == Scope::WholeSet, "Hook::whole_set"),
+        ];
+        let asked = asked.into_iter().filter(|(asked, _)| *asked);
+        asked.map(|(_, with)| format!("has {with}, but it is sent no nodes; remove it")).collect()
+    }
+
+    /// As of pure verbs.
+    fn memory_mistakes(&self, info: &Info) -> Vec<String> {
+        if self.verb.memory != Memory::Pure {
+            return Vec::new();
+        }
+        let excluded = [
+            (self.verb.scope == Scope::WholeSet, "Hook::whole_set"),
+            (self.view == Some(View::FactsAndRaw), "View::FactsAndRaw"),
+            (info.raw_pod, "Info::raw_pod"),
+        ];
+        let found = excluded.into_iter().filter(|(found, _)| *found);
+        found.map(|(_, with)| format!("is pure and has {with}; remove one")).collect()
+    }
+}
+
+/// What a hook is called before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Filter; about the pod.
+    Filter,
+    /// Filter; about nodes.
+    FilterNodes,
+    Score,
+}
+
+impl Before {
+    const ALL: [Self; 3] = [Self::Filter, Self::FilterNodes, Self::Score];
+
+    /// The method of a policy.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "before_filter",
+            Self::FilterNodes => "before_filter_nodes",
+            Self::Score => "before_score",
+        }
+    }
+
+    pub(super) fn number(self) -> api::Verb {
+        match self {
+            Self::Filter => api::Verb::BeforeFilter,
+            Self::FilterNodes => api::Verb::BeforeFilterNodes,
+            Self::Score => api::Verb::BeforeScore,
+        }
+    }
+
+    pub(super) fn has_nodes(self) -> bool {
+        self != Self::Filter
+    }
+
+    fn may_change(self, part: Change) -> bool {
+        match self {
+            Self::Filter => part.is_of_pod(),
+            Self::FilterNodes => !part.is_of_pod(),
+            Self::Score => true,
+        }
+    }
+}
+
+/// At most one for each kind of hook.
+#[derive(Clone, Debug)]
+pub(crate) struct Hooks<T>([Option<T>; 3]);
+
+impl<T> Default for Hooks<T> {
+    fn default() -> Self {
+        Self([None, None, None])
+    }
+}
+
+impl<T> Hooks<T> {
+    pub(super) fn with(mut self, before: Before, hook: T) -> Self {
+        self.0[before as usize] = Some(hook);
+        self
+    }
+
+    pub(super) fn get(&self, before: Before) -> Option<&T> {
+        self.0[before as usize].as_ref()
+    }
+
+    pub(super) fn all(&self) -> [Option<&T>; 3] {
+        self.0.each_ref().map(Option::as_ref)
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Before, &T)> {
+        Before::ALL.into_iter().zip(self.all()).filter_map(|(before, hook)| Some((before, hook?)))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten()
+    }
+
+    pub(super) fn map<U>(&self, turned: impl Fn(Before, &T) -> U) -> Hooks<U> {
+        Hooks(Before::ALL.map(|before| self.get(before).map(|hook| turned(before, hook))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use extender_policy_api::v1alpha1::hook_service_server::SERVICE_NAME;
+
+    use super::{super::declaration::Declaration, *};
+    use crate::{NodePart, PodPart, PodsBy};
+
+    fn info() -> Info {
+        Info::new("p", "1")
+    }
+
+    fn labels() -> Hook {
+        Hook::changing([Change::NodeLabels])
+    }
+
+    fn pod_labels() -> Hook {
+        Hook::changing([Change::PodLabels])
+    }
+
+    fn reading(declare: impl FnOnce(&mut Reads)) -> Reads {
+        let mut reads = Reads::new();
+        declare(&mut reads);
+        reads
+    }
+
+    fn mistakes(info: Info) -> Vec<String> {
+        Declaration::new(info).err().map(|error| error.mistakes().to_vec()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_hook_changes_what_it_can_change() {
+        for (info, expected) in [
+            (info().before_filter(Hook::changing([])), "before_filter changes nothing; name the parts"),
+            (info().before_filter_nodes(Hook::changing([])), "before_filter_nodes changes nothing"),
+            (info().before_score(Hook::changing([])), "before_score changes nothing"),
+            (
+                info().before_filter(labels()),
+                "before_filter cannot change Change::NodeLabels, because it changes the pod alone",
+            ),
+            (
+                info().before_filter_nodes(pod_labels()),
+                "before_filter_nodes cannot change Change::PodLabels, because it changes nodes alone",
+            ),
+            (
+                info().before_score(Hook::changing([Change::NodeTaints, Change::PodRequests]).pure()),
+                "before_score is pure and has Change::PodRequests, but a pure hook changes nodes alone",
+            ),
+        ] {
+            let [mistake] = mistakes(info).try_into().unwrap();
+            assert!(mistake.starts_with(expected), "{mistake}");
+        }
+        let both = Hook::changing([Change::NodeTaints, Change::PodRequests]);
+        let right = info().before_filter(pod_labels().pure()).before_filter_nodes(labels().pure());
+        assert_eq!(mistakes(right.before_score(both)), [""; 0]);
+        assert_eq!(mistakes(info().before_score(labels().pure())), [""; 0]);
+    }
+
+    #[test]
+    fn before_filter_has_no_nodes() {
+        let zone = reading(|reads| drop(reads.node_label("zone")));
+        let pods = reading(|reads| drop(reads.pods_by(PodsBy::Owner)));
+        for (hook, expected) in [
+            (pod_labels().usage(), "before_filter has Hook::usage, but it is sent no nodes; remove it"),
+            (pod_labels().view(View::Facts), "before_filter has Hook::view, but it is sent no nodes"),
+            (pod_labels().whole_set(), "before_filter has Hook::whole_set, but it is sent no nodes"),
+            (pod_labels().reads(&zone), "before_filter reads nodes, but is sent none"),
+            (pod_labels().reads(&pods), "before_filter reads nodes, but is sent none"),
+        ] {
+            let [mistake] = mistakes(info().before_filter(hook)).try_into().unwrap();
+            assert!(mistake.starts_with(expected), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn what_verbs_exclude_hooks_exclude_too() {
+        let zone = reading(|reads| drop(reads.node_label("zone")));
+        let topologies = reading(|reads| drop(reads.pods_by_topology(PodsBy::Owner, "")));
+        let identity = reading(|reads| {
+            reads.pod(PodPart::Identity);
+        });
+        let empty = reading(|reads| drop(reads.pod_label("")));
+        let nodes = |hook: Hook| info().before_filter_nodes(hook);
+        for (info, expected) in [
+            (nodes(labels().pure().whole_set()), "before_filter_nodes is pure and has Hook::whole_set"),
+            (nodes(labels().pure().view(View::FactsAndRaw)), "is pure and has View::FactsAndRaw"),
+            (nodes(labels().pure()).raw_pod(), "before_filter_nodes is pure and has Info::raw_pod"),
+            (nodes(labels().pure().reads(&identity)), "is pure and reads PodPart::Identity"),
+            (nodes(labels().usage().view(View::Name)), "has Hook::usage and View::Name; use View::Facts"),
+            (nodes(labels().reads(&zone).view(View::Name)), "reads nodes and has View::Name"),
+            (nodes(labels().reads(&topologies)), "reads counts by topology"),
+            (info().before_filter(pod_labels().reads(&topologies)), "reads counts by topology"),
+            (info().before_score(labels().reads(&topologies)), "reads counts by topology"),
+            (info().before_score(labels().reads(&empty)), "before_score reads: "),
+        ] {
+            let [mistake] = mistakes(info).try_into().unwrap();
+            assert!(mistake.contains(expected), "{mistake} lacks {expected}");
+        }
+    }
+
+    #[test]
+    fn the_handshake_says_what_was_declared() {
+        let changes = [Change::NodeUsage, Change::PodLabels, Change::NodeUsage];
+        let zone = reading(|reads| drop(reads.node_label("zone")));
+        let declared = info()
+            .before_filter(pod_labels().pure())
+            .before_filter_nodes(labels().usage().whole_set().view(View::FactsAndRaw))
+            .before_score(Hook::changing(changes).reads(&zone));
+        let response = Declaration::new(declared).unwrap().response;
+        assert!(response.services.iter().any(|service| service == SERVICE_NAME), "{:?}", response.services);
+        let [pod, nodes, score] = response.verbs.try_into().unwrap();
+        assert_eq!(
+            (pod.verb(), pod.node_view(), pod.scope()),
+            (api::Verb::BeforeFilter, api::NodeView::Unspecified, api::Scope::Node)
+        );
+        assert_eq!((pod.pure, pod.usage, pod.reads), (true, false, None));
+        assert_eq!(pod.changes, [i32::from(api::ChangedPart::PodLabels)]);
+        assert_eq!(
+            (nodes.verb(), nodes.node_view(), nodes.scope()),
+            (api::Verb::BeforeFilterNodes, api::NodeView::FactsAndRaw, api::Scope::WholeSet)
+        );
+        assert_eq!((nodes.pure, nodes.usage, nodes.side_effects), (false, true, false));
+        assert_eq!((score.verb(), score.node_view()), (api::Verb::BeforeScore, api::NodeView::Facts));
+        assert_eq!(
+            score.changes,
+            [i32::from(api::ChangedPart::PodLabels), i32::from(api::ChangedPart::NodeUsage)]
+        );
+        assert_eq!(score.reads.unwrap().node.unwrap().labels.unwrap().keys, ["zone"]);
+    }
+
+    #[test]
+    fn hooks_ask_for_a_table_of_nodes_as_verbs_do() {
+        let services = |info: Info| Declaration::new(info).unwrap().response.services.len();
+        assert_eq!(services(info().before_filter(pod_labels())), 1);
+        assert_eq!(services(info().before_filter_nodes(labels())), 2);
+        assert_eq!(services(info().before_filter_nodes(labels()).without_node_table()), 1);
+        let name = reading(|reads| {
+            reads.node(NodePart::Name);
+        });
+        assert_eq!(services(info().before_score(labels().reads(&name))), 1);
+        assert_eq!(services(info().filters(Verb::per_node().view(View::Name))), 0);
+    }
+
+    #[test]
+    fn everything_is_sent_of_what_is_not_declared() {
+        let zone = reading(|reads| drop(reads.node_label("zone")));
+        let pods = reading(|reads| drop(reads.pods_by(PodsBy::Owner)));
+        let declared = info()
+            .before_filter_nodes(labels().reads(&zone))
+            .before_score(labels().reads(&pods))
+            .reading_everything();
+        let [nodes, score] = Declaration::new(declared).unwrap().response.verbs.try_into().unwrap();
+        assert_eq!((nodes.reads, nodes.usage), (None, false));
+        let labels = score.reads.unwrap().node.unwrap().labels.unwrap();
+        assert_eq!((&*labels.prefixes, score.usage), (&[String::new()][..], true));
+    }
+}

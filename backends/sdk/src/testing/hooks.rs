@@ -1,0 +1,142 @@
+//! Hooks, tried without a server.
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{Asked, NoAnswer, TestNode, TestPod, complete};
+use crate::{
+    Backend, NodeChange, PodChange,
+    answer::{self, Patience, unpanicking},
+    error::CallError,
+    info::declaration::Declaration,
+    request::HookRequest,
+    table::Tables,
+};
+
+/// What the policy changes about the pod before filter; [`PodChange::none`] if it changes nothing.
+///
+/// ```
+/// # use extender_policy_sdk::{Change, Hook, Info, Pod, PodChange, Policy, testing};
+/// # struct Batch;
+/// # impl Policy for Batch {
+/// #     fn info(&self) -> Info {
+/// #         Info::new("batch", "1").before_filter(Hook::changing([Change::PodNodeSelector]).pure())
+/// #     }
+/// #     fn before_filter(&self, pod: &Pod) -> PodChange {
+/// #         match pod.label("batch") {
+/// #             Some(_) => PodChange::none().set_node_selector("pool", "batch"),
+/// #             None => PodChange::none(),
+/// #         }
+/// #     }
+/// # }
+/// let pod = testing::TestPod::new("shop");
+/// let change = testing::before_filter(Batch, &pod.clone().label("batch", ""));
+/// assert_eq!(change.unwrap(), PodChange::none().set_node_selector("pool", "batch"));
+/// assert!(testing::before_filter(Batch, &pod).unwrap().is_none());
+/// ```
+///
+/// # Errors
+///
+/// As for [`filter`](super::filter); also if a change is not declared, or exceeds the limits of the contract. There is
+/// [`before_filter_later`].
+pub fn before_filter(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodChange, NoAnswer> {
+    complete(pod_changed(&backend.into(), pod, Patience::None))
+}
+
+/// [`before_filter`], for a hook that may wait.
+///
+/// # Errors
+///
+/// As for [`before_filter`].
+pub async fn before_filter_later(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodChange, NoAnswer> {
+    Ok(unpanicking(pod_changed(&backend.into(), pod, Patience::Endless)).await?)
+}
+
+async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Result<PodChange, CallError> {
+    let Asked { call, pod, .. } = Asked::new(backend, Declaration::before_filter, pod, &[])?;
+    let request = api::BeforeFilterRequest { call, pod };
+    Ok(PodChange::of(answer::before_filter(backend, &request, patience).await?.pod))
+}
+
+/// The nodes that the policy changes before filter, in the order given, each with its change.
+///
+/// # Errors
+///
+/// As for [`before_filter`]; there is [`before_filter_nodes_later`].
+pub fn before_filter_nodes(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<Vec<(String, NodeChange)>, NoAnswer> {
+    complete(nodes_changed(&backend.into(), pod, nodes, Patience::None))
+}
+
+/// [`before_filter_nodes`], for a hook that may wait.
+///
+/// # Errors
+///
+/// As for [`before_filter`].
+pub async fn before_filter_nodes_later(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<Vec<(String, NodeChange)>, NoAnswer> {
+    Ok(unpanicking(nodes_changed(&backend.into(), pod, nodes, Patience::Endless)).await?)
+}
+
+async fn nodes_changed(
+    backend: &Backend,
+    pod: &TestPod,
+    nodes: &[TestNode],
+    patience: Patience,
+) -> Result<Vec<(String, NodeChange)>, CallError> {
+    let Asked { call, pod, nodes: asked } =
+        Asked::new(backend, Declaration::before_filter_nodes, pod, nodes)?;
+    let request = HookRequest { call, pod, nodes: asked };
+    let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
+    Ok(named(&answer.nodes, nodes))
+}
+
+/// What the policy changes before score: about the pod, and of the nodes those that change, in the order given.
+///
+/// # Errors
+///
+/// As for [`before_filter`]; there is [`before_score_later`].
+pub fn before_score(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<(PodChange, Vec<(String, NodeChange)>), NoAnswer> {
+    complete(changed(&backend.into(), pod, nodes, Patience::None))
+}
+
+/// [`before_score`], for a hook that may wait.
+///
+/// # Errors
+///
+/// As for [`before_filter`].
+pub async fn before_score_later(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<(PodChange, Vec<(String, NodeChange)>), NoAnswer> {
+    Ok(unpanicking(changed(&backend.into(), pod, nodes, Patience::Endless)).await?)
+}
+
+async fn changed(
+    backend: &Backend,
+    pod: &TestPod,
+    nodes: &[TestNode],
+    patience: Patience,
+) -> Result<(PodChange, Vec<(String, NodeChange)>), CallError> {
+    let Asked { call, pod, nodes: asked } = Asked::new(backend, Declaration::before_score, pod, nodes)?;
+    let request = HookRequest { call, pod, nodes: asked };
+    let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
+    Ok((PodChange::of(answer.pod), named(&answer.nodes, nodes)))
+}
+
+/// The nodes that change.
+fn named(changes: &[api::NodeChange], nodes: &[TestNode]) -> Vec<(String, NodeChange)> {
+    let change = |position| changes.iter().find(|change| change.positions.contains(&position));
+    let named = (0..).zip(nodes).filter_map(|(position, node)| Some((node, change(position)?)));
+    named.map(|(node, change)| (node.row.name.clone(), NodeChange::of(change))).collect()
+}
