@@ -28,13 +28,14 @@ pub struct Target {
 }
 
 /// All targets of the gateway. The SDK for Rust has one more.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "filter_call", check: calls::filter },
     Target { name: "prioritize_call", check: calls::prioritize },
     Target { name: "preempt_call", check: calls::preempt },
     Target { name: "bind_call", check: calls::bind },
     Target { name: "filter_answer", check: answers::filter },
     Target { name: "score_answer", check: answers::score },
+    Target { name: "hook_answer", check: answers::hook },
     Target { name: "preempt_answer", check: answers::preempt },
     Target { name: "bind_answer", check: answers::bind },
     Target { name: "grpc_status", check: statuses::status },

@@ -3,7 +3,7 @@
 //! The first byte selects the number of nodes, whether scores are wanted, and whether the frame of the message is
 //! generated or part of the input.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use extender_gateway_core::{
@@ -12,23 +12,35 @@ use extender_gateway_core::{
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     reason,
 };
-use extender_policy_api::v1alpha1::{FilterResponse, PreemptResponse, ScoreResponse};
+use extender_policy_api::v1alpha1::{
+    ChangedPart, FilterResponse, MapReads, NodeFacts, NodeReads, NodeUsage, PodFacts, PreemptResponse,
+    Resources, ScoreResponse,
+};
 use prost::Message;
 
 use crate::{
     backend::grpc,
     contract::{
         answer::{self, FilterAnswer, Reply},
-        bind as contract_bind, preempt as contract_preempt,
+        bind as contract_bind,
+        change::{
+            ChangedParts, change_pod, changed_row, node_in_words, parts_of_node, parts_of_pod, pod_in_words,
+        },
+        facts, hook, preempt as contract_preempt,
         protobuf::put_prefix,
         question::ScoresWanted,
+        row::{RowFields, RowMessage, RowView},
     },
+    object::view::{KeyPrefixes, PodFactsView},
 };
 
 /// The longest text of a failure, in bytes.
 const LONGEST_FAILURE: usize = 300;
 /// The longest reason that the gateway keeps of a backend's, in bytes.
 const LONGEST_REASON: usize = 4 << 10;
+
+/// The longest text about a change, in bytes.
+const LONGEST_WORDS: usize = 400;
 
 /// Selects the frame of the input instead of a generated one.
 pub const OWN_FRAME: u8 = 0x80;
@@ -66,6 +78,63 @@ fn framed(message: &[u8]) -> Bytes {
     put_prefix(message.len(), &mut framed).expect("input of a fuzzer is short");
     framed.extend_from_slice(message);
     framed.into()
+}
+
+/// The changes of a hook are refused, or are within the limits and can be applied to every view.
+pub fn hook(bytes: &[u8]) {
+    let Some(Answer { message, count, wanted }) = Answer::read(bytes) else { return };
+    // Wanted: every part may change. Otherwise none.
+    let parts = (1..=9).filter_map(|part| ChangedPart::try_from(part).ok());
+    let allowed = ChangedParts::new(parts.filter(|_| wanted == ScoresWanted::Wanted));
+    let changes = match hook::changes(message, count, allowed).and_then(Reply::inline) {
+        Ok(answered) => answered.value,
+        Err(failure) => return malformed(&failure),
+    };
+    let positions: Vec<u32> = changes.nodes.iter().flat_map(|changed| changed.positions.clone()).collect();
+    assert_eq!(positions.iter().collect::<BTreeSet<_>>().len(), positions.len());
+    assert!(positions.iter().all(|position| *position < count));
+    for changed in &changes.nodes {
+        assert!(!changed.positions.is_empty());
+        assert!(allowed.lacks(parts_of_node(&changed.change)).is_none());
+        assert!(node_in_words(&changed.change).len() <= LONGEST_WORDS);
+        for view in row_views() {
+            let row = changed_row(&plain_row(&view), &view, [&*changed.change].into_iter());
+            assert!(row.is_none_or(|row| row != plain_row(&view)));
+        }
+    }
+    if let Some(change) = &changes.pod {
+        assert!(allowed.lacks(parts_of_pod(change)).is_none());
+        assert!(pod_in_words(change).len() <= LONGEST_WORDS);
+        let view = PodFactsView::complete();
+        let mut facts = PodFacts { requests: Some(Resources::default()), ..PodFacts::default() };
+        change_pod(&mut facts, &view, change);
+        let Resources { milli_cpu, memory, others, .. } = facts.requests.unwrap_or_default();
+        assert!(milli_cpu >= 0 && memory >= 0 && others.values().all(|amount| *amount >= 0));
+    }
+}
+
+/// Views with every fact by key, with one label by position, and with names alone.
+fn row_views() -> [RowView; 3] {
+    let labels = MapReads { keys: vec!["zone".to_owned()], ..MapReads::default() };
+    let reads = NodeReads { labels: Some(labels), ..NodeReads::default() };
+    let by_position = RowFields { facts: Arc::new((&reads).into()), usage: true, ..RowFields::default() };
+    [RowView::Facts(KeyPrefixes::all().into()), RowView::Facts(by_position), RowView::Name]
+}
+
+/// The row of a node that has reported no more than an amount.
+fn plain_row(view: &RowView) -> Bytes {
+    let facts = NodeFacts { allocatable: Some(Resources::default()), ..NodeFacts::default() };
+    let facts = view.facts().map(|view| facts::in_view(&facts.encode_to_vec(), view));
+    let usage = NodeUsage::default();
+    let row = RowMessage {
+        name: if view.has_name() { "node" } else { "" },
+        facts: facts.as_deref(),
+        usage: view.wants_usage().then_some(&usage),
+        ..RowMessage::default()
+    };
+    let mut entry = Vec::new();
+    row.encode(&mut entry);
+    entry.into()
 }
 
 /// A filter answer is refused, or decides about each node at most once.

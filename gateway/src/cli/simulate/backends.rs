@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use extender_gateway_core::PolicyVerb;
 use extender_policy_api::v1alpha1::{GetInfoResponse, Verb};
 use futures_util::future::join_all;
 use http::uri::Scheme;
@@ -89,7 +90,13 @@ pub(super) async fn with_added(
     for ((NamedUrl { name, url }, settings), answer) in urls.iter().zip(added.backends).zip(answers) {
         let mut settings = match answer {
             Ok(answer) => serving(url, settings, &answer)?,
-            Err(_) => settings,
+            // What it serves is not known, and its calls fail.
+            Err(_) => BackendSettings {
+                before_filter: None,
+                before_filter_nodes: None,
+                before_score: None,
+                ..settings
+            },
         };
         let is_taken = |name: &BackendName| config.backends.iter().any(|other| other.name == *name);
         match name {
@@ -125,7 +132,14 @@ fn parsed(urls: &[NamedUrl], args: &[NamedArgs]) -> Result<Option<Config>, Failu
     let mut entries: Vec<Value> = Vec::new();
     for (at, NamedUrl { name, url }) in urls.iter().enumerate() {
         let name = name.as_ref().map_or_else(|| format!("backend-{}", at + 1), ToString::to_string);
-        entries.push(json!({ "name": name, "url": url.to_string(), "filter": {}, "score": {} }));
+        // All that a simulation calls; those that a backend does not serve are removed.
+        let mut entry = json!({ "name": name, "url": url.to_string() });
+        for verb in
+            PolicyVerb::ALL.iter().filter(|verb| !matches!(verb, PolicyVerb::Preempt | PolicyVerb::Bind))
+        {
+            entry[verb.name()] = json!({});
+        }
+        entries.push(entry);
     }
     for NamedArgs { name, args } in args {
         let named = |entry: &&mut Value| name.as_ref().is_some_and(|name| entry["name"] == name.as_str());
@@ -158,9 +172,12 @@ fn serving(
     let serves = |verb: Verb| answer.verbs.iter().any(|info| info.verb == i32::from(verb));
     settings.filter = settings.filter.filter(|_| serves(Verb::Filter));
     settings.score = settings.score.filter(|_| serves(Verb::Score));
-    if settings.filter.is_none() && settings.score.is_none() {
+    settings.before_filter = settings.before_filter.filter(|_| serves(Verb::BeforeFilter));
+    settings.before_filter_nodes = settings.before_filter_nodes.filter(|_| serves(Verb::BeforeFilterNodes));
+    settings.before_score = settings.before_score.filter(|_| serves(Verb::BeforeScore));
+    if settings.verbs().next().is_none() {
         return Err(Failure::Usage(format!(
-            "--backend {url}: it serves neither filter nor score, so there is nothing to try; name another one"
+            "--backend {url}: it serves neither filter nor score nor a hook, so there is nothing to try; name another one"
         )));
     }
     let is_numbered = settings.name.as_str().starts_with("backend-");

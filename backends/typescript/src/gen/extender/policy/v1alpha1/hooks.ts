@@ -27,7 +27,20 @@ export const protobufPackage = "extender.policy.v1alpha1";
 
 export const protobufFileName = "extender/policy/v1alpha1/hooks.proto";
 
-/** Hooks: a backend changes what the backends of a call are told about the pod and the nodes. */
+/**
+ * Hooks: a backend changes what the backends of a call are told about the pod and the nodes.
+ *
+ * The course of a call with hooks:
+ *  1. kube-scheduler calls filter. The gateway calls BeforeFilter of all backends with this hook, one after the other,
+ *     in the order of the configuration; then BeforeFilterNodes in the same way. Each hook is told what the ones before
+ *     have left.
+ *  2. It calls Filter of the backends about the result, several at once.
+ *  3. kube-scheduler calls prioritize. The gateway begins with what kube-scheduler sent: nothing is left of the changes
+ *     for filter. It calls BeforeScore, and then Score.
+ *
+ * Changes are for one call and its pod alone. kube-scheduler does not see them: its own filters ran before, and its
+ * answer contains the nodes that it offered, unchanged. The same is true for Preempt and Bind.
+ */
 
 export interface BeforeFilterRequest {
   /** REQUIRED. */
@@ -1202,17 +1215,6 @@ export const NodeChange_SetLabelsEntry: MessageFns<NodeChange_SetLabelsEntry> = 
 /**
  * Optional. A backend that serves it lists its full name in GetInfoResponse.services, and each hook in
  * GetInfoResponse.verbs, with what it reads and changes.
- *
- * The course of a call with hooks:
- *  1. kube-scheduler calls filter. The gateway calls BeforeFilter of all backends with this hook, one after the other,
- *     in the order of the backends; then BeforeFilterNodes in the same way. Each hook is told what the ones before
- *     have left.
- *  2. It calls Filter of the backends about the result, several at once.
- *  3. kube-scheduler calls prioritize. The gateway begins with what kube-scheduler sent: nothing is left of the changes
- *     for filter. It calls BeforeScore, and then Score.
- *
- * Changes are for one call and its pod alone. kube-scheduler does not see them: its own filters ran before, and its
- * answer contains the nodes that it offered, unchanged. The same is true for Preempt and Bind.
  *
  * Errors are those of PolicyService. A response that changes something else than VerbInfo.changes declares is a failure.
  */
