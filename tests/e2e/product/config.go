@@ -107,6 +107,17 @@ type Backend struct {
 	Score   *Score         `json:"score,omitempty"`
 	Preempt *Preempt       `json:"preempt,omitempty"`
 	Bind    *Bind          `json:"bind,omitempty"`
+	// The hooks.
+	BeforeFilter      *Hook `json:"beforeFilter,omitempty"`
+	BeforeFilterNodes *Hook `json:"beforeFilterNodes,omitempty"`
+	BeforeScore       *Hook `json:"beforeScore,omitempty"`
+}
+
+// Hook has the settings of a hook.
+type Hook struct {
+	Timeout string `json:"timeout,omitempty"`
+	// FailurePolicy is "Fail" or "Ignore", or "" for the gateway's default.
+	FailurePolicy string `json:"failurePolicy,omitempty"`
 }
 
 // Canary is the share of pods for which a backend's answers count.

@@ -31,6 +31,10 @@ type Decision struct {
 type DecisionPart struct {
 	Name     string `json:"name"`
 	Rejected int    `json:"rejected"`
+	// Hook is empty for the verb of the call.
+	Hook      string `json:"hook"`
+	Changed   int    `json:"changed"`
+	PodChange string `json:"podChange"`
 }
 
 // DecisionNode is the decision about one node.
@@ -39,7 +43,14 @@ type DecisionNode struct {
 	RejectedBy string `json:"rejectedBy"`
 	Reason     string `json:"reason"`
 	// Total is nil for a node without a score.
-	Total *int64 `json:"total"`
+	Total   *int64       `json:"total"`
+	Changes []NodeChange `json:"changes"`
+}
+
+// NodeChange is what a hook changed of a node.
+type NodeChange struct {
+	Backend string `json:"backend"`
+	Change  string `json:"change"`
 }
 
 // Call is the latest attempt's call of a verb; nil if there is none.

@@ -23,6 +23,80 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What hooks change.
+type ChangedPart int32
+
+const (
+	// Rejected.
+	ChangedPart_CHANGED_PART_UNSPECIFIED ChangedPart = 0
+	// PodFacts.labels and label_values, and so on.
+	ChangedPart_CHANGED_PART_POD_LABELS        ChangedPart = 1
+	ChangedPart_CHANGED_PART_POD_NODE_SELECTOR ChangedPart = 2
+	ChangedPart_CHANGED_PART_POD_NODE_AFFINITY ChangedPart = 3
+	ChangedPart_CHANGED_PART_POD_TOLERATIONS   ChangedPart = 4
+	ChangedPart_CHANGED_PART_POD_REQUESTS      ChangedPart = 5
+	// NodeFacts.labels and label_values, and so on.
+	ChangedPart_CHANGED_PART_NODE_LABELS      ChangedPart = 6
+	ChangedPart_CHANGED_PART_NODE_TAINTS      ChangedPart = 7
+	ChangedPart_CHANGED_PART_NODE_ALLOCATABLE ChangedPart = 8
+	ChangedPart_CHANGED_PART_NODE_USAGE       ChangedPart = 9
+)
+
+// Enum value maps for ChangedPart.
+var (
+	ChangedPart_name = map[int32]string{
+		0: "CHANGED_PART_UNSPECIFIED",
+		1: "CHANGED_PART_POD_LABELS",
+		2: "CHANGED_PART_POD_NODE_SELECTOR",
+		3: "CHANGED_PART_POD_NODE_AFFINITY",
+		4: "CHANGED_PART_POD_TOLERATIONS",
+		5: "CHANGED_PART_POD_REQUESTS",
+		6: "CHANGED_PART_NODE_LABELS",
+		7: "CHANGED_PART_NODE_TAINTS",
+		8: "CHANGED_PART_NODE_ALLOCATABLE",
+		9: "CHANGED_PART_NODE_USAGE",
+	}
+	ChangedPart_value = map[string]int32{
+		"CHANGED_PART_UNSPECIFIED":       0,
+		"CHANGED_PART_POD_LABELS":        1,
+		"CHANGED_PART_POD_NODE_SELECTOR": 2,
+		"CHANGED_PART_POD_NODE_AFFINITY": 3,
+		"CHANGED_PART_POD_TOLERATIONS":   4,
+		"CHANGED_PART_POD_REQUESTS":      5,
+		"CHANGED_PART_NODE_LABELS":       6,
+		"CHANGED_PART_NODE_TAINTS":       7,
+		"CHANGED_PART_NODE_ALLOCATABLE":  8,
+		"CHANGED_PART_NODE_USAGE":        9,
+	}
+)
+
+func (x ChangedPart) Enum() *ChangedPart {
+	p := new(ChangedPart)
+	*p = x
+	return p
+}
+
+func (x ChangedPart) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChangedPart) Descriptor() protoreflect.EnumDescriptor {
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+}
+
+func (ChangedPart) Type() protoreflect.EnumType {
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+}
+
+func (x ChangedPart) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChangedPart.Descriptor instead.
+func (ChangedPart) EnumDescriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+}
+
 // What the pods of one PodCount have in common. Pods that do not have it are not counted.
 type PodCountBy int32
 
@@ -68,11 +142,11 @@ func (x PodCountBy) String() string {
 }
 
 func (PodCountBy) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[0].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
 }
 
 func (PodCountBy) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[0]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
 }
 
 func (x PodCountBy) Number() protoreflect.EnumNumber {
@@ -81,7 +155,7 @@ func (x PodCountBy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCountBy.Descriptor instead.
 func (PodCountBy) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{0}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
 }
 
 // The parts of a pod besides labels and annotations.
@@ -151,11 +225,11 @@ func (x PodPart) String() string {
 }
 
 func (PodPart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[1].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
 }
 
 func (PodPart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[1]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
 }
 
 func (x PodPart) Number() protoreflect.EnumNumber {
@@ -164,7 +238,7 @@ func (x PodPart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodPart.Descriptor instead.
 func (PodPart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{1}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
 }
 
 // The parts of a node besides labels and annotations.
@@ -216,11 +290,11 @@ func (x NodePart) String() string {
 }
 
 func (NodePart) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[2].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
 }
 
 func (NodePart) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[2]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
 }
 
 func (x NodePart) Number() protoreflect.EnumNumber {
@@ -229,19 +303,22 @@ func (x NodePart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodePart.Descriptor instead.
 func (NodePart) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
 }
 
-// The verbs of PolicyService.
+// The verbs of PolicyService, and the hooks of HookService.
 type Verb int32
 
 const (
 	// Ignored.
-	Verb_VERB_UNSPECIFIED Verb = 0
-	Verb_VERB_FILTER      Verb = 1
-	Verb_VERB_SCORE       Verb = 2
-	Verb_VERB_PREEMPT     Verb = 3
-	Verb_VERB_BIND        Verb = 4
+	Verb_VERB_UNSPECIFIED         Verb = 0
+	Verb_VERB_FILTER              Verb = 1
+	Verb_VERB_SCORE               Verb = 2
+	Verb_VERB_PREEMPT             Verb = 3
+	Verb_VERB_BIND                Verb = 4
+	Verb_VERB_BEFORE_FILTER       Verb = 5
+	Verb_VERB_BEFORE_FILTER_NODES Verb = 6
+	Verb_VERB_BEFORE_SCORE        Verb = 7
 )
 
 // Enum value maps for Verb.
@@ -252,13 +329,19 @@ var (
 		2: "VERB_SCORE",
 		3: "VERB_PREEMPT",
 		4: "VERB_BIND",
+		5: "VERB_BEFORE_FILTER",
+		6: "VERB_BEFORE_FILTER_NODES",
+		7: "VERB_BEFORE_SCORE",
 	}
 	Verb_value = map[string]int32{
-		"VERB_UNSPECIFIED": 0,
-		"VERB_FILTER":      1,
-		"VERB_SCORE":       2,
-		"VERB_PREEMPT":     3,
-		"VERB_BIND":        4,
+		"VERB_UNSPECIFIED":         0,
+		"VERB_FILTER":              1,
+		"VERB_SCORE":               2,
+		"VERB_PREEMPT":             3,
+		"VERB_BIND":                4,
+		"VERB_BEFORE_FILTER":       5,
+		"VERB_BEFORE_FILTER_NODES": 6,
+		"VERB_BEFORE_SCORE":        7,
 	}
 )
 
@@ -273,11 +356,11 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[3].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[3]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
 }
 
 func (x Verb) Number() protoreflect.EnumNumber {
@@ -286,7 +369,7 @@ func (x Verb) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 // The content of a NodeRow.
@@ -330,11 +413,11 @@ func (x NodeView) String() string {
 }
 
 func (NodeView) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[4].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
 }
 
 func (NodeView) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[4]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
 }
 
 func (x NodeView) Number() protoreflect.EnumNumber {
@@ -343,7 +426,7 @@ func (x NodeView) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeView.Descriptor instead.
 func (NodeView) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 // What the verdict about one node depends on.
@@ -383,11 +466,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[5].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[5]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -396,7 +479,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
 }
 
 // How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
@@ -444,11 +527,11 @@ func (x Normalization) String() string {
 }
 
 func (Normalization) Descriptor() protoreflect.EnumDescriptor {
-	return file_extender_policy_v1alpha1_info_proto_enumTypes[6].Descriptor()
+	return file_extender_policy_v1alpha1_info_proto_enumTypes[7].Descriptor()
 }
 
 func (Normalization) Type() protoreflect.EnumType {
-	return &file_extender_policy_v1alpha1_info_proto_enumTypes[6]
+	return &file_extender_policy_v1alpha1_info_proto_enumTypes[7]
 }
 
 func (x Normalization) Number() protoreflect.EnumNumber {
@@ -457,7 +540,7 @@ func (x Normalization) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Normalization.Descriptor instead.
 func (Normalization) EnumDescriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
 }
 
 type GetInfoRequest struct {
@@ -553,7 +636,7 @@ type GetInfoResponse struct {
 	// OPTIONAL. Further services at this address, by their full gRPC names:
 	// "extender.policy.v1alpha1.NodeTableService". Unknown ones are ignored. Absent: none.
 	Services []string `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
-	// REQUIRED. The verbs that the backend serves, each once. A verb that the gateway does not know is
+	// REQUIRED. The verbs that the backend serves, hooks included, each once. A verb that the gateway does not know is
 	// ignored.
 	Verbs []*VerbInfo `protobuf:"bytes,7,rep,name=verbs,proto3" json:"verbs,omitempty"`
 	// OPTIONAL. The backend wants Pod.raw_json. False: it is not sent.
@@ -564,8 +647,12 @@ type GetInfoResponse struct {
 	// OPTIONAL. The largest request message in bytes that the backend accepts. The gateway does not send a
 	// larger one; the call fails with a message. Absent or 0: 4 MiB, gRPC's usual limit.
 	MaxRequestBytes uint64 `protobuf:"varint,10,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing.
+	Introspection []*IntrospectionPath `protobuf:"bytes,11,rep,name=introspection,proto3" json:"introspection,omitempty"`
+	// OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none.
+	Controllers   *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
@@ -668,19 +755,164 @@ func (x *GetInfoResponse) GetMaxRequestBytes() uint64 {
 	return 0
 }
 
+func (x *GetInfoResponse) GetIntrospection() []*IntrospectionPath {
+	if x != nil {
+		return x.Introspection
+	}
+	return nil
+}
+
+func (x *GetInfoResponse) GetControllers() *Controllers {
+	if x != nil {
+		return x.Controllers
+	}
+	return nil
+}
+
+// A path at which a backend shows a part of its internal state.
+type IntrospectionPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. One or more segments, each after a slash: letters, digits, "-", ".", "_" and "~", or a parameter, a colon
+	// with a letter and further letters, digits and "_". Such as "/quotas/:namespace". At most 256 bytes.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// OPTIONAL. What it shows, for people, in one line. At most 256 bytes.
+	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntrospectionPath) Reset() {
+	*x = IntrospectionPath{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntrospectionPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntrospectionPath) ProtoMessage() {}
+
+func (x *IntrospectionPath) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntrospectionPath.ProtoReflect.Descriptor instead.
+func (*IntrospectionPath) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *IntrospectionPath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *IntrospectionPath) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+// The controllers of a backend, which one of its replicas runs at a time: the holder of a Lease
+// (coordination.k8s.io/v1). The gateway shows this and does nothing else with it.
+type Controllers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Their names, at least one and at most 32, of at most 63 bytes each.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// REQUIRED. The Lease, as NAMESPACE/NAME. At most 320 bytes.
+	Lease string `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	// REQUIRED. This replica's name as a holder of the Lease. At most 253 bytes.
+	Identity string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	// OPTIONAL. The holder, as far as this replica knows. Equal to `identity`: this replica runs them. At most 253 bytes.
+	// Absent: none, or not known.
+	Leader        string `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Controllers) Reset() {
+	*x = Controllers{}
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Controllers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Controllers) ProtoMessage() {}
+
+func (x *Controllers) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Controllers.ProtoReflect.Descriptor instead.
+func (*Controllers) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Controllers) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Controllers) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
+func (x *Controllers) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Controllers) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
 // What a backend declares about one verb. These are properties of the code; the operator can only
 // override the normalization of scores.
 type VerbInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The verb.
 	Verb Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=extender.policy.v1alpha1.Verb" json:"verb,omitempty"`
-	// REQUIRED for every verb except bind. The data that is sent for each node. If the gateway does not
+	// REQUIRED for every verb except bind and VERB_BEFORE_FILTER. The data that is sent for each node. If the gateway does not
 	// know the view or cannot provide it, it rejects the verb with a message.
 	NodeView NodeView `protobuf:"varint,2,opt,name=node_view,json=nodeView,proto3,enum=extender.policy.v1alpha1.NodeView" json:"node_view,omitempty"`
 	// OPTIONAL. What the verdict about one node depends on. Absent: SCOPE_WHOLE_SET, the safe default.
 	Scope Scope `protobuf:"varint,3,opt,name=scope,proto3,enum=extender.policy.v1alpha1.Scope" json:"scope,omitempty"`
 	// OPTIONAL. A call changes external state (a reservation, a quota): filter is called in turn, only with
-	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. False: no side effects.
+	// the nodes that earlier backends left, and only with PURPOSE_DECIDE. Not for hooks. False: no side effects.
 	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
 	// OPTIONAL. The answer for a node is a function of args, PodFacts, the topology counts and that node's row: the
 	// gateway may cache it. Excludes SCOPE_WHOLE_SET, side effects, raw views and PodIdentity. False: called each time.
@@ -699,14 +931,18 @@ type VerbInfo struct {
 	Usage bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
 	// OPTIONAL. What the verb reads of pods and nodes. Absent: everything, with the annotations that
 	// annotation_prefixes selects.
-	Reads         *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads *Reads `protobuf:"bytes,11,opt,name=reads,proto3" json:"reads,omitempty"`
+	// REQUIRED for hooks, otherwise absent. What the hook may change, each once: of the pod alone for VERB_BEFORE_FILTER,
+	// of nodes alone for VERB_BEFORE_FILTER_NODES. If the gateway does not know one of them, it rejects the hook with a
+	// message.
+	Changes       []ChangedPart `protobuf:"varint,12,rep,packed,name=changes,proto3,enum=extender.policy.v1alpha1.ChangedPart" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerbInfo) Reset() {
 	*x = VerbInfo{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +954,7 @@ func (x *VerbInfo) String() string {
 func (*VerbInfo) ProtoMessage() {}
 
 func (x *VerbInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +967,7 @@ func (x *VerbInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbInfo.ProtoReflect.Descriptor instead.
 func (*VerbInfo) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *VerbInfo) GetVerb() Verb {
@@ -811,6 +1047,13 @@ func (x *VerbInfo) GetReads() *Reads {
 	return nil
 }
 
+func (x *VerbInfo) GetChanges() []ChangedPart {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 // What a verb reads. The gateway sends this and nothing else, and the verb's answers may depend on nothing else:
 // pods that are equal in what is read share the cached answers of a pure verb, and a row of the node table
 // changes only when something changes that is read. At most 1,000 keys and prefixes in total.
@@ -821,7 +1064,7 @@ type Reads struct {
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// OPTIONAL. What is read of the pod, and of the victims of Preempt. Absent: nothing.
 	Pod *PodReads `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
-	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind; requires a node_view with facts.
+	// OPTIONAL. What is read of each node. Absent: nothing. Not for Bind and BeforeFilter; requires a node_view with facts.
 	Node          *NodeReads `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,7 +1072,7 @@ type Reads struct {
 
 func (x *Reads) Reset() {
 	*x = Reads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1084,7 @@ func (x *Reads) String() string {
 func (*Reads) ProtoMessage() {}
 
 func (x *Reads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1097,7 @@ func (x *Reads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reads.ProtoReflect.Descriptor instead.
 func (*Reads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reads) GetId() uint32 {
@@ -898,7 +1141,7 @@ type PodReads struct {
 
 func (x *PodReads) Reset() {
 	*x = PodReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1153,7 @@ func (x *PodReads) String() string {
 func (*PodReads) ProtoMessage() {}
 
 func (x *PodReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1166,7 @@ func (x *PodReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodReads.ProtoReflect.Descriptor instead.
 func (*PodReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PodReads) GetParts() []PodPart {
@@ -973,7 +1216,7 @@ type NodeReads struct {
 
 func (x *NodeReads) Reset() {
 	*x = NodeReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1228,7 @@ func (x *NodeReads) String() string {
 func (*NodeReads) ProtoMessage() {}
 
 func (x *NodeReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1241,7 @@ func (x *NodeReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReads.ProtoReflect.Descriptor instead.
 func (*NodeReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeReads) GetParts() []NodePart {
@@ -1044,7 +1287,7 @@ type PodCountReads struct {
 
 func (x *PodCountReads) Reset() {
 	*x = PodCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1299,7 @@ func (x *PodCountReads) String() string {
 func (*PodCountReads) ProtoMessage() {}
 
 func (x *PodCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[6]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1312,7 @@ func (x *PodCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCountReads.ProtoReflect.Descriptor instead.
 func (*PodCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{6}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodCountReads) GetBy() PodCountBy {
@@ -1111,7 +1354,7 @@ type TopologyCountReads struct {
 
 func (x *TopologyCountReads) Reset() {
 	*x = TopologyCountReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1366,7 @@ func (x *TopologyCountReads) String() string {
 func (*TopologyCountReads) ProtoMessage() {}
 
 func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[7]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1379,7 @@ func (x *TopologyCountReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyCountReads.ProtoReflect.Descriptor instead.
 func (*TopologyCountReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{7}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TopologyCountReads) GetBy() PodCountBy {
@@ -1182,7 +1425,7 @@ type MapReads struct {
 
 func (x *MapReads) Reset() {
 	*x = MapReads{}
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1437,7 @@ func (x *MapReads) String() string {
 func (*MapReads) ProtoMessage() {}
 
 func (x *MapReads) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[8]
+	mi := &file_extender_policy_v1alpha1_info_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1450,7 @@ func (x *MapReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapReads.ProtoReflect.Descriptor instead.
 func (*MapReads) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{8}
+	return file_extender_policy_v1alpha1_info_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MapReads) GetKeys() []string {
@@ -1233,7 +1476,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x0fgateway_version\x18\x01 \x01(\tR\x0egatewayVersion\x12!\n" +
 	"\fapi_versions\x18\x02 \x03(\tR\vapiVersions\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x04 \x01(\fR\x04args\"\xe4\x02\n" +
+	"\x04args\x18\x04 \x01(\fR\x04args\"\x80\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1246,7 +1489,17 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
 	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
-	" \x01(\x04R\x0fmaxRequestBytes\"\x85\x04\n" +
+	" \x01(\x04R\x0fmaxRequestBytes\x12Q\n" +
+	"\rintrospection\x18\v \x03(\v2+.extender.policy.v1alpha1.IntrospectionPathR\rintrospection\x12G\n" +
+	"\vcontrollers\x18\f \x01(\v2%.extender.policy.v1alpha1.ControllersR\vcontrollers\"I\n" +
+	"\x11IntrospectionPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\"m\n" +
+	"\vControllers\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\tR\x05lease\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"\xc6\x04\n" +
 	"\bVerbInfo\x122\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
@@ -1259,7 +1512,8 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
 	"\x05usage\x18\n" +
 	" \x01(\bR\x05usage\x125\n" +
-	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05readsB\f\n" +
+	"\x05reads\x18\v \x01(\v2\x1f.extender.policy.v1alpha1.ReadsR\x05reads\x12?\n" +
+	"\achanges\x18\f \x03(\x0e2%.extender.policy.v1alpha1.ChangedPartR\achangesB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +
@@ -1290,7 +1544,18 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\bR\brequests\":\n" +
 	"\bMapReads\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\x9c\x01\n" +
+	"\bprefixes\x18\x02 \x03(\tR\bprefixes*\xcd\x02\n" +
+	"\vChangedPart\x12\x1c\n" +
+	"\x18CHANGED_PART_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17CHANGED_PART_POD_LABELS\x10\x01\x12\"\n" +
+	"\x1eCHANGED_PART_POD_NODE_SELECTOR\x10\x02\x12\"\n" +
+	"\x1eCHANGED_PART_POD_NODE_AFFINITY\x10\x03\x12 \n" +
+	"\x1cCHANGED_PART_POD_TOLERATIONS\x10\x04\x12\x1d\n" +
+	"\x19CHANGED_PART_POD_REQUESTS\x10\x05\x12\x1c\n" +
+	"\x18CHANGED_PART_NODE_LABELS\x10\x06\x12\x1c\n" +
+	"\x18CHANGED_PART_NODE_TAINTS\x10\a\x12!\n" +
+	"\x1dCHANGED_PART_NODE_ALLOCATABLE\x10\b\x12\x1b\n" +
+	"\x17CHANGED_PART_NODE_USAGE\x10\t*\x9c\x01\n" +
 	"\n" +
 	"PodCountBy\x12\x1c\n" +
 	"\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -1320,14 +1585,17 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n" +
 	"\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n" +
 	"\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n" +
-	"\x0eNODE_PART_NAME\x10\x06*^\n" +
+	"\x0eNODE_PART_NAME\x10\x06*\xab\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERB_FILTER\x10\x01\x12\x0e\n" +
 	"\n" +
 	"VERB_SCORE\x10\x02\x12\x10\n" +
 	"\fVERB_PREEMPT\x10\x03\x12\r\n" +
-	"\tVERB_BIND\x10\x04*k\n" +
+	"\tVERB_BIND\x10\x04\x12\x16\n" +
+	"\x12VERB_BEFORE_FILTER\x10\x05\x12\x1c\n" +
+	"\x18VERB_BEFORE_FILTER_NODES\x10\x06\x12\x15\n" +
+	"\x11VERB_BEFORE_SCORE\x10\a*k\n" +
 	"\bNodeView\x12\x19\n" +
 	"\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n" +
@@ -1358,50 +1626,56 @@ func file_extender_policy_v1alpha1_info_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_info_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_extender_policy_v1alpha1_info_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_extender_policy_v1alpha1_info_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_extender_policy_v1alpha1_info_proto_goTypes = []any{
-	(PodCountBy)(0),            // 0: extender.policy.v1alpha1.PodCountBy
-	(PodPart)(0),               // 1: extender.policy.v1alpha1.PodPart
-	(NodePart)(0),              // 2: extender.policy.v1alpha1.NodePart
-	(Verb)(0),                  // 3: extender.policy.v1alpha1.Verb
-	(NodeView)(0),              // 4: extender.policy.v1alpha1.NodeView
-	(Scope)(0),                 // 5: extender.policy.v1alpha1.Scope
-	(Normalization)(0),         // 6: extender.policy.v1alpha1.Normalization
-	(*GetInfoRequest)(nil),     // 7: extender.policy.v1alpha1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 8: extender.policy.v1alpha1.GetInfoResponse
-	(*VerbInfo)(nil),           // 9: extender.policy.v1alpha1.VerbInfo
-	(*Reads)(nil),              // 10: extender.policy.v1alpha1.Reads
-	(*PodReads)(nil),           // 11: extender.policy.v1alpha1.PodReads
-	(*NodeReads)(nil),          // 12: extender.policy.v1alpha1.NodeReads
-	(*PodCountReads)(nil),      // 13: extender.policy.v1alpha1.PodCountReads
-	(*TopologyCountReads)(nil), // 14: extender.policy.v1alpha1.TopologyCountReads
-	(*MapReads)(nil),           // 15: extender.policy.v1alpha1.MapReads
+	(ChangedPart)(0),           // 0: extender.policy.v1alpha1.ChangedPart
+	(PodCountBy)(0),            // 1: extender.policy.v1alpha1.PodCountBy
+	(PodPart)(0),               // 2: extender.policy.v1alpha1.PodPart
+	(NodePart)(0),              // 3: extender.policy.v1alpha1.NodePart
+	(Verb)(0),                  // 4: extender.policy.v1alpha1.Verb
+	(NodeView)(0),              // 5: extender.policy.v1alpha1.NodeView
+	(Scope)(0),                 // 6: extender.policy.v1alpha1.Scope
+	(Normalization)(0),         // 7: extender.policy.v1alpha1.Normalization
+	(*GetInfoRequest)(nil),     // 8: extender.policy.v1alpha1.GetInfoRequest
+	(*GetInfoResponse)(nil),    // 9: extender.policy.v1alpha1.GetInfoResponse
+	(*IntrospectionPath)(nil),  // 10: extender.policy.v1alpha1.IntrospectionPath
+	(*Controllers)(nil),        // 11: extender.policy.v1alpha1.Controllers
+	(*VerbInfo)(nil),           // 12: extender.policy.v1alpha1.VerbInfo
+	(*Reads)(nil),              // 13: extender.policy.v1alpha1.Reads
+	(*PodReads)(nil),           // 14: extender.policy.v1alpha1.PodReads
+	(*NodeReads)(nil),          // 15: extender.policy.v1alpha1.NodeReads
+	(*PodCountReads)(nil),      // 16: extender.policy.v1alpha1.PodCountReads
+	(*TopologyCountReads)(nil), // 17: extender.policy.v1alpha1.TopologyCountReads
+	(*MapReads)(nil),           // 18: extender.policy.v1alpha1.MapReads
 }
 var file_extender_policy_v1alpha1_info_proto_depIdxs = []int32{
-	9,  // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
-	3,  // 1: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
-	4,  // 2: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
-	5,  // 3: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
-	6,  // 4: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
-	10, // 5: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
-	11, // 6: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
-	12, // 7: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
-	1,  // 8: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
-	15, // 9: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	15, // 10: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	14, // 11: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
-	2,  // 12: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
-	15, // 13: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
-	15, // 14: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
-	13, // 15: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
-	0,  // 16: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	0,  // 17: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	12, // 0: extender.policy.v1alpha1.GetInfoResponse.verbs:type_name -> extender.policy.v1alpha1.VerbInfo
+	10, // 1: extender.policy.v1alpha1.GetInfoResponse.introspection:type_name -> extender.policy.v1alpha1.IntrospectionPath
+	11, // 2: extender.policy.v1alpha1.GetInfoResponse.controllers:type_name -> extender.policy.v1alpha1.Controllers
+	4,  // 3: extender.policy.v1alpha1.VerbInfo.verb:type_name -> extender.policy.v1alpha1.Verb
+	5,  // 4: extender.policy.v1alpha1.VerbInfo.node_view:type_name -> extender.policy.v1alpha1.NodeView
+	6,  // 5: extender.policy.v1alpha1.VerbInfo.scope:type_name -> extender.policy.v1alpha1.Scope
+	7,  // 6: extender.policy.v1alpha1.VerbInfo.normalization:type_name -> extender.policy.v1alpha1.Normalization
+	13, // 7: extender.policy.v1alpha1.VerbInfo.reads:type_name -> extender.policy.v1alpha1.Reads
+	0,  // 8: extender.policy.v1alpha1.VerbInfo.changes:type_name -> extender.policy.v1alpha1.ChangedPart
+	14, // 9: extender.policy.v1alpha1.Reads.pod:type_name -> extender.policy.v1alpha1.PodReads
+	15, // 10: extender.policy.v1alpha1.Reads.node:type_name -> extender.policy.v1alpha1.NodeReads
+	2,  // 11: extender.policy.v1alpha1.PodReads.parts:type_name -> extender.policy.v1alpha1.PodPart
+	18, // 12: extender.policy.v1alpha1.PodReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	18, // 13: extender.policy.v1alpha1.PodReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	17, // 14: extender.policy.v1alpha1.PodReads.topology_counts:type_name -> extender.policy.v1alpha1.TopologyCountReads
+	3,  // 15: extender.policy.v1alpha1.NodeReads.parts:type_name -> extender.policy.v1alpha1.NodePart
+	18, // 16: extender.policy.v1alpha1.NodeReads.labels:type_name -> extender.policy.v1alpha1.MapReads
+	18, // 17: extender.policy.v1alpha1.NodeReads.annotations:type_name -> extender.policy.v1alpha1.MapReads
+	16, // 18: extender.policy.v1alpha1.NodeReads.pod_counts:type_name -> extender.policy.v1alpha1.PodCountReads
+	1,  // 19: extender.policy.v1alpha1.PodCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	1,  // 20: extender.policy.v1alpha1.TopologyCountReads.by:type_name -> extender.policy.v1alpha1.PodCountBy
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_info_proto_init() }
@@ -1409,14 +1683,14 @@ func file_extender_policy_v1alpha1_info_proto_init() {
 	if File_extender_policy_v1alpha1_info_proto != nil {
 		return
 	}
-	file_extender_policy_v1alpha1_info_proto_msgTypes[2].OneofWrappers = []any{}
+	file_extender_policy_v1alpha1_info_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_info_proto_rawDesc), len(file_extender_policy_v1alpha1_info_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   9,
+			NumEnums:      8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -235,7 +235,12 @@ type Call struct {
 	Args []byte `protobuf:"bytes,5,opt,name=args,proto3" json:"args,omitempty"`
 	// OPTIONAL. Reads.id of the declaration with which pod and nodes were encoded. A backend whose verb has another
 	// declaration now returns FAILED_PRECONDITION, and the gateway repeats the handshake. Absent: 0.
-	Reads         uint32 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads uint32 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	// OPTIONAL, Filter, Score and hooks about nodes only. A number for the state of the nodes that this call is about, with
+	// their usage and pod counts: two calls with the same `gateway` and number are about the same state, such as the Filter
+	// and the Score of a pod. For correlation only. Absent: 0, kube-scheduler's call brought the nodes, a hook has changed
+	// them, or the verb is told only names.
+	Snapshot      uint64 `protobuf:"fixed64,7,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +313,13 @@ func (x *Call) GetArgs() []byte {
 func (x *Call) GetReads() uint32 {
 	if x != nil {
 		return x.Reads
+	}
+	return 0
+}
+
+func (x *Call) GetSnapshot() uint64 {
+	if x != nil {
+		return x.Snapshot
 	}
 	return 0
 }
@@ -1211,14 +1223,15 @@ var File_extender_policy_v1alpha1_policy_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\n" +
-	"%extender/policy/v1alpha1/policy.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\xb1\x01\n" +
+	"%extender/policy/v1alpha1/policy.proto\x12\x18extender.policy.v1alpha1\x1a#extender/policy/v1alpha1/info.proto\x1a#extender/policy/v1alpha1/node.proto\x1a\"extender/policy/v1alpha1/pod.proto\"\xcd\x01\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
 	"\apurpose\x18\x02 \x01(\x0e2!.extender.policy.v1alpha1.PurposeR\apurpose\x12\x18\n" +
 	"\agateway\x18\x03 \x01(\tR\agateway\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x12\n" +
 	"\x04args\x18\x05 \x01(\fR\x04args\x12\x14\n" +
-	"\x05reads\x18\x06 \x01(\rR\x05reads\"v\n" +
+	"\x05reads\x18\x06 \x01(\rR\x05reads\x12\x1a\n" +
+	"\bsnapshot\x18\a \x01(\x06R\bsnapshot\"v\n" +
 	"\x06Result\x12\x1c\n" +
 	"\tevaluated\x18\x01 \x01(\rR\tevaluated\x122\n" +
 	"\x04miss\x18\x02 \x01(\x0e2\x1e.extender.policy.v1alpha1.MissR\x04miss\x12\x1a\n" +
