@@ -84,7 +84,7 @@ pub struct Decision {
     /// The pod's namespace is exempt, so no backend was called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exempt: bool,
-    /// The backends in effective order, those in shadow mode last.
+    /// Hooks in the order in which they ran, then the backends in effective order, those in shadow mode last.
     pub backends: Vec<BackendPart>,
     /// The answers for each node, in kube-scheduler's order.
     pub nodes: Vec<NodePart>,

@@ -4,6 +4,7 @@
 //! combined into [`Evidence`], which is [`render`]ed without further queries.
 
 mod cluster;
+mod policy_pages;
 mod render;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::{join, runtime};
 
+use self::policy_pages::PolicyPage;
 use super::{
     admin::GatewayOptions,
     apiserver::{ClusterAccess, ClusterOptions},
@@ -34,7 +36,7 @@ pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or 
     Queries all replicas of the gateway for their decisions about the pod, and the apiserver for the pod. Prints a summary, notes \
     about what the gateway cannot know, each backend's part in the latest attempt, the scored nodes as raw score → normalized × \
     weight, and the rejected nodes with backend and reason. With --node, prints what every backend answered for that node in the \
-    latest attempts. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node.";
+    latest attempts, and what policies show of it at a path that ends with /nodes/:NAME. For a workload such as deployment/NAME, explains the oldest of its pods that wait for a node.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -89,33 +91,37 @@ pub(super) struct ExplainOptions {
 
 /// The output.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Printed<'a> {
     #[serde(flatten)]
     pub(super) explanation: Explanation<'a>,
     /// The maximum number of rows in a table; 0 shows all.
     #[serde(skip)]
     pub(super) top: usize,
+    /// With `--node`, what policies show of it.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) policy_pages: &'a [PolicyPage],
 }
 
 /// Prints the explanation.
 pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let evidence = &runtime.block_on(options.gather())?;
+    let (evidence, policy_pages) = &runtime.block_on(options.gather())?;
     if evidence.gateways.is_empty() && evidence.pod().is_none() {
         return Err(Failure::Away(evidence.away.clone()));
     }
     if evidence.pod().is_none() && evidence.attempts.is_empty() {
         return Err(Failure::Unknown(render::unknown(evidence)));
     }
-    let printed = Printed { explanation: Explanation::of(evidence), top: options.top };
+    let printed = Printed { explanation: Explanation::of(evidence), top: options.top, policy_pages };
     options.output.write(&printed, console)?;
     // The pod's condition often names the cause.
     if evidence.gateways.is_empty() { Err(Failure::Away(evidence.away.clone())) } else { Ok(()) }
 }
 
 impl ExplainOptions {
-    async fn gather(&self) -> Result<Evidence, Failure> {
+    async fn gather(&self) -> Result<(Evidence, Vec<PolicyPage>), Failure> {
         let access = if self.no_cluster {
             Err("--no-cluster is set".to_owned())
         } else {
@@ -126,12 +132,13 @@ impl ExplainOptions {
         // The names need no escaping.
         let ExplainedPod { namespace, name, .. } = &target;
         let path = format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MAX_CALLS}");
-        let (cluster, decisions, statuses) = join!(
+        let (cluster, decisions, statuses, pages) = join!(
             ClusterView::query(&access, &target),
             gateways.query::<DecisionList>(&path),
             gateways.query::<Status>("/debug/status"),
+            policy_pages::of_node(&gateways, self.node.as_deref()),
         );
-        Ok(Evidence::new(target, cluster, decisions, statuses.answers, Timestamp::now()))
+        Ok((Evidence::new(target, cluster, decisions, statuses.answers, Timestamp::now()), pages))
     }
 
     /// The pod to explain.

@@ -15,18 +15,21 @@ use crate::{
 
 impl fmt::Display for Printed<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { explanation: Explanation { evidence, summary, notes }, top } = self;
+        let Self { explanation: Explanation { evidence, summary, notes }, top, policy_pages } = self;
         for line in summary {
             writeln!(out, "{}", clean(line).trim_end())?;
         }
         for note in notes {
             writeln!(out, "- {}", clean(note).trim_end())?;
         }
-        let Some(attempt) = evidence.latest() else { return Ok(()) };
+        let Some(attempt) = evidence.latest() else {
+            return policy_pages.iter().try_for_each(|page| write!(out, "\n{page}"));
+        };
         let max_rows = if *top == 0 { usize::MAX } else { *top };
         calls::write(attempt, out)?;
         if let Some(name) = &evidence.target.node {
-            return calls::write_of_node(evidence, name, max_rows, out);
+            calls::write_of_node(evidence, name, max_rows, out)?;
+            return policy_pages.iter().try_for_each(|page| write!(out, "\n{page}"));
         }
         nodes::write_changed(attempt, max_rows, out)?;
         nodes::write_scores(attempt, evidence.node_of_pod(), max_rows, out)?;

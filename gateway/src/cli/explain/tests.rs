@@ -16,7 +16,7 @@ use crate::{
 
 /// The text for the evidence.
 fn text(case: &Evidence, top: usize) -> String {
-    Printed { explanation: Explanation::of(case), top }.to_string()
+    Printed { explanation: Explanation::of(case), top, policy_pages: &[] }.to_string()
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_pod_that_nobody_knows() {
 #[test]
 fn programs_read_the_same_as_json_and_as_yaml() {
     let case = case(pod(Some("a")), vec![filter(10, &[("a", None), ("b", Some("it's: \"full\" #1"))])]);
-    let explanation = Printed { explanation: Explanation::of(&case), top: 0 };
+    let explanation = Printed { explanation: Explanation::of(&case), top: 0, policy_pages: &[] };
     let written = |output: Output| {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         output.write(&explanation, &mut Console { out: &mut out, notes: &mut notes }).unwrap();

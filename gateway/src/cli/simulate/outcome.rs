@@ -185,7 +185,11 @@ impl PrintedOutcome<'_> {
         let statuses =
             self.outcome.status.iter().map(|status| on_command_line(status, self.options)).collect();
         let evidence = Evidence::new(target, cluster, gathered, statuses, Timestamp::now());
-        write!(out, "{}", Printed { explanation: Explanation::of(&evidence), top: self.options.top })
+        write!(
+            out,
+            "{}",
+            Printed { explanation: Explanation::of(&evidence), top: self.options.top, policy_pages: &[] }
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{GATEWAY, PLUGIN, Server, path, run};
+use super::{DECISIONS, GATEWAY, PLUGIN, Server, decisions, filter, path, run};
 use crate::support::ClosedPort;
 
 const LIST: &str = "/apis/v1/__services__";
@@ -51,4 +51,35 @@ async fn the_plugin_has_it_through_the_apiserver() {
         ["introspect", "nodes/a", "--gateway-namespace", "gw", "--kubeconfig", path(kubeconfig.path())];
     let (code, out, err) = run(PLUGIN, &line).await;
     assert_eq!((code, out.as_str(), err.as_str()), (0, "{\n  \"name\": \"a\"\n}\n", ""));
+}
+
+#[tokio::test]
+async fn explain_shows_what_policies_know_of_a_node() {
+    let services = json!({"GET": [
+        LIST,
+        QUOTAS,
+        "/apis/v1/plugins/quota/nodes/:node",
+        "/apis/v1/plugins/room/nodes/:name",
+    ]});
+    let gateway = Server::start([
+        (LIST, (200, services)),
+        (DECISIONS, decisions("gateway-0", &[filter()])),
+        ("/apis/v1/plugins/quota/nodes/a", (200, json!({"used": 3}))),
+        ("/apis/v1/plugins/room/nodes/a", (404, json!({"message": "backend room: NOT_FOUND: no node a"}))),
+    ]);
+    let gateway = gateway.await;
+    let url = gateway.url();
+    let line = ["explain", "web-0", "-n", "shop", "--no-cluster", "--gateway", &url, "--node", "a"];
+    let (code, out, err) = run(GATEWAY, &line).await;
+    assert_eq!((code, err.as_str()), (0, ""));
+    let (tables, pages) = out.split_once("\nplugins/quota/nodes/a:\n").unwrap_or_else(|| panic!("{out}"));
+    assert!(tables.contains("Answers for a:\n"), "{out}");
+    let (shown, failed) = pages.split_once("\nplugins/room/nodes/a:\n").unwrap_or_else(|| panic!("{out}"));
+    assert_eq!(shown, "{\n  \"used\": 3\n}\n");
+    assert!(failed.contains("backend room: NOT_FOUND: no node a"), "{out}");
+    let (_, out, _) = run(GATEWAY, &[&line[..], &["-o", "json"]].concat()).await;
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["policyPages"][0], json!({"path": "quota/nodes/a", "shown": {"used": 3}}));
+    let (_, out, _) = run(GATEWAY, &line[..7]).await;
+    assert!(!out.contains("plugins/"), "without --node: {out}");
 }
