@@ -52,7 +52,7 @@ pub type CachedVerbs = PerPolicyVerb<bool>;
 impl AnswerCache {
     /// An empty cache for these verbs. One in `check_every` calls of each verb is sent to the backend even if the
     /// cache has all answers.
-    pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
+    pub fn new(verbs: &CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
             verdicts: verbs[PolicyVerb::Filter].then(|| VerdictCache::new(check_every)),
             scores: verbs[PolicyVerb::Score].then(|| VerbCache::new(MOST_BYTES, check_every)),

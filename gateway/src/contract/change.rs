@@ -153,9 +153,9 @@ pub fn changed_row<'c>(
     if row == before {
         return None;
     }
-    let mut changed = Vec::with_capacity(entry.len() + 64);
-    message::encode(ROWS, &row, &mut changed);
-    Some(changed.into())
+    let mut encoded = Vec::with_capacity(entry.len() + 64);
+    message::encode(ROWS, &row, &mut encoded);
+    Some(encoded.into())
 }
 
 fn decoded(entry: &Bytes) -> NodeRow {

@@ -202,9 +202,9 @@ fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailur
 }
 
 fn check_positions(changes: &[NodeChange], count: u32) -> Result<(), BackendFailure> {
-    let mut changed = vec![false; if changes.is_empty() { 0 } else { count as usize }];
+    let mut seen = vec![false; if changes.is_empty() { 0 } else { count as usize }];
     for at in changes.iter().flat_map(|change| &change.positions) {
-        match changed.get_mut(*at as usize) {
+        match seen.get_mut(*at as usize) {
             None => {
                 return Err(malformed(format!(
                     "position {at} is out of range: the request has {count} nodes"

@@ -80,8 +80,8 @@ fn labels(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn cpu(milli_cpu: i64) -> Option<Resources> {
-    Some(Resources { milli_cpu, ..Resources::default() })
+fn cpu(milli_cpu: i64) -> Resources {
+    Resources { milli_cpu, ..Resources::default() }
 }
 
 fn pod_answer(change: PodChange) -> Act {
@@ -134,52 +134,50 @@ async fn filter(gateway: &Gateway) -> Value {
     gateway.post("/filter", about(&pod(), &NAMES)).await.json()
 }
 
+/// What the first of two hooks changes.
+fn label_and_room(verb: &str, message: &Bytes) -> Act {
+    match verb {
+        "BeforeFilter" => pod_answer(PodChange {
+            set_labels: labels(&[("team", "a")]),
+            add_requests: Some(cpu(500)),
+            ..PodChange::default()
+        }),
+        "BeforeFilterNodes" => {
+            let change = NodeChange { add_allocatable: Some(cpu(4_000)), ..NodeChange::default() };
+            nodes_answer(message, None, vec![("b", change)])
+        }
+        _ => agrees(verb, message),
+    }
+}
+
+/// Doubles what it is told, of the nodes a and b.
+fn doubling(verb: &str, message: &Bytes) -> Act {
+    match verb {
+        "BeforeFilter" => {
+            pod_answer(PodChange { add_requests: pod_facts(message).requests, ..PodChange::default() })
+        }
+        "BeforeFilterNodes" => {
+            let rows = rows(message);
+            let doubled = |name: &'static str| {
+                let row = rows.iter().find(|row| row.name == name).unwrap();
+                let change = NodeChange {
+                    add_allocatable: row.facts.clone().unwrap().allocatable,
+                    remove_taints: vec![Taint { key: "dedicated".to_owned(), ..Taint::default() }],
+                    ..NodeChange::default()
+                };
+                (name, change)
+            };
+            nodes_answer(message, None, ["a", "b"].map(doubled).into())
+        }
+        _ => agrees(verb, message),
+    }
+}
+
 #[tokio::test]
 async fn policies_are_told_what_all_hooks_have_left_and_kube_scheduler_is_not() {
-    let first =
-        Scripted::start(hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes]), |verb, message| match verb {
-            "BeforeFilter" => pod_answer(PodChange {
-                set_labels: labels(&[("team", "a")]),
-                add_requests: cpu(500),
-                ..PodChange::default()
-            }),
-            "BeforeFilterNodes" => nodes_answer(
-                &message,
-                None,
-                vec![("b", NodeChange { add_allocatable: cpu(4_000), ..NodeChange::default() })],
-            ),
-            _ => agrees(verb, &message),
-        });
-    // It doubles what the first one has left.
-    let second =
-        Scripted::start(hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes]), |verb, message| match verb {
-            "BeforeFilter" => {
-                let facts = pod_facts(&message);
-                pod_answer(PodChange { add_requests: facts.requests, ..PodChange::default() })
-            }
-            "BeforeFilterNodes" => {
-                let of =
-                    |row: &extender_policy_api::v1alpha1::NodeRow| row.facts.clone().unwrap().allocatable;
-                let changes: Vec<_> = rows(&message).iter().map(|row| (row.name.clone(), of(row))).collect();
-                let doubled = |(name, add_allocatable): &(String, _)| {
-                    let add_allocatable: &Option<Resources> = add_allocatable;
-                    let taint = Taint { key: "dedicated".to_owned(), ..Taint::default() };
-                    let change = NodeChange {
-                        add_allocatable: add_allocatable.clone(),
-                        remove_taints: vec![taint],
-                        ..NodeChange::default()
-                    };
-                    (NAMES.into_iter().find(|known| known == name).unwrap(), change)
-                };
-                nodes_answer(
-                    &message,
-                    None,
-                    changes.iter().filter(|(name, _)| name != "c").map(doubled).collect(),
-                )
-            }
-            _ => agrees(verb, &message),
-        });
-    let (first, second) = (first.await, second.await);
+    let both = || hooks(&[Verb::BeforeFilter, Verb::BeforeFilterNodes]);
+    let first = Scripted::start(both(), |verb, message| label_and_room(verb, &message)).await;
+    let second = Scripted::start(both(), |verb, message| doubling(verb, &message)).await;
     let policy = Scripted::start(info(NodeView::Facts), |verb, message| agrees(verb, &message)).await;
     // The second is before the first in the effective order, and the policy before both.
     let backends = configured("first", &first, "beforeFilter: {}, beforeFilterNodes: {}")
@@ -389,7 +387,7 @@ async fn pure_hooks_are_remembered_and_answers_about_changed_nodes_are_not() {
                 "BeforeFilterNodes" => nodes_answer(
                     &message,
                     None,
-                    vec![("b", NodeChange { add_allocatable: cpu(1_000), ..NodeChange::default() })],
+                    vec![("b", NodeChange { add_allocatable: Some(cpu(1_000)), ..NodeChange::default() })],
                 ),
                 _ => return agrees(verb, &message),
             };
@@ -493,7 +491,7 @@ async fn the_decision_log_has_what_hooks_changed() {
                 ..PodChange::default()
             }),
             "BeforeFilterNodes" => {
-                let change = NodeChange { add_allocatable: cpu(4_000), ..NodeChange::default() };
+                let change = NodeChange { add_allocatable: Some(cpu(4_000)), ..NodeChange::default() };
                 nodes_answer(&message, None, vec![("b", change.clone()), ("c", change)])
             }
             _ => Act::Message(filtered(&message, &["c"], "full").encode_to_vec()),

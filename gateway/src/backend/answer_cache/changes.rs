@@ -83,8 +83,8 @@ impl ChangeCache {
         let nodes = self.nodes.lock();
         let mut changes: Vec<ChangedNodes> = Vec::new();
         let mut places = vec![None; nodes.known.len()];
-        let changed = (0_u32..).zip(numbers).filter_map(|(at, number)| Some((at, number.checked_sub(1)?)));
-        for (at, number) in changed {
+        let numbered = (0_u32..).zip(numbers).filter_map(|(at, number)| Some((at, number.checked_sub(1)?)));
+        for (at, number) in numbered {
             let number = number as usize;
             let place: usize = *places[number].get_or_insert_with(|| {
                 let change = Arc::clone(&nodes.known[number]);
@@ -182,8 +182,8 @@ mod tests {
     fn changes_that_differ_each_time_are_not_cached_for_ever() {
         let cache = ChangeCache::new(NEVER);
         let nodes: Vec<_> = (0..).take(MOST_CHANGES + 1).collect();
-        let changed = |at: &u32| ChangedNodes { positions: vec![*at], change: tainted(&at.to_string()) };
-        let changes = Changes { pod: None, nodes: nodes.iter().map(changed).collect() };
+        let tainted_at = |at: &u32| ChangedNodes { positions: vec![*at], change: tainted(&at.to_string()) };
+        let changes = Changes { pod: None, nodes: nodes.iter().map(tainted_at).collect() };
         let read = cache.read(&changes, nodes.len());
         assert_eq!((read[MOST_CHANGES - 1], read[MOST_CHANGES]), (Some(4096), None));
         let large = Changes {

@@ -43,7 +43,7 @@ mod tests {
     fn equal_handshakes_share_a_cache_until_it_is_outdated() {
         let caches = SharedCaches::default();
         let of = |revision| {
-            caches.of(&handshake(revision), || AnswerCache::new(CachedVerbs::default(), NonZeroU32::MIN))
+            caches.of(&handshake(revision), || AnswerCache::new(&CachedVerbs::default(), NonZeroU32::MIN))
         };
         let (one, same, other) = (of("r1"), of("r1"), of("r2"));
         assert!(Arc::ptr_eq(&one, &same));

@@ -117,11 +117,11 @@ fn one_call_in_so_many_is_a_check() {
 
 #[test]
 fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
-    let cache = AnswerCache::new(PerPolicyVerb::from_fn(|verb| verb == PolicyVerb::Filter), NEVER);
+    let cache = AnswerCache::new(&PerPolicyVerb::from_fn(|verb| verb == PolicyVerb::Filter), NEVER);
     assert!(cache.is_trusted() && !cache.is_outdated());
     cache.mark_outdated();
     assert!(!cache.is_trusted() && cache.is_outdated());
-    let cache = AnswerCache::new(PerPolicyVerb::from_fn(|verb| verb == PolicyVerb::Filter), NEVER);
+    let cache = AnswerCache::new(&PerPolicyVerb::from_fn(|verb| verb == PolicyVerb::Filter), NEVER);
     assert!(cache.mark_impure() && !cache.mark_impure());
     assert!(!cache.is_trusted() && cache.is_impure() && !cache.is_outdated());
     cache.mark_outdated();

@@ -256,7 +256,7 @@ impl Connecting<'_> {
         // What it shows, and who leads, has nothing to do with its answers.
         let key = GetInfoResponse { introspection: Vec::new(), controllers: None, ..response.clone() };
         let cache = self.task.caches.of(&key, || {
-            let cache = AnswerCache::new(cached, cadences.check_every);
+            let cache = AnswerCache::new(&cached, cadences.check_every);
             if is_impure {
                 // The revision is the same, so it is still not pure.
                 cache.mark_impure();

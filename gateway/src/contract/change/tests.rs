@@ -1,7 +1,7 @@
 //! A change of a view is the view of a change.
 
 use extender_policy_api::v1alpha1::{
-    MapReads, NodeAffinity, NodeReads, NodeView, PodCounts, PodReads, Toleration,
+    MapReads, NodeAffinity, NodeReads, NodeSelector, NodeView, PodCounts, PodReads, Toleration,
 };
 use proptest::{prelude::*, sample::subsequence};
 
@@ -214,7 +214,7 @@ proptest! {
             node_affinity: Some(NodeAffinity::default()),
             ..PodFacts::default()
         };
-        let affinity = NodeAffinity { required: Some(Default::default()), preferred: Vec::new() };
+        let affinity = NodeAffinity { required: Some(NodeSelector::default()), preferred: Vec::new() };
         let change = PodChange {
             set_labels,
             remove_labels,

@@ -50,31 +50,33 @@ fn changes_of_a_response_are_read() {
     assert_eq!(read(&response(None, Vec::new())), Ok(Changes::default()));
 }
 
+fn node(change: NodeChange) -> BeforeScoreResponse {
+    response(None, vec![at(&[0], change)])
+}
+
+fn pod(change: PodChange) -> BeforeScoreResponse {
+    response(Some(change), Vec::new())
+}
+
+fn many(count: usize) -> BTreeMap<String, String> {
+    labels((0..count).map(|at| (format!("k{at}"), String::new())))
+}
+
+/// With a term that has this many values.
+fn affinity(values: usize) -> NodeAffinity {
+    let zones = NodeSelectorRequirement {
+        key: "zone".to_owned(),
+        operator: "In".to_owned(),
+        values: vec!["a".to_owned(); values],
+    };
+    let term = NodeSelectorTerm { match_expressions: vec![zones], match_fields: Vec::new() };
+    NodeAffinity { required: Some(NodeSelector { terms: vec![term] }), preferred: Vec::new() }
+}
+
 #[test]
-fn a_response_that_breaks_the_contract_is_a_failure() {
-    let node = |change: NodeChange| response(None, vec![at(&[0], change)]);
-    let pod = |change: PodChange| response(Some(change), Vec::new());
-    let taint = |key: &str, effect: &str| Taint {
-        key: key.to_owned(),
-        effect: effect.to_owned(),
-        value: String::new(),
-    };
-    let many = |count: usize| labels((0..count).map(|at| (format!("k{at}"), String::new())));
-    let long = |len: usize| labels([("k".to_owned(), "v".repeat(len))]);
+fn a_response_without_a_result_or_with_wrong_positions_is_a_failure() {
     let no = NodeChange::default;
-    let affinity = |values: usize| NodeAffinity {
-        required: Some(NodeSelector {
-            terms: vec![NodeSelectorTerm {
-                match_expressions: vec![NodeSelectorRequirement {
-                    key: "zone".to_owned(),
-                    operator: "In".to_owned(),
-                    values: vec!["a".to_owned(); values],
-                }],
-                match_fields: Vec::new(),
-            }],
-        }),
-        preferred: Vec::new(),
-    };
+    let changed_twice = pod(PodChange { remove_labels: vec!["a".to_owned()], ..PodChange::default() });
     for (response, detail) in [
         (BeforeScoreResponse::default(), "response has no result"),
         (response(None, vec![no()]), "a change names no position"),
@@ -82,69 +84,75 @@ fn a_response_that_breaks_the_contract_is_a_failure() {
         (response(None, vec![at(&[1], no()), at(&[0, 1], no())]), "position 1 is changed twice"),
         (response(None, vec![at(&[0, 1, 2, 0], no())]), "more positions than 3 nodes"),
         (response(None, vec![at(&[0], no()); 4]), "4 changes of 3 nodes"),
-        (node(NodeChange { set_labels: many(65), ..no() }), "a change has more than 64 entries"),
-        (
-            node(NodeChange { set_labels: many(60), remove_labels: vec!["a".to_owned(); 5], ..no() }),
-            "a change has more than 64 entries",
-        ),
-        (
-            node(NodeChange {
-                add_usage: Some(NodeUsage {
-                    requested: Some(Resources {
-                        others: (0..65).map(|at| (format!("r{at}"), 1)).collect(),
-                        ..Resources::default()
-                    }),
-                    nonzero: None,
-                }),
-                ..no()
-            }),
-            "a change has more than 64 entries",
-        ),
-        (
-            node(NodeChange { set_labels: long(257), ..no() }),
-            "a change has a value of 257 bytes, at most 256 are accepted",
-        ),
-        (
-            node(NodeChange { remove_labels: vec!["k".repeat(318)], ..no() }),
-            "a change has a key of 318 bytes, at most 317 are accepted",
-        ),
-        (node(NodeChange { add_taints: vec![taint("", "NoSchedule")], ..no() }), "a change has an empty key"),
-        (
-            node(NodeChange { add_taints: vec![taint("a", "")], ..no() }),
-            "a change adds a taint without an effect",
-        ),
-        (
-            pod(PodChange {
-                node_affinity: Some(affinity(1)),
-                remove_node_affinity: true,
-                ..PodChange::default()
-            }),
-            "a change sets and removes the node affinity",
-        ),
-        (
-            pod(PodChange { node_affinity: Some(affinity(1023)), ..PodChange::default() }),
-            "a node affinity has 1025 entries, at most 1024 are accepted",
-        ),
-        (
-            pod(PodChange { node_affinity: Some(affinity(30_000)), ..PodChange::default() }),
-            "a node affinity has more than 65536 bytes",
-        ),
-        (
-            pod(PodChange {
-                add_tolerations: vec![Toleration { value: "v".repeat(300), ..Toleration::default() }],
-                ..PodChange::default()
-            }),
-            "a change has a value of 300 bytes, at most 256 are accepted",
-        ),
-        (
-            pod(PodChange { remove_labels: vec![String::new()], ..PodChange::default() }),
-            "a change has an empty key",
-        ),
     ] {
         assert_eq!(read(&response), Err(detail.to_owned()));
     }
+    let joined = [changed_twice.encode_to_vec(), changed_twice.encode_to_vec()].concat();
+    let failure = changes(joined.into(), 3, everything()).unwrap_err();
+    assert_eq!(failure.detail, "the pod is changed twice");
+}
+
+#[test]
+fn a_change_of_a_node_beyond_the_limits_is_a_failure() {
+    let no = NodeChange::default;
+    let taint = |key: &str, effect: &str| Taint {
+        key: key.to_owned(),
+        effect: effect.to_owned(),
+        value: String::new(),
+    };
+    let long = |len: usize| labels([("k".to_owned(), "v".repeat(len))]);
+    let amounts =
+        Resources { others: (0..65).map(|at| (format!("r{at}"), 1)).collect(), ..Resources::default() };
+    let usage = NodeUsage { requested: Some(amounts), nonzero: None };
+    for (change, detail) in [
+        (NodeChange { set_labels: many(65), ..no() }, "a change has more than 64 entries"),
+        (
+            NodeChange { set_labels: many(60), remove_labels: vec!["a".to_owned(); 5], ..no() },
+            "a change has more than 64 entries",
+        ),
+        (NodeChange { add_usage: Some(usage), ..no() }, "a change has more than 64 entries"),
+        (
+            NodeChange { set_labels: long(257), ..no() },
+            "a change has a value of 257 bytes, at most 256 are accepted",
+        ),
+        (
+            NodeChange { remove_labels: vec!["k".repeat(318)], ..no() },
+            "a change has a key of 318 bytes, at most 317 are accepted",
+        ),
+        (NodeChange { add_taints: vec![taint("", "NoSchedule")], ..no() }, "a change has an empty key"),
+        (NodeChange { add_taints: vec![taint("a", "")], ..no() }, "a change adds a taint without an effect"),
+    ] {
+        assert_eq!(read(&node(change)), Err(detail.to_owned()));
+    }
     assert!(read(&node(NodeChange { set_labels: many(64), ..no() })).is_ok());
-    assert!(read(&pod(PodChange { node_affinity: Some(affinity(1022)), ..PodChange::default() })).is_ok());
+}
+
+#[test]
+fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
+    let no = PodChange::default;
+    let toleration = Toleration { value: "v".repeat(300), ..Toleration::default() };
+    for (change, detail) in [
+        (
+            PodChange { node_affinity: Some(affinity(1)), remove_node_affinity: true, ..no() },
+            "a change sets and removes the node affinity",
+        ),
+        (
+            PodChange { node_affinity: Some(affinity(1023)), ..no() },
+            "a node affinity has 1025 entries, at most 1024 are accepted",
+        ),
+        (
+            PodChange { node_affinity: Some(affinity(30_000)), ..no() },
+            "a node affinity has more than 65536 bytes",
+        ),
+        (
+            PodChange { add_tolerations: vec![toleration], ..no() },
+            "a change has a value of 300 bytes, at most 256 are accepted",
+        ),
+        (PodChange { remove_labels: vec![String::new()], ..no() }, "a change has an empty key"),
+    ] {
+        assert_eq!(read(&pod(change)), Err(detail.to_owned()));
+    }
+    assert!(read(&pod(PodChange { node_affinity: Some(affinity(1022)), ..no() })).is_ok());
 }
 
 #[test]

@@ -243,16 +243,15 @@ fn impact(settings: &BackendSettings, verb: PolicyVerb) -> String {
     }
     let policy = settings.failure_policy(verb);
     let effect = match (verb, settings.can_fail_calls(verb)) {
-        (PolicyVerb::Filter, true) => "no pod that it matches is scheduled",
+        (PolicyVerb::Filter | PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes, true) => {
+            "no pod that it matches is scheduled"
+        }
         (PolicyVerb::Filter, false) => "pods can be placed on nodes that it would reject",
         (PolicyVerb::Score, _) => "pods are placed without its scores",
         (PolicyVerb::Preempt, true) => "no pod that it matches preempts others",
         (PolicyVerb::Preempt, false) => "pods preempt others without its veto",
         (PolicyVerb::Bind, true) => "no pod that it matches is bound",
         (PolicyVerb::Bind, false) => "the next binder binds",
-        (PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes, true) => {
-            "no pod that it matches is scheduled"
-        }
         (PolicyVerb::BeforeFilter | PolicyVerb::BeforeFilterNodes, false) => {
             "policies decide about pods and nodes without its changes"
         }
