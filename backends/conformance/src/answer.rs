@@ -9,6 +9,7 @@ use crate::{
     case::{Stop, failed},
     client::decoded,
     declared::Verb,
+    hook,
     question::{Question, number},
 };
 
@@ -19,7 +20,7 @@ const MAX_REVISION_BYTES: usize = 64;
 const MAX_ADDED: usize = 10_000;
 
 /// The verdict about one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     Accepted,
     Rejected {
@@ -31,23 +32,47 @@ pub(crate) enum Verdict {
     /// The positions of the victims, ascending, and the added UIDs.
     Evicting(Vec<u32>, Vec<String>),
     Spared,
+    /// By a hook. The change has no positions.
+    Changed(Box<api::NodeChange>),
+    Unchanged,
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
+    /// One for each node.
     pub(crate) verdicts: Vec<Verdict>,
+    /// What a hook changes of the pod.
+    pub(crate) pod: Option<Box<api::PodChange>>,
     pub(crate) revision: String,
     /// Those that come with the verdicts of filter.
     pub(crate) scores: Option<Vec<i32>>,
 }
 
-/// What a backend responded to a question about nodes, if it is OK.
+impl Answer {
+    /// Where another answer to the same question differs, for people; `None` if it does not.
+    pub(crate) fn difference(&self, what: &str, other: &Self) -> Option<String> {
+        if self.pod != other.pod {
+            let [one, other] = [self, other].map(|answer| hook::shown(answer.pod.as_deref()));
+            return Some(format!("{what}: the pod was {one} and is {other}"));
+        }
+        difference(what, &self.verdicts, &other.verdicts)
+    }
+
+    /// Whether another answer decides and changes the same.
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        self.pod == other.pod && self.verdicts == other.verdicts
+    }
+}
+
+/// What a backend responded to a question, if it is OK.
 #[derive(Clone, Debug)]
 pub(crate) enum Response {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
+    /// The responses of all hooks are parts of this one.
+    Hook(Box<api::BeforeScoreResponse>),
 }
 
 impl Response {
@@ -61,6 +86,9 @@ impl Response {
             Verb::Filter => Self::Filter(message(verb, bytes)?),
             Verb::Score => Self::Score(message(verb, bytes)?),
             Verb::Preempt => Self::Preempt(message(verb, bytes)?),
+            Verb::BeforeFilter | Verb::BeforeFilterNodes | Verb::BeforeScore => {
+                Self::Hook(Box::new(message(verb, bytes)?))
+            }
             Verb::Bind => return Err(Stop::broken("Bind has no nodes")),
         })
     }
@@ -70,6 +98,7 @@ impl Response {
             Self::Filter(response) => response.result.as_ref(),
             Self::Score(response) => response.result.as_ref(),
             Self::Preempt(response) => response.result.as_ref(),
+            Self::Hook(response) => response.result.as_ref(),
         }
     }
 
@@ -88,18 +117,27 @@ pub(crate) fn answer(question: &Question, bytes: &Bytes) -> Result<Answer, Stop>
     if result.miss != 0 {
         return failed(format!("the response is a miss ({}), not an answer", result.miss().as_str_name()));
     }
-    if result.evaluated != question.count() {
-        let (evaluated, count) = (result.evaluated, question.count());
-        return failed(format!("`result.evaluated` is {evaluated}; the request has {count} nodes"));
+    if result.evaluated != question.evaluated() {
+        let (evaluated, expected) = (result.evaluated, question.evaluated());
+        let what = if question.verb.has_nodes() { "nodes" } else { "pod" };
+        return failed(format!("`result.evaluated` is {evaluated}; the request has {expected} {what}"));
     }
     at_most("result.revision", &result.revision, MAX_REVISION_BYTES)?;
     let revision = result.revision.clone();
-    let (verdicts, scores) = match &response {
-        Response::Filter(filter) => (filtered(question, filter)?, scores(question, filter)?),
-        Response::Score(score) => (scored(question, score)?, None),
-        Response::Preempt(preempt) => (evictions(question, preempt)?, None),
+    let (mut pod, mut with_verdicts) = (None, None);
+    let verdicts = match response {
+        Response::Filter(filter) => {
+            with_verdicts = scores(question, &filter)?;
+            filtered(question, &filter)?
+        }
+        Response::Score(score) => scored(question, &score)?,
+        Response::Preempt(preempt) => evictions(question, &preempt)?,
+        Response::Hook(hook) => {
+            pod = hook.pod.map(Box::new);
+            changed(question, hook.nodes)?
+        }
     };
-    Ok(Answer { verdicts, revision, scores })
+    Ok(Answer { verdicts, pod, revision, scores: with_verdicts })
 }
 
 pub(crate) fn at_most(field: &str, text: &str, bytes: usize) -> Result<(), Stop> {
@@ -193,7 +231,25 @@ fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec
     Ok(verdicts)
 }
 
-/// Where two answers differ, for people; `None` if they do not.
+fn changed(question: &Question, changes: Vec<api::NodeChange>) -> Result<Vec<Verdict>, Stop> {
+    let mut verdicts: Vec<_> = (0..question.count()).map(|_| Verdict::Unchanged).collect();
+    for (at, mut change) in changes.into_iter().enumerate() {
+        let positions = std::mem::take(&mut change.positions);
+        if positions.is_empty() {
+            return failed(format!("`nodes[{at}]` has no positions"));
+        }
+        for position in positions {
+            let verdict = verdict(&mut verdicts, position, &format!("nodes[{at}].positions"))?;
+            if *verdict != Verdict::Unchanged {
+                return failed(format!("the node at position {position} is changed twice"));
+            }
+            *verdict = Verdict::Changed(Box::new(change.clone()));
+        }
+    }
+    Ok(verdicts)
+}
+
+/// Where two lists of verdicts differ, for people; `None` if they do not.
 pub(crate) fn difference(what: &str, one: &[Verdict], other: &[Verdict]) -> Option<String> {
     if one.len() != other.len() {
         return Some(format!("{what}: {} and {} verdicts", one.len(), other.len()));
@@ -217,6 +273,37 @@ impl std::fmt::Display for Verdict {
             Self::Evicting(victims, added) if added.is_empty() => write!(f, "kept with victims {victims:?}"),
             Self::Evicting(victims, added) => write!(f, "kept with victims {victims:?} and {added:?}"),
             Self::Spared => f.write_str("dropped"),
+            Self::Changed(change) => f.write_str(&hook::shown(Some(&**change))),
+            Self::Unchanged => f.write_str(&hook::shown(None::<&api::NodeChange>)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_hooks_differ_in_the_pod_or_in_a_node() {
+        let pod = |reason: &str| api::PodChange { reason: reason.to_owned(), ..api::PodChange::default() };
+        let answer = |pod: Option<api::PodChange>, verdict: Verdict| Answer {
+            verdicts: vec![verdict],
+            pod: pod.map(Box::new),
+            revision: String::new(),
+            scores: None,
+        };
+        let changed = || Verdict::Changed(Box::default());
+        let one = answer(Some(pod("a")), changed());
+        assert_eq!(one.difference("again", &one.clone()), None);
+        assert!(one.agrees_with(&one.clone()));
+        for (other, words) in [
+            (answer(Some(pod("b")), changed()), "again: the pod was changed by PodChange"),
+            (answer(None, changed()), "and is unchanged"),
+            (answer(Some(pod("a")), Verdict::Unchanged), "again: node 0 was changed by NodeChange"),
+        ] {
+            assert!(!one.agrees_with(&other));
+            let difference = one.difference("again", &other).unwrap();
+            assert!(difference.contains(words), "{difference}");
         }
     }
 }

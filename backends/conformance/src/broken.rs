@@ -3,6 +3,7 @@
 
 mod changes;
 mod faults;
+mod hooks;
 mod proxy;
 mod streams;
 mod subjects;

@@ -5,6 +5,7 @@ mod bind;
 mod calls;
 mod filter;
 mod handshake;
+mod hooks;
 mod hostile;
 mod introspection;
 mod malformed;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Case> {
         score::cases(),
         preempt::cases(),
         bind::cases(),
+        hooks::cases(),
         replicas::cases(),
         table::cases(),
         table_rules::cases(),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
+use extender_policy_api::v1alpha1::{
+    self as api, hook_service_server::SERVICE_NAME as HOOK_SERVICE, policy_service_server::SERVICE_NAME,
+};
 use http::{HeaderName, HeaderValue, header::CONTENT_TYPE, uri::PathAndQuery};
 use http_body_util::BodyExt as _;
 use prost::Message;
@@ -20,9 +22,10 @@ use tower::ServiceExt as _;
 
 use crate::{case::Stop, declared::Verb};
 
-/// What the gateway reads of a response to `GetInfo`, and to `Bind`, in bytes.
+/// What the gateway reads of a response to `GetInfo`, `Bind` and `BeforeFilter`, in bytes.
 const MAX_INFO_BYTES: usize = 1 << 20;
 const MAX_BIND_BYTES: usize = 16 << 10;
+const MAX_ABOUT_POD_BYTES: usize = 128 << 10;
 
 /// The same about nodes: so much, and so much for each node.
 const MAX_ABOUT_NODES_BYTES: usize = 64 << 10;
@@ -63,21 +66,19 @@ impl Client {
         Ok(Self { channel: endpoint.connect().await?, patience })
     }
 
-    /// The path of a method of `PolicyService`.
-    fn path(method: &str) -> Result<PathAndQuery, Stop> {
-        format!("/{SERVICE_NAME}/{method}")
-            .parse()
-            .map_err(|error| Stop::broken(format!("{method}: {error}")))
+    /// The path of a method.
+    fn path(service: &str, method: &str) -> Result<PathAndQuery, Stop> {
+        format!("/{service}/{method}").parse().map_err(|error| Stop::broken(format!("{method}: {error}")))
     }
 
-    /// A call with this message. The outer error ends the case: there was no answer at all.
+    /// A call of `PolicyService` with this message. The outer error ends the case: there was no answer at all.
     pub(crate) async fn unary(
         &self,
         method: &str,
         message: Bytes,
         extras: Extras,
     ) -> Result<Result<Bytes, Status>, Stop> {
-        self.unary_at(Self::path(method)?, message, extras).await
+        self.unary_at(Self::path(SERVICE_NAME, method)?, message, extras).await
     }
 
     /// The same with the whole path.
@@ -132,7 +133,7 @@ impl Client {
         message: Bytes,
         extras: Extras,
     ) -> Result<Result<Bytes, Status>, Stop> {
-        self.unary(verb.method(), message, extras).await
+        self.unary_at(Self::path(verb.service(), verb.method())?, message, extras).await
     }
 
     /// A stream that fills a table of nodes.
@@ -168,11 +169,11 @@ impl Client {
     /// A request whose body is not a gRPC message, or not one alone. The answer is only awaited to its end.
     pub(crate) async fn raw(
         &self,
-        method: &str,
+        (service, method): (&str, &str),
         content_type: &'static str,
         body: Bytes,
     ) -> Result<(), Stop> {
-        let request = http::Request::post(Self::path(method)?)
+        let request = http::Request::post(Self::path(service, method)?)
             .header(CONTENT_TYPE, content_type)
             .header(http::header::TE, "trailers")
             .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
@@ -258,7 +259,8 @@ fn longest(path: &str, nodes: u32) -> usize {
     match path.strip_prefix('/').and_then(|path| path.split_once('/')) {
         Some((SERVICE_NAME, "GetInfo")) => MAX_INFO_BYTES,
         Some((SERVICE_NAME, "Bind")) => MAX_BIND_BYTES,
-        Some((SERVICE_NAME, _)) => about_nodes,
+        Some((HOOK_SERVICE, "BeforeFilter")) => MAX_ABOUT_POD_BYTES,
+        Some((SERVICE_NAME | HOOK_SERVICE, _)) => about_nodes,
         _ => MAX_OTHER_BYTES,
     }
 }
@@ -347,6 +349,8 @@ mod tests {
     fn a_response_is_as_long_as_the_gateway_reads() {
         assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Filter", 10), (64 + 10) << 10);
         assert_eq!(longest("/extender.policy.v1alpha1.PolicyService/Bind", 0), 16 << 10);
+        assert_eq!(longest("/extender.policy.v1alpha1.HookService/BeforeScore", 10), (64 + 10) << 10);
+        assert_eq!(longest("/extender.policy.v1alpha1.HookService/BeforeFilter", 0), 128 << 10);
         assert_eq!(longest("/extender.policy.v1alpha1.IntrospectionService/Introspect", 0), (4 << 20) + 64);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server};
 
-/// A verb of `PolicyService`.
+/// A verb of `PolicyService`, or a hook of `HookService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
     /// `Filter`.
@@ -15,35 +15,95 @@ pub(crate) enum Verb {
     Preempt,
     /// `Bind`.
     Bind,
+    /// `BeforeFilter`.
+    BeforeFilter,
+    /// `BeforeFilterNodes`.
+    BeforeFilterNodes,
+    /// `BeforeScore`.
+    BeforeScore,
 }
 
 /// All verbs.
-pub(crate) const VERBS: [Verb; 4] = [Verb::Filter, Verb::Score, Verb::Preempt, Verb::Bind];
+pub(crate) const VERBS: [Verb; 7] = [
+    Verb::Filter,
+    Verb::Score,
+    Verb::Preempt,
+    Verb::Bind,
+    Verb::BeforeFilter,
+    Verb::BeforeFilterNodes,
+    Verb::BeforeScore,
+];
+
+/// The verbs that can be asked without changing the cluster.
+pub(crate) const ALL_BUT_BIND: [Verb; 6] = [
+    Verb::Filter,
+    Verb::Score,
+    Verb::Preempt,
+    Verb::BeforeFilter,
+    Verb::BeforeFilterNodes,
+    Verb::BeforeScore,
+];
 
 /// The verbs whose requests have nodes.
-pub(crate) const ABOUT_NODES: [Verb; 3] = [Verb::Filter, Verb::Score, Verb::Preempt];
+pub(crate) const ABOUT_NODES: [Verb; 5] =
+    [Verb::Filter, Verb::Score, Verb::Preempt, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
-/// The verbs whose answers about nodes can be pure, and about one node at a time.
-pub(crate) const DECIDING: [Verb; 2] = [Verb::Filter, Verb::Score];
+/// The verbs of `PolicyService` whose requests have nodes, which can have side effects.
+pub(crate) const DECIDING: [Verb; 3] = [Verb::Filter, Verb::Score, Verb::Preempt];
+
+/// The verbs that can look at one node at a time.
+pub(crate) const PER_NODE: [Verb; 4] =
+    [Verb::Filter, Verb::Score, Verb::BeforeFilterNodes, Verb::BeforeScore];
+
+/// The verbs whose answers can be pure.
+pub(crate) const CACHEABLE: [Verb; 5] =
+    [Verb::Filter, Verb::Score, Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
+
+/// The hooks.
+pub(crate) const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
+
+/// The hooks whose requests have nodes.
+pub(crate) const NODE_HOOKS: [Verb; 2] = [Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 impl Verb {
-    /// As in the names of cases.
+    /// As in the gateway's configuration and in the names of cases.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Score => "score",
             Self::Preempt => "preempt",
             Self::Bind => "bind",
+            Self::BeforeFilter => "beforeFilter",
+            Self::BeforeFilterNodes => "beforeFilterNodes",
+            Self::BeforeScore => "beforeScore",
         }
     }
 
-    /// The method of `PolicyService`.
+    /// The service that has the method.
+    pub(crate) fn service(self) -> &'static str {
+        if self.is_hook() { hook_service_server::SERVICE_NAME } else { policy_service_server::SERVICE_NAME }
+    }
+
+    /// Whether it is a method of `HookService`.
+    pub(crate) fn is_hook(self) -> bool {
+        HOOKS.contains(&self)
+    }
+
+    /// Whether its requests have nodes.
+    pub(crate) fn has_nodes(self) -> bool {
+        ABOUT_NODES.contains(&self)
+    }
+
+    /// The name of the method.
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Filter => "Filter",
             Self::Score => "Score",
             Self::Preempt => "Preempt",
             Self::Bind => "Bind",
+            Self::BeforeFilter => "BeforeFilter",
+            Self::BeforeFilterNodes => "BeforeFilterNodes",
+            Self::BeforeScore => "BeforeScore",
         }
     }
 
@@ -54,6 +114,9 @@ impl Verb {
             Self::Score => api::Verb::Score,
             Self::Preempt => api::Verb::Preempt,
             Self::Bind => api::Verb::Bind,
+            Self::BeforeFilter => api::Verb::BeforeFilter,
+            Self::BeforeFilterNodes => api::Verb::BeforeFilterNodes,
+            Self::BeforeScore => api::Verb::BeforeScore,
         }
     }
 }
@@ -79,7 +142,11 @@ impl Declared {
 
     /// Whether the backend holds tables of nodes.
     pub(crate) fn holds_tables(&self) -> bool {
-        let service = api::node_table_service_server::SERVICE_NAME;
+        self.lists(api::node_table_service_server::SERVICE_NAME)
+    }
+
+    /// Whether `services` has this one.
+    pub(crate) fn lists(&self, service: &str) -> bool {
         self.info.services.iter().any(|listed| listed == service)
     }
 

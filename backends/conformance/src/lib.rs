@@ -11,6 +11,7 @@ mod case;
 mod cases;
 mod client;
 mod declared;
+mod hook;
 mod junit;
 mod objects;
 mod options;

@@ -64,8 +64,6 @@ impl Question {
 
     /// With more than the declaration asks for.
     pub(crate) fn with(terms: Terms<'_>, scene: &Scene, args: &Bytes, extent: Extent) -> Self {
-        let rows: Vec<_> = scene.nodes.iter().map(|node| terms.row(node, extent)).collect();
-        let count = number(rows.len());
         let candidate = |victims: &Vec<Pod>| {
             let victims = victims.iter().map(|pod| api::Victim {
                 uid: pod.identity.uid.clone(),
@@ -75,13 +73,13 @@ impl Question {
         };
         let candidates = match terms.verb {
             Verb::Preempt => scene.victims.iter().map(candidate).collect(),
-            Verb::Filter | Verb::Score | Verb::Bind => Vec::new(),
+            _ => Vec::new(),
         };
         Self {
             verb: terms.verb,
             call: Some(call(terms, args)),
             pod: Some(terms.pod(&scene.pod, extent)),
-            nodes: Some(api::Nodes { count, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }),
+            nodes: terms.verb.has_nodes().then(|| in_rows(terms, scene, extent)),
             candidates,
             want_scores: false,
         }
@@ -114,6 +112,11 @@ impl Question {
         self.nodes.as_ref().map_or(0, |nodes| nodes.count)
     }
 
+    /// `Result.evaluated` of its answer: the hook without nodes is about one pod.
+    pub(crate) fn evaluated(&self) -> u32 {
+        if self.verb == Verb::BeforeFilter { 1 } else { self.count() }
+    }
+
     /// With fields of a later version in the request and in each of its parts.
     pub(crate) fn encode_with(&self, unknown: &[u8]) -> Bytes {
         let Self { call, pod, nodes, .. } = self;
@@ -139,10 +142,19 @@ impl Question {
         let encoded = match verb {
             Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
             Verb::Preempt => api::PreemptRequest { call, pod, nodes, candidates }.encode_to_vec(),
+            Verb::BeforeFilter => api::BeforeFilterRequest { call, pod }.encode_to_vec(),
+            Verb::BeforeFilterNodes => api::BeforeFilterNodesRequest { call, pod, nodes }.encode_to_vec(),
+            Verb::BeforeScore => api::BeforeScoreRequest { call, pod, nodes }.encode_to_vec(),
             Verb::Filter | Verb::Bind => api::FilterRequest { call, pod, nodes, want_scores }.encode_to_vec(),
         };
         encoded.into()
     }
+}
+
+/// All nodes of a scene, each as a row.
+fn in_rows(terms: Terms<'_>, scene: &Scene, extent: Extent) -> api::Nodes {
+    let rows: Vec<_> = scene.nodes.iter().map(|node| terms.row(node, extent)).collect();
+    api::Nodes { count: number(rows.len()), form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }
 }
 
 /// The beginning of a request.

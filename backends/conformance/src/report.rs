@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Case, Finding, Level, Outcome, Suite, client::printable, spec};
 
 /// The width of a case's name in a list.
-const NAME: usize = 28;
+const NAME: usize = 36;
 
 /// The backend, and how many cases it is asked.
 pub fn title(suite: &Suite, cases: usize) -> String {
@@ -110,7 +110,8 @@ mod tests {
         let cases = cases::all();
         let list = list(&cases);
         assert_eq!(list.lines().count(), cases.len());
-        assert!(list.contains("filter.evaluated             MUST   11.1"), "{list}");
+        let evaluated = format!("{:NAME$} MUST   11.1", "filter.evaluated");
+        assert!(list.contains(&evaluated), "{list}");
     }
 
     #[test]

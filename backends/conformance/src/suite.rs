@@ -218,18 +218,25 @@ impl Suite {
                 Verdict::Scored(_) => "scored otherwise",
                 Verdict::Evicting(..) => "kept",
                 Verdict::Spared => "dropped",
+                Verdict::Changed(_) => "changed",
+                Verdict::Unchanged => "unchanged",
             };
+            *counted.entry(kind).or_default() += 1;
+        }
+        if verb == Verb::BeforeFilter {
+            let kind = if answer.pod.is_some() { "changed" } else { "unchanged" };
             *counted.entry(kind).or_default() += 1;
         }
     }
 
-    /// Verbs that gave all nodes the same kind of verdict, so that comparing their answers proves little.
+    /// Verbs that gave all nodes, or pods, the same kind of verdict, so that comparing their answers proves little.
     pub(crate) fn uniform(&self) -> Vec<String> {
         let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         let uniform = verdicts.iter().filter(|(_, kinds)| kinds.len() == 1);
         let texts = uniform.filter_map(|(verb, kinds)| {
             let (kind, count) = kinds.first_key_value()?;
-            Some(format!("{}: all {count} nodes were {kind}", verb.name()))
+            let what = if verb.has_nodes() { "nodes" } else { "pods" };
+            Some(format!("{}: all {count} {what} were {kind}", verb.name()))
         });
         texts.collect()
     }

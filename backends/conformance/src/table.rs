@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 use crate::{
     case::{Stop, failed, skipped},
     client::{Client, shown},
-    declared::{DECIDING, Terms},
+    declared::{PER_NODE, Terms},
     objects::Node,
     question::{LARGE, Question, Scene, number},
     sent::Extent,
@@ -190,9 +190,9 @@ impl Table {
     }
 }
 
-/// The verbs for which a gateway fills tables: filter and score, if they want facts.
+/// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they want facts.
 pub(crate) fn table_verbs(suite: &Suite) -> impl Iterator<Item = Terms<'_>> {
-    DECIDING.iter().filter_map(|verb| suite.declared.verb(*verb)).filter(|terms| terms.has_facts())
+    PER_NODE.iter().filter_map(|verb| suite.declared.verb(*verb)).filter(|terms| terms.has_facts())
 }
 
 /// The verb whose rows the cases about tables use.
@@ -200,7 +200,7 @@ pub(crate) fn table_verb(suite: &Suite) -> Result<Terms<'_>, Stop> {
     if !suite.declared.holds_tables() {
         return skipped("NodeTableService is not listed in `services`");
     }
-    table_verbs(suite).next().map_or_else(|| skipped("neither filter nor score wants facts"), Ok)
+    table_verbs(suite).next().map_or_else(|| skipped("no verb with a table of nodes wants facts"), Ok)
 }
 
 /// A table with all nodes of a scene: their ids are 1 and up.

@@ -1,5 +1,7 @@
 //! Ways to break a rule: changes of requests and answers, from which the faults are made.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
@@ -27,7 +29,11 @@ pub(super) fn streams(stream: streams::Fault) -> Fault {
 }
 
 pub(super) fn is_verb(method: &str) -> bool {
-    matches!(method, "Filter" | "Score" | "Preempt" | "Bind")
+    matches!(method, "Filter" | "Score" | "Preempt" | "Bind") || is_hook(method)
+}
+
+pub(super) fn is_hook(method: &str) -> bool {
+    matches!(method, "BeforeFilter" | "BeforeFilterNodes" | "BeforeScore")
 }
 
 /// Refuses calls of a verb for which this holds.
@@ -76,6 +82,9 @@ pub(super) fn called(ask: &Ask, change: impl Fn(&mut api::Call)) -> Bytes {
         "Score" => change!(ScoreRequest),
         "Preempt" => change!(PreemptRequest),
         "Bind" => change!(BindRequest),
+        "BeforeFilter" => change!(BeforeFilterRequest),
+        "BeforeFilterNodes" => change!(BeforeFilterNodesRequest),
+        "BeforeScore" => change!(BeforeScoreRequest),
         _ => return ask.message.clone(),
     };
     changed.into()
@@ -90,10 +99,10 @@ pub(super) struct Sent {
 }
 
 pub(super) fn sent(ask: &Ask) -> Option<Sent> {
-    if !matches!(ask.method.as_str(), "Filter" | "Score" | "Preempt") {
+    if !is_verb(&ask.method) || ask.method == "Bind" {
         return None;
     }
-    // The fields that all three have are numbered alike; those of preempt are not there in the others.
+    // The fields that they have in common are numbered alike; those of preempt are not there in the others.
     let filter = api::FilterRequest::decode(ask.message.clone()).ok();
     let preempt = api::PreemptRequest::decode(ask.message.clone()).ok();
     let (call, pod, nodes, candidates) = match (filter, preempt) {
@@ -106,6 +115,11 @@ pub(super) fn sent(ask: &Ask) -> Option<Sent> {
 }
 
 impl Sent {
+    /// `Result.evaluated` of the answer.
+    pub(super) fn evaluated(&self, method: &str) -> u32 {
+        if method == "BeforeFilter" { 1 } else { self.nodes.count }
+    }
+
     pub(super) fn rows(&self) -> &[api::NodeRow] {
         match &self.nodes.form {
             Some(api::nodes::Form::Rows(rows)) => &rows.rows,
@@ -153,14 +167,41 @@ pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) 
                 }
             }
         }
+        Answer::BeforeFilter(response) => flip_pod(&mut response.pod),
+        Answer::BeforeNodes(response) => flip_first_node(&mut response.nodes),
     })
 }
 
-/// A response about nodes.
+/// Labels that are set by no policy.
+fn flipped() -> BTreeMap<String, String> {
+    [("flipped".to_owned(), "true".to_owned())].into()
+}
+
+fn flip_pod(change: &mut Option<api::PodChange>) {
+    *change = match change {
+        Some(_) => None,
+        None => Some(api::PodChange { set_labels: flipped(), ..api::PodChange::default() }),
+    };
+}
+
+fn flip_first_node(changes: &mut Vec<api::NodeChange>) {
+    let Some(at) = changes.iter().position(|change| change.positions.contains(&0)) else {
+        let change =
+            api::NodeChange { positions: vec![0], set_labels: flipped(), ..api::NodeChange::default() };
+        return changes.push(change);
+    };
+    changes[at].positions.retain(|position| *position != 0);
+    changes.retain(|change| !change.positions.is_empty());
+}
+
+/// A response of any verb but bind.
 pub(super) enum Answer {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
+    BeforeFilter(api::BeforeFilterResponse),
+    /// Of both hooks about nodes: the response of one is a part of that of the other.
+    BeforeNodes(api::BeforeScoreResponse),
 }
 
 impl Answer {
@@ -169,6 +210,8 @@ impl Answer {
             Self::Filter(response) => response.result.get_or_insert_default(),
             Self::Score(response) => response.result.get_or_insert_default(),
             Self::Preempt(response) => response.result.get_or_insert_default(),
+            Self::BeforeFilter(response) => response.result.get_or_insert_default(),
+            Self::BeforeNodes(response) => response.result.get_or_insert_default(),
         }
     }
 
@@ -177,6 +220,10 @@ impl Answer {
             "Filter" => api::FilterResponse::decode(bytes).ok().map(Self::Filter),
             "Score" => api::ScoreResponse::decode(bytes).ok().map(Self::Score),
             "Preempt" => api::PreemptResponse::decode(bytes).ok().map(Self::Preempt),
+            "BeforeFilter" => api::BeforeFilterResponse::decode(bytes).ok().map(Self::BeforeFilter),
+            "BeforeFilterNodes" | "BeforeScore" => {
+                api::BeforeScoreResponse::decode(bytes).ok().map(Self::BeforeNodes)
+            }
             _ => None,
         }
     }
@@ -186,6 +233,8 @@ impl Answer {
             Self::Filter(response) => response.encode_to_vec(),
             Self::Score(response) => response.encode_to_vec(),
             Self::Preempt(response) => response.encode_to_vec(),
+            Self::BeforeFilter(response) => response.encode_to_vec(),
+            Self::BeforeNodes(response) => response.encode_to_vec(),
         };
         encoded.into()
     }
@@ -200,7 +249,7 @@ pub(super) fn answers(
         let bytes = answered?;
         let Some(sent) = sent(ask).filter(|sent| when(ask, sent)) else { return Ok(bytes) };
         let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
-        if sent.nodes.count == 0 || answer.result().miss != 0 {
+        if sent.evaluated(&ask.method) == 0 || answer.result().miss != 0 {
             return Ok(bytes);
         }
         change(&mut answer);
@@ -228,13 +277,16 @@ pub(super) fn misses(
 pub(super) fn tolerates() -> Fault {
     after(|ask, _, answered| match answered {
         Err(refused) if refused.code() == Code::InvalidArgument && is_verb(&ask.method) => {
-            let evaluated = sent(ask).map_or(0, |sent| sent.nodes.count);
+            let evaluated = sent(ask).map_or(0, |sent| sent.evaluated(&ask.method));
             let result = Some(api::Result { evaluated, ..api::Result::default() });
             let encoded = match ask.method.as_str() {
                 "Filter" => api::FilterResponse { result, ..api::FilterResponse::default() }.encode_to_vec(),
                 "Score" => api::ScoreResponse { result, ..api::ScoreResponse::default() }.encode_to_vec(),
                 "Preempt" => {
                     api::PreemptResponse { result, ..api::PreemptResponse::default() }.encode_to_vec()
+                }
+                hook if is_hook(hook) => {
+                    api::BeforeScoreResponse { result, ..api::BeforeScoreResponse::default() }.encode_to_vec()
                 }
                 _ => api::BindResponse { outcome: 1, message: String::new() }.encode_to_vec(),
             };

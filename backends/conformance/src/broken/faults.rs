@@ -12,6 +12,7 @@ use super::{
         Answer, Sent, after, answers, before, called, flips, has, info, is_verb, misses, refuses, sent,
         spoils, streams, tolerates,
     },
+    hooks,
     proxy::{Ask, Fault, State, padded, status},
     streams,
     subjects::Subject,
@@ -29,6 +30,7 @@ pub(super) fn fault(name: &str) -> (Subject, Fault) {
         "service" => (Subject::Reading, service(case)),
         "introspection" => (Subject::Reading, introspection(case)),
         "controllers" => (Subject::Reading, controllers(case)),
+        "hooks" => (Subject::Reading, hooks::declared(case)),
         "table" => table(case),
         "sizes" => (Subject::Reading, refuses(|ask| ask.message.len() > 10 << 20, Code::ResourceExhausted)),
         "hostile" => (Subject::Reading, hostile(case)),
@@ -185,6 +187,7 @@ fn verbs(verb: &str, case: &str) -> (Subject, Fault) {
         ("filter", _) => filter(case),
         ("score", _) => score(case),
         ("preempt", _) => preempt(case),
+        (hook, _) if hook.starts_with("before") => hooks::answered(case),
         _ => bind(case),
     };
     (subject, fault.unwrap_or_else(|| call(case)))
@@ -197,7 +200,7 @@ fn call(case: &str) -> Fault {
             after(|ask, _, answered| if is_verb(&ask.method) { Ok(Bytes::new()) } else { answered })
         }
         "evaluated" | "huge" => {
-            answers(|_, sent| sent.nodes.count > 1, |answer| answer.result().evaluated += 1)
+            answers(|_, sent| sent.nodes.count != 1, |answer| answer.result().evaluated += 1)
         }
         "one-node" => answers(|_, sent| sent.nodes.count == 1, |answer| answer.result().evaluated = 0),
         "revision" => answers(|_, _| true, |answer| "other".clone_into(&mut answer.result().revision)),
@@ -211,15 +214,10 @@ fn call(case: &str) -> Fault {
         "at-once" => flips(|ask, _| ask.at_once > 1),
         "canceled" => Fault { spoiled_by_cancel: true, ..Fault::none() },
         "no-time" => spoils(|ask, _| ask.headers.contains_key("grpc-timeout")),
-        "empty-facts" => refuses(|ask| sent(ask).is_some_and(|sent| empty(&sent)), Code::Internal),
-        "extremes" => {
-            let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
-            let text = |ask: &Ask| has(&ask.message, &[b'x'; 4_096]);
-            refuses(
-                move |ask| has(&ask.message, &largest) || text(ask) || has(&ask.message, &[b'a'; 253]),
-                Code::Internal,
-            )
+        "empty-facts" => {
+            refuses(|ask| sent(ask).is_some_and(|sent| empty(&sent) || without_labels(&sent)), Code::Internal)
         }
+        "extremes" => extremes(),
         "no-call" | "no-pod" | "no-nodes" | "no-facts" | "count" | "zero-nodes" | "row-without-facts"
         | "values" | "pod-counts" | "not-protobuf" | "cut-off" | "no-purpose" => tolerates(),
         "wrong-args" => careless_args(),
@@ -238,17 +236,35 @@ fn call(case: &str) -> Fault {
         "pure-call" => flips(|_, sent| sent.call.id.starts_with("another")),
         "pure-connection" => flips(|ask, _| ask.connection > 0),
         "pure-identity" => flips(|_, sent| sent.pod.identity.is_some()),
-        "undeclared-data" => flips(|_, sent| sent.facts().any(|facts| !facts.labels.is_empty())),
+        "undeclared-data" => flips(|_, sent| {
+            let of_pod = sent.pod.facts.as_ref().is_some_and(|facts| !facts.labels.is_empty());
+            of_pod || sent.facts().any(|facts| !facts.labels.is_empty())
+        }),
         "reads-id" => before(|ask, _| Ok(called(ask, |call| call.reads ^= 0x5555_5555))),
         "too-large" => spoils(|ask, _| ask.message.len() > 64 << 20),
         other => panic!("no fault for {other}"),
     }
 }
 
+/// Refuses the largest numbers, and odd or long texts.
+fn extremes() -> Fault {
+    let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    let texts = ["x".repeat(4_096), "a".repeat(253), "\u{10ffff}".to_owned()];
+    refuses(
+        move |ask| has(&ask.message, &largest) || texts.iter().any(|text| has(&ask.message, text.as_bytes())),
+        Code::Internal,
+    )
+}
+
 fn empty(sent: &Sent) -> bool {
     !sent.rows().is_empty()
         && sent.facts().all(|facts| facts.allocatable.is_none() && facts.taints.is_empty())
         && sent.candidates.iter().flat_map(|candidate| &candidate.victims).all(|victim| victim.pod.is_none())
+}
+
+/// Of the hook that is asked about the pod alone.
+fn without_labels(sent: &Sent) -> bool {
+    sent.nodes.count == 0 && sent.pod.facts.as_ref().is_some_and(|facts| !facts.absent_labels.is_empty())
 }
 
 fn no_handshake() -> Fault {

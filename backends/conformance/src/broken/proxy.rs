@@ -230,7 +230,9 @@ async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, p
         }
         return refusal(&Status::internal("this is not one message"));
     };
-    let method = path.rsplit_once('/').filter(|(service, _)| service.ends_with(".PolicyService"));
+    let is_of_verbs =
+        |service: &str| service.ends_with(".PolicyService") || service.ends_with(".HookService");
+    let method = path.rsplit_once('/').filter(|(service, _)| is_of_verbs(service));
     let method = method.map_or(path, |(_, method)| method).to_owned();
     let (number, at_once) = (state.count(&method), state.at_once.fetch_add(1, Ordering::SeqCst) + 1);
     let ask = Ask { method, message, headers: parts.headers, connection, number, at_once };

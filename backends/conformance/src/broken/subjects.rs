@@ -3,15 +3,15 @@
 use std::{future::ready, net::SocketAddr};
 
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, ControllersFailed,
-    ControllersReport, Eviction, Info, Introspect, IntrospectError, Node, NodePart, Options, Pod, PodPart,
-    PodsBy, Policy, Reads, RunControllers, Scale, Verb, Verdict, View,
+    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, Change, ControllersFailed,
+    ControllersReport, Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes,
+    Options, Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Verb, Verdict, View,
 };
 
 /// Which verbs a backend declares, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// All verbs, with args and `reads`; filter and score are pure.
+    /// All verbs and hooks, with args and `reads`; all that can be are pure.
     Reading,
     /// Filter, score and preempt with side effects, about all nodes, with JSON.
     Effects,
@@ -19,10 +19,13 @@ pub(crate) enum Subject {
     Filters,
     /// Score alone, without `reads`.
     Scores,
+    /// Hooks alone, without `reads`, not pure and about all nodes.
+    Hooks,
 }
 
 impl Subject {
-    pub(super) const ALL: [Self; 4] = [Self::Reading, Self::Effects, Self::Filters, Self::Scores];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Reading, Self::Effects, Self::Filters, Self::Scores, Self::Hooks];
 
     pub(super) fn args(self) -> Option<&'static str> {
         (self == Self::Reading).then_some(r#"{"zone": "a"}"#)
@@ -35,6 +38,7 @@ impl Subject {
             Self::Effects => Effects.into(),
             Self::Filters => Filters.into(),
             Self::Scores => Scores.into(),
+            Self::Hooks => Hooks.into(),
         };
         let bound = Bound::new(backend, Options::default()).await.unwrap();
         let address = bound.address();
@@ -83,6 +87,9 @@ impl Policy for Reading {
             .scores(pure(), Scale::between(-10..=1_000))
             .preempts(Verb::per_node().reads(&reads))
             .binds_reading(&Reads::new())
+            .before_filter(Hook::changing([Change::PodLabels]).pure().reads(&reads_app()))
+            .before_filter_nodes(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
+            .before_score(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
             .shows("/zone", "the zone that is closed")
             .shows("/zones/:zone", "whether a zone is closed")
     }
@@ -117,12 +124,37 @@ impl Policy for Reading {
         }
     }
 
+    fn before_filter(&self, pod: &Pod<'_>) -> PodChange {
+        match pod.label("app") {
+            Some(_) => PodChange::none().remove_label("app"),
+            None => PodChange::none(),
+        }
+    }
+
+    fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+        match node.label("zone") {
+            Some(zone) if zone == self.zone => NodeChange::none().set_label("zone", "closed"),
+            _ => NodeChange::none(),
+        }
+    }
+
+    fn before_score(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        (PodChange::none(), nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect())
+    }
+
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
         Box::pin(ready(Ok(match (ask.namespace(), ask.uid()) {
             ("shop", "uid") => Bind::Bound,
             _ => Bind::Declined("only shop is bound here".to_owned()),
         })))
     }
+}
+
+/// What the hook about the pod alone reads.
+fn reads_app() -> Reads {
+    let mut reads = Reads::new();
+    reads.pod_label("app");
+    reads
 }
 
 struct Effects;
@@ -160,5 +192,33 @@ struct Scores;
 impl Policy for Scores {
     fn info(&self) -> Info {
         Info::new("scores", "1").scores(Verb::per_node().pure(), Scale::unbounded())
+    }
+}
+
+struct Hooks;
+
+impl Policy for Hooks {
+    fn info(&self) -> Info {
+        let of_nodes = || Hook::changing([Change::NodeLabels]).whole_set();
+        Info::new("hooks", "1")
+            .before_filter(Hook::changing([Change::PodLabels]))
+            .before_filter_nodes(of_nodes())
+            .before_score(Hook::changing([Change::PodLabels, Change::NodeLabels]).whole_set())
+    }
+
+    fn before_filter(&self, _: &Pod<'_>) -> PodChange {
+        PodChange::none().set_label("app", "web")
+    }
+
+    fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
+        match node.label("zone") {
+            Some("a") => NodeChange::none().remove_label("zone"),
+            _ => NodeChange::none(),
+        }
+    }
+
+    fn before_score(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
+        let changes = nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect();
+        (self.before_filter(pod), changes)
     }
 }

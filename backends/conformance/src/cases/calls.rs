@@ -7,10 +7,10 @@ use extender_policy_api::v1alpha1 as api;
 use futures_util::future::{join_all, try_join_all};
 
 use crate::{
-    answer::{Answer, Response, difference},
+    answer::{Answer, Response},
     case::{Case, Stop, cases, failed, skipped},
     client::Extras,
-    declared::{ABOUT_NODES, Verb},
+    declared::{ABOUT_NODES, ALL_BUT_BIND, DECIDING, Verb},
     question::Question,
     suite::Suite,
 };
@@ -22,11 +22,12 @@ const AT_ONCE: usize = 64;
 const CANCELED: usize = 200;
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = ABOUT_NODES;
+    let verbs = ALL_BUT_BIND;
     let groups = [
-        cases!(verbs, "evaluated", Must, ["11.1"], "result.evaluated is the number of nodes", evaluated)
+        cases!(DECIDING, "evaluated", Must, ["11.1"], "result.evaluated is the number of nodes", evaluated)
             .collect(),
-        cases!(verbs, "one-node", Must, ["11.1"], "a request with one node is answered", one_node).collect(),
+        cases!(ABOUT_NODES, "one-node", Must, ["11.1"], "a request with one node is answered", one_node)
+            .collect(),
         cases!(verbs, "revision", Must, ["7.2"], "result.revision is that of the handshake", revision)
             .collect(),
         cases!(
@@ -38,12 +39,19 @@ pub(super) fn cases() -> Vec<Case> {
             no_handshake
         )
         .collect(),
-        cases!(verbs, "unknown-form", Must, ["12.1"], "nodes in an unknown form are a miss", unknown_form)
-            .collect(),
+        cases!(
+            ABOUT_NODES,
+            "unknown-form",
+            Must,
+            ["12.1"],
+            "nodes in an unknown form are a miss",
+            unknown_form
+        )
+        .collect(),
         cases!(verbs, "unknown-fields", Must, ["8.4"], "unknown fields change no answer", unknown_fields)
             .collect(),
         cases!(
-            verbs,
+            DECIDING,
             "response-size",
             Must,
             ["13.4"],
@@ -141,7 +149,7 @@ async fn unknown_fields(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 /// How often a question is repeated to see whether its answers change by themselves.
 const REPETITIONS: usize = 4;
 
-/// Verdicts that must be equal, under one revision. Those of a policy that is not pure may change by themselves: then the
+/// Answers that must be equal, under one revision. Those of a policy that is not pure may change by themselves: then the
 /// question is repeated, and if its own answers differ, nothing can be compared.
 pub(super) async fn same_unless_changing(
     suite: &Suite,
@@ -150,7 +158,7 @@ pub(super) async fn same_unless_changing(
     other: &Answer,
     what: &str,
 ) -> Result<(), Stop> {
-    unless_changing(suite, question, difference(what, &first.verdicts, &other.verdicts), [first, other]).await
+    unless_changing(suite, question, first.difference(what, other), [first, other]).await
 }
 
 /// A difference is a failure unless the answers to the question change by themselves.
@@ -171,19 +179,19 @@ pub(super) async fn unless_changing(
     }
     if !suite.terms(question.verb)?.is_pure() {
         for _ in 0..REPETITIONS {
-            if suite.ask(question).await?.verdicts != first.verdicts {
+            if !suite.ask(question).await?.agrees_with(&first) {
                 return skipped("equal questions get different answers, and the verb is not declared pure");
             }
         }
         // An answer that depends on those before it, such as a quota, is not the one that was compared.
-        if between.iter().all(|answer| answer.verdicts != first.verdicts) {
+        if !between.iter().any(|answer| answer.agrees_with(&first)) {
             return skipped("the answers change with each question, and the verb is not declared pure");
         }
     }
     failed(difference)
 }
 
-async fn response_size(suite: &Suite, verb: Verb) -> Result<(), Stop> {
+pub(super) async fn response_size(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     for nodes in [1, 100] {
         // No more is read of any response.
         suite.ask(&suite.random_question(verb, nodes)?).await?;

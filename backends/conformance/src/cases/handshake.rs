@@ -10,7 +10,7 @@ use crate::{
     answer::at_most,
     case::{Case, Stop, case, failed, skipped},
     client::{Extras, decoded, shown},
-    declared::{DECIDING, Terms, Verb},
+    declared::{CACHEABLE, Terms, Verb},
     suite::Suite,
 };
 
@@ -37,7 +37,13 @@ pub(super) fn cases() -> Vec<Case> {
         case!("handshake.prefixes", Must, ["8.3"], "annotation_prefixes are few and short", prefixes),
         case!("handshake.verbs", Must, ["2.1"], "at least one verb is listed", verbs),
         case!("handshake.verbs-once", Must, ["6.1"], "each verb is listed once", verbs_once),
-        case!("handshake.views", Must, ["6.1", "8.2"], "each verb but bind has a known view of nodes", views),
+        case!(
+            "handshake.views",
+            Must,
+            ["6.1", "8.2"],
+            "each verb with nodes has a known view of them",
+            views
+        ),
         case!("handshake.enums", Must, ["6.3"], "scope and normalization are known", enums),
         case!(
             "handshake.score-range",
@@ -130,7 +136,7 @@ async fn prefixes(suite: &Suite) -> Result<(), Stop> {
 
 async fn verbs(suite: &Suite) -> Result<(), Stop> {
     if suite.declared.verbs().next().is_none() {
-        return failed("`verbs` lists none of VERB_FILTER, VERB_SCORE, VERB_PREEMPT and VERB_BIND");
+        return failed("`verbs` lists neither VERB_FILTER, VERB_SCORE, VERB_PREEMPT, VERB_BIND nor a hook");
     }
     Ok(())
 }
@@ -150,7 +156,7 @@ async fn verbs_once(suite: &Suite) -> Result<(), Stop> {
 async fn views(suite: &Suite) -> Result<(), Stop> {
     let without = suite.declared.verbs().find(|terms| {
         let known = api::NodeView::try_from(terms.info.node_view);
-        terms.verb != Verb::Bind && !known.is_ok_and(|view| view != api::NodeView::Unspecified)
+        terms.verb.has_nodes() && !known.is_ok_and(|view| view != api::NodeView::Unspecified)
     });
     match without {
         Some(terms) => {
@@ -204,7 +210,7 @@ async fn reversed(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn pure(suite: &Suite) -> Result<(), Stop> {
-    let pure: Vec<_> = DECIDING
+    let pure: Vec<_> = CACHEABLE
         .iter()
         .filter_map(|verb| suite.declared.verb(*verb))
         .filter(|terms| terms.is_pure())
@@ -222,7 +228,7 @@ fn excludes_pure(terms: Terms<'_>) -> Option<&'static str> {
     let identity = i32::from(api::PodPart::Identity);
     let reads = terms.reads().and_then(|reads| reads.pod.as_ref());
     let excluded = [
-        (!terms.is_per_node(), "its scope is not SCOPE_NODE"),
+        (terms.verb.has_nodes() && !terms.is_per_node(), "its scope is not SCOPE_NODE"),
         (terms.info.side_effects, "has `side_effects`"),
         (terms.has_raw_nodes(), "wants NODE_VIEW_FACTS_AND_RAW"),
         (terms.handshake.pod_raw, "the backend sets `pod_raw`"),

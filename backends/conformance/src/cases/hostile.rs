@@ -1,6 +1,7 @@
 //! What no gateway sends: it costs nobody else anything.
 
 use bytes::{Bytes, BytesMut};
+use extender_policy_api::v1alpha1::policy_service_server;
 use prost::Message as _;
 
 use super::malformed::minimal;
@@ -36,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Each method of the service, on a connection of its own.
+/// Each method of the services, on a connection of its own.
 async fn all_methods(
     suite: &Suite,
     content_type: &'static str,
@@ -45,9 +46,10 @@ async fn all_methods(
 ) -> Result<(), Stop> {
     let client = suite.connect().await?;
     for verb in VERBS {
-        client.raw(verb.method(), content_type, body(&minimal(suite, verb))).await?;
+        client.raw((verb.service(), verb.method()), content_type, body(&minimal(suite, verb))).await?;
     }
-    client.raw("GetInfo", content_type, body(&suite.target.info_request().encode_to_vec())).await?;
+    let handshake = (policy_service_server::SERVICE_NAME, "GetInfo");
+    client.raw(handshake, content_type, body(&suite.target.info_request().encode_to_vec())).await?;
     suite.still_serves(what).await
 }
 
@@ -120,7 +122,7 @@ async fn random(suite: &Suite) -> Result<(), Stop> {
     let verbs: Vec<_> =
         suite.declared.verbs().map(|terms| terms.verb).filter(|verb| *verb != Verb::Bind).collect();
     if verbs.is_empty() {
-        return skipped("no verb has nodes");
+        return skipped("no verb but bind is declared");
     }
     let scene = Scene::random(&mut objects, 4);
     for _ in 0..1_000 {

@@ -7,18 +7,23 @@ use tonic::Code;
 
 use crate::{
     case::{Case, Stop, cases, failed, skipped},
-    declared::{ABOUT_NODES, VERBS, Verb},
+    declared::{ABOUT_NODES, ALL_BUT_BIND, VERBS, Verb},
     question::Question,
     suite::Suite,
 };
 
 pub(super) fn cases() -> Vec<Case> {
     let about = ABOUT_NODES;
-    let groups: [Vec<Case>; 11] = [
+    let pod_alone = [Verb::BeforeFilter];
+    let groups: [Vec<Case>; 13] = [
         cases!(about, "no-call", Must, ["10.2"], "a request without `call` is refused", no_call).collect(),
         cases!(about, "no-pod", Must, ["10.2"], "a request without `pod` is refused", no_pod).collect(),
+        cases!(pod_alone, "no-call", Must, ["59.2"], "a request without `call` is refused", no_call)
+            .collect(),
+        cases!(pod_alone, "no-pod", Must, ["59.2"], "a request without `pod` is refused", no_pod).collect(),
         cases!(about, "no-nodes", Must, ["10.2"], "a request without `nodes` is refused", no_nodes).collect(),
-        cases!(about, "no-facts", Must, ["10.2"], "a pod without facts is refused", no_pod_facts).collect(),
+        cases!(ALL_BUT_BIND, "no-facts", Must, ["10.2"], "a pod without facts is refused", no_pod_facts)
+            .collect(),
         cases!(about, "count", Must, ["10.2"], "a count that differs from the rows is refused", count)
             .collect(),
         cases!(about, "zero-nodes", Must, ["10.2"], "a request about no nodes is refused", zero_nodes)
@@ -32,7 +37,8 @@ pub(super) fn cases() -> Vec<Case> {
             row_without_facts
         )
         .collect(),
-        cases!(about, "values", Must, ["41.2"], "a wrong number of values is refused", values).collect(),
+        cases!(ALL_BUT_BIND, "values", Must, ["41.2"], "a wrong number of values is refused", values)
+            .collect(),
         cases!(about, "pod-counts", Must, ["41.2"], "a wrong number of counts is refused", pod_counts)
             .collect(),
         cases!(
@@ -84,6 +90,9 @@ pub(super) fn minimal(suite: &Suite, verb: Verb) -> Bytes {
             pod: None,
         }
         .encode_to_vec(),
+        Verb::BeforeFilter => api::BeforeFilterRequest { call, pod }.encode_to_vec(),
+        Verb::BeforeFilterNodes => api::BeforeFilterNodesRequest { call, pod, nodes }.encode_to_vec(),
+        Verb::BeforeScore => api::BeforeScoreRequest { call, pod, nodes }.encode_to_vec(),
     };
     message.into()
 }

@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue};
 use crate::{
     case::{Case, Stop, cases},
     client::Extras,
-    declared::{ABOUT_NODES, Verb},
+    declared::{ALL_BUT_BIND, Verb},
     suite::Suite,
 };
 
@@ -23,7 +23,7 @@ const UNPARSABLE: [&str; 6] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = ABOUT_NODES;
+    let verbs = ALL_BUT_BIND;
     let groups: [Vec<Case>; 4] = [
         cases!(verbs, "traced", Must, ["36.1"], "a trace context changes no answer", traced).collect(),
         cases!(

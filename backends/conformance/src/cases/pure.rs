@@ -5,7 +5,7 @@ use crate::{
     answer::difference,
     case::{Case, Stop, cases, failed, skipped},
     client::Extras,
-    declared::{DECIDING, Verb},
+    declared::{PER_NODE, Verb},
     question::Scene,
     suite::Suite,
 };
@@ -15,12 +15,15 @@ const QUESTIONS: usize = 10;
 const NODES: usize = 20;
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = DECIDING;
-    let groups: [Vec<Case>; 4] = [
+    let (verbs, pod_alone) = (PER_NODE, [Verb::BeforeFilter]);
+    let of_call = "and depends on nothing of `call` but the args";
+    let groups: [Vec<Case>; 7] = [
         cases!(verbs, "pure-again", Must, ["28.1"], "a pure verb repeats its answers", again).collect(),
-        cases!(verbs, "pure-call", Must, ["28.1"], "and depends on nothing of `call` but the args", call)
-            .collect(),
+        cases!(verbs, "pure-call", Must, ["28.1"], of_call, call).collect(),
         cases!(verbs, "pure-connection", Must, ["28.1"], "nor on the connection", connection).collect(),
+        cases!(pod_alone, "pure-again", Must, ["59.2"], "a pure hook repeats its changes", again).collect(),
+        cases!(pod_alone, "pure-call", Must, ["59.2"], of_call, call).collect(),
+        cases!(pod_alone, "pure-connection", Must, ["59.2"], "nor on the connection", connection).collect(),
         cases!(verbs, "pure-equal-rows", Must, ["28.1"], "equal rows get equal verdicts", equal_rows)
             .collect(),
     ];

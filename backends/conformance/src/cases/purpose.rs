@@ -5,7 +5,7 @@ use tonic::Code;
 
 use crate::{
     case::{Case, Stop, cases, failed, skipped},
-    declared::{ABOUT_NODES, DECIDING, Verb},
+    declared::{ABOUT_NODES, DECIDING, HOOKS, PER_NODE, Verb},
     suite::Suite,
 };
 
@@ -19,12 +19,22 @@ pub(super) const OTHERS: [(i32, &str); 5] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = ABOUT_NODES;
-    let groups: [Vec<Case>; 4] = [
-        cases!(verbs, "no-purpose", Must, ["10.2"], "a request without a purpose is refused", no_purpose)
-            .collect(),
+    let (about, pod_alone) = (ABOUT_NODES, [Verb::BeforeFilter]);
+    let refused = "a request without a purpose is refused";
+    let groups: [Vec<Case>; 6] = [
+        cases!(about, "no-purpose", Must, ["10.2"], refused, no_purpose).collect(),
+        cases!(pod_alone, "no-purpose", Must, ["59.2"], refused, no_purpose).collect(),
         cases!(
-            verbs,
+            HOOKS,
+            "any-purpose",
+            Must,
+            ["59.1"],
+            "every purpose is answered in the same way",
+            any_purpose
+        )
+        .collect(),
+        cases!(
+            DECIDING,
             "any-purpose",
             Must,
             ["10.3"],
@@ -32,10 +42,10 @@ pub(super) fn cases() -> Vec<Case> {
             any_purpose
         )
         .collect(),
-        cases!(DECIDING, "snapshot", Must, ["56.1"], "the number of a snapshot changes nothing", snapshot)
+        cases!(PER_NODE, "snapshot", Must, ["56.1"], "the number of a snapshot changes nothing", snapshot)
             .collect(),
         cases!(
-            verbs,
+            DECIDING,
             "only-decides",
             Must,
             ["10.4"],

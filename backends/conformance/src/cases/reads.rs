@@ -8,7 +8,7 @@ use tonic::Code;
 use super::handshake::MAX_KEY;
 use crate::{
     case::{Case, Stop, case, cases, failed, skipped},
-    declared::{ABOUT_NODES, DECIDING, Terms, Verb},
+    declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
     question::{Question, Scene},
     sent::Extent,
     suite::Suite,
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("reads.counts", Must, ["42.1"], "counts are in order, known and few", counts),
         case!("reads.ids", Must, ["43.1"], "different declarations have different ids", ids),
     ];
-    let verbs = ABOUT_NODES;
+    let verbs = ALL_BUT_BIND;
     all.extend(cases!(verbs, "reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id));
     all.extend(cases!(
         verbs,
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         undeclared
     ));
     all.extend(cases!(
-        DECIDING,
+        CACHEABLE,
         "pure-identity",
         Must,
         ["30.1"],
@@ -154,7 +154,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
 async fn node(suite: &Suite) -> Result<(), Stop> {
     for (terms, reads) in declared(suite)? {
         let reads_nodes = reads.node.as_ref().is_some_and(|node| *node != api::NodeReads::default());
-        if reads_nodes && (terms.verb == Verb::Bind || !terms.has_facts()) {
+        if reads_nodes && !(terms.verb.has_nodes() && terms.has_facts()) {
             let verb = terms.verb.name();
             return failed(format!("{verb}: `reads.node` is set, but the verb gets no facts of nodes"));
         }
@@ -187,7 +187,7 @@ async fn counts(suite: &Suite) -> Result<(), Stop> {
                 Ok(_) => {}
             }
         }
-        if !pods.is_empty() && matches!(terms.verb, Verb::Preempt | Verb::Bind) {
+        if !pods.is_empty() && !matches!(terms.verb, Verb::Filter | Verb::Score) {
             return failed(format!("{verb}: `topology_counts` are only for filter and score"));
         }
     }

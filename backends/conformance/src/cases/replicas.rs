@@ -1,10 +1,10 @@
 //! Replicas of a backend, and the same policy in another language: equal revisions, equal answers.
 
 use crate::{
-    answer::{Answer, difference},
+    answer::Answer,
     case::{Case, Stop, cases, failed, skipped},
     client::{Client, Extras, shown},
-    declared::{ABOUT_NODES, Declared, Verb},
+    declared::{ALL_BUT_BIND, Declared, Verb},
     question::{Question, Scene},
     suite::Suite,
 };
@@ -14,7 +14,7 @@ const QUESTIONS: usize = 40;
 const NODES: usize = 30;
 
 pub(super) fn cases() -> Vec<Case> {
-    cases!(ABOUT_NODES, "replicas", Must, ["7.3"], "replicas with one revision give equal answers", replicas)
+    cases!(ALL_BUT_BIND, "replicas", Must, ["7.3"], "replicas with one revision give equal answers", replicas)
         .collect()
 }
 
@@ -53,6 +53,6 @@ async fn replicas(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 }
 
 async fn same(suite: &Suite, question: &Question, here: &Answer, there: &Answer) -> Result<(), Stop> {
-    let difference = difference("from the replica", &here.verdicts, &there.verdicts);
+    let difference = here.difference("from the replica", there);
     super::calls::unless_changing(suite, question, difference, [here, there]).await
 }

@@ -4,7 +4,7 @@ use super::calls::unless_changing;
 use crate::{
     answer::{Answer, Verdict, difference},
     case::{Case, Stop, cases, skipped},
-    declared::{DECIDING, Verb},
+    declared::{PER_NODE, Verb},
     question::Scene,
     suite::Suite,
 };
@@ -13,7 +13,7 @@ use crate::{
 const NODES: usize = 40;
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = DECIDING;
+    let verbs = PER_NODE;
     let groups: [Vec<Case>; 3] = [
         cases!(verbs, "per-node-order", Must, ["15.1"], "the order of the nodes changes no verdict", order)
             .collect(),
@@ -56,7 +56,8 @@ async fn subset(suite: &Suite, verb: Verb) -> Result<(), Stop> {
     let (scene, answer) = whole(suite, verb).await?;
     let mut random = suite.objects().random;
     // Of those with the same verdict, which a policy that ranks nodes would tell apart.
-    let rejected = |at: &usize| !matches!(answer.verdicts.get(*at), Some(Verdict::Accepted));
+    let rejected =
+        |at: &usize| !matches!(answer.verdicts.get(*at), Some(Verdict::Accepted | Verdict::Unchanged));
     let (some, others): (Vec<_>, Vec<_>) = (0..NODES).partition(rejected);
     let half = random.shuffled(NODES).into_iter().take(NODES / 2).collect();
     for at in [some, others, half] {

@@ -6,7 +6,7 @@ use tonic::Code;
 use crate::{
     case::{Case, Stop, case, cases, failed, skipped},
     client::shown,
-    declared::{ABOUT_NODES, Verb},
+    declared::{ABOUT_NODES, ALL_BUT_BIND, Verb},
     question::LARGE,
     suite::Suite,
 };
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
     )
     .collect();
     all.extend(cases!(
-        ABOUT_NODES,
+        ALL_BUT_BIND,
         "too-large",
         Must,
         ["4.1", "51.1"],
@@ -76,7 +76,7 @@ async fn too_large(suite: &Suite, verb: Verb) -> Result<(), Stop> {
 
 async fn promised(suite: &Suite) -> Result<(), Stop> {
     let verb = suite.declared.verbs().map(|terms| terms.verb).find(|verb| *verb != Verb::Bind);
-    let Some(verb) = verb else { return skipped("no verb has nodes") };
+    let Some(verb) = verb else { return skipped("no verb but bind is declared") };
     let limit = usize::try_from(suite.declared.max_request_bytes().min(MOST)).unwrap_or_default();
     let question = suite.random_question(verb, 3)?;
     // One unknown field fills the message up; its tag and length take at most ten bytes.

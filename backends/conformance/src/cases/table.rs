@@ -142,17 +142,20 @@ async fn subset(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn with_rows(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
+    table_verb(suite)?;
     let scene = suite.scene(NODES);
-    let table = filled(suite, terms, &scene).await?;
-    let mut nodes = table.refer(&ids(&scene));
-    // The rows of every third node come with the call.
-    for (id, node) in nodes.ids.iter_mut().zip(&scene.nodes).step_by(3) {
-        *id = 0;
-        nodes.rows.push(terms.row(node, crate::sent::Extent::Declared));
+    for terms in table_verbs(suite) {
+        let table = filled(suite, terms, &scene).await?;
+        let mut nodes = table.refer(&ids(&scene));
+        // The rows of every third node come with the call.
+        for (id, node) in nodes.ids.iter_mut().zip(&scene.nodes).step_by(3) {
+            *id = 0;
+            nodes.rows.push(terms.row(node, crate::sent::Extent::Declared));
+        }
+        same(suite, terms, &scene, nodes, "with a third of the rows inline").await?;
+        table.close().await?;
     }
-    same(suite, terms, &scene, nodes, "with a third of the rows inline").await?;
-    table.close().await
+    Ok(())
 }
 
 async fn older(suite: &Suite) -> Result<(), Stop> {
@@ -181,15 +184,19 @@ pub(super) async fn missed(
     if response.miss() == Some(miss) {
         return Ok(());
     }
-    let result = response.result();
-    failed(format!("{what}: `result` {result:?}; expected {}", miss.as_str_name()))
+    let (verb, result) = (terms.verb.name(), response.result());
+    failed(format!("{verb} about {what}: `result` {result:?}; expected {}", miss.as_str_name()))
 }
 
 async fn unknown(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
+    table_verb(suite)?;
     let scene = suite.scene(3);
-    let nodes = api::NodeRef { table: suite.table_name(), at_least: 1, ids: ids(&scene), rows: Vec::new() };
-    missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table that nobody sent").await
+    for terms in table_verbs(suite) {
+        let nodes =
+            api::NodeRef { table: suite.table_name(), at_least: 1, ids: ids(&scene), rows: Vec::new() };
+        missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table that nobody sent").await?;
+    }
+    Ok(())
 }
 
 async fn behind(suite: &Suite) -> Result<(), Stop> {
@@ -208,14 +215,17 @@ async fn behind(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn unknown_id(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
+    table_verb(suite)?;
     let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
-    for ids in [[1, 2, 4], [u32::MAX, 1, 2]] {
-        missed(suite, terms, &scene, table.refer(&ids), api::Miss::TableBehind, &format!("ids {ids:?} of 3"))
-            .await?;
+    for terms in table_verbs(suite) {
+        let table = filled(suite, terms, &scene).await?;
+        for ids in [[1, 2, 4], [u32::MAX, 1, 2]] {
+            let what = format!("ids {ids:?} of 3");
+            missed(suite, terms, &scene, table.refer(&ids), api::Miss::TableBehind, &what).await?;
+        }
+        table.close().await?;
     }
-    table.close().await
+    Ok(())
 }
 
 async fn refused(
@@ -240,10 +250,14 @@ async fn zeros(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn zeros_unknown(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
+    table_verb(suite)?;
     let scene = suite.scene(3);
-    let nodes = api::NodeRef { table: suite.table_name(), at_least: 1, ids: vec![1, 0, 3], rows: Vec::new() };
-    refused(suite, terms, &scene, nodes, "one zero in `ids`, no `rows`, and an unknown table").await
+    for terms in table_verbs(suite) {
+        let ids = vec![1, 0, 3];
+        let nodes = api::NodeRef { table: suite.table_name(), at_least: 1, ids, rows: Vec::new() };
+        refused(suite, terms, &scene, nodes, "one zero in `ids`, no `rows`, and an unknown table").await?;
+    }
+    Ok(())
 }
 
 async fn count(suite: &Suite) -> Result<(), Stop> {

@@ -1,0 +1,266 @@
+//! The limits of changes in hooks.proto and SPEC.md, 58.4.
+
+use extender_policy_api::v1alpha1 as api;
+use prost::Message as _;
+
+use crate::case::{Stop, failed};
+
+/// The most entries of the maps and lists of one change; the terms of a node affinity count apart.
+const MAX_ENTRIES: usize = 64;
+const MAX_TERMS: usize = 1_024;
+const MAX_AFFINITY_BYTES: usize = 64 << 10;
+
+/// The most entries of all changes of a response, and so many more for each node.
+const MAX_ALL_ENTRIES: usize = 4_096;
+const MAX_ENTRIES_PER_NODE: usize = 4;
+
+/// The longest key and the longest value, in bytes.
+const MAX_KEY_BYTES: usize = 317;
+const MAX_VALUE_BYTES: usize = 256;
+
+/// A response about so many nodes is within the limits.
+pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result<(), Stop> {
+    response.pod.iter().try_for_each(|change| of_pod(change).map_err(|stop| stop.after("`pod`")))?;
+    for (at, change) in response.nodes.iter().enumerate() {
+        of_node(change).map_err(|stop| stop.after(&format!("`nodes[{at}]`")))?;
+    }
+    let entries = response.pod.iter().map(entries_of_pod).chain(response.nodes.iter().map(entries_of_node));
+    let (entries, most) = (entries.sum::<usize>(), MAX_ALL_ENTRIES + MAX_ENTRIES_PER_NODE * nodes);
+    if entries > most {
+        return failed(format!("all changes together have {entries} entries; at most {most} are allowed"));
+    }
+    Ok(())
+}
+
+fn of_pod(change: &api::PodChange) -> Result<(), Stop> {
+    let added = change.add_requests.iter().flat_map(|added| added.others.keys());
+    let keys = change.set_labels.keys().chain(&change.remove_labels);
+    let keys = keys.chain(change.set_node_selector.keys()).chain(&change.remove_node_selector).chain(added);
+    keys.map(String::as_str).try_for_each(key)?;
+    let values = change.set_labels.values().chain(change.set_node_selector.values());
+    values.map(String::as_str).try_for_each(value)?;
+    change.add_tolerations.iter().chain(&change.remove_tolerations).try_for_each(toleration)?;
+    change.node_affinity.as_ref().map_or(Ok(()), |affinity| node_affinity(change, affinity))?;
+    few_entries(entries_of_pod(change))
+}
+
+fn of_node(change: &api::NodeChange) -> Result<(), Stop> {
+    let keys = change.set_labels.keys().chain(&change.remove_labels);
+    let keys = keys.chain(amounts(change).flat_map(|added| added.others.keys()));
+    keys.map(String::as_str).try_for_each(key)?;
+    change.set_labels.values().map(String::as_str).try_for_each(value)?;
+    for taint in change.add_taints.iter().chain(&change.remove_taints) {
+        key(&taint.key)?;
+        [&taint.value, &taint.effect].into_iter().try_for_each(|text| value(text))?;
+    }
+    if change.add_taints.iter().any(|taint| taint.effect.is_empty()) {
+        return failed("it adds a taint without an effect");
+    }
+    few_entries(entries_of_node(change))
+}
+
+fn key(key: &str) -> Result<(), Stop> {
+    if key.is_empty() {
+        return failed("it has an empty key");
+    }
+    not_longer("key", key, MAX_KEY_BYTES)
+}
+
+fn value(value: &str) -> Result<(), Stop> {
+    not_longer("value", value, MAX_VALUE_BYTES)
+}
+
+fn not_longer(what: &str, text: &str, most: usize) -> Result<(), Stop> {
+    match text.len() {
+        length if length > most => {
+            failed(format!("it has a {what} of {length} bytes; at most {most} are allowed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An empty key means every taint.
+fn toleration(toleration: &api::Toleration) -> Result<(), Stop> {
+    not_longer("key", &toleration.key, MAX_KEY_BYTES)?;
+    let texts = [&toleration.operator, &toleration.value, &toleration.effect];
+    texts.into_iter().try_for_each(|text| value(text))
+}
+
+fn node_affinity(change: &api::PodChange, affinity: &api::NodeAffinity) -> Result<(), Stop> {
+    if change.remove_node_affinity {
+        return failed("it has both `node_affinity` and `remove_node_affinity`");
+    }
+    let (terms, bytes) = (terms(affinity), affinity.encoded_len());
+    if terms > MAX_TERMS || bytes > MAX_AFFINITY_BYTES {
+        return failed(format!(
+            "its node affinity has {terms} terms, requirements and values, and {bytes} bytes; at most {MAX_TERMS} and \
+             {MAX_AFFINITY_BYTES} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+/// Terms, requirements and values together. What is preferred is a term with a weight, and one within it.
+fn terms(affinity: &api::NodeAffinity) -> usize {
+    let required = affinity.required.iter().flat_map(|selector| &selector.terms);
+    let preferred = affinity.preferred.iter().filter_map(|preferred| preferred.preference.as_ref());
+    let size = |term: &api::NodeSelectorTerm| {
+        let requirements = term.match_expressions.iter().chain(&term.match_fields);
+        1 + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
+    };
+    affinity.preferred.len() + required.chain(preferred).map(size).sum::<usize>()
+}
+
+fn few_entries(entries: usize) -> Result<(), Stop> {
+    if entries > MAX_ENTRIES {
+        return failed(format!("it has {entries} entries; at most {MAX_ENTRIES} are allowed"));
+    }
+    Ok(())
+}
+
+fn entries_of_pod(change: &api::PodChange) -> usize {
+    let labels = change.set_labels.len() + change.remove_labels.len();
+    let selector = change.set_node_selector.len() + change.remove_node_selector.len();
+    let tolerations = change.add_tolerations.len() + change.remove_tolerations.len();
+    let requests = change.add_requests.as_ref().map_or(0, |added| added.others.len());
+    labels + selector + tolerations + requests
+}
+
+fn entries_of_node(change: &api::NodeChange) -> usize {
+    let labels = change.set_labels.len() + change.remove_labels.len();
+    let taints = change.add_taints.len() + change.remove_taints.len();
+    labels + taints + amounts(change).map(|added| added.others.len()).sum::<usize>()
+}
+
+/// The resources that are added to a node.
+fn amounts(change: &api::NodeChange) -> impl Iterator<Item = &api::Resources> {
+    let usage = change.add_usage.as_ref().and_then(|usage| usage.requested.as_ref());
+    change.add_allocatable.iter().chain(usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn pod(change: api::PodChange) -> Result<(), Stop> {
+        check(&api::BeforeScoreResponse { pod: Some(change), ..api::BeforeScoreResponse::default() }, 0)
+    }
+
+    fn node(change: api::NodeChange) -> Result<(), Stop> {
+        check(&api::BeforeScoreResponse { nodes: vec![change], ..api::BeforeScoreResponse::default() }, 1)
+    }
+
+    fn labels(key: &str, value: &str) -> BTreeMap<String, String> {
+        [(key.to_owned(), value.to_owned())].into()
+    }
+
+    fn others(key: &str) -> api::Resources {
+        api::Resources { others: [(key.to_owned(), 1)].into(), ..api::Resources::default() }
+    }
+
+    fn keys(count: usize) -> Vec<String> {
+        (0..count).map(|number| number.to_string()).collect()
+    }
+
+    fn affinity(values: usize) -> api::NodeAffinity {
+        let requirement = api::NodeSelectorRequirement {
+            key: "key".to_owned(),
+            operator: "In".to_owned(),
+            values: vec!["value".to_owned(); values],
+        };
+        let term = api::NodeSelectorTerm {
+            match_expressions: vec![requirement],
+            ..api::NodeSelectorTerm::default()
+        };
+        let required = Some(api::NodeSelector { terms: vec![term] });
+        api::NodeAffinity { required, ..api::NodeAffinity::default() }
+    }
+
+    #[test]
+    fn the_largest_changes_pass() {
+        let (key, value) = ("k".repeat(317), "v".repeat(256));
+        let toleration = api::Toleration { value: value.clone(), ..api::Toleration::default() };
+        let change = api::PodChange {
+            set_labels: labels(&key, &value),
+            remove_node_selector: keys(61),
+            add_tolerations: vec![toleration],
+            add_requests: Some(others(&key)),
+            node_affinity: Some(affinity(1_022)),
+            reason: "r".repeat(1_000),
+            ..api::PodChange::default()
+        };
+        assert_eq!(pod(change), Ok(()));
+        let taint = api::Taint { key: key.clone(), ..api::Taint::default() };
+        let change = api::NodeChange {
+            remove_labels: keys(62),
+            remove_taints: vec![taint],
+            add_usage: Some(api::NodeUsage { requested: Some(others(&key)), nonzero: None }),
+            ..api::NodeChange::default()
+        };
+        assert_eq!(node(change), Ok(()));
+    }
+
+    #[test]
+    fn changes_of_pods_beyond_a_limit_fail() {
+        let (key, value) = ("k".repeat(318), "v".repeat(257));
+        let toleration = |key: &str, value: &str| api::Toleration {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            ..api::Toleration::default()
+        };
+        let unchanged = api::PodChange::default;
+        for change in [
+            api::PodChange { remove_labels: keys(65), ..unchanged() },
+            api::PodChange { set_labels: labels("", ""), ..unchanged() },
+            api::PodChange { set_node_selector: labels(&key, ""), ..unchanged() },
+            api::PodChange { set_node_selector: labels("key", &value), ..unchanged() },
+            api::PodChange { remove_node_selector: vec![key.clone()], ..unchanged() },
+            api::PodChange { add_requests: Some(others(&key)), ..unchanged() },
+            api::PodChange { add_tolerations: vec![toleration(&key, "")], ..unchanged() },
+            api::PodChange { remove_tolerations: vec![toleration("", &value)], ..unchanged() },
+            api::PodChange { node_affinity: Some(affinity(1_023)), ..unchanged() },
+            api::PodChange { node_affinity: Some(affinity(0)), remove_node_affinity: true, ..unchanged() },
+        ] {
+            assert!(pod(change.clone()).is_err(), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn changes_of_nodes_beyond_a_limit_fail() {
+        let (key, value) = ("k".repeat(318), "v".repeat(257));
+        let taint = |key: &str, value: &str, effect: &str| {
+            let [key, value, effect] = [key, value, effect].map(str::to_owned);
+            vec![api::Taint { key, value, effect }]
+        };
+        let unchanged = api::NodeChange::default;
+        for change in [
+            api::NodeChange { remove_labels: keys(65), ..unchanged() },
+            api::NodeChange { set_labels: labels("key", &value), ..unchanged() },
+            api::NodeChange { remove_labels: vec![String::new()], ..unchanged() },
+            api::NodeChange { add_taints: taint("key", "", ""), ..unchanged() },
+            api::NodeChange { add_taints: taint("key", &value, "NoSchedule"), ..unchanged() },
+            api::NodeChange { remove_taints: taint("", "", ""), ..unchanged() },
+            api::NodeChange { add_allocatable: Some(others(&key)), ..unchanged() },
+            api::NodeChange {
+                add_usage: Some(api::NodeUsage { requested: Some(others("")), nonzero: None }),
+                ..unchanged()
+            },
+        ] {
+            assert!(node(change.clone()).is_err(), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn all_changes_of_a_response_are_counted_together() {
+        let change = || api::NodeChange { remove_labels: keys(64), ..api::NodeChange::default() };
+        let response = |count: usize| api::BeforeScoreResponse {
+            nodes: (0..count).map(|_| change()).collect(),
+            ..api::BeforeScoreResponse::default()
+        };
+        // 64 + 4 changes of 64 entries, and 64 nodes with 4 entries each.
+        assert_eq!(check(&response(68), 64), Ok(()));
+        assert!(check(&response(68), 63).is_err());
+    }
+}
