@@ -56,7 +56,6 @@ use crate::{
         hook::{self, Changes},
         nodes::NodeForm,
         preempt::{self, PreemptQuestion},
-        protobuf::malformed,
         question::{CallFields, Question},
     },
     fair_queue::Flow,
@@ -265,10 +264,7 @@ impl Backend {
             form: NodeForm::None,
             largest_answer: hook::LARGEST_POD_ANSWER,
         };
-        let read = |message| match hook::changes(message, 1, plan.changes)? {
-            Reply::Answered(answered) => Ok(answered),
-            Reply::Missed => Err(malformed("the response is a miss, and there are no nodes")),
-        };
+        let read = |message| hook::pod_change(message, plan.changes);
         Ok(Self::compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 

@@ -67,7 +67,8 @@ impl Evidence {
 pub(super) struct BreakerRule {
     /// The consecutive failures after which a breaker opens. Every late call resets a stream, and many servers close a
     /// connection because of 20 to 100 resets that they have not processed yet, together with its calls and node tables;
-    /// four verbs with 5 failures each stay below that.
+    /// the four verbs of an extender with 5 failures each stay below that. Hooks add to it only if their failures are ignored:
+    /// otherwise the verbs behind them are not called.
     pub(super) failures: u32,
     /// The pause before the first probe; each pause is twice the one before.
     pub(super) first_pause: Duration,

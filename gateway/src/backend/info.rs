@@ -276,10 +276,9 @@ impl Info {
     /// # Errors
     /// It cannot serve it.
     pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
-        if verb == PolicyVerb::BeforeScore {
-            self.before_score.as_ref()
-        } else {
-            self.before_filter_nodes.as_ref()
+        match verb {
+            PolicyVerb::BeforeScore => self.before_score.as_ref(),
+            _ => self.before_filter_nodes.as_ref(),
         }
     }
 

@@ -229,12 +229,9 @@ pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSetting
     let scale = |backend: &config::BackendSettings| {
         backend.score.as_ref().map(|score| (score.normalize, score.reversed))
     };
-    let asked = |backend: &config::BackendSettings| {
-        (backend.filter.is_some(), backend.preempt.is_some(), backend.bind.is_some())
-    };
     let described = |backend: &config::BackendSettings| (backend.name.clone(), backend.pure_answers);
     described(one) == described(other)
         && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)
-        && asked(one) == asked(other)
+        && one.verbs().eq(other.verbs())
 }

@@ -73,18 +73,7 @@ pub fn filter(
     check_filter(&message, count)?;
     let FilterResponse { result, rejections, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
-    let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
-    for at in rejections.iter().flat_map(|rejection| &rejection.positions) {
-        match refused.get_mut(*at as usize) {
-            None => {
-                return Err(malformed(format!(
-                    "position {at} is out of range: the request has {count} nodes"
-                )));
-            }
-            Some(true) => return Err(malformed(format!("position {at} is rejected twice"))),
-            Some(fresh) => *fresh = true,
-        }
-    }
+    check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
     let refusals =
@@ -110,6 +99,28 @@ pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, Ba
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let value = scores.ok_or_else(|| malformed("response has no scores"))?.values;
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
+}
+
+/// Rejects positions that no node has, or that occur twice. `done` is what happens to the nodes.
+pub(super) fn check_positions<'p>(
+    positions: impl Iterator<Item = &'p u32>,
+    count: u32,
+    done: &str,
+) -> Result<(), BackendFailure> {
+    let mut positions = positions.peekable();
+    let mut seen = vec![false; if positions.peek().is_none() { 0 } else { count as usize }];
+    for at in positions {
+        match seen.get_mut(*at as usize) {
+            None => {
+                return Err(malformed(format!(
+                    "position {at} is out of range: the request has {count} nodes"
+                )));
+            }
+            Some(true) => return Err(malformed(format!("position {at} is {done} twice"))),
+            Some(fresh) => *fresh = true,
+        }
+    }
+    Ok(())
 }
 
 /// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be.

@@ -145,17 +145,14 @@ pub fn changed_row<'c>(
     view: &RowView,
     changes: impl Iterator<Item = &'c NodeChange>,
 ) -> Option<Bytes> {
-    let before = decoded(entry);
-    let mut row = before.clone();
+    let mut row = decoded(entry);
     for change in changes {
         change_row(&mut row, view, change);
     }
-    if row == before {
-        return None;
-    }
     let mut encoded = Vec::with_capacity(entry.len() + 64);
     message::encode(ROWS, &row, &mut encoded);
-    Some(encoded.into())
+    // Equal rows have equal bytes.
+    (encoded != **entry).then(|| encoded.into())
 }
 
 fn decoded(entry: &Bytes) -> NodeRow {

@@ -7,9 +7,10 @@ use extender_gateway_core::BackendFailure;
 use extender_policy_api::v1alpha1::{
     BeforeScoreResponse, ChangedPart, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
+use prost::Message;
 
 use super::{
-    answer::{Answered, Reply, cut, evaluated},
+    answer::{Answered, Reply, check_positions, cut, evaluated, largest_answer},
     change::{ChangedParts, part_in_words, parts_of_node, parts_of_pod},
     protobuf::{count_numbers, decoded, fields, malformed},
 };
@@ -67,10 +68,28 @@ pub fn changes(
     // The responses of all hooks are parts of this one.
     let BeforeScoreResponse { result, pod, nodes } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
-    check_positions(&nodes, count)?;
+    check_positions(nodes.iter().flat_map(|change| &change.positions), count, "changed")?;
     let pod = pod.map(|change| read_pod(change, allowed)).transpose()?;
-    let nodes = nodes.into_iter().map(|change| read_nodes(change, allowed)).collect::<Result<_, _>>()?;
-    Ok(Reply::Answered(Answered { value: Changes { pod: pod.flatten(), nodes }, revision }))
+    let nodes = nodes.into_iter().map(|change| read_nodes(change, allowed)).collect::<Result<Vec<_>, _>>()?;
+    check_spread(&nodes, count)?;
+    // What has no part changes nothing.
+    let is_change = |changed: &ChangedNodes| parts_of_node(&changed.change).next().is_some();
+    let nodes = nodes.into_iter().filter(is_change).collect();
+    let value = Changes { pod: pod.flatten(), nodes };
+    Ok(Reply::Answered(Answered { value, revision }))
+}
+
+/// Reads the response of `BeforeFilter`. What it says of nodes is ignored, like every unknown field.
+///
+/// # Errors
+/// As for [`changes`]; also a miss, since there are no nodes.
+pub fn pod_change(message: Bytes, allowed: ChangedParts) -> Result<Answered<Changes>, BackendFailure> {
+    match changes(message, 1, allowed)? {
+        Reply::Answered(Answered { value: Changes { pod, .. }, revision }) => {
+            Ok(Answered { value: Changes { pod, nodes: Vec::new() }, revision })
+        }
+        Reply::Missed => Err(malformed("the response is a miss, and there are no nodes")),
+    }
 }
 
 fn read_pod(mut change: PodChange, allowed: ChangedParts) -> Result<Option<Arc<PodChange>>, BackendFailure> {
@@ -106,7 +125,7 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const POD: u32 = 2;
     const NODES: u32 = 3;
     let most = 4096 + 4 * count as usize;
-    let (mut pods, mut entries, mut changes) = (0, 0_usize, 0_usize);
+    let (mut pods, mut entries, mut changes, mut positions) = (0, 0_usize, 0_usize, 0);
     for field in fields(message) {
         let (field, Some(content)) = field? else { continue };
         entries += match field {
@@ -116,7 +135,7 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
             }
             NODES => {
                 changes += 1;
-                check_named(content, count)?;
+                positions += named(content, count)?;
                 entries_of(content, &NODE_ENTRIES)?
             }
             _ => 0,
@@ -128,6 +147,9 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
         if changes > count as usize {
             return Err(malformed(format!("{changes} changes of {count} nodes")));
         }
+        if positions > count as usize {
+            return Err(malformed(format!("more positions than {count} nodes")));
+        }
         if entries > most {
             return Err(malformed(format!("all changes together have more than {most} entries")));
         }
@@ -135,14 +157,26 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     Ok(())
 }
 
-/// A change names as many positions as there can be, and one at least.
-fn check_named(change: &[u8], count: u32) -> Result<(), BackendFailure> {
+/// The number of positions that a change names, one at least.
+fn named(change: &[u8], count: u32) -> Result<usize, BackendFailure> {
     const POSITIONS: u32 = 1;
     match count_numbers(change, POSITIONS, count as usize)? {
         0 => Err(malformed("a change names no position")),
-        named if named > count as usize => Err(malformed(format!("more positions than {count} nodes"))),
-        _ => Ok(()),
+        named => Ok(named),
     }
+}
+
+/// A change is written into the row of each of its nodes: a small response must not become large there.
+fn check_spread(changes: &[ChangedNodes], count: u32) -> Result<(), BackendFailure> {
+    let written = changes
+        .iter()
+        .map(|ChangedNodes { positions, change }| change.encoded_len().saturating_mul(positions.len()));
+    let (written, most) = (written.fold(0, usize::saturating_add), largest_answer(count));
+    if written > most {
+        let text = format!("changes of all nodes together have {written} bytes, at most {most} are accepted");
+        return Err(malformed(text));
+    }
+    Ok(())
 }
 
 /// What is counted in a message.
@@ -199,22 +233,6 @@ fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailur
         }
     }
     Ok(entries)
-}
-
-fn check_positions(changes: &[NodeChange], count: u32) -> Result<(), BackendFailure> {
-    let mut seen = vec![false; if changes.is_empty() { 0 } else { count as usize }];
-    for at in changes.iter().flat_map(|change| &change.positions) {
-        match seen.get_mut(*at as usize) {
-            None => {
-                return Err(malformed(format!(
-                    "position {at} is out of range: the request has {count} nodes"
-                )));
-            }
-            Some(true) => return Err(malformed(format!("position {at} is changed twice"))),
-            Some(fresh) => *fresh = true,
-        }
-    }
-    Ok(())
 }
 
 fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {

@@ -360,14 +360,14 @@ impl<'c> CallContext<'c> {
         verb: PolicyVerb,
         backends: impl Iterator<Item = &'b Backend>,
     ) {
+        // What hooks were told is of an earlier state.
+        self.nodes.clear();
         let (Offer::Names, Some(table)) = (&self.call.request.offer, &self.tables.table) else { return };
         let views = different_views(verb, backends);
         let ids: Vec<ViewId> = views.iter().filter_map(|view| view.column.as_ref()).map(Column::id).collect();
         if ids.is_empty() {
             return;
         }
-        // What hooks were told is of an earlier state.
-        self.nodes.clear();
         let all = table.rows_together(names(self.call.request), &ids, &mut self.slots, self.wait_until).await;
         for (view, found) in views.into_iter().zip(all) {
             self.add_nodes(view, found, TableSource::Cluster);

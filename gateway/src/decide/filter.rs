@@ -263,7 +263,12 @@ impl Decider {
             (participant.backend.settings.name.to_string(), revision)
         };
         let policies: Vec<_> = participants.iter().map(policy).collect();
-        self.settings.pacing.fingerprint((self.policy_settings, policies))
+        let hooks: Vec<_> = self
+            .hooks
+            .iter()
+            .map(|backend| backend.any_session().ok().map(|session| session.info.revision.clone()))
+            .collect();
+        self.settings.pacing.fingerprint((self.policy_settings, policies, hooks))
     }
 
     pub(super) fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {

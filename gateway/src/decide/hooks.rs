@@ -1,13 +1,15 @@
 //! Runs the hooks of a call, one after the other: each is told what those before have left. Then the policies are called
 //! about the result.
 
+use std::time::Duration;
+
 use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
 use tokio::time::Instant;
 
 use super::{
     CallError, Decider,
     ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
-    call_context::CallContext,
+    call_context::{CallContext, EncodedNodes, Ready},
 };
 use crate::{
     backend::{
@@ -79,6 +81,9 @@ impl Decider {
         for backend in self.with_hook(context, verb) {
             let place = begin(backend, verb, record);
             let ready = context.ready(verb, backend).await?;
+            if let Ok(ready) = &ready {
+                record_left_out(backend, (context, ready), &mut record.backends[place]);
+            }
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let participant = Participant { place, backend, timeout, ready };
             let changes = participant.ask(&HookQuestion { verb }, context, &Asked::All).await;
@@ -129,6 +134,21 @@ impl Decider {
     }
 }
 
+/// Records which nodes the hook is not told of. They stay as they are.
+fn record_left_out(
+    backend: &Backend,
+    (context, ready): (&CallContext<'_>, &Ready),
+    part: &mut BackendOutcome,
+) {
+    let EncodedNodes { unknown, deleted, oversize, .. } = context.nodes(ready);
+    if let Some(node) = oversize.first() {
+        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
+    }
+    part.unknown.extend(unknown.iter().filter(|node| !deleted.contains(node) && !oversize.contains(node)));
+    part.deleted.clone_from(deleted);
+    part.oversize.clone_from(oversize);
+}
+
 /// Adds a hook's part to the record.
 fn begin(backend: &Backend, verb: PolicyVerb, record: &mut CallRecord) -> usize {
     let policy = backend.settings.policy_about_nodes(verb);
@@ -153,10 +173,13 @@ async fn pod_changes(
     let verb = PolicyVerb::BeforeFilter;
     let caller = Caller { verb, pod: context.call.pod.uid() };
     let mut session = backend.session(caller)?;
-    let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
-    let until = context.deadline.min(Instant::now() + timeout);
+    let now = Instant::now();
+    let configured = backend.settings.timeouts()[verb].unwrap_or_default();
+    // Told to the backend, and in the text of a failure, which must stay the same.
+    let mut timeout = configured.min(context.deadline.duration_since(now));
+    let until = now + timeout;
     loop {
-        let answer = ask_about_pod((backend, &session), (context, until), attempt).await;
+        let answer = ask_about_pod((backend, &session), (context, timeout), attempt).await;
         if answer.is_ok() || !attempt.rpcs.may_retry() {
             return answer;
         }
@@ -164,12 +187,13 @@ async fn pod_changes(
             Some(other) => session = other,
             None => return answer,
         }
+        timeout = until.duration_since(Instant::now());
     }
 }
 
 async fn ask_about_pod(
     (backend, session): (&Backend, &Session),
-    (context, until): (&mut CallContext<'_>, Instant),
+    (context, timeout): (&mut CallContext<'_>, Duration),
     attempt: &mut OpenAttempt,
 ) -> Result<Changes, BackendFailure> {
     let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
@@ -184,7 +208,6 @@ async fn ask_about_pod(
     }
     let purpose = context.purpose.of_calls();
     let call = CallFields { id: &context.id, purpose, reads_id: plan.reads_id, snapshot: 0 };
-    let timeout = until.duration_since(Instant::now());
     let attempted = Attempt { timeout, flow: context.call.flow, rpcs: &mut attempt.rpcs };
     let changes = backend.pod_hook((session, plan), (call, &pod), attempted).await?;
     // The answer may have shown that the backend has changed.

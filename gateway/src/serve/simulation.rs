@@ -12,7 +12,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_apiserver::ConnectError;
-use extender_gateway_core::Verb;
+use extender_gateway_core::{PolicyVerb, Verb};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::{
@@ -198,7 +198,7 @@ fn without_cluster(mut config: Config, nodes: PathBuf) -> Config {
     for backend in &mut config.backends {
         (backend.preempt, backend.bind) = (None, None);
     }
-    config.backends.retain(|backend| backend.filter.is_some() || backend.score.is_some());
+    config.backends.retain(|backend| backend.verbs().next().is_some());
     config
 }
 
@@ -230,8 +230,7 @@ fn needs_pods(door: &Door) -> Option<SimulationError> {
 }
 
 fn reads_pods(info: &Info) -> Option<&'static str> {
-    let filter = info.filter.as_ref().ok().map(|plan| &plan.common);
-    let plans = filter.into_iter().chain(info.score.as_ref().ok().map(|plan| &plan.common));
+    let plans = PolicyVerb::ALL.into_iter().filter_map(|verb| info.about_nodes(verb).ok());
     plans.into_iter().find_map(|plan| match () {
         () if plan.nodes.rows.wants_usage() => Some("usage of nodes"),
         () if plan.counts_pods() => Some("counts of pods"),

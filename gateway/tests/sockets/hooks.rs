@@ -29,7 +29,7 @@ const WATCH: &str = "nodes: {source: Watch}\nbackends:\n";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Everything that a hook can change.
-fn changeable(verb: Verb) -> Vec<i32> {
+pub(crate) fn changeable(verb: Verb) -> Vec<i32> {
     let pod = [
         ChangedPart::PodLabels,
         ChangedPart::PodNodeSelector,
@@ -52,7 +52,7 @@ fn changeable(verb: Verb) -> Vec<i32> {
 }
 
 /// A backend that filters and scores, and has these hooks.
-fn hooks(verbs: &[Verb]) -> GetInfoResponse {
+pub(crate) fn hooks(verbs: &[Verb]) -> GetInfoResponse {
     let mut info = info(NodeView::Facts);
     info.services.push("extender.policy.v1alpha1.HookService".to_owned());
     info.verbs.extend(verbs.iter().map(|verb| VerbInfo {
@@ -100,7 +100,7 @@ fn nodes_answer(message: &Bytes, pod: Option<PodChange>, changes: Vec<(&str, Nod
 }
 
 /// What a backend without an opinion answers.
-fn agrees(verb: &str, message: &Bytes) -> Act {
+pub(crate) fn agrees(verb: &str, message: &Bytes) -> Act {
     match verb {
         "Filter" => Act::Message(filtered(message, &[], "").encode_to_vec()),
         "Score" => Act::Message(scored(message, |_| 1).encode_to_vec()),
@@ -327,6 +327,7 @@ async fn a_hook_of_the_pod_fails_like_the_others() {
             "evaluated 3 nodes, expected 1",
         ),
         (Act::Status(3, "no"), "INVALID_ARGUMENT: no"),
+        (Act::Hang, "no answer within 150 ms"),
     ] {
         let failing = act.clone();
         let script = move |verb: &str, message| match verb {
@@ -334,7 +335,8 @@ async fn a_hook_of_the_pod_fails_like_the_others() {
             _ => agrees(verb, &message),
         };
         let hook = Scripted::start(hooks(&[Verb::BeforeFilter]), script).await;
-        let gateway = gateway(&configured("hook", &hook, "beforeFilter: {}, filter: {}")).await;
+        let settings = format!("beforeFilter: {{timeout: {}}}, filter: {{}}", act.timeout());
+        let gateway = gateway(&configured("hook", &hook, &settings)).await;
         let answer = filter(&gateway).await;
         assert_eq!(answer["Error"], format!("extender-gateway: backend hook failed beforeFilter: {said}"));
     }
@@ -543,4 +545,31 @@ async fn a_hook_that_contradicts_itself_is_not_called() {
          nodes alone"
     );
     assert!(hook.messages("BeforeFilterNodes").is_empty());
+}
+
+#[tokio::test]
+async fn nodes_that_a_hook_is_not_told_of_stay_as_they_are_and_are_recorded() {
+    let hook = Scripted::start(hooks(&[Verb::BeforeFilterNodes]), |verb, message| match verb {
+        "BeforeFilterNodes" => {
+            let change = NodeChange { set_labels: labels(&[("zone", "changed")]), ..NodeChange::default() };
+            nodes_answer(&message, None, vec![("b", change)])
+        }
+        _ => agrees(verb, &message),
+    });
+    let hook = hook.await;
+    let policy = Scripted::start(info(NodeView::Name), |verb, message| agrees(verb, &message)).await;
+    let backends =
+        configured("hook", &hook, "beforeFilterNodes: {}") + &configured("policy", &policy, "filter: {}");
+    let seen = Seen::start(&format!("{WATCH}{backends}")).await;
+    for name in ["a", "b"] {
+        seen.gateway.table.apply(labelled(name, &json!({})).as_bytes()).unwrap();
+    }
+    // The gateway does not know the first one.
+    let answer = seen.gateway.post("/filter", about(&pod(), &["new", "a", "b"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["new", "a", "b"]), "{answer}");
+    assert_eq!(hook.asked("BeforeFilterNodes"), [["a", "b"]]);
+    let call = seen.call(1).await;
+    let changed: Vec<_> = call.nodes.iter().filter(|node| !node.changes.is_empty()).collect();
+    assert_eq!(changed.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!((call.backends[0].asked, call.backends[0].changed, call.left), (2, 1, Some(3)));
 }

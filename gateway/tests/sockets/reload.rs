@@ -13,17 +13,20 @@ use std::{
     },
 };
 
-use crate::support::{
-    TEST_TIMEOUT,
-    backend::{Act, Scripted, filtered, info},
-    by_name,
-    http::Client,
-    preempting,
-    program::{Program, Starting, signal},
+use crate::{
+    hooks::{agrees, hooks},
+    support::{
+        TEST_TIMEOUT,
+        backend::{Act, Scripted, filtered, info},
+        by_name,
+        http::Client,
+        in_full, preempting,
+        program::{Program, Starting, signal},
+    },
 };
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::{GetInfoRequest, NodeView};
+use extender_policy_api::v1alpha1::{GetInfoRequest, NodeView, Verb};
 use futures_util::stream;
 use prost::Message;
 use tokio::time::timeout;
@@ -355,6 +358,31 @@ async fn pods_that_cannot_be_watched_change_nothing() {
         fs::write(&file, configured(&format!("{nodes}\npods: {{source: Watch}}"), &[&only])).unwrap();
         program.counted(&reloaded("refused", 1)).await;
         assert_eq!(reason(&mut Client::connect(program.extender).await).await, "no");
+    };
+    timeout(TEST_TIMEOUT, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hook_that_is_added_runs_and_one_that_is_removed_does_not() {
+    let test = async {
+        let backend =
+            Scripted::start(hooks(&[Verb::BeforeFilter]), |verb, message| agrees(verb, &message)).await;
+        let only = format!("name: only, url: 'http://{}', filter: {{}}", backend.address);
+        let hooked = format!("{only}, beforeFilter: {{}}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let text = |backend: &str| configured("nodes: {source: Request}", &[backend]);
+        fs::write(&file, text(&only)).unwrap();
+        let program = Program::start(&file).await;
+        for (count, settings, calls) in [(1, &hooked, 1), (2, &only, 1)] {
+            fs::write(&file, text(settings)).unwrap();
+            program.signal("HUP").await;
+            program.counted(&reloaded("ok", count)).await;
+            let mut client = Client::connect(program.extender).await;
+            let answer = client.post("/filter", in_full(&["a"]).as_bytes()).await.json();
+            assert_eq!(answer["Error"], "", "{answer}");
+            assert_eq!(backend.messages("BeforeFilter").len(), calls);
+        }
     };
     timeout(TEST_TIMEOUT, test).await.unwrap();
 }

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, ScoreRequest,
+    self as api, FilterRequest, GetInfoResponse, NodeView, Purpose, ScoreRequest, Verb,
 };
 use prost::Message;
 use serde_json::Value;
@@ -21,10 +21,13 @@ use tokio::{
     process::Command,
 };
 
-use crate::support::{
-    backend::{Act, Scripted, configured, filtered, info, rows, scored},
-    program::signal,
-    sdk::{self, Running},
+use crate::{
+    hooks::{agrees, hooks},
+    support::{
+        backend::{Act, Scripted, configured, filtered, info, result, rows, scored},
+        program::signal,
+        sdk::{self, Running},
+    },
 };
 
 const NODES: &str = "kind: Node\nmetadata: {name: b}\n---\nkind: Node\nmetadata: {name: a}\n---\n\
@@ -484,4 +487,41 @@ async fn it_decides_again_when_a_file_changes() {
     until("The decision is the same.").await;
     signal(&child, "INT").await;
     assert!(child.wait().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn hooks_run_also_those_of_a_backend_without_other_verbs() {
+    let files = Files::new();
+    let mut alone = hooks(&[Verb::BeforeFilterNodes]);
+    alone.verbs.drain(..2);
+    let hook = Scripted::start(alone, |_, message| {
+        let taint =
+            api::Taint { key: "full".to_owned(), effect: "NoSchedule".to_owned(), ..api::Taint::default() };
+        let change =
+            api::NodeChange { positions: vec![0], add_taints: vec![taint], ..api::NodeChange::default() };
+        let response = api::BeforeFilterNodesResponse {
+            result: Some(result(rows(&message).len())),
+            nodes: vec![change],
+        };
+        Act::Message(response.encode_to_vec())
+    });
+    let (hook, policy) = (hook.await, scripted(info(NodeView::Facts)).await);
+    let line = format!(
+        "--nodes nodes.yaml --pod pod.yaml --backend room=http://{} --backend http://{}",
+        hook.address, policy.address
+    );
+    let (code, out, said) = files.tried(&line).await;
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("      1  room  taint full:NoSchedule  b\n"), "{out}");
+    let taints: Vec<_> =
+        rows(&policy.messages("Filter")[0]).into_iter().map(|row| row.facts.unwrap().taints.len()).collect();
+    assert_eq!(taints, [1, 0, 0]);
+    // A hook that reads usage needs pods.
+    let mut usage = hooks(&[Verb::BeforeFilterNodes]);
+    usage.verbs[2].usage = true;
+    let needy = Scripted::start(usage, |verb, message| agrees(verb, &message)).await;
+    let line = format!("--nodes nodes.yaml --pod pod.yaml --backend room=http://{}", needy.address);
+    let (code, _, said) = files.tried(&line).await;
+    assert_eq!(code, Some(2));
+    assert!(said.starts_with("extender-gateway: backend room reads usage of nodes, "), "{said}");
 }

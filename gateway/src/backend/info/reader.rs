@@ -157,6 +157,9 @@ impl Reader<'_> {
     pub(super) fn pod_hook(&self) -> Result<PodHookPlan, BackendFailure> {
         let name = PolicyVerb::BeforeFilter.name();
         let verb = self.verb(Verb::BeforeFilter, name)?;
+        if verb.usage || verb.node_view != NodeView::Unspecified as i32 {
+            return Err(unsuitable(format!("declares that {name} reads nodes, but is about the pod alone")));
+        }
         let changes = self.changes(verb, name)?;
         // There are no nodes on which an answer could depend.
         let alone = VerbInfo { scope: Scope::Node.into(), ..verb.clone() };

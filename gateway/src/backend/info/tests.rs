@@ -147,6 +147,10 @@ fn a_hook_reads_no_topology_counts_and_one_of_the_pod_no_nodes() {
             reads(Reads { pod: Some(counting), ..Reads::default() }),
             "declares that beforeFilter reads topology counts of pods, which only filter and score can read",
         ),
+        (
+            VerbInfo { node_view: NodeView::Name.into(), ..of_pod() },
+            "declares that beforeFilter reads nodes, but is about the pod alone",
+        ),
     ] {
         assert_eq!(refusal(&info, &[HOOK_SERVICE]).as_deref(), Some(sentence));
     }

@@ -156,6 +156,35 @@ fn a_change_of_a_pod_beyond_the_limits_is_a_failure() {
 }
 
 #[test]
+fn a_change_that_is_large_in_all_of_its_nodes_together_is_a_failure() {
+    const NODES: u32 = 5_000;
+    let all = |value: usize| {
+        let values = (0..60).map(|at| (format!("k{at}"), "v".repeat(value)));
+        let change = NodeChange { set_labels: labels(values), ..NodeChange::default() };
+        let nodes = vec![at(&(0..NODES).collect::<Vec<_>>(), change)];
+        let result = Some(api::Result { evaluated: NODES, ..api::Result::default() });
+        let message = BeforeScoreResponse { result, pod: None, nodes }.encode_to_vec();
+        assert!(message.len() < 40_000, "a small response");
+        changes(message.into(), NODES, everything()).map(drop).map_err(|failure| failure.detail)
+    };
+    assert_eq!(all(1), Ok(()));
+    let failure = all(200).unwrap_err();
+    assert!(failure.starts_with("changes of all nodes together have "), "{failure}");
+    assert!(failure.ends_with(" bytes, at most 5185536 are accepted"), "{failure}");
+}
+
+#[test]
+fn what_changes_nothing_is_no_change() {
+    let reason = NodeChange { reason: "as it is".to_owned(), ..NodeChange::default() };
+    assert_eq!(read(&response(None, vec![at(&[1], reason.clone())])), Ok(Changes::default()));
+    let nodes = vec![at(&[0], NodeChange { remove_labels: vec!["a".to_owned()], ..reason })];
+    let result = Some(api::Result { evaluated: 1, ..api::Result::default() });
+    let message = BeforeScoreResponse { result, pod: None, nodes }.encode_to_vec();
+    let read = pod_change(message.into(), everything()).unwrap();
+    assert_eq!(read.value, Changes::default(), "the response of beforeFilter has no nodes");
+}
+
+#[test]
 fn only_what_is_declared_changes() {
     let node = NodeChange { remove_labels: vec!["a".to_owned()], ..NodeChange::default() };
     let pod = PodChange { add_requests: Some(Resources::default()), ..PodChange::default() };
@@ -175,8 +204,7 @@ fn only_what_is_declared_changes() {
 #[test]
 fn a_response_of_nothing_many_times_costs_nothing() {
     const NODES: u32 = 5_000;
-    let fill =
-        |piece: &[u8]| Bytes::from(piece.repeat(super::super::answer::largest_answer(NODES) / piece.len()));
+    let fill = |piece: &[u8]| Bytes::from(piece.repeat(largest_answer(NODES) / piece.len()));
     // A change of node 0 with an empty taint, then many such changes; and one change with many empty entries.
     for (name, message) in [
         ("empty changes", fill(&[0x1a, 0])),

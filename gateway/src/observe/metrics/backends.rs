@@ -108,8 +108,7 @@ impl Snapshot {
 
     /// The labels and metrics of each backend and hook.
     fn hooks(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
-        let hooks = PolicyVerb::ALL.map(|verb| verb.is_hook().then_some(verb.name()));
-        self.verbs().filter(move |(labels, _)| hooks.contains(&Some(labels[1].1)))
+        self.labeled(PolicyVerb::is_hook)
     }
 
     fn write_answers(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -176,9 +175,17 @@ impl Snapshot {
 
     /// The labels and metrics of each backend and verb.
     fn verbs(&self) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
-        self.0.iter().flat_map(|(name, metrics)| {
+        self.labeled(|_| true)
+    }
+
+    fn labeled(
+        &self,
+        select: fn(PolicyVerb) -> bool,
+    ) -> impl Iterator<Item = ([(&str, &str); 2], &BackendVerbMetrics)> {
+        self.0.iter().flat_map(move |(name, metrics)| {
             let label = |verb: PolicyVerb| [("backend", name.as_str()), ("verb", verb.name())];
-            metrics.shown().map(move |(verb, metrics)| (label(verb), metrics))
+            let selected = metrics.shown().filter(move |(verb, _)| select(*verb));
+            selected.map(move |(verb, metrics)| (label(verb), metrics))
         })
     }
 }

@@ -53,12 +53,16 @@ fn has_ended_call(part: &BackendOutcome) -> bool {
 
 /// Whether nodes or candidates were lost because of it.
 fn has_dropped_nodes(part: &BackendOutcome) -> bool {
-    let has_dropped = [&part.unknown, &part.deleted, &part.oversize].iter().any(|nodes| !nodes.is_empty());
+    let is_left_out = [&part.unknown, &part.deleted, &part.oversize].iter().any(|nodes| !nodes.is_empty());
+    // A hook drops none: what it is not told of stays as it is.
+    let has_dropped = is_left_out && !part.verb.is_hook();
     match &part.outcome {
         Outcome::Filtered(heard) => has_dropped || !heard.refusals.is_empty(),
         Outcome::Candidates(left) => left.is_empty(),
         // The call ended without its answer.
         Outcome::Pending => has_dropped,
-        Outcome::Failed(_) | Outcome::Scored(..) | Outcome::Bound(_) | Outcome::Changed(_) => false,
+        // The policies may have dropped the nodes because of it.
+        Outcome::Changed(changes) => changes.pod.is_some() || !changes.nodes.is_empty(),
+        Outcome::Failed(_) | Outcome::Scored(..) | Outcome::Bound(_) => false,
     }
 }
