@@ -22,7 +22,7 @@ use crate::{
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Set the mode of a backend for a while, in every replica.\n\n\
-    shadow: it is called in the background, and its answers do not count. disable: it is not called. enforce: its answers count, \
+    shadow: it is called in the background, and its answers do not count; its hooks do not run. disable: it is not called. enforce: its answers count, \
     also if the configuration says Shadow or canary. reset ends this early; at its end the configured mode applies again by itself.\n\n\
     A replica that starts later does not know of it, and a restart forgets it: repeat the command, or change the configuration.";
 

@@ -34,6 +34,10 @@ impl Config {
         let of = |(at, backend)| InBackend { config: self, at, backend };
         let backends: Vec<InBackend<'_>> = self.backends.iter().enumerate().map(of).collect();
         let of_binds = backends.iter().flat_map(|it| [it.unused_bind(), it.no_next_binder()]);
+        let of_hooks = backends.iter().flat_map(|it| {
+            let hooks = it.backend.verbs().filter(|verb| verb.is_hook());
+            hooks.map(|hook| it.unused_hook(hook))
+        });
         let of_backends = backends.iter().flat_map(|it| {
             [
                 it.no_second_call(),
@@ -47,7 +51,7 @@ impl Config {
                 it.unused_shadow_time(),
             ]
         });
-        of_gateway.into_iter().chain(of_binds).chain(of_backends).flatten().collect()
+        of_gateway.into_iter().chain(of_binds).chain(of_hooks).chain(of_backends).flatten().collect()
     }
 }
 
@@ -167,6 +171,30 @@ impl<'c> InBackend<'c> {
         }
         let fact = format!("is not used with mode: {mode}");
         Some(self.warning("bind", &fact, "set mode: Enforce, or remove it"))
+    }
+
+    /// Only a backend with mode: Enforce changes what others are told, and somebody must be told.
+    fn unused_hook(&self, hook: PolicyVerb) -> Option<String> {
+        match self.backend.mode {
+            Mode::Disabled => None,
+            Mode::Shadow => {
+                let fact = "is not used with mode: Shadow: what a hook changes would reach other backends";
+                Some(self.warning(hook.name(), fact, "set mode: Enforce, or remove it"))
+            }
+            Mode::Enforce => {
+                let (verb, word) = match hook {
+                    PolicyVerb::BeforeScore => (PolicyVerb::Score, "score"),
+                    _ => (PolicyVerb::Filter, "filter"),
+                };
+                let is_told = |other: &BackendSettings| {
+                    other.mode != Mode::Disabled && other.verbs().any(|it| it == verb)
+                };
+                let fact = format!("changes what nobody is told: no backend has {word}");
+                let advice = format!("add {word} to the backend that should see the changes, or remove it");
+                let is_unused = !self.config.backends.iter().any(is_told);
+                is_unused.then(|| self.warning(hook.name(), &fact, &advice))
+            }
+        }
     }
 
     /// The next binder after a failure shares the bind's budget. The final read from the apiserver has its own.

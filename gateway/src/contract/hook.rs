@@ -114,9 +114,10 @@ fn check_allowed(
 ) -> Result<(), BackendFailure> {
     match allowed.lacks(parts) {
         None => Ok(()),
-        Some(part) => {
-            Err(malformed(format!("it changes {}, which it does not declare", part_in_words(part))))
-        }
+        Some(part) => Err(malformed(format!(
+            "it changes {}, which it does not declare; add that to the hook's changes in the handshake",
+            part_in_words(part)
+        ))),
     }
 }
 

@@ -82,13 +82,20 @@ fn the_gateway() {
         ),
         (
             "",
-            &["beforeFilter: {timeout: 600ms}", "filter: {timeout: 401ms}", "mode: Shadow, beforeFilter: {}"],
+            &[
+                "beforeFilter: {timeout: 600ms}",
+                "filter: {timeout: 401ms}",
+                "mode: Disabled, beforeFilter: {}",
+            ],
             "timeouts.decision: is 1s, but the hook before filter and then filter may take 1s1ms; shorten their timeouts, or raise \
              timeouts.decision",
         ),
         (
             "",
-            &["beforeFilter: {timeout: 500ms}, beforeFilterNodes: {timeout: 501ms}"],
+            &[
+                "beforeFilter: {timeout: 500ms}, beforeFilterNodes: {timeout: 499ms}",
+                "filter: {timeout: 2ms}",
+            ],
             "timeouts.decision: is 1s, but the 2 hooks before filter, in turn, and then filter may take 1s1ms; shorten their \
              timeouts, or raise timeouts.decision",
         ),
@@ -120,6 +127,34 @@ fn what_is_short_enough_is_not_warned_of() {
     // With Fail no other binder is called after a failure.
     for backend in ["bind: {timeout: 8999ms, failurePolicy: Next}", "bind: {timeout: 10s}"] {
         assert_eq!(warned("binder: BuiltIn", &[backend]), [""; 0], "{backend}");
+    }
+}
+
+#[test]
+fn hooks_that_change_nothing_for_anybody() {
+    let cases: [(&[&str], &str); 4] = [
+        (
+            &["filter: {}", "beforeFilterNodes: {}, mode: Shadow"],
+            "backends[1].beforeFilterNodes: is not used with mode: Shadow: what a hook changes would reach other backends; set \
+             mode: Enforce, or remove it",
+        ),
+        (
+            &["beforeFilter: {}", "score: {}"],
+            "backends[0].beforeFilter: changes what nobody is told: no backend has filter; add filter to the backend that should \
+             see the changes, or remove it",
+        ),
+        (
+            &["filter: {}, beforeScore: {}"],
+            "backends[0].beforeScore: changes what nobody is told: no backend has score; add score to the backend that should see \
+             the changes, or remove it",
+        ),
+        (
+            &["beforeFilter: {}", "filter: {}, mode: Shadow", "filter: {}, beforeFilter: {}, mode: Disabled"],
+            "",
+        ),
+    ];
+    for (backends, expected) in cases {
+        assert_eq!(warned("", backends).join("\n"), expected, "{backends:?}");
     }
 }
 

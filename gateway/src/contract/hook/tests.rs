@@ -195,7 +195,12 @@ fn only_what_is_declared_changes() {
         let all_but = (1..=9).map(|part| ChangedPart::try_from(part).unwrap()).filter(|it| *it != part);
         let read = |allowed| changes(response.encode_to_vec().into(), 3, allowed).map(drop);
         let failure = read(ChangedParts::new(all_but)).unwrap_err();
-        assert_eq!(failure.detail, format!("it changes {words}, which it does not declare"));
+        assert_eq!(
+            failure.detail,
+            format!(
+                "it changes {words}, which it does not declare; add that to the hook's changes in the handshake"
+            )
+        );
         assert_eq!(read(ChangedParts::new([part])), Ok(()));
     }
 }
