@@ -23,7 +23,7 @@ func TestContradictions(t *testing.T) {
 		"policies: [{name: Rack_Drain, program: spread, filter: {}}]":                      `policies[0].name: "Rack_Drain" is not a DNS label; use 1 to 63 lower case letters`,
 		"policies: [{program: spread, filter: {}}]":                                        `policies[0].name: "" is not a DNS label; use`,
 		"policies: [" + elsewhere + ", " + elsewhere + "]":                                 "policies[1].name: a is already the name of policies[0]; names of policies must be unique",
-		"policies: [{name: a, program: spread}]":                                           "policies[0]: policy a has no verb and would never be called; add filter, score, preempt or bind",
+		"policies: [{name: a, program: spread}]":                                           "policies[0]: policy a has no verb and would never be called; add filter, score, preempt, bind or a hook",
 		"policies: [{name: a, program: spread, bind: {}}]":                                 "policies[0].bind: spread does not serve this verb, only filter, score; remove it",
 		"policies: [{name: a, url: 'http://a:1', bind: {}}]":                               "policies[0].bind: has no effect, because config.binder is None; set config.binder to a or BuiltIn, or remove bind",
 		"policies: [{name: a, filter: {}}]":                                                "policies[0]: policy a has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere",

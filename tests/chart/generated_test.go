@@ -23,6 +23,9 @@ func generated(t *testing.T) map[string]string {
 	files := map[string]string{
 		"deploy/install.yaml":            installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
 		"deploy/chart/files/alerts.yaml": read(t, root+"/deploy/observability/alerts.yaml"),
+
+		"deploy/chart/files/reservation-crd.yaml":   read(t, root+"/backends/policies/examples/reservation-crd.yaml"),
+		"deploy/chart/files/reservation-rules.yaml": clusterRoleRules(t, root+"/backends/policies/examples/reservation-rbac.yaml"),
 	}
 	for _, file := range dashboards(t) {
 		files["deploy/chart/files/dashboards/"+filepath.Base(file)] = read(t, file)
@@ -38,6 +41,19 @@ func dashboards(t *testing.T) []string {
 		t.Fatalf("no dashboards: %v", err)
 	}
 	return files
+}
+
+// clusterRoleRules are the rules of the ClusterRole of a file of manifests.
+func clusterRoleRules(t *testing.T, file string) string {
+	t.Helper()
+	for _, manifest := range strings.Split(read(t, file), "\n---\n") {
+		_, rules, found := strings.Cut(manifest, "\nrules:\n")
+		if found && strings.Contains(manifest, "\nkind: ClusterRole\n") {
+			return rules + "\n"
+		}
+	}
+	t.Fatalf("%s has no ClusterRole", file)
+	return ""
 }
 
 func withoutSpaceAtEnds(text string) string {

@@ -7,7 +7,6 @@
 
 mod args;
 mod client;
-mod duration;
 mod json;
 mod reply;
 mod request;

@@ -1,13 +1,15 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
-//! [`program`] is what the binaries share, [`resource`] names and amounts of resources.
+//! [`program`] is what the binaries share, [`duration`] and [`resource`] read what operators write.
 
 #[cfg(test)]
 mod arbitrary;
+mod duration;
 pub mod http_extender;
 pub mod label_binder;
 pub mod label_rules;
 pub mod node_affinity;
 pub mod node_resources;
 pub mod program;
+pub mod reservation;
 mod resource;
 pub mod spread;

@@ -77,10 +77,10 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 
 {{- define "extender-gateway.checkVerbs" -}}
-{{- $served := dict "label-rules" (list "filter" "score" "preempt") "label-binder" (list "bind") "node-resources" (list "filter" "score") "node-affinity" (list "filter" "score") "spread" (list "filter" "score") "http-extender" (list "filter" "score" "preempt" "bind") -}}
+{{- $served := dict "label-rules" (list "filter" "score" "preempt") "label-binder" (list "bind") "node-resources" (list "filter" "score") "node-affinity" (list "filter" "score") "spread" (list "filter" "score") "http-extender" (list "filter" "score" "preempt" "bind") "reservation" (list "score" "bind" "beforeFilterNodes") -}}
 {{- $program := .policy.program | default "" -}}
 {{- $verbs := list -}}
-{{- range $verb := list "filter" "score" "preempt" "bind" -}}
+{{- range $verb := list "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
 {{- if hasKey $.policy $verb -}}
 {{- $verbs = append $verbs $verb -}}
 {{- if and $program (not (has $verb (get $served $program))) -}}
@@ -89,7 +89,7 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- end -}}
 {{- if not $verbs -}}
-{{- fail (printf "%s: policy %s has no verb and would never be called; add filter, score, preempt or bind, for example filter: {}" .at .policy.name) -}}
+{{- fail (printf "%s: policy %s has no verb and would never be called; add filter, score, preempt, bind or a hook, for example filter: {}" .at .policy.name) -}}
 {{- end -}}
 {{- if and (hasKey .policy "bind") (eq (dig "binder" "None" .root.Values.config) "None") -}}
 {{- fail (printf "%s.bind: has no effect, because config.binder is None; set config.binder to %s or BuiltIn, or remove bind" .at .policy.name) -}}
@@ -161,8 +161,8 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if eq .policy.name "gateway" -}}
 {{- fail (printf "%s.name: gateway is the name of the gateway's own container; set another name, or inPod: false" .at) -}}
 {{- end -}}
-{{- if eq (.policy.program | default "") "label-binder" -}}
-{{- fail (printf "%s.inPod: label-binder needs permissions that the gateway's pods do not have; remove inPod, so that it has an account of its own" .at) -}}
+{{- if has (.policy.program | default "") (list "label-binder" "reservation") -}}
+{{- fail (printf "%s.inPod: %s needs permissions that the gateway's pods do not have; remove inPod, so that it has an account of its own" .at .policy.program) -}}
 {{- end -}}
 {{- end -}}
 

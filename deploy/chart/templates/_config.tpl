@@ -70,7 +70,7 @@ authorization: {{ $page.authorization }}
 {{- define "extender-gateway.policyThatReadsPods" -}}
 {{- $found := "" -}}
 {{- range .Values.policies -}}
-{{- if has .program (list "node-resources" "spread") -}}{{- $found = .name -}}{{- end -}}
+{{- if has .program (list "node-resources" "reservation" "spread") -}}{{- $found = .name -}}{{- end -}}
 {{- end -}}
 {{- $found -}}
 {{- end -}}
@@ -108,7 +108,7 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- define "extender-gateway.backends" -}}
 {{- $backends := list -}}
 {{- range .Values.policies -}}
-{{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" -}}
+{{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
 {{- if not .url -}}
 {{- $_ := set $backend "url" (include "extender-gateway.policyURL" (dict "root" $ "policy" .)) -}}
 {{- end -}}

@@ -46,12 +46,15 @@ labels:
   {{- include "extender-gateway.policyLabels" . | nindent 2 }}
 {{- end -}}
 
-{{/* The rules of a policy's ClusterRole, as JSON. Those of label-binder are in backends/policies/README.md. */}}
+{{/* The rules of a policy's ClusterRole, as JSON. Those of label-binder and reservation are in backends/policies/README.md. */}}
 {{- define "extender-gateway.policyRules" -}}
 {{- $rules := .policy.rbacRules | default (list) -}}
 {{- if eq (.policy.program | default "") "label-binder" -}}
 {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "nodes" "pods") "verbs" (list "get")) -}}
 {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/binding") "verbs" (list "create")) -}}
+{{- end -}}
+{{- if eq (.policy.program | default "") "reservation" -}}
+{{- $rules = concat $rules (.root.Files.Get "files/reservation-rules.yaml" | fromYamlArray) -}}
 {{- end -}}
 {{- toJson $rules -}}
 {{- end -}}

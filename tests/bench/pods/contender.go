@@ -148,6 +148,14 @@ func (c contender) title(policies int) string {
 		return counted(policies, "plain Go extender")
 	case naive:
 		return "naive Go gateway, " + counted(policies, "backend")
+	case fit:
+		return "gateway that binds, node-resources"
+	case unreserved:
+		return "the same and reservation, no Reservation"
+	case reserved:
+		return "the same, Reservations of other pods"
+	case owned:
+		return "the same, Reservations of these pods"
 	default:
 		declared := map[string]string{"pure": "pure", "node": "per-node", "set": "whole-set"}[c.declared]
 		if c.language == python {
@@ -212,6 +220,8 @@ func (c contender) binaries() []string {
 		return []string{product.EchoExtender}
 	case gateway:
 		return []string{product.Gateway}
+	case fit, unreserved, reserved, owned:
+		return []string{product.Gateway, product.Policies}
 	default:
 		return nil
 	}
@@ -238,6 +248,8 @@ func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 		return e, e.startNaive(ctx)
 	case gateway:
 		return e, e.startGateway(ctx, c)
+	case fit, unreserved, reserved, owned:
+		return e, e.startReserving(ctx, c)
 	default:
 		return e, nil
 	}

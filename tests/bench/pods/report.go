@@ -38,6 +38,7 @@ func (b *stage) report(r *rounds) results.Situation {
 			RatioToPlain:      ratioTo(rates, r.rates[plain]),
 			RatioToUnobserved: ratioTo(rates, r.rates[c.unobserved()]),
 			RatioToOther:      ratioTo(rates, r.rates[c.otherBuild()]),
+			RatioToUnreserved: ratioTo(rates, r.rates[unreserved]),
 			Processes:         medians(r.costs[c.name()]),
 		})
 	}
@@ -55,10 +56,10 @@ func ratioTo(values, base []float64) *results.Spread {
 func show(out io.Writer, s results.Situation, rounds int) {
 	fmt.Fprintf(out, "\n%s; %d rounds of %d pods after %d of warm-up: median (least–most)\n\n", s.Label(), rounds, s.Pods, s.Warmup)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "\tpods/s\tof echo\tof plain\tof the gateway without it\tof the other build")
+	fmt.Fprintln(w, "\tpods/s\tof echo\tof plain\tof the gateway without it\tof the other build\tof no Reservation")
 	for _, c := range s.Contenders {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Title, cell(&c.PodsPerSecond, "%.1f"),
-			cell(c.RatioToEcho, "%.2f"), cell(c.RatioToPlain, "%.2f"), cell(c.RatioToUnobserved, "%.3f"), cell(c.RatioToOther, "%.3f"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Title, cell(&c.PodsPerSecond, "%.1f"),
+			cell(c.RatioToEcho, "%.2f"), cell(c.RatioToPlain, "%.2f"), cell(c.RatioToUnobserved, "%.3f"), cell(c.RatioToOther, "%.3f"), cell(c.RatioToUnreserved, "%.3f"))
 	}
 	fmt.Fprintln(w, "\na pod costs\tCPU µs\tswitches\tof these involuntary")
 	for _, c := range s.Contenders {

@@ -47,7 +47,7 @@ type Situation struct {
 type Contender struct {
 	// Name is unique in the situation, such as "gateway-pure".
 	Name string `json:"name"`
-	// Kind is none, unbatched, echo, plain, naive or gateway.
+	// Kind is none, unbatched, echo, plain, naive or gateway, or about Reservations: fit, unreserved, reserved or owned.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
 	// Declared is how the gateway's policies declare themselves: pure, node or set.
@@ -63,6 +63,8 @@ type Contender struct {
 	RatioToUnobserved *Spread `json:"ratioToUnobserved,omitempty"`
 	// RatioToOther is the ratio to the same gateway of another build.
 	RatioToOther *Spread `json:"ratioToOther,omitempty"`
+	// RatioToUnreserved is the ratio to the same policies without a Reservation.
+	RatioToUnreserved *Spread `json:"ratioToUnreserved,omitempty"`
 	// Processes are the costs of a pod for each process, medians of the rounds.
 	Processes []Process `json:"processes"`
 }

@@ -22,12 +22,13 @@ const (
 
 // Commands of Policies.
 const (
-	LabelRules    = "label-rules"
-	LabelBinder   = "label-binder"
-	NodeResources = "node-resources"
-	NodeAffinity  = "node-affinity"
-	Spread        = "spread"
-	HTTPExtender  = "http-extender"
+	LabelRules        = "label-rules"
+	LabelBinder       = "label-binder"
+	NodeResources     = "node-resources"
+	NodeAffinity      = "node-affinity"
+	Spread            = "spread"
+	HTTPExtender      = "http-extender"
+	ReservationPolicy = "reservation"
 )
 
 // Binary finds a binary in cargo's output folder, a release build first, or in the folder of BinDirEnv.

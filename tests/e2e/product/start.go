@@ -71,6 +71,12 @@ func StartLabelBinder(ctx context.Context, dir, kubeconfig string) (*process.Ser
 	return serve(ctx, dir, Policies, LabelBinder, "listening on", LabelBinder, "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
 }
 
+// StartReservation runs a replica of the policy of Reservations, which competes for a Lease in this namespace.
+func StartReservation(ctx context.Context, dir, kubeconfig, namespace, identity string) (*process.Server, error) {
+	return serve(ctx, dir, Policies, ReservationPolicy, "listening on", ReservationPolicy, "--kubeconfig", kubeconfig,
+		"--lease-namespace", namespace, "--identity", identity, "--address", "127.0.0.1:0")
+}
+
 // StartNodePolicy runs node-resources, node-affinity, spread or http-extender.
 func StartNodePolicy(ctx context.Context, dir, policy string) (*process.Server, error) {
 	return serve(ctx, dir, Policies, policy, "listening on", policy, "--address", "127.0.0.1:0")

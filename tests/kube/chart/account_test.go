@@ -198,15 +198,15 @@ func startGateway(t *testing.T, dir, text, policy string) string {
 }
 
 // serve runs a gateway with this configuration, changed by writeConfig.
-func serve(t *testing.T, dir, text, kubeconfig, policy string) *process.Server {
+func serve(t *testing.T, dir, text, kubeconfig string, policies ...string) *process.Server {
 	t.Helper()
 	file := filepath.Join(dir, "gateway.yaml")
-	writeConfig(t, file, text, kubeconfig, policy)
+	writeConfig(t, file, text, kubeconfig, policies...)
 	return startProgram(t, dir, product.Gateway, "extender listening on", "serve", "--config", file)
 }
 
-// writeConfig writes a configuration of the gateway with free addresses of loopback and the address of its only policy.
-func writeConfig(t *testing.T, file, text, kubeconfig, policy string) {
+// writeConfig writes a configuration of the gateway with free addresses of loopback and the addresses of its policies, in order.
+func writeConfig(t *testing.T, file, text, kubeconfig string, policies ...string) {
 	t.Helper()
 	var config map[string]any
 	must(t, yaml.Unmarshal([]byte(text), &config))
@@ -214,7 +214,9 @@ func writeConfig(t *testing.T, file, text, kubeconfig, policy string) {
 		config[key] = map[string]any{"address": "127.0.0.1:0"}
 	}
 	config["cluster"] = map[string]any{"kubeconfig": kubeconfig}
-	config["backends"].([]any)[0].(map[string]any)["url"] = "http://" + policy
+	for i, policy := range policies {
+		config["backends"].([]any)[i].(map[string]any)["url"] = "http://" + policy
+	}
 	out, err := yaml.Marshal(config)
 	must(t, err)
 	must(t, os.WriteFile(file, out, 0o600))

@@ -9,7 +9,7 @@ use http::Uri;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::duration;
+use crate::duration;
 
 /// kube-scheduler's timeout if none is set.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

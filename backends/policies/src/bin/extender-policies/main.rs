@@ -6,6 +6,7 @@ mod label_binder;
 mod label_rules;
 mod node_affinity;
 mod node_resources;
+mod reservation;
 mod spread;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ enum Policy {
     LabelBinder(label_binder::Arguments),
     NodeResources(node_resources::Arguments),
     NodeAffinity(node_affinity::Arguments),
+    Reservation(reservation::Arguments),
     Spread(spread::Arguments),
 }
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Policy::LabelBinder(arguments) => arguments.run(),
         Policy::NodeResources(arguments) => arguments.run(),
         Policy::NodeAffinity(arguments) => arguments.run(),
+        Policy::Reservation(arguments) => arguments.run(),
         Policy::Spread(arguments) => arguments.run(),
     }
 }

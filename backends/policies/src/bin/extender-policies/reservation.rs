@@ -1,0 +1,105 @@
+//! Serves `reservation` as a policy backend, with its controller.
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use extender_apiserver::{ClientTimeouts, ConnectError};
+use extender_policies::{
+    program::{self, Fault, Listen},
+    reservation::Reservations,
+};
+use extender_policy_controllers::{Controllers, LeaseName};
+use extender_policy_sdk::{Backend, ServeError, serve};
+use kube::Config;
+
+/// Reserves room on nodes for pods that come later, with the API object Reservation.
+///
+/// Tells other policies that reserved room is used, except by the pods that own it, and binds these. Its controller runs in
+/// one of several replicas, the holder of a Lease. Prints `listening on ADDRESS` when it is ready.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Namespace of the Lease [default: that of the pod]
+    #[arg(long, value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// Name of the Lease, for which all replicas compete
+    #[arg(long, value_name = "NAME", default_value = "extender-reservation")]
+    lease_name: String,
+    /// This replica's name as the holder of the Lease [default: the pod's name with a random suffix]
+    #[arg(long, value_name = "NAME")]
+    identity: Option<String>,
+    /// Image of the containers of placeholder pods, which are never started
+    #[arg(long, value_name = "IMAGE", default_value = "registry.k8s.io/pause:3.10")]
+    placeholder_image: String,
+    /// Name of the policy in its handshake, 1 to 63 bytes
+    #[arg(long, default_value = "reservation", value_parser = program::name)]
+    name: String,
+    #[command(flatten)]
+    listen: Listen,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  extender-policies reservation --kubeconfig ~/.kube/config --lease-namespace extender-gateway
+  extender-policies reservation --address 0.0.0.0:9000
+
+Exit codes: 0 stopped by a signal, 1 failed to start or a controller failed, 2 usage error or invalid kubeconfig.";
+
+impl Arguments {
+    /// Serves until a signal stops it.
+    pub(crate) fn run(self) -> ExitCode {
+        program::run(|| start(self), Error::fault)
+    }
+
+    fn controllers(&self, config: Config) -> Controllers {
+        let lease = match &self.lease_namespace {
+            Some(namespace) => LeaseName::new(namespace, &self.lease_name),
+            None => LeaseName::in_own_namespace(&self.lease_name),
+        };
+        let controllers = Controllers::new(lease).apiserver(config);
+        match &self.identity {
+            Some(identity) => controllers.identity(identity),
+            None => controllers,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error("no runtime: {0}")]
+    Runtime(io::Error),
+}
+
+impl Error {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Connect(_) => Fault::Usage,
+            Self::Serve(_) | Self::Runtime(_) => Fault::Other,
+        }
+    }
+}
+
+fn start(arguments: Arguments) -> Result<(), Error> {
+    // Fails only if a provider is already installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    program::runtime().map_err(Error::Runtime)?.block_on(async {
+        let config = extender_apiserver::config(arguments.kubeconfig.as_deref(), None).await?;
+        let client = extender_apiserver::client(config.clone(), ClientTimeouts::default()).await?;
+        let controllers = arguments.controllers(config);
+        let Arguments { name, listen, placeholder_image, .. } = arguments;
+        let (policy, upkeep) = Reservations::new(&name, client.clone());
+        let backend = Backend::from(policy)
+            .with_controllers(upkeep.clone().controlled_by(controllers, placeholder_image));
+        tokio::select! {
+            served = serve(backend, program::options(&name, listen)) => Ok(served?),
+            never = upkeep.watch(client) => match never {},
+        }
+    })
+}

@@ -1,0 +1,207 @@
+//! Reserves room on nodes for pods that come later.
+//!
+//! A Reservation is scheduled by kube-scheduler like a pod: the [`controller`] creates a [`placeholder`] pod, and when that
+//! one is to be bound, [`bind`] writes its node and requests into the Reservation's status and deletes it. From then on the
+//! policy tells others that the room is used: a hook adds what is reserved to the usage of the node, except for the
+//! reservation that serves the pod of the call. Whatever filters by usage, such as [`node_resources`](crate::node_resources),
+//! then rejects other pods and accepts owners, while nothing runs on the node and kube-scheduler's own filter counts the room
+//! as free.
+//!
+//! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
+//! object, [`store`] what a replica knows, [`watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
+
+mod amounts;
+mod bind;
+mod cluster;
+mod controller;
+mod object;
+mod owners;
+mod placeholder;
+mod room;
+mod store;
+mod watch;
+
+use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
+
+use extender_policy_controllers::Controllers;
+use extender_policy_sdk::{
+    Bind, BindAsk, BindFailed, BoxFuture, Change, Hook, Info, Node, NodeChange, NodePart, NodeUsage, Nodes,
+    NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb, View,
+};
+use jiff::Timestamp;
+use kube::Client;
+
+use self::{
+    bind::{Binder, reservation_of},
+    cluster::Cluster,
+    controller::Controller,
+    owners::Asking,
+    room::{Held, held},
+    store::{Known, Store},
+    watch::{Kind, watch},
+};
+
+/// The score of a node where the pod owns a reservation with room.
+const SCORE: i32 = 10;
+/// The reservations that a reason names.
+const NAMED: usize = 3;
+/// What the contract allows of all changes of a call: this many entries, and [`ENTRIES_A_NODE`] for each node.
+const ENTRIES: usize = 4_096;
+const ENTRIES_A_NODE: usize = 4;
+
+/// Tells the time. Tests have their own.
+#[derive(Clone)]
+struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Deref for Clock {
+    type Target = dyn Fn() -> Timestamp + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+/// The policy. It takes no args.
+#[derive(Debug)]
+pub struct Reservations {
+    name: String,
+    store: Arc<Store>,
+    clock: Clock,
+    binder: Binder,
+}
+
+/// Keeps the Reservations of a policy up to date, and adds the controller to a backend.
+#[derive(Clone, Debug)]
+pub struct Upkeep {
+    store: Arc<Store>,
+    clock: Clock,
+}
+
+impl Reservations {
+    /// A policy with the name `name`, 1 to 63 bytes. It is not ready before [`Upkeep::watch`] has listed the Reservations.
+    pub fn new(name: &str, client: Client) -> (Self, Upkeep) {
+        Self::with_clock(name, client, Clock(Arc::new(Timestamp::now)))
+    }
+
+    fn with_clock(name: &str, client: Client, clock: Clock) -> (Self, Upkeep) {
+        let store = Arc::<Store>::default();
+        let binder = Binder::new(Arc::clone(&store), Cluster::new(client), clock.clone());
+        let upkeep = Upkeep { store: Arc::clone(&store), clock: clock.clone() };
+        (Self { name: name.to_owned(), store, clock, binder }, upkeep)
+    }
+}
+
+impl Upkeep {
+    /// Watches Reservations. In every replica, as long as the policy is served.
+    pub async fn watch(&self, client: Client) -> Infallible {
+        watch(client, Kind { path: object::PATH, plural: "reservations" }, &*self.store).await
+    }
+
+    /// Adds the controller that creates placeholder pods and removes what is over. Their containers have this image, which
+    /// does nothing.
+    pub fn controlled_by(self, controllers: Controllers, image: String) -> Controllers {
+        let Self { store, clock } = self;
+        controllers.runs("reservations", move |leading| {
+            let cluster = Cluster::new(leading.client().clone());
+            let controller = Controller::new(Arc::clone(&store), cluster, clock.clone(), image.clone());
+            async move { controller.run(leading.client().clone()).await }
+        })
+    }
+}
+
+/// What hook, score and bind read of the pod.
+fn reads() -> Reads {
+    let mut reads = Reads::new();
+    reads.pod(PodPart::Namespace).pod(PodPart::Owner).pod(PodPart::Requests).pod(PodPart::Identity);
+    reads.pod_labels("");
+    reads
+}
+
+/// The pod, unless it is a placeholder, which owns nothing.
+fn asking<'p>(pod: &Pod<'p>) -> Option<Asking<'p>> {
+    reservation_of(pod.owner()).is_none().then(|| Asking::new(pod))
+}
+
+/// What is added to the usage of a node.
+fn change(held: Held<'_>, requests: &Resources, entries: usize) -> NodeChange {
+    let Held { mut resources, by } = held;
+    if by.is_empty() {
+        return NodeChange::none();
+    }
+    // Filters look at what the pod requests; the rest could be more than a hook may say.
+    resources.others.retain(|name, _| requests.others.contains_key(name));
+    resources.others = resources.others.into_iter().take(entries).collect();
+    // Each reservation also keeps a place for a pod.
+    resources.pods = i64::try_from(by.len()).unwrap_or(i64::MAX);
+    let nonzero = NonZero { milli_cpu: resources.milli_cpu, memory: resources.memory };
+    NodeChange::none()
+        .add_usage(NodeUsage { requested: Some(resources), nonzero: Some(nonzero) })
+        .reason(reason(&by))
+}
+
+fn reason(by: &[&str]) -> String {
+    let named = by[..by.len().min(NAMED)].join(", ");
+    match by.len().saturating_sub(NAMED) {
+        0 => format!("reserved by {named}"),
+        more => format!("reserved by {more} more than {named}"),
+    }
+}
+
+impl Reservations {
+    fn score_on(&self, known: &Known, pod: Option<&Asking<'_>>, node: &str) -> i32 {
+        let chosen = pod.and_then(|pod| room::chosen(known.on(node), pod, (self.clock)()));
+        if chosen.is_some() { SCORE } else { 0 }
+    }
+}
+
+impl Policy for Reservations {
+    fn info(&self) -> Info {
+        let mut reads = reads();
+        let bind_reads = reads.clone();
+        reads.node(NodePart::Name);
+        let hook = Hook::changing([Change::NodeUsage]).view(View::Name).reads(&reads);
+        let score = Verb::per_node().view(View::Name).reads(&reads);
+        Info::new(&self.name, env!("CARGO_PKG_VERSION"))
+            .before_filter_nodes(hook)
+            .scores(score, Scale::between(0..=SCORE))
+            .binds_reading(&bind_reads)
+    }
+
+    fn before_filter_nodes(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<NodeChange> {
+        let (now, known, asking) = ((self.clock)(), self.store.read(), asking(pod));
+        let entries = ENTRIES / nodes.len().max(1) + ENTRIES_A_NODE;
+        let entries = entries.min(amounts::MAX_RESOURCES);
+        let change = |node: Node<'_>| {
+            change(held(known.on(node.name()), asking.as_ref(), now), pod.requests(), entries)
+        };
+        nodes.iter().map(change).collect()
+    }
+
+    fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
+        let (known, asking) = (self.store.read(), asking(pod));
+        nodes.iter().map(|node| self.score_on(&known, asking.as_ref(), node.name())).collect()
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        Box::pin(self.binder.bind(ask))
+    }
+
+    fn ready(&self) -> Result<(), NotReady> {
+        if self.store.read().is_listed() {
+            Ok(())
+        } else {
+            Err(NotReady("the Reservations are not listed yet".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod apiserver;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The requests of this policy to the apiserver.
+
+use std::fmt;
+
+use extender_apiserver::{RequestError, read, whole_text};
+use extender_policy_sdk::BindAsk;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Client, Resource as _,
+    api::{DeleteParams, GetParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+    core::Request,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    object::{self, Reservation, Status},
+    placeholder,
+};
+
+/// The annotation of nodes that says when reserved room became free there.
+const FREED: &str = "scheduling.extender-gateway.io/room-freed-at";
+
+/// The largest answer in bytes: more than etcd stores of an object, and than a hundred small ones.
+const LARGEST: usize = 16 << 20;
+
+/// The apiserver behind a client. Clones share it.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    client: Client,
+}
+
+/// The names of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodRef {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The pod of this UID does not exist.
+    Gone,
+    Unbound,
+    On(String),
+}
+
+/// Whether the apiserver has certainly not done what it was asked for.
+pub(super) fn is_certain(error: &RequestError) -> bool {
+    match error {
+        RequestError::Refused { code, .. } => (400..500).contains(code) && *code != 408,
+        RequestError::Unreachable(_) => true,
+        RequestError::NotStatus { .. } | RequestError::TooLarge(_) | RequestError::Failed(_) => false,
+    }
+}
+
+/// Whether the object was changed or replaced meanwhile.
+pub(super) fn is_conflict(error: &RequestError) -> bool {
+    error.code() == Some(409)
+}
+
+/// Whether there is no such object. An answer without a `Status`, perhaps from a proxy, is no proof.
+pub(super) fn is_missing(error: &RequestError) -> bool {
+    matches!(error, RequestError::Refused { code: 404, .. })
+}
+
+impl Cluster {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The latest version; `None` if it does not exist, or is being deleted.
+    pub(super) async fn reservation(&self, name: &str) -> Result<Option<Reservation>, RequestError> {
+        match read(&self.client, reservations().get(name, &GetParams::default()), LARGEST).await {
+            Ok(json) => parsed_reservation(&json),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The template of the placeholder pod, as the user wrote it.
+    pub(super) async fn template(&self, name: &str) -> Result<Value, RequestError> {
+        let json = read(&self.client, reservations().get(name, &GetParams::default()), LARGEST).await?;
+        let mut object: Value = parsed(&json)?;
+        Ok(object.pointer_mut("/spec/template").map(Value::take).unwrap_or_default())
+    }
+
+    /// Writes a status, unless the Reservation has changed since this version. Returns the version that it wrote; `None` if
+    /// that one is being deleted.
+    pub(super) async fn write_status(
+        &self,
+        reservation: &Reservation,
+        status: &Status,
+    ) -> Result<Option<Reservation>, RequestError> {
+        let json = bytes(&reservation.with_status(status));
+        let request =
+            reservations().replace_subresource("status", &reservation.name, &PostParams::default(), json);
+        parsed_reservation(&read(&self.client, request, LARGEST).await?)
+    }
+
+    /// Creates the Binding, for the pod of this UID alone.
+    pub(super) async fn bind(&self, ask: BindAsk<'_>) -> Result<(), RequestError> {
+        let metadata = ObjectMeta {
+            namespace: Some(ask.namespace().to_owned()),
+            name: Some(ask.name().to_owned()),
+            uid: Some(ask.uid().to_owned()),
+            ..ObjectMeta::default()
+        };
+        extender_apiserver::bind(&self.client, metadata, ask.node()).await
+    }
+
+    /// Where the pod of this UID is.
+    pub(super) async fn place(&self, ask: BindAsk<'_>) -> Result<Place, RequestError> {
+        let json =
+            match read(&self.client, pods(ask.namespace()).get(ask.name(), &GetParams::default()), LARGEST)
+                .await
+            {
+                Ok(json) => json,
+                Err(error) if is_missing(&error) => return Ok(Place::Gone),
+                Err(error) => return Err(error),
+            };
+        let PlacedPod { metadata, spec } = parsed(&json)?;
+        Ok(match spec.node_name.filter(|node| !node.is_empty()) {
+            _ if metadata.uid != ask.uid() => Place::Gone,
+            None => Place::Unbound,
+            Some(node) => Place::On(node),
+        })
+    }
+
+    /// Deletes the pod of this UID at once. One that does not exist is deleted.
+    pub(super) async fn delete_pod(&self, pod: &PodRef) -> Result<(), RequestError> {
+        let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        match read(&self.client, pods(&pod.namespace).delete(&pod.name, &params), LARGEST).await {
+            Err(error) if !is_missing(&error) && !is_conflict(&error) => Err(error),
+            // A conflict: the pod of this name has another UID.
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates a placeholder pod; returns its JSON.
+    pub(super) async fn create_pod(&self, namespace: &str, pod: &Value) -> Result<Vec<u8>, RequestError> {
+        let created =
+            read(&self.client, pods(namespace).create(&PostParams::default(), bytes(pod)), LARGEST).await?;
+        Ok(created.to_vec())
+    }
+
+    /// The UIDs of the placeholder pods of this Reservation.
+    pub(super) async fn placeholders(
+        &self,
+        reservation: &Reservation,
+        namespace: &str,
+    ) -> Result<Vec<String>, RequestError> {
+        let params = ListParams::default().labels(&format!("{}={}", placeholder::LABEL, reservation.uid));
+        let PodList { items } = parsed(&read(&self.client, pods(namespace).list(&params), LARGEST).await?)?;
+        Ok(items.into_iter().map(|pod| pod.metadata.uid).collect())
+    }
+
+    /// Lets kube-scheduler schedule a placeholder pod; returns its JSON.
+    pub(super) async fn open_gate(&self, pod: &PodRef) -> Result<Vec<u8>, RequestError> {
+        let patch = json!({"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": null}});
+        let request = pods(&pod.namespace).patch(&pod.name, &PatchParams::default(), &Patch::Merge(patch));
+        Ok(read(&self.client, request, LARGEST).await?.to_vec())
+    }
+
+    /// Whether there is a node of this name.
+    pub(super) async fn has_node(&self, name: &str) -> Result<bool, RequestError> {
+        let request = Request::new(Node::url_path(&(), None)).get_metadata(name, &GetParams::default());
+        match read(&self.client, request, LARGEST).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the annotation of a node that says when reserved room became free there.
+    pub(super) async fn annotate_node(&self, name: &str, now: Timestamp) -> Result<(), RequestError> {
+        let patch = json!({"metadata": {"annotations": {FREED: now.to_string()}}});
+        let nodes = Request::new(Node::url_path(&(), None));
+        let request = nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch));
+        read(&self.client, request, LARGEST).await.map(drop)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct PodList {
+    items: Vec<ListedPod>,
+}
+
+#[derive(Deserialize)]
+struct ListedPod {
+    metadata: Uid,
+}
+
+#[derive(Deserialize)]
+struct PlacedPod {
+    metadata: Uid,
+    #[serde(default)]
+    spec: PlacedSpec,
+}
+
+#[derive(Deserialize)]
+struct Uid {
+    uid: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PlacedSpec {
+    node_name: Option<String>,
+}
+
+fn reservations() -> Request {
+    Request::new(object::PATH)
+}
+
+fn pods(namespace: &str) -> Request {
+    Request::new(Pod::url_path(&(), Some(namespace)))
+}
+
+fn bytes(json: &Value) -> Vec<u8> {
+    json.to_string().into_bytes()
+}
+
+fn parsed<'j, T: Deserialize<'j>>(json: &'j [u8]) -> Result<T, RequestError> {
+    serde_json::from_slice(json)
+        .map_err(|error| RequestError::Failed(format!("the answer cannot be read: {}", whole_text(&error))))
+}
+
+fn parsed_reservation(json: &[u8]) -> Result<Option<Reservation>, RequestError> {
+    object::parse(json).map_err(RequestError::Failed)
+}

@@ -1,0 +1,168 @@
+//! Notices where reserved room becomes free, so that kube-scheduler tries waiting pods again.
+//!
+//! kube-scheduler puts a pod aside that fits nowhere, until an event of the cluster could help it. That a reservation has
+//! expired is none, so the controller changes an annotation of the node.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use extender_policy_sdk::Resources;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::reservation::{
+    amounts::{fits, plus},
+    object::Reservation,
+    room::held,
+    store::Known,
+};
+
+/// The least time between two changes of a node.
+const AT_MOST_EVERY: Duration = Duration::from_secs(2);
+
+/// After this time a node is changed once more: until then the gateway counts pods on it whose bind has failed in an
+/// uncertain way, so that waiting pods may have been rejected for that.
+const ONCE_MORE_AFTER: Duration = Duration::from_secs(95);
+
+/// What is kept free on a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Kept {
+    /// From pods that own nothing.
+    held: Resources,
+    /// For owners.
+    left: Resources,
+}
+
+/// The nodes with reserved room, as they were in the round before.
+#[derive(Debug, Default)]
+pub(super) struct Freed {
+    kept: HashMap<String, Kept>,
+    /// Nodes on which room has become free.
+    waiting: HashSet<String>,
+    /// When a node was changed.
+    changed: HashMap<String, Instant>,
+    /// When a node is to be changed once more.
+    once_more: HashMap<String, Instant>,
+}
+
+impl Kept {
+    fn on(known: &Known, node: &str, now: Timestamp) -> Self {
+        let open = known.on(node).filter(|reservation| reservation.is_open(now));
+        let left = open.fold(Resources::default(), |sum, reservation| plus(&sum, reservation.room.left()));
+        Self { held: held(known.on(node), None, now).resources, left }
+    }
+
+    /// Whether a pod could fit now that did not fit before.
+    fn is_freer_than(&self, before: &Self) -> bool {
+        !fits(&before.held, &self.held) || !fits(&self.left, &before.left)
+    }
+}
+
+impl Freed {
+    /// Compares the nodes with what they were. Returns those whose annotation is to be changed now.
+    pub(super) fn on(&mut self, known: &Known, now: Timestamp, instant: Instant) -> Vec<String> {
+        let nodes: HashSet<_> = known.all().map(node_of).chain(self.kept.keys().cloned()).collect();
+        for node in nodes.into_iter().filter(|node| !node.is_empty()) {
+            let kept = Kept::on(known, &node, now);
+            let before = self.kept.remove(&node).unwrap_or_default();
+            if kept.is_freer_than(&before) {
+                self.waiting.insert(node.clone());
+            }
+            if kept != Kept::default() {
+                self.kept.insert(node, kept);
+            }
+        }
+        self.changed.retain(|_, at| instant.duration_since(*at) < AT_MOST_EVERY);
+        let due: Vec<_> =
+            self.waiting.iter().filter(|node| !self.changed.contains_key(*node)).cloned().collect();
+        for node in &due {
+            self.waiting.remove(node);
+            self.changed.insert(node.clone(), instant);
+            self.once_more.insert(node.clone(), instant + ONCE_MORE_AFTER);
+        }
+        let again = self.once_more.extract_if(|_, at| *at <= instant).map(|(node, _)| node);
+        due.into_iter().chain(again).collect()
+    }
+}
+
+fn node_of(reservation: &Reservation) -> String {
+    reservation.status.node_name.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::reservation::{
+        apiserver::Apiserver,
+        tests::{Seconds, available, replica},
+    };
+
+    /// Within a runtime. Nodes that are freer after this change of the only Reservation, 10 s after its creation.
+    fn freed(spec: &Value, change: impl FnOnce(&Apiserver, &Seconds)) -> Vec<String> {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        let mut status = available(500);
+        status["owners"] = json!([{
+            "namespace": "shop", "name": "u", "uid": "u", "requests": {"cpu": "200m"},
+            "allocatedAt": "2026-01-01T00:00:00Z", "bound": false,
+        }]);
+        apiserver.create_reservation("one", spec, &status);
+        let (mut freed, start) = (Freed::default(), Instant::now());
+        let store = replica(&apiserver, &seconds).1.store;
+        freed.on(&store.read(), seconds.now(), start);
+        seconds.set(10);
+        change(&apiserver, &seconds);
+        let store = replica(&apiserver, &seconds).1.store;
+        let later = start + AT_MOST_EVERY;
+        let nodes = freed.on(&store.read(), seconds.now(), later);
+        assert_eq!(freed.on(&store.read(), seconds.now(), later + AT_MOST_EVERY), [""; 0], "once");
+        nodes
+    }
+
+    fn edited(edit: impl FnOnce(&mut Value)) -> impl FnOnce(&Apiserver, &Seconds) {
+        move |apiserver, _| apiserver.edit_reservation("one", |one| edit(&mut one["status"]))
+    }
+
+    #[tokio::test]
+    async fn a_node_is_freer_when_less_is_held_or_more_is_left() {
+        let shared = json!({"allocateOnce": false, "ttl": "1m"});
+        assert_eq!(freed(&shared, |apiserver, _| apiserver.delete_reservation("one")), ["a"]);
+        assert_eq!(freed(&shared, |_, seconds| seconds.set(60)), ["a"]);
+        assert_eq!(freed(&shared, edited(|status| status["owners"] = json!([]))), ["a"]);
+        assert_eq!(freed(&shared, edited(|status| status["owners"][0]["bound"] = true.into())), ["a"]);
+        assert_eq!(freed(&shared, edited(|status| status["allocatable"]["cpu"] = "600m".into())), ["a"]);
+        assert_eq!(
+            freed(&shared, edited(|status| status["owners"][0]["requests"]["cpu"] = "300m".into())),
+            [""; 0]
+        );
+        assert_eq!(freed(&shared, |_, _| {}), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_node_is_changed_once_more_later() {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        apiserver.create_reservation("one", &json!({}), &available(500));
+        let (mut freed, start) = (Freed::default(), Instant::now());
+        let store = replica(&apiserver, &seconds).1.store;
+        let changed = [0, 94, 95, 96, 500]
+            .map(|at| freed.on(&store.read(), seconds.now(), start + Duration::from_secs(at)).len());
+        assert_eq!(changed, [1, 0, 1, 0, 0]);
+    }
+
+    #[tokio::test]
+    async fn a_node_is_not_changed_too_often() {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        let (mut freed, start) = (Freed::default(), Instant::now());
+        let mut changed = Vec::new();
+        for (at, cpus) in (0..).zip([500, 400, 300, 300, 300, 300]) {
+            apiserver.create_reservation("one", &json!({}), &available(cpus));
+            let store = replica(&apiserver, &seconds).1.store;
+            let nodes = freed.on(&store.read(), seconds.now(), start + AT_MOST_EVERY / 4 * at);
+            changed.push(nodes.len());
+        }
+        assert_eq!(changed, [1, 0, 0, 0, 1, 0]);
+    }
+}

@@ -1,0 +1,406 @@
+//! The pods and nodes of the cluster, as far as the controller looks at them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use crate::reservation::{
+    bind,
+    cluster::PodRef,
+    object::Reservation,
+    placeholder::{GATE, LABEL},
+    watch::{Object, Watched},
+};
+
+/// How far a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has no node. With the reason and the message of its condition `PodScheduled`.
+    Waiting {
+        reason: String,
+        message: String,
+    },
+    /// It is on this node, and has not ended.
+    On(String),
+    Ended,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SeenPod {
+    pub(super) pod: PodRef,
+    pub(super) state: State,
+    /// Whether the gate of placeholders is closed.
+    pub(super) gated: bool,
+    /// Of a placeholder: the UID of the Reservation that controls it.
+    pub(super) reservation: Option<String>,
+}
+
+/// All pods. Those that cannot be read do not exist for the controller.
+#[derive(Debug)]
+pub(super) struct Pods {
+    seen: Mutex<SeenPods>,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct SeenPods {
+    /// With their versions.
+    by_uid: HashMap<String, (u64, SeenPod)>,
+    /// UIDs of placeholder pods, by the UID of their Reservation.
+    placeholders: HashMap<String, HashSet<String>>,
+    listed: bool,
+}
+
+/// The names of all nodes.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    names: Mutex<Option<HashSet<String>>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Default for Pods {
+    fn default() -> Self {
+        Self { seen: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self { names: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves at worst one object out.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count(changes: &watch::Sender<u64>) {
+    changes.send_modify(|count| *count = count.wrapping_add(1));
+}
+
+impl Pods {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        lock(&self.seen).listed
+    }
+
+    /// The pods that concern a Reservation: its placeholders, and the pods with a claim.
+    pub(super) fn read(&self, reservation: &Reservation) -> Vec<SeenPod> {
+        let seen = lock(&self.seen);
+        let placeholders = seen.placeholders.get(&reservation.uid).into_iter().flatten();
+        let owners = reservation.room.claims().iter().map(|claim| &claim.uid);
+        let uids: HashSet<_> = placeholders.chain(owners).collect();
+        uids.into_iter().filter_map(|uid| Some(seen.by_uid.get(uid)?.1.clone())).collect()
+    }
+
+    /// A pod that this replica has created; returns its UID.
+    pub(super) fn learn(&self, json: &[u8]) -> Option<String> {
+        let (version, pod) = parsed(json)?;
+        let uid = pod.pod.uid.clone();
+        lock(&self.seen).put(version, pod);
+        Some(uid)
+    }
+
+    /// Placeholder pods behind their gate whose Reservation is none of these.
+    pub(super) fn gated_orphans(&self, reservations: &HashSet<&str>) -> Vec<PodRef> {
+        let seen = lock(&self.seen);
+        let orphans = seen.placeholders.iter().filter(|(uid, _)| !reservations.contains(uid.as_str()));
+        let orphans = orphans.flat_map(|(_, pods)| pods).filter_map(|uid| Some(&seen.by_uid.get(uid)?.1));
+        orphans.filter(|pod| pod.gated).map(|pod| pod.pod.clone()).collect()
+    }
+}
+
+impl SeenPods {
+    /// Returns whether something has changed that is looked at.
+    fn put(&mut self, version: u64, pod: SeenPod) -> bool {
+        let uid = pod.pod.uid.clone();
+        let stored = self.by_uid.get(&uid);
+        if stored.is_some_and(|(stored, _)| *stored > version) {
+            return false;
+        }
+        let is_new = stored.is_none_or(|(_, stored)| *stored != pod);
+        if let Some(reservation) = &pod.reservation {
+            self.placeholders.entry(reservation.clone()).or_default().insert(uid.clone());
+        }
+        self.by_uid.insert(uid, (version, pod));
+        is_new
+    }
+
+    fn remove(&mut self, uid: &str) {
+        let Some((_, pod)) = self.by_uid.remove(uid) else { return };
+        let Some(reservation) = pod.reservation else { return };
+        if let Some(uids) = self.placeholders.get_mut(&reservation) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.placeholders.remove(&reservation);
+            }
+        }
+    }
+}
+
+impl Watched for Pods {
+    fn listed(&self, objects: Vec<Object>, version: u64) {
+        let mut seen = lock(&self.seen);
+        let old = std::mem::take(&mut *seen);
+        for object in objects {
+            if let Some((version, pod)) = parsed(&object.json) {
+                seen.put(version, pod);
+            }
+        }
+        // Created after the list.
+        for (stored, pod) in old.by_uid.into_values().filter(|(stored, _)| *stored > version) {
+            seen.put(stored, pod);
+        }
+        seen.listed = true;
+        drop(seen);
+        count(&self.changes);
+    }
+
+    fn told(&self, object: Object) {
+        // Most events are about the status of containers.
+        if parsed(&object.json).is_some_and(|(version, pod)| lock(&self.seen).put(version, pod)) {
+            count(&self.changes);
+        }
+    }
+
+    fn deleted(&self, object: Object) {
+        if let Some((_, pod)) = parsed(&object.json) {
+            lock(&self.seen).remove(&pod.pod.uid);
+            count(&self.changes);
+        }
+    }
+}
+
+impl Nodes {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        lock(&self.names).is_some()
+    }
+
+    pub(super) fn contain(&self, name: &str) -> bool {
+        lock(&self.names).as_ref().is_some_and(|names| names.contains(name))
+    }
+}
+
+impl Watched for Nodes {
+    fn listed(&self, objects: Vec<Object>, _: u64) {
+        *lock(&self.names) = Some(objects.into_iter().map(|object| object.name).collect());
+        count(&self.changes);
+    }
+
+    fn told(&self, object: Object) {
+        // A node changes every few minutes; only a new one matters.
+        let is_new = lock(&self.names).get_or_insert_default().insert(object.name);
+        if is_new {
+            count(&self.changes);
+        }
+    }
+
+    fn deleted(&self, object: Object) {
+        lock(&self.names).get_or_insert_default().remove(&object.name);
+        count(&self.changes);
+    }
+}
+
+#[derive(Deserialize)]
+struct PodObject {
+    metadata: PodMetadata,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodMetadata {
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+    #[serde(default)]
+    labels: HashMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Option<String>,
+    scheduling_gates: Vec<Gate>,
+}
+
+#[derive(Deserialize)]
+struct Gate {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    phase: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: String,
+    message: String,
+}
+
+fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
+    let PodObject { metadata, spec, status } = serde_json::from_slice(json).ok()?;
+    let PodMetadata { namespace, name, uid, resource_version, labels, owner_references } = metadata;
+    let gated = spec.scheduling_gates.iter().any(|gate| gate.name == GATE);
+    let controller = owner_references.into_iter().find(|owner| owner.controller);
+    let reservation = controller.and_then(|Owner { api_version, kind, name, uid, .. }| {
+        let controller = extender_policy_sdk::OwnerReference { api_version, kind, name, uid };
+        let of = bind::reservation_of(Some(&controller))?;
+        (labels.get(LABEL) == Some(&of.uid)).then(|| of.uid.clone())
+    });
+    let state = match (status.phase.as_deref(), spec.node_name.filter(|node| !node.is_empty())) {
+        (Some("Succeeded" | "Failed"), _) => State::Ended,
+        (_, Some(node)) => State::On(node),
+        (_, None) => waiting(status.conditions),
+    };
+    let pod = PodRef { namespace, name, uid };
+    Some((resource_version.parse().unwrap_or_default(), SeenPod { pod, state, gated, reservation }))
+}
+
+fn waiting(conditions: Vec<Condition>) -> State {
+    let why = conditions
+        .into_iter()
+        .find(|condition| condition.kind == "PodScheduled" && condition.status == "False");
+    let Condition { reason, message, .. } = why.unwrap_or_default();
+    State::Waiting { reason, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(change: impl FnOnce(&mut Value)) -> Option<(u64, SeenPod)> {
+        let mut pod = json!({
+            "metadata": {
+                "namespace": "shop", "name": "web-x", "uid": "p-1", "resourceVersion": "4",
+                "labels": {LABEL: "r-1"},
+                "ownerReferences": [{
+                    "apiVersion": "scheduling.extender-gateway.io/v1alpha1", "kind": "Reservation", "name": "web",
+                    "uid": "r-1", "controller": true,
+                }],
+            },
+            "spec": {"schedulingGates": [{"name": GATE}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "R", "message": "m"}]},
+        });
+        change(&mut pod);
+        parsed(pod.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_pod_is_read() {
+        let (version, seen) = pod(|_| {}).unwrap();
+        let waiting = State::Waiting { reason: "R".to_owned(), message: "m".to_owned() };
+        assert_eq!(
+            (version, seen.state, seen.gated, seen.reservation),
+            (4, waiting, true, Some("r-1".to_owned()))
+        );
+        for (pointer, value, expected) in [
+            ("/spec", json!({"nodeName": "a"}), State::On("a".to_owned())),
+            ("/status", json!({"phase": "Failed"}), State::Ended),
+            ("/status", json!({}), State::Waiting { reason: String::new(), message: String::new() }),
+        ] {
+            let (_, seen) = pod(|pod| *pod.pointer_mut(pointer).unwrap() = value).unwrap();
+            assert_eq!(seen.state, expected);
+        }
+    }
+
+    #[test]
+    fn a_label_alone_makes_no_placeholder() {
+        for (pointer, value) in [
+            ("/metadata/labels", json!({LABEL: "r-2"})),
+            ("/metadata/ownerReferences/0/kind", json!("ReplicaSet")),
+            ("/metadata/ownerReferences/0/controller", json!(false)),
+            ("/metadata/ownerReferences/0/apiVersion", json!("apps/v1")),
+        ] {
+            let (_, seen) = pod(|pod| *pod.pointer_mut(pointer).unwrap() = value).unwrap();
+            assert_eq!(seen.reservation, None, "{pointer}");
+        }
+        assert_eq!(pod(|pod| pod["metadata"] = json!([])), None);
+    }
+
+    fn object(json: &Value) -> Object {
+        Object { name: "web-x".to_owned(), version: 9, json: json.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn placeholders_are_found_until_they_are_deleted() {
+        let of = |uid: &str, version: &str, gated: bool| {
+            let gates = if gated { json!([{"name": GATE}]) } else { json!([]) };
+            json!({
+                "metadata": {
+                    "namespace": "shop", "name": uid, "uid": uid, "resourceVersion": version,
+                    "labels": {LABEL: "r-1"},
+                    "ownerReferences": [{
+                        "apiVersion": "scheduling.extender-gateway.io/v1alpha1", "kind": "Reservation",
+                        "name": "web", "uid": "r-1", "controller": true,
+                    }],
+                },
+                "spec": {"schedulingGates": gates},
+            })
+        };
+        let pods = Pods::default();
+        assert!(!pods.is_listed());
+        assert_eq!(pods.learn(of("p-1", "5", true).to_string().as_bytes()).as_deref(), Some("p-1"));
+        pods.listed(vec![object(&of("p-2", "3", false))], 4);
+        let orphans = |known: &[&str]| pods.gated_orphans(&known.iter().copied().collect());
+        assert_eq!(orphans(&[]).len(), 1, "p-2 is not gated; p-1 is newer than the list");
+        assert_eq!(orphans(&["r-1"]), []);
+        pods.told(object(&of("p-1", "6", false)));
+        pods.told(object(&of("p-1", "5", true)));
+        assert_eq!(orphans(&[]), [], "an older version does not count");
+        pods.deleted(object(&of("p-1", "7", false)));
+        pods.deleted(object(&of("p-2", "7", false)));
+        assert!(lock(&pods.seen).by_uid.is_empty() && lock(&pods.seen).placeholders.is_empty());
+    }
+
+    #[test]
+    fn nodes_come_and_go() {
+        let nodes = Nodes::default();
+        let node = |name: &str| Object { name: name.to_owned(), ..object(&json!({})) };
+        assert!(!nodes.is_listed());
+        nodes.listed(vec![node("a")], 1);
+        nodes.told(node("b"));
+        nodes.deleted(node("a"));
+        assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a"));
+    }
+}

@@ -1,0 +1,156 @@
+//! What to do for a Reservation, as a function of it, the pods, the nodes and the time.
+
+use jiff::Timestamp;
+
+use super::observed::{Nodes, SeenPod, State};
+use crate::reservation::{
+    bind::{UNBOUND_LIMIT, with_room},
+    cluster::PodRef,
+    object::{NewCondition, Reservation, Status},
+    room::{Claim, Phase},
+};
+
+/// What is known of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed<'o> {
+    /// Those that concern the Reservation, at least.
+    pub(super) pods: &'o [SeenPod],
+    pub(super) nodes: &'o Nodes,
+}
+
+impl Observed<'_> {
+    fn pod(&self, uid: &str) -> Option<&SeenPod> {
+        self.pods.iter().find(|seen| seen.pod.uid == uid && !uid.is_empty())
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    /// Create a placeholder pod, and record it.
+    CreatePlaceholder,
+    /// Let kube-scheduler schedule the recorded placeholder.
+    OpenGate(PodRef),
+    DeletePod(PodRef),
+    /// Write this status.
+    Write(Status),
+    /// Write this status if the node is really gone.
+    LoseNode(Status),
+}
+
+/// What to do now, in this order. At most one of the actions writes the Reservation, as the last one.
+pub(super) fn step(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Vec<Action> {
+    let pending = reservation.status.phase == Phase::Pending;
+    let mut actions = unneeded(reservation, observed, pending);
+    actions.extend(if pending { wait(reservation, observed, now) } else { keep(reservation, observed, now) });
+    actions
+}
+
+/// The status of a Reservation whose spec cannot be used.
+pub(super) fn invalid(reservation: &Reservation, why: &str, now: Timestamp) -> Status {
+    failed(reservation, "Invalid", why, now)
+}
+
+fn failed(reservation: &Reservation, reason: &str, message: &str, now: Timestamp) -> Status {
+    let mut status = reservation.status.clone();
+    status.phase = Phase::Failed;
+    status.set_condition(NewCondition { kind: "Ready", holds: false, reason, message }, now);
+    status
+}
+
+/// Placeholders that are not recorded, or whose Reservation no longer waits.
+fn unneeded(reservation: &Reservation, observed: &Observed<'_>, pending: bool) -> Vec<Action> {
+    let own = observed.pods.iter().filter(|seen| seen.reservation.as_deref() == Some(&reservation.uid));
+    let recorded = |seen: &&SeenPod| pending && seen.pod.uid == reservation.status.placeholder;
+    // One that is not recorded and not gated was not created by the controller: it is left to its user.
+    let ours = |seen: &&SeenPod| seen.gated || seen.pod.uid == reservation.status.placeholder;
+    let unneeded = own.filter(|seen| !recorded(seen) && ours(seen));
+    unneeded.map(|seen| Action::DeletePod(seen.pod.clone())).collect()
+}
+
+/// The next action for one without a node.
+fn wait(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Option<Action> {
+    if let Some(over) = over(reservation, now) {
+        return Some(Action::Write(over));
+    }
+    let Some(placeholder) = observed.pod(&reservation.status.placeholder) else {
+        return Some(Action::CreatePlaceholder);
+    };
+    match &placeholder.state {
+        State::Waiting { .. } if placeholder.gated => Some(Action::OpenGate(placeholder.pod.clone())),
+        State::Waiting { reason, message } => {
+            unscheduled(reservation, (reason, message), now).map(Action::Write)
+        }
+        State::On(_) | State::Ended => {
+            let message = "the placeholder pod was bound to a node; check that this policy is a binder of the gateway, \
+                           and that kube-scheduler calls the gateway to bind";
+            Some(Action::Write(failed(reservation, "PlaceholderBound", message, now)))
+        }
+    }
+}
+
+/// The status of one that is over.
+fn over(reservation: &Reservation, now: Timestamp) -> Option<Status> {
+    match &reservation.terms {
+        Err(wrong) => Some(invalid(reservation, wrong, now)),
+        Ok(terms) if terms.expired(now) => Some(failed(reservation, "Expired", "its time is over", now)),
+        Ok(_) => None,
+    }
+}
+
+/// Tells why kube-scheduler has found no node yet.
+fn unscheduled(reservation: &Reservation, why: (&str, &str), now: Timestamp) -> Option<Status> {
+    let (reason, message) = why;
+    if reason.is_empty() {
+        return None;
+    }
+    let mut status = reservation.status.clone();
+    status.set_condition(NewCondition { kind: "Scheduled", holds: false, reason, message }, now);
+    (status != reservation.status).then_some(status)
+}
+
+/// The next action for one that has, or had, a node: claims are removed or confirmed, and it may be over.
+fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Option<Action> {
+    let node = &reservation.status.node_name;
+    let room = reservation.room.retaining(|claim| {
+        let kept = kept(claim, node, observed, now);
+        claim.bound |= kept == Kept::Bound;
+        kept != Kept::No
+    });
+    let mut next = reservation.clone();
+    if room != reservation.room {
+        next.status = with_room(reservation, &room, now);
+    }
+    if next.status.phase == Phase::Available {
+        if let Some(over) = over(&next, now) {
+            return Some(Action::Write(over));
+        }
+        if !observed.nodes.contain(node) {
+            let message = format!("node {node} no longer exists");
+            return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
+        }
+    }
+    (next.status != reservation.status).then_some(Action::Write(next.status))
+}
+
+/// Whether a claim counts any longer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    No,
+    /// Its pod is not bound yet.
+    Unbound,
+    Bound,
+}
+
+fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> Kept {
+    let is_recent = now.duration_since(claim.since).unsigned_abs() <= UNBOUND_LIMIT || now < claim.since;
+    match observed.pod(&claim.uid).map(|seen| &seen.state) {
+        Some(State::On(at)) if at == node => Kept::Bound,
+        // A watch that is behind does not know the pod, or its node, yet.
+        Some(State::Waiting { .. }) | None if is_recent && !claim.bound => Kept::Unbound,
+        Some(_) | None => Kept::No,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! One step, for each state that a Reservation and its pods can be in.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::reservation::{
+    object::parse,
+    watch::{Object, Watched as _},
+};
+
+fn now() -> Timestamp {
+    "2026-01-01T01:00:00Z".parse().unwrap()
+}
+
+fn reservation(spec: &Value, status: &Value) -> Reservation {
+    let mut object = json!({
+        "metadata": {
+            "name": "one", "uid": "r-1", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {"owners": [{"labelSelector": {}, "namespaces": ["shop"]}]},
+        "status": status,
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        object["spec"][field] = value.clone();
+    }
+    parse(object.to_string().as_bytes()).unwrap().unwrap()
+}
+
+/// One on node a with these owners: UID, seconds since it was recorded, whether it was seen.
+fn with_owners(phase: &str, spec: &Value, owners: &[(&str, i64, bool)]) -> Reservation {
+    let owner = |(uid, age, bound): &(&str, i64, bool)| {
+        let at = Timestamp::from_second(now().as_second() - age).unwrap();
+        json!({
+            "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": "1"}, "bound": bound,
+            "allocatedAt": at.to_string(),
+        })
+    };
+    let owners: Vec<_> = owners.iter().map(owner).collect();
+    reservation(
+        spec,
+        &json!({"phase": phase, "nodeName": "a", "allocatable": {"cpu": "4"}, "owners": owners}),
+    )
+}
+
+fn pod_ref(uid: &str) -> PodRef {
+    PodRef { namespace: "shop".to_owned(), name: uid.to_owned(), uid: uid.to_owned() }
+}
+
+fn pod(uid: &str, state: State) -> SeenPod {
+    SeenPod { pod: pod_ref(uid), state, gated: false, reservation: None }
+}
+
+fn placeholder(uid: &str, state: State, gated: bool) -> SeenPod {
+    SeenPod { gated, reservation: Some("r-1".to_owned()), ..pod(uid, state) }
+}
+
+fn unscheduled() -> State {
+    State::Waiting { reason: String::new(), message: String::new() }
+}
+
+fn on(node: &str) -> State {
+    State::On(node.to_owned())
+}
+
+fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
+    let nodes = Nodes::default();
+    let node = |name: &str| Object { name: name.to_owned(), version: 1, json: Vec::new() };
+    nodes.listed(vec![node("a")], 1);
+    step(reservation, &Observed { pods, nodes: &nodes }, now())
+}
+
+/// Phase, UIDs of owners with what is known of them, and reason of the last condition.
+fn written(actions: &[Action]) -> (Value, Vec<(String, bool)>, Value) {
+    let [Action::Write(status) | Action::LoseNode(status)] = actions else { panic!("{actions:?}") };
+    let status = serde_json::to_value(status).unwrap();
+    let owner =
+        |owner: &Value| (owner["uid"].as_str().unwrap().to_owned(), owner["bound"].as_bool().unwrap());
+    let owners = status["owners"].as_array().into_iter().flatten().map(owner).collect();
+    let reason = status["conditions"].as_array().and_then(|all| Some(all.last()?["reason"].clone()));
+    (status["phase"].clone(), owners, reason.unwrap_or_default())
+}
+
+fn pending(spec: &Value, placeholder: &str) -> Reservation {
+    reservation(spec, &json!({"phase": "Pending", "placeholder": placeholder}))
+}
+
+#[test]
+fn a_pending_one_gets_a_placeholder_that_is_scheduled() {
+    let none = json!({});
+    for (reservation, pods, expected) in [
+        (pending(&none, ""), vec![], vec![Action::CreatePlaceholder]),
+        (pending(&none, "p-1"), vec![], vec![Action::CreatePlaceholder]),
+        (
+            pending(&none, "p-1"),
+            vec![placeholder("p-1", unscheduled(), true)],
+            vec![Action::OpenGate(pod_ref("p-1"))],
+        ),
+        (pending(&none, "p-1"), vec![placeholder("p-1", unscheduled(), false)], vec![]),
+        // One that was created and not recorded.
+        (
+            pending(&none, ""),
+            vec![placeholder("p-2", unscheduled(), true)],
+            vec![Action::DeletePod(pod_ref("p-2")), Action::CreatePlaceholder],
+        ),
+        // One that the controller has not created.
+        (pending(&none, ""), vec![placeholder("p-2", unscheduled(), false)], vec![Action::CreatePlaceholder]),
+    ] {
+        assert_eq!(steps(&reservation, &pods), expected, "{reservation:?} {pods:?}");
+    }
+}
+
+#[test]
+fn a_pending_one_tells_why_it_waits() {
+    let state = || State::Waiting { reason: "Unschedulable".to_owned(), message: "0/1 nodes".to_owned() };
+    let pods = [placeholder("p-1", state(), false)];
+    let mut reservation = pending(&json!({}), "p-1");
+    let actions = steps(&reservation, &pods);
+    assert_eq!(written(&actions).2, "Unschedulable");
+    let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((&*status.conditions[0].kind, &*status.conditions[0].message), ("Scheduled", "0/1 nodes"));
+    reservation.status = status.clone();
+    assert_eq!(steps(&reservation, &pods), [], "once");
+}
+
+#[test]
+fn what_is_over_fails_once() {
+    let (expired, none) = (json!({"ttl": "1h"}), json!({}));
+    let invalid = json!({"owners": []});
+    let gone =
+        reservation(&none, &json!({"phase": "Available", "nodeName": "gone", "allocatable": {"cpu": "1"}}));
+    for (reservation, pods, reason) in [
+        (pending(&expired, ""), vec![], "Expired"),
+        (pending(&invalid, ""), vec![], "Invalid"),
+        (pending(&none, "p-1"), vec![placeholder("p-1", on("a"), false)], "PlaceholderBound"),
+        (pending(&none, "p-1"), vec![placeholder("p-1", State::Ended, false)], "PlaceholderBound"),
+        (with_owners("Available", &expired, &[]), vec![], "Expired"),
+        (with_owners("Available", &invalid, &[]), vec![], "Invalid"),
+        (gone, vec![], "NodeLost"),
+    ] {
+        let actions = steps(&reservation, &pods);
+        assert_eq!(written(&actions), (json!("Failed"), vec![], json!(reason)), "{reservation:?}");
+        assert_eq!(matches!(actions[0], Action::LoseNode(_)), reason == "NodeLost");
+        let [Action::Write(status) | Action::LoseNode(status)] = &actions[..] else { panic!("{actions:?}") };
+        let failed = Reservation { status: status.clone(), ..reservation };
+        let deletions = pods.iter().map(|pod| Action::DeletePod(pod.pod.clone())).collect::<Vec<_>>();
+        assert_eq!(steps(&failed, &pods), deletions, "its placeholder is deleted, and nothing else happens");
+    }
+}
+
+#[test]
+fn a_placeholder_that_is_not_needed_any_more_is_deleted() {
+    for phase in ["Available", "Succeeded", "Failed"] {
+        let status = json!({"phase": phase, "nodeName": "a", "placeholder": "p-1"});
+        let pods = [placeholder("p-1", unscheduled(), false), pod("p-2", unscheduled())];
+        assert_eq!(
+            steps(&reservation(&json!({}), &status), &pods),
+            [Action::DeletePod(pod_ref("p-1"))],
+            "{phase}"
+        );
+    }
+}
+
+#[test]
+fn owners_are_confirmed_or_removed() {
+    let shared = json!({"allocateOnce": false});
+    let keeps = |bound| vec![("u".to_owned(), bound)];
+    // Seconds since the record, seen before, the pod now, what is written.
+    for (age, seen, now, expected) in [
+        (5, false, Some(on("a")), Some(keeps(true))),
+        (500, false, Some(on("a")), Some(keeps(true))),
+        (5, true, Some(on("a")), None),
+        (5, false, Some(unscheduled()), None),
+        (30, false, Some(unscheduled()), None),
+        (31, false, Some(unscheduled()), Some(vec![])),
+        // The watch may not know the pod yet; the clock of the binder may be ahead.
+        (5, false, None, None),
+        (-500, false, None, None),
+        (31, false, None, Some(vec![])),
+        (5, true, None, Some(vec![])),
+        (5, false, Some(on("b")), Some(vec![])),
+        (5, false, Some(State::Ended), Some(vec![])),
+        (5, true, Some(State::Ended), Some(vec![])),
+    ] {
+        for phase in ["Available", "Failed"] {
+            let reservation = with_owners(phase, &shared, &[("u", age, seen)]);
+            let pods: Vec<_> = now.iter().cloned().map(|state| pod("u", state)).collect();
+            let actions = steps(&reservation, &pods);
+            let case = format!("{phase} {age} {seen} {now:?}");
+            match &expected {
+                None => assert_eq!(actions, [], "{case}"),
+                Some(owners) => {
+                    let (written_phase, written, _) = written(&actions);
+                    assert_eq!((written_phase, &written), (json!(phase), owners), "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_for_a_single_owner_opens_again_if_the_pod_was_never_bound() {
+    let (none, expired) = (json!({}), json!({"ttl": "1h"}));
+    for (spec, seen, phase) in
+        [(&none, false, "Available"), (&expired, false, "Succeeded"), (&none, true, "Succeeded")]
+    {
+        let reservation = with_owners("Succeeded", spec, &[("u", 31, seen)]);
+        assert_eq!(written(&steps(&reservation, &[])).0, phase, "{spec} {seen}");
+    }
+    let actions = steps(&with_owners("Succeeded", &none, &[("u", 31, false)]), &[]);
+    assert_eq!(written(&actions), (json!("Available"), vec![], json!("Reserved")));
+}
+
+#[test]
+fn one_that_expires_keeps_what_is_on_the_way() {
+    let reservation = with_owners(
+        "Available",
+        &json!({"ttl": "1h", "allocateOnce": false}),
+        &[("u", 5, false), ("v", 31, false)],
+    );
+    let actions = steps(&reservation, &[pod("u", unscheduled())]);
+    assert_eq!(written(&actions), (json!("Failed"), vec![("u".to_owned(), false)], json!("Expired")));
+}

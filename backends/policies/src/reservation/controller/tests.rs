@@ -1,0 +1,191 @@
+//! The controller against an apiserver in memory, with a paused clock: the life of reservations, and restarts.
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::reservation::{
+    apiserver::{Apiserver, Fault},
+    placeholder::GATE,
+    tests::{Seconds, available, client, replica},
+};
+
+/// A controller that runs until it is dropped.
+struct Running {
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Running {
+    fn new(apiserver: &Apiserver, seconds: &Seconds) -> Self {
+        let (_, upkeep) = replica(apiserver, seconds);
+        let cluster = Cluster::new(client(apiserver));
+        let controller =
+            Controller::new(Arc::clone(&upkeep.store), cluster, seconds.clock(), "pause:1".to_owned());
+        let [first, second] = [(); 2].map(|()| client(apiserver));
+        let controls = tokio::spawn(async move { drop(controller.run(first).await) });
+        let watches = tokio::spawn(async move { match upkeep.watch(second).await {} });
+        Self { tasks: [controls, watches] }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Waits until this holds, in paused time.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if holds() {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} does not happen");
+}
+
+fn status(apiserver: &Apiserver, name: &str) -> Value {
+    apiserver.reservation(name)["status"].clone()
+}
+
+fn is_open(pod: &Value) -> bool {
+    pod["spec"].get("schedulingGates").is_none()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_reservation_gets_one_placeholder_that_is_recorded_before_it_can_be_scheduled() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    let _running = Running::new(&apiserver, &seconds);
+    apiserver.create_reservation("one", &json!({}), &json!({}));
+    until("an open placeholder", || apiserver.pods().values().any(is_open)).await;
+    sleep(Duration::from_mins(1)).await;
+    let writes = apiserver.writes();
+    let methods: Vec<_> = writes.iter().map(|write| write.split(' ').next().unwrap()).collect();
+    assert_eq!(methods, ["POST", "PUT", "PATCH"], "{writes:?}");
+    let (name, pod) = apiserver.pods().pop_first().unwrap();
+    assert!(name.starts_with("shop/one-"), "{name}");
+    assert_eq!(status(&apiserver, "one")["placeholder"], pod["metadata"]["uid"]);
+    // Somebody deletes it: there is a new one.
+    apiserver.delete_pod(&name);
+    until("another placeholder", || apiserver.pods().values().any(is_open)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_ends_at_any_write_leaves_nothing_behind() {
+    for fault in ["POST /api/v1/namespaces/shop/pods", "PUT /apis", "PATCH /api/v1"] {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        apiserver.create_reservation("one", &json!({}), &json!({}));
+        let first = Running::new(&apiserver, &seconds);
+        // The write has its effect, and then the leader is gone.
+        apiserver.fault(fault, Fault::Lost);
+        until("the write", || apiserver.writes().iter().any(|write| write.contains(fault))).await;
+        drop(first);
+        let _second = Running::new(&apiserver, &seconds);
+        let is_settled = || {
+            let pods = apiserver.pods();
+            pods.len() == 1
+                && pods.values().all(|pod| {
+                    is_open(pod) && pod["metadata"]["uid"] == status(&apiserver, "one")["placeholder"]
+                })
+        };
+        until("one open and recorded placeholder", is_settled).await;
+        sleep(Duration::from_mins(1)).await;
+        assert!(is_settled(), "{fault}: {:?}", apiserver.pods());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn expiry_and_a_lost_node_end_a_reservation() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    apiserver.create_reservation("short", &json!({"ttl": "1m"}), &available(500));
+    apiserver.create_reservation("long", &json!({}), &available(500));
+    let _running = Running::new(&apiserver, &seconds);
+    sleep(Duration::from_mins(1)).await;
+    // In its first round, the controller does not know what was left before.
+    assert_eq!(apiserver.writes(), ["PATCH /api/v1/nodes/a"]);
+    seconds.set(60);
+    until("the expiry", || status(&apiserver, "short")["phase"] == "Failed").await;
+    assert_eq!(status(&apiserver, "short")["conditions"][0]["reason"], "Expired");
+    sleep(Duration::from_mins(1)).await;
+    let writes = apiserver.writes();
+    assert_eq!(
+        writes.iter().filter(|write| *write == "PATCH /api/v1/nodes/a").count(),
+        1,
+        "waiting pods: {writes:?}"
+    );
+    assert_eq!(status(&apiserver, "long")["phase"], "Available");
+    apiserver.delete_node("a");
+    until("the loss", || status(&apiserver, "long")["phase"] == "Failed").await;
+    assert_eq!(status(&apiserver, "long")["conditions"][0]["reason"], "NodeLost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_confirmed_and_removed_when_they_are_gone() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    let mut shared = available(500);
+    let owner = |uid: &str| {
+        json!({
+            "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": "100m"},
+            "allocatedAt": "2026-01-01T00:00:00Z",
+        })
+    };
+    shared["owners"] = json!([owner("bound"), owner("lost")]);
+    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
+    apiserver.create_pod("bound");
+    apiserver.create_pod("lost");
+    let _running = Running::new(&apiserver, &seconds);
+    apiserver.edit_pod("shop/bound", |pod| pod["spec"]["nodeName"] = "a".into());
+    let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
+    until("the confirmation", || owners().iter().any(|owner| owner["bound"] == true)).await;
+    assert_eq!((owners().len(), status(&apiserver, "one")["allocated"].clone()), (2, json!({"cpu": "200m"})));
+    seconds.set(31);
+    until("the removal", || owners().len() == 1).await;
+    assert_eq!(status(&apiserver, "one")["allocated"], json!({"cpu": "100m"}));
+    apiserver.delete_pod("shop/bound");
+    until("the end", || owners().is_empty()).await;
+    assert_eq!(status(&apiserver, "one")["phase"], "Available");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_reservation_that_fails_does_not_hold_up_others() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.fault("POST /api/v1/namespaces/tenant/pods", Fault::Refused(403));
+    let namespace = |name: &str| json!({"template": {"metadata": {"namespace": name}}});
+    apiserver.create_reservation("a", &namespace("tenant"), &json!({}));
+    apiserver.create_reservation("b", &json!({"template": {"spec": 7}}), &json!({}));
+    apiserver.create_reservation("c", &namespace("shop"), &json!({}));
+    // As of a namespace that does not exist.
+    for _ in 0..3 {
+        apiserver.fault("POST /api/v1/namespaces/none/pods", Fault::Refused(404));
+    }
+    apiserver.create_reservation("d", &namespace("none"), &json!({}));
+    let began = Instant::now();
+    let _running = Running::new(&apiserver, &seconds);
+    until("the last placeholder", || apiserver.pods().keys().any(|name| name.starts_with("shop/c-"))).await;
+    until("the text", || status(&apiserver, "a")["conditions"][0]["message"] == "refused").await;
+    until("the failure", || status(&apiserver, "b")["phase"] == "Failed").await;
+    assert_eq!(status(&apiserver, "b")["conditions"][0]["reason"], "Invalid");
+    until("another attempt", || apiserver.pods().keys().any(|name| name.starts_with("tenant/a-"))).await;
+    until("the fourth attempt", || apiserver.pods().keys().any(|name| name.starts_with("none/d-"))).await;
+    assert!(began.elapsed() >= PAUSE * 3, "attempts have pauses");
+}
+
+#[tokio::test(start_paused = true)]
+async fn placeholders_of_deleted_reservations_are_deleted() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("one", &json!({}), &json!({}));
+    // The leader ends before it records the pod, and then the Reservation is deleted.
+    let first = Running::new(&apiserver, &seconds);
+    for _ in 0..3 {
+        apiserver.fault("PUT /apis", Fault::LostBefore);
+    }
+    until("a placeholder", || apiserver.pods().len() == 1).await;
+    drop(first);
+    assert_eq!(apiserver.pods().values().next().unwrap()["spec"]["schedulingGates"][0]["name"], GATE);
+    apiserver.delete_reservation("one");
+    let _second = Running::new(&apiserver, &seconds);
+    until("its deletion", || apiserver.pods().is_empty()).await;
+}

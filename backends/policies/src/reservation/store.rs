@@ -1,0 +1,278 @@
+//! The Reservations that this replica knows: what its watch has told, and what it has written itself.
+//!
+//! A version that is older than the one that is stored never replaces it, whichever of the two comes first.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use tokio::sync::watch;
+
+use super::{
+    object::{Reservation, parse},
+    watch::{Object, Watched},
+};
+
+/// The Reservations of the cluster.
+#[derive(Debug)]
+pub(super) struct Store {
+    known: RwLock<Known>,
+    /// Counts the changes.
+    changes: watch::Sender<u64>,
+}
+
+/// What is known at a moment.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    by_name: BTreeMap<String, Reservation>,
+    /// Names, in order.
+    by_node: HashMap<String, Vec<String>>,
+    /// The version up to which the watch has told everything.
+    seen: u64,
+    listed: bool,
+    /// Objects that cannot be used, and why: each is logged once.
+    unusable: BTreeMap<String, String>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { known: RwLock::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl Store {
+    /// Short: calls wait for it.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Known> {
+        // A panic leaves at worst a reservation out of one index.
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells when something has changed.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// A version that this replica has written or read.
+    pub(super) fn learn(&self, reservation: Reservation) {
+        self.write().learn(reservation);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+impl Known {
+    /// Whether all Reservations were listed.
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Reservation> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Reservation> {
+        self.by_name.values()
+    }
+
+    /// Those of a node, in the order of their names.
+    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &Reservation> + Clone {
+        self.by_node.get(node).into_iter().flatten().filter_map(|name| self.by_name.get(name))
+    }
+
+    fn learn(&mut self, reservation: Reservation) {
+        // The watch has told of everything up to there: it is deleted.
+        if !self.by_name.contains_key(&reservation.name) && reservation.version <= self.seen {
+            return;
+        }
+        self.put(reservation);
+    }
+
+    fn put(&mut self, reservation: Reservation) {
+        if self.by_name.get(&reservation.name).is_some_and(|stored| stored.version > reservation.version) {
+            return;
+        }
+        self.remove(&reservation.name);
+        self.index(&reservation);
+        self.by_name.insert(reservation.name.clone(), reservation);
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(old) = self.by_name.remove(name) {
+            self.unindex(&old);
+        }
+    }
+
+    fn index(&mut self, reservation: &Reservation) {
+        let Reservation { name, status, .. } = reservation;
+        if status.node_name.is_empty() {
+            return;
+        }
+        let names = self.by_node.entry(status.node_name.clone()).or_default();
+        if let Err(at) = names.binary_search(name) {
+            names.insert(at, name.clone());
+        }
+    }
+
+    fn unindex(&mut self, reservation: &Reservation) {
+        let Some(names) = self.by_node.get_mut(&reservation.status.node_name) else { return };
+        names.retain(|name| *name != reservation.name);
+        if names.is_empty() {
+            self.by_node.remove(&reservation.status.node_name);
+        }
+    }
+
+    /// An object as the watch tells it.
+    fn told(&mut self, name: &str, json: &[u8]) {
+        match parse(json) {
+            Ok(Some(reservation)) => {
+                self.unusable.remove(name);
+                self.put(reservation);
+            }
+            Ok(None) => self.remove(name),
+            Err(wrong) => {
+                if self.unusable.get(name) != Some(&wrong) {
+                    tracing::warn!(reservation = name, "Reservation {name} is ignored: {wrong}");
+                    self.unusable.insert(name.to_owned(), wrong);
+                }
+                // Its room is unknown. The last that was known may be wrong by now.
+                self.remove(name);
+            }
+        }
+    }
+}
+
+impl Watched for Store {
+    fn listed(&self, objects: Vec<Object>, version: u64) {
+        let mut known = self.write();
+        let names: BTreeSet<_> = objects.iter().map(|object| object.name.clone()).collect();
+        // One that is newer than the list was written after it.
+        let gone = known.by_name.values().filter(|old| !names.contains(&old.name) && old.version <= version);
+        let gone: Vec<_> = gone.map(|old| old.name.clone()).collect();
+        for name in &gone {
+            known.remove(name);
+        }
+        known.unusable.retain(|name, _| names.contains(name));
+        for object in objects {
+            known.told(&object.name, &object.json);
+        }
+        known.seen = known.seen.max(version);
+        known.listed = true;
+        drop(known);
+        self.changed();
+    }
+
+    fn told(&self, object: Object) {
+        let mut known = self.write();
+        known.told(&object.name, &object.json);
+        known.seen = known.seen.max(object.version);
+        drop(known);
+        self.changed();
+    }
+
+    fn deleted(&self, object: Object) {
+        let mut known = self.write();
+        known.unusable.remove(&object.name);
+        // A Reservation of that name that was created later stays.
+        if known.get(&object.name).is_some_and(|stored| stored.version <= object.version) {
+            known.remove(&object.name);
+        }
+        known.seen = known.seen.max(object.version);
+        drop(known);
+        self.changed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, version: u64, node: &str) -> Object {
+        let json = json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
+            "spec": {"owners": [{"labelSelector": {}, "namespaces": ["shop"]}]},
+            "status": {"phase": "Available", "nodeName": node},
+        });
+        Object { name: name.to_owned(), version, json: json.to_string().into_bytes() }
+    }
+
+    fn reservation(name: &str, version: u64, node: &str) -> Reservation {
+        parse(&object(name, version, node).json).unwrap().unwrap()
+    }
+
+    /// Name and version of all on a node.
+    fn on(store: &Store, node: &str) -> Vec<String> {
+        store
+            .read()
+            .on(node)
+            .map(|reservation| format!("{} {}", reservation.name, reservation.version))
+            .collect()
+    }
+
+    #[test]
+    fn nodes_have_their_reservations_in_order() {
+        let store = Store::default();
+        assert!(!store.read().is_listed());
+        store.listed(
+            vec![object("b", 2, "n"), object("a", 1, "n"), object("c", 3, "m"), object("d", 3, "")],
+            3,
+        );
+        assert!(store.read().is_listed());
+        assert_eq!(
+            (on(&store, "n"), on(&store, "m")),
+            (vec!["a 1".into(), "b 2".into()], vec!["c 3".into()])
+        );
+        store.told(object("c", 4, "n"));
+        assert_eq!((on(&store, "n").len(), on(&store, "m").len(), on(&store, "").len()), (3, 0, 0));
+        store.deleted(object("b", 5, "n"));
+        assert_eq!(on(&store, "n"), ["a 1", "c 4"]);
+    }
+
+    #[test]
+    fn an_older_version_never_replaces_a_newer_one() {
+        let store = Store::default();
+        store.listed(vec![object("a", 1, "n")], 1);
+        store.learn(reservation("a", 5, "m"));
+        store.told(object("a", 3, "n"));
+        store.learn(reservation("a", 4, "n"));
+        store.listed(vec![object("a", 2, "n")], 2);
+        store.listed(vec![], 4);
+        assert_eq!((on(&store, "m"), on(&store, "n")), (vec!["a 5".into()], vec![]));
+        store.listed(vec![], 5);
+        assert_eq!(store.read().all().count(), 0);
+    }
+
+    #[test]
+    fn what_is_deleted_does_not_come_back() {
+        let store = Store::default();
+        store.listed(vec![object("a", 1, "n")], 1);
+        store.deleted(object("a", 4, "n"));
+        store.learn(reservation("a", 3, "n"));
+        assert_eq!(store.read().all().count(), 0);
+        // It was read before the watch has told of it.
+        store.learn(reservation("a", 7, "n"));
+        store.deleted(object("a", 6, "n"));
+        assert_eq!(on(&store, "n"), ["a 7"]);
+    }
+
+    #[test]
+    fn an_unusable_object_affects_itself_alone() {
+        let store = Store::default();
+        let broken = |version| Object { json: b"{\"metadata\":7}".to_vec(), ..object("a", version, "n") };
+        store.listed(vec![broken(1), object("b", 1, "n")], 1);
+        assert_eq!(on(&store, "n"), ["b 1"]);
+        store.told(object("a", 2, "n"));
+        assert_eq!(on(&store, "n"), ["a 2", "b 1"]);
+        store.told(broken(3));
+        assert_eq!(on(&store, "n"), ["b 1"]);
+    }
+}

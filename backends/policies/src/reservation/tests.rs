@@ -1,0 +1,260 @@
+//! Hook and score through the SDK's testing helpers, and what tests of the other modules share.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering::SeqCst},
+    time::Duration,
+};
+
+use extender_policy_sdk::{
+    Backend, OwnerReference,
+    testing::{self, PodFacts, TestNode, TestPod},
+};
+use http::{Method, Request, Response};
+use kube::client::Body;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{
+    apiserver::{Apiserver, Fault},
+    watch::{Object, Watched as _},
+    *,
+};
+use crate::arbitrary;
+
+/// A client of this apiserver, in memory.
+pub(super) fn client(apiserver: &Apiserver) -> Client {
+    slow_client(apiserver, Duration::ZERO)
+}
+
+/// The same, if the apiserver takes this time for each write of a Reservation.
+pub(super) fn slow_client(apiserver: &Apiserver, writes_take: Duration) -> Client {
+    let apiserver = apiserver.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let apiserver = apiserver.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            if head.method == Method::PUT && !writes_take.is_zero() {
+                tokio::time::sleep(writes_take).await;
+            }
+            let query = head.uri.query().unwrap_or_default();
+            let (code, answer) = apiserver.answer(head.method.as_str(), head.uri.path(), query, &body);
+            Ok::<_, std::io::Error>(
+                Response::builder().status(code).body(Body::from(answer.into_bytes())).unwrap(),
+            )
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// A clock that shows these seconds after the creation of the test's Reservations.
+#[derive(Clone, Default)]
+pub(super) struct Seconds(Arc<AtomicI64>);
+
+impl Seconds {
+    pub(super) fn set(&self, seconds: i64) {
+        self.0.store(seconds, SeqCst);
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        let seconds = self.clone();
+        Clock(Arc::new(move || seconds.now()))
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        Timestamp::from_second(created.as_second() + self.0.load(SeqCst)).unwrap()
+    }
+}
+
+/// A replica that knows what the apiserver has now.
+pub(super) fn replica(apiserver: &Apiserver, seconds: &Seconds) -> (Reservations, Upkeep) {
+    replica_with(client(apiserver), apiserver, seconds)
+}
+
+/// The same with a client of its own.
+pub(super) fn replica_with(
+    client: Client,
+    apiserver: &Apiserver,
+    seconds: &Seconds,
+) -> (Reservations, Upkeep) {
+    let (policy, upkeep) = Reservations::with_clock("reservation", client, seconds.clock());
+    let (code, list) = apiserver.answer("GET", object::PATH, "", b"");
+    assert_eq!(code, 200);
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let version = |of: &Value| of["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let object = |item: &Value| Object {
+        name: item["metadata"]["name"].as_str().unwrap().to_owned(),
+        version: version(item),
+        json: item.to_string().into_bytes(),
+    };
+    policy.store.listed(list["items"].as_array().unwrap().iter().map(object).collect(), version(&list));
+    (policy, upkeep)
+}
+
+/// The status of a Reservation with these CPUs, in thousandths, on node a.
+pub(super) fn available(milli_cpu: i64) -> Value {
+    json!({"phase": "Available", "nodeName": "a", "allocatable": {"cpu": format!("{milli_cpu}m")}})
+}
+
+fn cpu(milli_cpu: i64) -> Resources {
+    Resources { milli_cpu, pods: 1, ..Resources::default() }
+}
+
+fn shop(milli_cpu: i64) -> TestPod {
+    TestPod::new("shop").requests(cpu(milli_cpu))
+}
+
+fn usage(milli_cpu: i64, pods: i64) -> NodeUsage {
+    let requested = Some(Resources { milli_cpu, pods, ..Resources::default() });
+    NodeUsage { requested, nonzero: Some(NonZero { milli_cpu, memory: 0 }) }
+}
+
+fn nodes() -> [TestNode; 2] {
+    ["a", "b"].map(TestNode::new)
+}
+
+#[tokio::test]
+async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("one", &json!({}), &available(500));
+    apiserver.create_reservation("two", &json!({"ttl": "1m"}), &available(1_000));
+    let (policy, _) = replica(&apiserver, &seconds);
+    let backend = Backend::from(policy);
+    let changes = |pod: TestPod| testing::before_filter_nodes(backend.clone(), &pod, &nodes()).unwrap();
+    let change = |amount, pods, reason: &str| {
+        vec![("a".to_owned(), NodeChange::none().add_usage(usage(amount, pods)).reason(reason))]
+    };
+    assert_eq!(changes(shop(500)), change(1_000, 1, "reserved by two"));
+    assert_eq!(changes(shop(501)), change(500, 1, "reserved by one"));
+    assert_eq!(changes(shop(1_001)), change(1_500, 2, "reserved by one, two"), "it fits in none");
+    assert_eq!(changes(TestPod::new("mall")), change(1_500, 2, "reserved by one, two"));
+
+    let owner = OwnerReference {
+        api_version: object::API_VERSION.into(),
+        kind: object::KIND.into(),
+        name: "other".into(),
+        uid: "other".into(),
+    };
+    let placeholder = PodFacts { namespace: "shop".into(), owner: Some(owner), ..PodFacts::default() };
+    assert_eq!(changes(placeholder.clone().into()), change(1_500, 2, "reserved by one, two"));
+    let scores = |pod: &TestPod| testing::score(backend.clone(), pod, &nodes()).unwrap();
+    assert_eq!(scores(&shop(501)), [10, 0]);
+    assert_eq!(scores(&shop(1_001)), [0, 0]);
+    assert_eq!(scores(&placeholder.into()), [0, 0]);
+
+    seconds.set(60);
+    assert_eq!(
+        changes(shop(501)),
+        change(500, 1, "reserved by one"),
+        "two is expired, for owners as for others"
+    );
+    assert_eq!(scores(&shop(501)), [0, 0]);
+}
+
+#[tokio::test]
+async fn only_what_the_pod_requests_is_told_of_other_resources() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    let mut status = available(0);
+    for number in 0..31 {
+        status["allocatable"][format!("example.com/r{number:02}")] = "2".into();
+    }
+    apiserver.create_reservation("many", &json!({}), &status);
+    let (policy, _) = replica(&apiserver, &seconds);
+    let backend = Backend::from(policy);
+    let others = |requested: std::ops::Range<u32>, nodes: usize| {
+        let others = requested.map(|number| (format!("example.com/r{number:02}"), 1)).collect();
+        let pod = TestPod::new("mall").requests(Resources { others, ..Resources::default() });
+        let nodes: Vec<_> = (0..nodes)
+            .map(|at| TestNode::new(if at == 0 { "a".to_owned() } else { at.to_string() }))
+            .collect();
+        testing::before_filter_nodes(backend.clone(), &pod, &nodes).unwrap().remove(0).1
+    };
+    let expected = |told: u32| {
+        let others = (0..told).map(|number| (format!("example.com/r{number:02}"), 2)).collect();
+        let requested = Some(Resources { pods: 1, others, ..Resources::default() });
+        NodeChange::none().add_usage(NodeUsage { requested, nonzero: None }).reason("reserved by many")
+    };
+    assert_eq!(others(0..3, 1), expected(3));
+    assert_eq!(others(0..40, 1), expected(31));
+    assert_eq!(others(0..31, 1_000), expected(8), "no more than a call may change");
+}
+
+#[test]
+fn a_reason_names_a_few() {
+    assert_eq!(reason(&["a"]), "reserved by a");
+    assert_eq!(reason(&["a", "b", "c", "d", "e"]), "reserved by 2 more than a, b, c");
+}
+
+#[tokio::test]
+async fn it_is_not_ready_before_the_reservations_are_listed() {
+    let (policy, _) = Reservations::new("reservation", client(&Apiserver::default()));
+    let error = testing::before_filter_nodes(policy, &shop(1), &nodes()).unwrap_err();
+    assert!(error.to_string().contains("the Reservations are not listed yet"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_follows_and_survives_faults() {
+    let apiserver = Apiserver::default();
+    apiserver.create_reservation("one", &json!({}), &available(500));
+    for code in [403, 500, 410] {
+        apiserver.fault("GET /apis", Fault::Refused(code));
+    }
+    let (policy, upkeep) = Reservations::new("reservation", client(&apiserver));
+    let store = Arc::clone(&policy.store);
+    let watched = tokio::spawn({
+        let client = client(&apiserver);
+        async move { upkeep.watch(client).await }
+    });
+    let until = async |expected: &[&str]| {
+        let mut changes = store.changes();
+        loop {
+            let names: Vec<_> = store.read().on("a").map(|found| found.name.clone()).collect();
+            if store.read().is_listed() && names == expected {
+                return;
+            }
+            changes.changed().await.unwrap();
+        }
+    };
+    until(&["one"]).await;
+    apiserver.create_reservation("two", &json!({}), &available(1));
+    until(&["one", "two"]).await;
+    apiserver.fault("GET /apis", Fault::Refused(410));
+    apiserver.delete_reservation("one");
+    until(&["two"]).await;
+    apiserver.edit_reservation("two", |two| two["status"]["nodeName"] = "b".into());
+    until(&[]).await;
+    watched.abort();
+}
+
+/// Of all strategies, one cluster with some Reservations.
+fn policies() -> [Reservations; 2] {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    for (name, namespace, amount) in [("one", "x", 3), ("two", "y", 5)] {
+        let owners = json!([
+            {"labelSelector": {"matchLabels": {"a": "1"}}, "namespaces": [namespace]},
+            {"controller": {"kind": "", "name": "a", "namespace": namespace}},
+        ]);
+        let owners = if name == "one" { json!([owners[0]]) } else { owners };
+        apiserver.create_reservation(
+            name,
+            &json!({"owners": owners, "allocateOnce": false}),
+            &available(amount),
+        );
+    }
+    [(); 2].map(|()| replica(&apiserver, &seconds).0)
+}
+
+proptest! {
+    #[test]
+    fn nothing_else_is_read(pod in arbitrary::pod(), nodes in arbitrary::nodes()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let [declared, everything] = runtime.block_on(async { policies() });
+        let (declared, everything) = (Backend::from(declared), testing::everything(everything));
+        prop_assert_eq!(
+            testing::before_filter_nodes(declared.clone(), &pod, &nodes),
+            testing::before_filter_nodes(everything.clone(), &pod, &nodes)
+        );
+        prop_assert_eq!(testing::score(declared, &pod, &nodes), testing::score(everything, &pod, &nodes));
+    }
+}

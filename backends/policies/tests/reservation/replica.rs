@@ -1,0 +1,118 @@
+//! A replica: the program on a free port, and a client that calls it as the gateway does.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use extender_policy_api::v1alpha1::{
+    self as api, Verb, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
+};
+use serde_json::Value;
+use tonic::{Status, transport::Channel};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
+
+pub(crate) struct Replica {
+    child: Child,
+    channel: Channel,
+    verbs: Vec<api::VerbInfo>,
+}
+
+/// A pod with these requests, as the gateway sends it.
+pub(crate) fn pod(object: &Value, milli_cpu: i64) -> api::Pod {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let metadata = &object["metadata"];
+    let owner = metadata.pointer("/ownerReferences/0").map(|owner| api::OwnerReference {
+        api_version: text(&owner["apiVersion"]),
+        kind: text(&owner["kind"]),
+        name: text(&owner["name"]),
+        uid: text(&owner["uid"]),
+    });
+    let facts = api::PodFacts {
+        namespace: text(&metadata["namespace"]),
+        owner,
+        requests: Some(api::Resources { milli_cpu, pods: 1, ..api::Resources::default() }),
+        ..api::PodFacts::default()
+    };
+    let (name, uid) = (text(&metadata["name"]), text(&metadata["uid"]));
+    let identity = api::PodIdentity { name, uid, ..api::PodIdentity::default() };
+    api::Pod { identity: Some(identity), facts: Some(facts), ..api::Pod::default() }
+}
+
+impl Replica {
+    pub(crate) async fn start(kubeconfig: &Path, identity: &str) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["reservation", "--lease-namespace", "shop", "--identity", identity, "--kubeconfig"])
+            .arg(kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap();
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let info = PolicyServiceClient::new(channel.clone()).get_info(api::GetInfoRequest::default()).await;
+        Self { child, channel, verbs: info.unwrap().into_inner().verbs }
+    }
+
+    fn call(&self, verb: Verb) -> api::Call {
+        let info = self.verbs.iter().find(|info| info.verb() == verb).unwrap();
+        let reads = info.reads.as_ref().unwrap().id;
+        api::Call { purpose: api::Purpose::Decide.into(), reads, ..api::Call::default() }
+    }
+
+    /// Binds the pod to node a.
+    pub(crate) async fn bind(&self, pod: &api::Pod) -> Result<api::BindResponse, Status> {
+        self.binding(pod.clone()).await
+    }
+
+    /// The same on its own.
+    pub(crate) fn binding(
+        &self,
+        pod: api::Pod,
+    ) -> impl Future<Output = Result<api::BindResponse, Status>> + use<> {
+        let (identity, facts) = (pod.identity.clone().unwrap(), pod.facts.clone().unwrap());
+        let request = api::BindRequest {
+            call: Some(self.call(Verb::Bind)),
+            namespace: facts.namespace,
+            name: identity.name,
+            uid: identity.uid,
+            node: "a".to_owned(),
+            pod: Some(pod),
+        };
+        let mut client = PolicyServiceClient::new(self.channel.clone());
+        async move { Ok(client.bind(request).await?.into_inner()) }
+    }
+
+    /// How much CPU is held against the pod on node a.
+    pub(crate) async fn held(&self, pod: &api::Pod) -> i64 {
+        let row = api::NodeRow { name: "a".to_owned(), ..api::NodeRow::default() };
+        let rows = api::NodeRows { rows: vec![row] };
+        let request = api::BeforeFilterNodesRequest {
+            call: Some(self.call(Verb::BeforeFilterNodes)),
+            pod: Some(pod.clone()),
+            nodes: Some(api::Nodes { count: 1, form: Some(api::nodes::Form::Rows(rows)) }),
+        };
+        let response = HookServiceClient::new(self.channel.clone()).before_filter_nodes(request).await;
+        let Ok(response) = response else { return -1 };
+        let usage = response.into_inner().nodes.into_iter().next().and_then(|change| change.add_usage);
+        usage.and_then(|usage| usage.requested).map_or(0, |requested| requested.milli_cpu)
+    }
+
+    /// As a signal does.
+    pub(crate) fn stop(mut self) {
+        let told =
+            Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status().unwrap();
+        assert!(told.success());
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It has ended unless the test has failed.
+        drop(self.child.kill());
+    }
+}

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// reservations are those of the apiserver, and the policy that keeps their room.
+type reservations struct {
+	*scenario
+	objects *product.Reservations
+	gateway *process.Server
+	// servers are the replicas of the policy, by identity.
+	servers map[string]*process.Server
+}
+
+// reservations installs the API object, and runs the policy, node-resources and the gateway in front of both.
+func (s *scenario) reservations(replicas ...string) *reservations {
+	s.Helper()
+	objects, err := product.InstallReservations(s.ctx, shared.Client)
+	s.must(err)
+	s.Cleanup(func() { s.must(objects.DeleteAll(context.Background())) })
+	r := &reservations{scenario: s, objects: objects, servers: map[string]*process.Server{}}
+	var server *process.Server
+	for _, identity := range replicas {
+		dir := filepath.Join(shared.Dir, "reservation-"+identity)
+		s.must(os.MkdirAll(dir, 0o755))
+		server, err = product.StartReservation(s.ctx, dir, shared.Kubeconfig, shop, identity)
+		s.must(err)
+		s.keep(server)
+		r.servers[identity] = server
+	}
+	s.Cleanup(func() {
+		s.must(shared.Client.CoordinationV1().Leases(shop).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	})
+	config := product.NewConfig(shared.Cluster, controlplane.Names, []product.Backend{
+		s.nodePolicy(product.NodeResources),
+		{
+			Name: product.ReservationPolicy, URL: "http://" + server.Address,
+			BeforeFilterNodes: &product.Hook{Timeout: backendTimeout},
+			Score:             &product.Score{Timeout: backendTimeout, Weight: 10},
+			Bind:              &product.Bind{FailurePolicy: "Fail"},
+		},
+	})
+	config.Pods, config.Binder = &product.Pods{Source: "Watch"}, "BuiltIn"
+	config.Cluster.Kubeconfig = shared.Kubeconfig
+	r.gateway = serveGateway(s, config)
+	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(s.bindingEntry(r.gateway.Address))})
+	return r
+}
+
+// reserve creates Reservations, each with room for this many pods that requesting makes.
+func (r *reservations) reserve(count int, app string, pods, milli int64, changes ...func(*product.ReservationSpec)) {
+	r.Helper()
+	requests := requesting(app, milli).Spec.Containers[0].Resources.Requests
+	for name, quantity := range requests {
+		quantity.Mul(pods)
+		requests[name] = quantity
+	}
+	for i := range count {
+		selector := metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+		reservation := product.NewReservation(fmt.Sprintf("%s-%02d", app, i), requests, selector, shop)
+		for _, change := range changes {
+			change(&reservation.Spec)
+		}
+		r.must(r.objects.Create(r.ctx, reservation))
+	}
+}
+
+// untilPhases waits until all Reservations of an app are in this phase, and returns them.
+func (r *reservations) untilPhases(app, phase string, count int) (found []product.Reservation) {
+	r.Helper()
+	var seen string
+	r.until(fmt.Sprintf("%d Reservations of %s to be %s", count, app, phase), func(ctx context.Context) (bool, error) {
+		all, err := r.objects.List(ctx)
+		if err != nil {
+			return false, err
+		}
+		found, seen = nil, ""
+		for _, item := range all {
+			if !strings.HasPrefix(item.Metadata.Name, app+"-") {
+				continue
+			}
+			seen += fmt.Sprintf("%s: %s on %s, %d owners; ", item.Metadata.Name, item.Status.Phase, item.Status.NodeName, len(item.Status.Owners))
+			if item.Status.Phase == phase {
+				found = append(found, item)
+			}
+		}
+		return len(found) == count, nil
+	}, func() string { return seen })
+	return found
+}
+
+// podsOf makes pods of an app that request this many thousandths of a CPU.
+func podsOf(app string, count int, milli int64) (pods []*corev1.Pod) {
+	for range count {
+		pods = append(pods, requesting(app, milli))
+	}
+	return pods
+}
+
+func TestOwnersGetReservedRoomAndStrangersDoNot(t *testing.T) {
+	s := newScenario(t, "in a full cluster of 50 nodes, owners land on 10 reserved nodes, and strangers stay pending", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(50, cpus(4)))
+	r := s.reservations("one")
+	r.reserve(10, "owner", 1, 4000)
+	reserved := map[string]string{}
+	for _, item := range r.untilPhases("owner", "Available", 10) {
+		if other, twice := reserved[item.Status.NodeName]; twice {
+			s.Errorf("%s and %s are both on %s", other, item.Metadata.Name, item.Status.NodeName)
+		}
+		reserved[item.Status.NodeName] = item.Metadata.Name
+	}
+	fillers := podsOf("filler", 40, 4000)
+	s.pods(fillers...)
+	for _, pod := range fillers {
+		if node := s.boundTo(pod); reserved[node] != "" {
+			s.Errorf("%s is on %s, which is reserved", pod.Name, node)
+		}
+	}
+	strangers := podsOf("stranger", 5, 1000)
+	s.pods(strangers...)
+	for _, pod := range strangers {
+		s.refused(pod, corev1.PodReasonUnschedulable)
+	}
+	owners := podsOf("owner", 10, 4000)
+	s.pods(owners...)
+	used := map[string]bool{}
+	for _, pod := range owners {
+		node := s.boundTo(pod)
+		if reserved[node] == "" || used[node] {
+			s.Errorf("%s is on %s; expected a reserved node of its own", pod.Name, node)
+		}
+		used[node] = true
+	}
+	r.untilPhases("owner", "Succeeded", 10)
+	s.expectNoNodeOverfull()
+	for _, pod := range strangers {
+		if node := s.get(s.ctx, pod).Spec.NodeName; node != "" {
+			s.Errorf("the stranger %s is on %s", pod.Name, node)
+		}
+	}
+	admin := s.adminOf(r.gateway)
+	for _, pod := range []*corev1.Pod{owners[0], strangers[0]} {
+		text, err := product.Explain(s.ctx, shared.Kubeconfig, admin, "table", pod)
+		s.must(err)
+		results.note("explain pod/" + pod.Name + ", with reservations:\n" + text)
+	}
+}
+
+func TestRoomIsFreeWhenAReservationExpires(t *testing.T) {
+	s := newScenario(t, "a pod gets the room of a reservation within seconds after it has expired", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(2, cpus(4)))
+	r := s.reservations("one")
+	r.reserve(2, "owner", 1, 4000, func(spec *product.ReservationSpec) { spec.TTL = "8s" })
+	r.untilPhases("owner", "Available", 2)
+	stranger := requesting("stranger", 4000)
+	s.pods(stranger)
+	s.refused(stranger, corev1.PodReasonUnschedulable)
+	items := r.untilPhases("owner", "Failed", 2)
+	expired := items[0].Metadata.CreationTimestamp.Add(8 * time.Second)
+	s.boundTo(stranger)
+	results.note(fmt.Sprintf("a waiting pod got the room %v after a reservation had expired\n", time.Since(expired).Round(100*time.Millisecond)))
+	s.expectNoNodeOverfull()
+}
+
+func TestOwnersThatRaceForRoomGetExactlyWhatIsReserved(t *testing.T) {
+	s := newScenario(t, "of 200 owners that race for 100 slots, exactly 100 get one", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(10, cpus(10)))
+	r := s.reservations("one")
+	r.reserve(10, "owner", 10, 1000, func(spec *product.ReservationSpec) { spec.AllocateOnce = new(false) })
+	r.untilPhases("owner", "Available", 10)
+	owners := podsOf("owner", 200, 1000)
+	s.pods(owners...)
+	count := func(ctx context.Context) (bound, waiting int) {
+		for _, pod := range owners {
+			switch current := s.get(ctx, pod); {
+			case current.Spec.NodeName != "":
+				bound++
+			case scheduled(current).Reason == corev1.PodReasonUnschedulable:
+				waiting++
+			}
+		}
+		return bound, waiting
+	}
+	var bound, waiting int
+	s.until("100 owners to be bound and 100 to wait", func(ctx context.Context) (bool, error) {
+		bound, waiting = count(ctx)
+		return bound >= 100 && bound+waiting == 200, nil
+	}, func() string { return fmt.Sprintf("%d bound, %d waiting", bound, waiting) })
+	if bound != 100 {
+		s.Errorf("%d owners are bound; expected 100", bound)
+	}
+	s.expectNoNodeOverfull()
+	for _, item := range r.untilPhases("owner", "Available", 10) {
+		if len(item.Status.Owners) != 10 {
+			s.Errorf("%s has %d owners; expected 10", item.Metadata.Name, len(item.Status.Owners))
+		}
+	}
+}
+
+func TestReservationsGoOnWhenTheLeaderIsKilled(t *testing.T) {
+	s := newScenario(t, "the leader among two replicas of the reservation policy is killed, and the other one goes on", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(2, cpus(4)))
+	// The first one leads, and the gateway calls the second one.
+	r := s.reservations("one", "two")
+	r.reserve(1, "before", 1, 4000)
+	r.untilPhases("before", "Available", 1)
+	s.must(r.servers["one"].Kill())
+	r.reserve(1, "after", 1, 4000)
+	r.untilPhases("after", "Available", 1)
+	owners := append(podsOf("before", 1, 4000), podsOf("after", 1, 4000)...)
+	s.pods(owners...)
+	s.bound(owners...)
+	s.expectNoNodeOverfull()
+	r.untilPhases("before", "Succeeded", 1)
+	r.untilPhases("after", "Succeeded", 1)
+}
