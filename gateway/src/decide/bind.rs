@@ -79,7 +79,7 @@ impl Decider {
         let reservation = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
         let result = call.bind(record).await;
         if let Some(reservation) = reservation {
-            reservation.end(&result);
+            reservation.end(&result, record);
         }
         result
     }
@@ -283,7 +283,7 @@ fn is_bound(state: BindingState) -> Result<bool, CallError> {
 
 /// Whether the backend may have received the request, and so may have bound the pod in spite of the failure. This
 /// includes gRPC statuses: they can come from a proxy, or from a backend that only knows its own timeout.
-fn was_asked(failure: &BackendFailure) -> bool {
+pub(super) fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
         FailureKind::Unreachable
         | FailureKind::Unsuitable

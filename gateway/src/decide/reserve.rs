@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Call, CallError, Decider, ask::Participant, call_context::CallContext};
+use super::{Call, CallError, Decider, ask::Participant, bind::was_asked, call_context::CallContext};
 use crate::{
     backend::Backend,
     cluster::{
@@ -45,10 +45,10 @@ pub(super) struct Reservation {
 
 impl Reservation {
     /// Ends it with the result of the Binding. A bound pod counts until the watch of pods says otherwise.
-    pub(super) fn end(mut self, result: &Result<(), CallError>) {
+    pub(super) fn end(mut self, result: &Result<(), CallError>, record: &CallRecord) {
         match result {
             Ok(()) => self.id = None,
-            Err(error) if excludes_a_binding(error) => {
+            Err(error) if excludes_a_binding(error) && !may_yet_be_bound(record) => {
                 if let Some(id) = self.id.take() {
                     self.pods.forget(&self.uid, id);
                 }
@@ -74,13 +74,20 @@ impl Drop for Reservation {
     }
 }
 
-/// Whether the pod is certainly not bound to the node, and will not be by this attempt.
+/// Whether the gateway itself has certainly not bound the pod to the node, and will not by this attempt.
 fn excludes_a_binding(error: &CallError) -> bool {
     match error {
         CallError::Bind(BindingState::Unknown(failure)) => failure.excludes_an_effect(),
-        CallError::Backend { .. } => false,
         _ => true,
     }
+}
+
+/// Whether a backend that has failed to answer may bind the pod nevertheless.
+fn may_yet_be_bound(record: &CallRecord) -> bool {
+    record.backends.iter().any(|part| match &part.outcome {
+        Outcome::Failed(failure) => part.verb == PolicyVerb::Bind && was_asked(failure),
+        _ => false,
+    })
 }
 
 impl Decider {

@@ -21,7 +21,7 @@ use crate::support::{
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
-    PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts,
+    PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts, Verb, VerbInfo,
 };
 use futures_util::future::join_all;
 use prost::Message;
@@ -103,10 +103,14 @@ async fn start(apiserver: &Apiserver, backend: &Scripted) -> Gateway {
 }
 
 async fn start_with(apiserver: &Apiserver, backend: &Scripted, settings: &str) -> Gateway {
+    start_beside(apiserver, &configured("zones", backend, settings)).await
+}
+
+/// The same with these backends.
+async fn start_beside(apiserver: &Apiserver, backends: &str) -> Gateway {
     let sources = apiserver.configuration("BuiltIn").replace("source: Request", "source: Watch");
     let sources = sources.replace("timeouts: {", "timeouts: {decision: 60s, ");
-    let backend = configured("zones", backend, settings);
-    let gateway = Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backend}")).await;
+    let gateway = Gateway::start(&format!("{sources}pods: {{source: Watch}}\nbackends:\n{backends}")).await;
     for (name, zone) in NODES {
         let labels = zone.map_or(json!({}), |zone| json!({"zone": zone}));
         gateway
@@ -260,6 +264,28 @@ async fn a_pod_that_could_not_be_bound_does_not_count() {
     assert_eq!(left(&gateway, &second).await, json!(["a", "b", "c", "d"]));
     bound(&gateway.post("/bind", binding(&second, "a")).await);
     assert_eq!(left(&gateway, &first).await, json!(["c", "d"]));
+}
+
+#[tokio::test]
+async fn a_pod_counts_as_long_as_a_backend_may_have_bound_it() {
+    for (reached, expected) in [(false, json!(["a", "b", "c", "d"])), (true, json!(["c", "d"]))] {
+        let (apiserver, limit) = (Apiserver::start().await, at_most(1).await);
+        let mut info = info(NodeView::Name);
+        info.verbs = vec![VerbInfo { verb: Verb::Bind.into(), ..VerbInfo::default() }];
+        let answer = move |verb: &str, _: Bytes| match verb {
+            "GetInfo" => Act::Message(info.encode_to_vec()),
+            _ => Act::Status(14, "no room"),
+        };
+        let binder = Scripted::start_bare(answer, None).await;
+        let address = if reached { binder.address.to_string() } else { "127.0.0.1:1".to_owned() };
+        let binds = format!("- {{name: binds, url: 'http://{address}', bind: {{}}}}\n");
+        let backends = configured("zones", &limit, "filter: {timeout: 60s}") + &binds;
+        let gateway = start_beside(&apiserver, &backends).await;
+        let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
+        let error = gateway.post("/bind", binding(&first, "a")).await.error();
+        assert!(error.starts_with("extender-gateway: backend binds failed bind: "), "{error}");
+        assert_eq!(left(&gateway, &second).await, expected, "{error}");
+    }
 }
 
 #[tokio::test]
