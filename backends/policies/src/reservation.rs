@@ -8,7 +8,7 @@
 //! as free.
 //!
 //! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
-//! object, [`store`] what a replica knows, [`watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
+//! object, [`store`] what a replica knows, [`shown`] what people see of it, [`watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
 
 mod amounts;
 mod bind;
@@ -18,6 +18,7 @@ mod object;
 mod owners;
 mod placeholder;
 mod room;
+mod shown;
 mod store;
 mod watch;
 
@@ -25,8 +26,8 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
 
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
-    Bind, BindAsk, BindFailed, BoxFuture, Change, Hook, Info, Node, NodeChange, NodePart, NodeUsage, Nodes,
-    NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb, View,
+    Bind, BindAsk, BindFailed, BoxFuture, Change, Hook, Info, Introspect, IntrospectError, Node, NodeChange,
+    NodePart, NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb, View,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -171,6 +172,7 @@ impl Policy for Reservations {
             .before_filter_nodes(hook)
             .scores(score, Scale::between(0..=SCORE))
             .binds_reading(&bind_reads)
+            .shows(shown::PATH.0, shown::PATH.1)
     }
 
     fn before_filter_nodes(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<NodeChange> {
@@ -190,6 +192,10 @@ impl Policy for Reservations {
 
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
         Box::pin(self.binder.bind(ask))
+    }
+
+    fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {
+        shown::introspect(&self.store, ask, (self.clock)())
     }
 
     fn ready(&self) -> Result<(), NotReady> {

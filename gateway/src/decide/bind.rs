@@ -76,10 +76,10 @@ impl Decider {
         if is_bound(BindingState::read(&json, assignment))? {
             return Ok(());
         }
-        let reservation = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
+        let assumed = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
         let result = call.bind(record).await;
-        if let Some(reservation) = reservation {
-            reservation.end(&result, record);
+        if let Some(assumed) = assumed {
+            assumed.end(&result, record);
         }
         result
     }

@@ -36,14 +36,14 @@ const UNCERTAIN: Duration = Duration::from_secs(90);
 
 /// A pod that counts on its node although it may not be bound yet.
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(super) struct AssumedPod {
     pods: Arc<PodTable>,
     uid: String,
     /// `None` once the end is known.
     id: Option<AssumptionId>,
 }
 
-impl Reservation {
+impl AssumedPod {
     /// Ends it with the result of the Binding. A bound pod counts until the watch of pods says otherwise.
     pub(super) fn end(mut self, result: &Result<(), CallError>, record: &CallRecord) {
         match result {
@@ -59,7 +59,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for AssumedPod {
     /// The end is uncertain: the answer was lost, or the caller disconnected.
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
@@ -114,7 +114,7 @@ impl Decider {
         (assignment, json): (&Assignment, &Bytes),
         (until, flow): (Instant, Flow),
         record: &mut CallRecord,
-    ) -> Result<Option<Reservation>, CallError> {
+    ) -> Result<Option<AssumedPod>, CallError> {
         let tables = &self.settings.tables;
         let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
         let pod = object::pod::parse(json).map_err(BindingState::from)?;
@@ -136,9 +136,8 @@ impl Decider {
         };
         let id = pods.assume(&pod, &assignment.node);
         pods.pass_on(tables.node_tables());
-        let reservation =
-            |id| Reservation { pods: Arc::clone(pods), uid: assignment.uid.clone(), id: Some(id) };
-        Ok(id.map(reservation))
+        let assumed = |id| AssumedPod { pods: Arc::clone(pods), uid: assignment.uid.clone(), id: Some(id) };
+        Ok(id.map(assumed))
     }
 
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
