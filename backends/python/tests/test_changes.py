@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from changing import NODE_PARTS, POD_PARTS, Changing
@@ -20,6 +22,7 @@ from extender_policy import (
     PodChange,
     PreferredSchedulingTerm,
     Resources,
+    Toleration,
     testing,
 )
 from extender_policy.testing import NoAnswer, TestNode, TestPod
@@ -66,10 +69,12 @@ def test_only_declared_parts_of_nodes_change(part: ChangedPart, change: NodeChan
     info = Info("p", "1").before_filter_nodes(hook).before_score(hook)
     policy = Changing(of_node=lambda node: change if node.name == "b" else None, info=info)
     nodes = [TestNode("a"), TestNode("b")]
-    expected = f"a NodeChange for position 1 that changes {part.name}, which is not declared"
-    with pytest.raises(NoAnswer, match=f"before_filter_nodes returned {expected}"):
+    expected = (
+        f'a NodeChange for node "b" that changes {part.name}, which is not declared; declare it with Hook.changes'
+    )
+    with pytest.raises(NoAnswer, match=f"^before_filter_node returned {expected}"):
         testing.before_filter_nodes(policy, TestPod("shop"), nodes)
-    with pytest.raises(NoAnswer, match=f"before_score returned {expected}"):
+    with pytest.raises(NoAnswer, match=f"^before_score returned {expected}"):
         testing.before_score(policy, TestPod("shop"), nodes)
     everywhere = Changing(of_node=lambda node: change)
     assert testing.before_filter_nodes(everywhere, TestPod("shop"), nodes) == [("a", change), ("b", change)]
@@ -124,7 +129,7 @@ POD_LIMITS: list[tuple[PodChange, str]] = [
     (PodChange().set_label("a", VALUE + "v"), 'with a value of 257 bytes in set_labels: "v.*; expected at most 256'),
     (PodChange().set_node_selector("a", VALUE + "v"), "with a value of 257 bytes in set_node_selector"),
     (PodChange().add_toleration(value=VALUE + "v"), "with a value of 257 bytes in add_tolerations"),
-    (PodChange().add_toleration(operator=VALUE + "v"), "with a value of 257 bytes in add_tolerations"),
+    (PodChange().remove_toleration(operator=VALUE + "v"), "with a value of 257 bytes in remove_tolerations"),
     (PodChange().remove_toleration(effect=VALUE + "v"), "with a value of 257 bytes in remove_tolerations"),
     (affinity(requirement(values=[VALUE + "v"])), "with a value of 257 bytes in node_affinity"),
     (
@@ -179,7 +184,7 @@ NODE_LIMITS: list[tuple[NodeChange, str]] = [
 @pytest.mark.parametrize(("change", "expected"), NODE_LIMITS)
 def test_a_change_of_a_node_has_limits(change: NodeChange, expected: str) -> None:
     policy = Changing(of_node=lambda node: change)
-    with pytest.raises(NoAnswer, match=f"^before_filter_nodes returned a NodeChange for position 0 {expected}"):
+    with pytest.raises(NoAnswer, match=f'^before_filter_node returned a NodeChange for node "a" {expected}'):
         testing.before_filter_nodes(policy, TestPod("shop"), [TestNode("a")])
 
 
@@ -255,3 +260,61 @@ def test_changes_are_values() -> None:
     assert PodChange().set_node_affinity(NodeAffinity()).remove_node_affinity() == PodChange().remove_node_affinity()
     with pytest.raises(TypeError, match="the reason is None; expected a text"):
         PodChange(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("operator", ["", "Equal", "Exists", "Lt", "Gt"])
+def test_tolerations_have_the_operators_and_effects_of_kubernetes(operator: str) -> None:
+    for effect in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
+        toleration = Toleration("dedicated", operator, "a", effect)
+        added = PodChange().add_toleration(toleration)
+        assert added == PodChange().add_toleration(**toleration._asdict()) != PodChange()
+
+
+UNKNOWN_TOLERATIONS: list[tuple[dict[str, Any], str]] = [
+    ({"operator": "Equals"}, 'the operator "Equals"; expected one of Equal, Exists, Lt, Gt, or "" for Equal'),
+    ({"effect": "Nope"}, 'the effect "Nope"; expected one of NoSchedule, PreferNoSchedule, NoExecute, or "" for every'),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), UNKNOWN_TOLERATIONS)
+def test_other_tolerations_are_not_added(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^add_toleration has {expected}"):
+        PodChange().add_toleration(key="dedicated", **fields)
+    with pytest.raises(ValueError, match=f"^add_toleration has {expected}"):
+        PodChange().add_toleration(Toleration("dedicated", **fields))
+    # The pod may have it.
+    assert PodChange().remove_toleration(**fields).parts == {ChangedPart.POD_TOLERATIONS}
+
+
+def test_a_toleration_is_a_value_or_its_fields() -> None:
+    key: Any = "dedicated"
+    for name, method in (
+        ("add_toleration", PodChange().add_toleration),
+        ("remove_toleration", PodChange().remove_toleration),
+        ("toleration", TestPod("shop").toleration),
+    ):
+        takes = f'{name} takes a Toleration, or its fields by name, such as {name}(key="dedicated", operator="Exists")'
+        with pytest.raises(TypeError, match=re.escape(f"{takes}; it was given 'dedicated'")):
+            method(key)
+        with pytest.raises(TypeError, match=re.escape(f"{takes}; it was given both")):
+            method(Toleration("a"), operator="Exists")
+        with pytest.raises(
+            TypeError, match=f"^{name} does not know seconds; it takes key, operator, value, effect, tol"
+        ):
+            method(key="a", seconds=3)
+
+
+def test_amounts_have_the_names_of_resources() -> None:
+    for name, method in (
+        ("add_requests", PodChange().add_requests),
+        ("add_allocatable", NodeChange().add_allocatable),
+        ("capacity", TestNode("a").capacity),
+        ("allocatable", TestNode("a").allocatable),
+        ("requests", TestPod("shop").requests),
+    ):
+        expected = (
+            f"{name} does not know cpu; it takes milli_cpu, memory, ephemeral_storage, pods, others; "
+            "CPU is milli_cpu, in thousandths: milli_cpu=4000 is 4 CPUs"
+        )
+        with pytest.raises(TypeError, match=f"^{expected}$"):
+            method(cpu=4)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from extender_policy import (
+    Backend,
     ChangedPart,
     DeclarationError,
     Hook,
@@ -16,8 +20,10 @@ from extender_policy import (
     Policy,
     Reads,
     Scale,
+    Server,
     Verb,
     View,
+    testing,
 )
 from extender_policy._api.v1alpha1 import info_pb2
 from extender_policy._declaration import Declaration
@@ -120,6 +126,14 @@ def nodes() -> Reads:
         (before_score(NODE_LABELS.usage().view(View.NAME)), "before_score has Hook.usage and View.NAME"),
         (before_score(NODE_LABELS.view(View.NAME).reads(nodes())), "before_score reads nodes and has View.NAME"),
         (
+            before_filter_nodes(Hook.of_pod().changes(ChangedPart.NODE_LABELS)),
+            "before_filter_nodes is declared with Hook.of_pod, which is for before_filter; use Hook.per_node or",
+        ),
+        (
+            before_score(Hook.of_pod().changes(ChangedPart.POD_LABELS)),
+            "before_score is declared with Hook.of_pod, which is for before_filter; use Hook.per_node or",
+        ),
+        (
             before_score(Hook(Verb.per_node().side_effects(), NODE_LABELS.changed)),
             "before_score has side effects, which hooks must not have; remove Verb.side_effects",
         ),
@@ -131,12 +145,100 @@ def test_each_mistake_is_named(info: Info, expected: str) -> None:
     assert expected in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("declare", "given", "expected"),
+    [
+        (
+            Info.filters,
+            Hook.per_node(),
+            "Info.filters takes a Verb, such as Verb.per_node(); it was given a value of type",
+        ),
+        (
+            Info.preempts,
+            Hook.per_node(),
+            "Info.preempts takes a Verb, such as Verb.per_node(); it was given a value of",
+        ),
+        (Info.binds, Verb.per_node(), "Info.binds takes a Reads, or nothing; it was given a value of type Verb"),
+        (Info.before_filter, Verb.per_node(), "Info.before_filter takes a Hook, such as Hook.of_pod(); it was given a"),
+        (
+            Info.before_filter_nodes,
+            Verb.per_node(),
+            "Info.before_filter_nodes takes a Hook, such as Hook.per_node(); it was given a value of type Verb",
+        ),
+        (Info.before_score, "hook", "Info.before_score takes a Hook, such as Hook.per_node(); it was given a value of"),
+    ],
+)
+def test_a_hook_is_no_verb(declare: Callable[[Info, Any], Info], given: Any, expected: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        declare(Info("p", "1"), given)
+    assert expected in str(raised.value)
+
+
+def test_scores_take_a_verb_and_a_scale() -> None:
+    unfit: Any = Hook.per_node()
+    with pytest.raises(DeclarationError, match=r"Info.scores takes a Verb, such as Verb.per_node\(\)"):
+        Info("p", "1").scores(unfit, Scale.unbounded())
+    with pytest.raises(DeclarationError, match=r"Info.scores takes also a Scale, such as Scale.unbounded\(\)"):
+        Info("p", "1").scores(Verb.per_node(), unfit)
+
+
+class Nothing(Policy):
+    """Has no methods, whatever it declares."""
+
+    def __init__(self, info: Info) -> None:
+        self._info = info
+
+    def info(self) -> Info:
+        return self._info
+
+
+NO_METHODS: list[tuple[Info, str, tuple[str, ...]]] = [
+    (
+        Info("p", "1").filters(Verb.per_node()),
+        "Info.filters",
+        ("filter(self, pod, node)", "filter_all(self, pod, nodes)"),
+    ),
+    (scores(Scale.unbounded()), "Info.scores", ("score(self, pod, node)", "score_all(self, pod, nodes)")),
+    (
+        Info("p", "1").preempts(Verb.per_node()),
+        "Info.preempts",
+        ("preempt(self, pod, candidate)", "preempt_all(self, pod, candidates)"),
+    ),
+    (Info("p", "1").binds(), "Info.binds", ("bind(self, ask)",)),
+    (before_filter(POD_LABELS), "Info.before_filter", ("before_filter(self, pod)",)),
+    (
+        before_filter_nodes(NODE_LABELS),
+        "Info.before_filter_nodes",
+        ("before_filter_node(self, pod, node)", "before_filter_nodes(self, pod, nodes)"),
+    ),
+    (before_score(NODE_LABELS), "Info.before_score", ("before_score(self, pod, nodes)",)),
+]
+
+
+@pytest.mark.parametrize(("info", "declared", "methods"), NO_METHODS)
+def test_what_is_declared_has_a_method(info: Info, declared: str, methods: tuple[str, ...]) -> None:
+    expected = f"Nothing declares {declared} and has no method for it; write {' or '.join(methods)}, or remove"
+    for made in (Server, Backend, testing.info, testing.everything):
+        with pytest.raises(DeclarationError) as raised:
+            made(Nothing(info))
+        assert expected in str(raised.value)
+    # Each of them is enough, wherever it comes from.
+    for method in methods:
+        name = method.partition("(")[0]
+        written = type("Written", (Nothing,), {name: lambda self, *arguments: None})
+        Backend(type("Inherits", (written,), {})(info))
+        given = Nothing(info)
+        setattr(given, name, lambda *arguments: None)
+        Backend(given)
+
+
 def test_all_mistakes_come_together_when_the_server_is_made() -> None:
     class Wrong(Policy):
         def info(self) -> Info:
             return Info("", "1").scores(Verb.whole_set().pure(), Scale.unbounded().reversed())
 
-    from extender_policy import Server
+        def score(self, pod: object, node: object) -> int:
+            return 0
 
     with pytest.raises(DeclarationError) as raised:
         Server(Wrong())
@@ -147,12 +249,10 @@ def test_all_mistakes_come_together_when_the_server_is_made() -> None:
 def test_a_coroutine_function_needs_the_other_server() -> None:
     class Waits(Policy):
         def info(self) -> Info:
-            return Info("waits", "1").filters(Verb.per_node())
+            return Info("waits", "1").binds()
 
         async def bind(self, ask: object) -> object:  # type: ignore[override]
             return None
-
-    from extender_policy import Server
 
     with pytest.raises(DeclarationError, match="bind: coroutine functions, .* use run_async or serve_async"):
         Server(Waits())
@@ -249,8 +349,6 @@ def test_a_hook_that_waits_needs_the_other_server() -> None:
 
         async def before_filter_node(self, pod: object, node: object) -> None:
             return None
-
-    from extender_policy import Server
 
     with pytest.raises(DeclarationError, match="before_filter_node: coroutine functions, .* use run_async"):
         Server(Waits())

@@ -35,6 +35,7 @@ from extender_policy import (
     Resources,
     Toleration,
     Verb,
+    Verdict,
     testing,
 )
 from extender_policy._api.v1alpha1 import (
@@ -162,16 +163,6 @@ def test_nothing_changes_where_nothing_is_returned(serve: Serve) -> None:
         assert client.before_score(of_scores(rows("a"))) == hooks_pb2.BeforeScoreResponse(result=answer.result)
 
 
-def test_what_a_hook_does_not_override_changes_nothing() -> None:
-    class Only(Policy):
-        def info(self) -> Info:
-            return everything()
-
-    assert testing.before_filter(Only(), TestPod("shop")) is None
-    assert testing.before_filter_nodes(Only(), TestPod("shop"), [TestNode("a")]) == []
-    assert testing.before_score(Only(), TestPod("shop"), [TestNode("a")]) == (None, [])
-
-
 def test_long_reasons_are_cut(serve: Serve) -> None:
     client = serve(Changing(PodChange("ä" * 150).set_label("a", "b")))
     assert client.before_filter(of_pod()).pod.reason == "ä" * 100
@@ -187,11 +178,11 @@ def test_a_mistake_fails_the_call_and_is_logged(serve: Serve, caplog: pytest.Log
         )
         assert failing(lambda: client.before_filter_nodes(of_nodes(rows("a")))) == (
             StatusCode.INTERNAL,
-            f"before_filter_nodes returned a NodeChange for position 0 {text}",
+            f'before_filter_node returned a NodeChange for node "a" {text}',
         )
     assert [record.getMessage() for record in caplog.records] == [
         f"before_filter returned a PodChange {text}; the call is answered with INTERNAL",
-        f"before_filter_nodes returned a NodeChange for position 0 {text}; the call is answered with INTERNAL",
+        f'before_filter_node returned a NodeChange for node "a" {text}; the call is answered with INTERNAL',
     ]
 
 
@@ -227,14 +218,14 @@ PAIR = "expected a pair: a PodChange or None, and a list with a NodeChange or No
         (
             Client.before_filter_nodes,
             [None, PodChange()],
-            "before_filter_nodes returned PodChange() for position 1; expected a NodeChange or None",
+            'before_filter_nodes returned PodChange() for node "b"; expected a NodeChange or None',
         ),
         (Client.before_score, None, f"before_score returned None; {PAIR}"),
         (Client.before_score, (None, (), ()), f"before_score returned (None, (), ()); {PAIR}"),
         (Client.before_score, (None, None), "before_score returned None; expected a list with one answer per node"),
         (Client.before_score, (None, [None]), "before_score returned 1 answers for 2 nodes; expected one per node"),
         (Client.before_score, (7, ()), "before_score returned 7 for the pod; expected a PodChange or None"),
-        (Client.before_score, (None, [None, 7]), "before_score returned 7 for position 1; expected a NodeChange or"),
+        (Client.before_score, (None, [None, 7]), 'before_score returned 7 for node "b"; expected a NodeChange or None'),
     ],
 )
 def test_answers_of_another_kind_are_errors(serve: Serve, ask: Any, answers: Any, expected: str) -> None:
@@ -294,9 +285,13 @@ def test_an_exception_fails_only_its_call(serve: Serve) -> None:
         return None
 
     client = serve(Changing(of_node=changed))
-    expected = StatusCode.INTERNAL, "the policy failed: ValueError: this node is a bug"
-    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("raises")))) == expected
-    assert failing(lambda: client.before_score(of_scores(rows("raises")))) == expected
+    text = "failed: ValueError: this node is a bug"
+    by_node = StatusCode.INTERNAL, f"before_filter_node {text}"
+    assert failing(lambda: client.before_filter_nodes(of_nodes(rows("raises")))) == by_node
+    assert failing(lambda: client.before_score(of_scores(rows("raises")))) == (
+        StatusCode.INTERNAL,
+        f"before_score {text}",
+    )
     assert client.before_filter_nodes(of_nodes(rows("a"))).result.evaluated == 1
 
 
@@ -309,14 +304,18 @@ def test_a_policy_that_is_not_ready_changes_nothing(serve: Serve) -> None:
 
 
 def test_a_hook_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
-    client = serve(Changing(info=Info("p", "1").filters(Verb.per_node())))
-    asked: list[tuple[str, Callable[[], object]]] = [
-        ("BeforeFilter", lambda: client.before_filter(of_pod())),
-        ("BeforeFilterNodes", lambda: client.before_filter_nodes(of_nodes(rows("a")))),
-        ("BeforeScore", lambda: client.before_score(of_scores(rows("a")))),
+    class Filters(Changing):
+        def filter(self, pod: Pod, node: Node) -> Verdict:
+            return Verdict.accept()
+
+    client = serve(Filters(info=Info("p", "1").filters(Verb.per_node())))
+    asked: list[tuple[str, str, Callable[[], object]]] = [
+        ("BeforeFilter", "before_filter", lambda: client.before_filter(of_pod())),
+        ("BeforeFilterNodes", "before_filter_nodes", lambda: client.before_filter_nodes(of_nodes(rows("a")))),
+        ("BeforeScore", "before_score", lambda: client.before_score(of_scores(rows("a")))),
     ]
-    for name, ask in asked:
-        expected = f"this policy does not serve {name}; its GetInfo does not list it"
+    for name, method, ask in asked:
+        expected = f"this policy does not serve {name}; its GetInfo does not list it, declare it with Info.{method}"
         assert failing(ask) == (StatusCode.UNIMPLEMENTED, expected)
     code, _ = failing(lambda: client.call(f"{HOOKS}/Other", of_pod(), hooks_pb2.BeforeFilterResponse))
     assert code is StatusCode.UNIMPLEMENTED
@@ -458,3 +457,53 @@ def test_what_is_not_declared_cannot_be_read() -> None:
         testing.before_filter(policy, TestPod("shop"))
     expected = PodChange().set_label("a", "shop")
     assert testing.before_filter(testing.everything(policy), TestPod("shop")) == expected
+
+
+class Whole(Changing):
+    """Answers about all nodes at once, and reads no names."""
+
+    def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> Any:
+        return [self.before_filter_node(pod, node) for node in nodes]
+
+
+def test_a_mistake_names_the_node_and_the_method_that_was_written(serve: Serve) -> None:
+    reads = Reads()
+    zone = reads.node_label("zone")
+    hook = Hook.per_node().reads(reads).changes(ChangedPart.NODE_LABELS)
+
+    def tainted(node: Node) -> NodeChange | None:
+        return NodeChange().add_taint("a") if node.get(zone) == "z" else None
+
+    nodes = [TestNode("a"), TestNode("b").label("zone", "z")]
+    changes = (
+        "returned a NodeChange for {} that changes NODE_TAINTS, which is not declared; declare it with Hook.changes"
+    )
+    info = Info("p", "1").before_filter_nodes(hook)
+    for policy, method in (
+        (Changing(of_node=tainted, info=info), "before_filter_node"),
+        (Whole(of_node=tainted, info=info), "before_filter_nodes"),
+    ):
+        with pytest.raises(NoAnswer, match=f"^{method} {changes}".format('node "b"')):
+            testing.before_filter_nodes(policy, TestPod("shop"), nodes)
+    # In service the names are not sent unless they are read.
+    client = serve(Whole(of_node=tainted, info=info))
+    ids = {verb.verb: verb.reads.id for verb in client.get_info().verbs}
+    sent = inline([node_pb2.NodeRow(facts=node_pb2.NodeFacts(label_values=["z"]))])
+    request = of_nodes(sent, reads=ids[info_pb2.VERB_BEFORE_FILTER_NODES])
+    code, text = failing(lambda: client.before_filter_nodes(request))
+    assert code is StatusCode.INTERNAL
+    assert text.startswith("before_filter_nodes " + changes.format("position 0"))
+
+
+def test_an_exception_names_the_method_that_failed() -> None:
+    class Raises(Answers):
+        def before_filter(self, pod: Pod) -> Any:
+            raise KeyError("boom of the pod")
+
+        def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> Any:
+            yield self._answers["boom of the nodes"]
+
+    with pytest.raises(NoAnswer, match="^before_filter failed: KeyError: 'boom of the pod'$"):
+        testing.before_filter(Raises(None), TestPod("shop"))
+    with pytest.raises(NoAnswer, match="^before_filter_nodes failed: KeyError: 'boom of the nodes'$"):
+        testing.before_filter_nodes(Raises({}), TestPod("shop"), [TestNode("a")])

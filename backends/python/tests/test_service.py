@@ -272,7 +272,7 @@ def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
     assert (declined.outcome, len(declined.message.encode())) == (policy_pb2.BIND_OUTCOME_DECLINED, 1024)
     assert failing(lambda: client.bind(binding("failed"))) == (StatusCode.UNAVAILABLE, "the apiserver is away")
     code, text = failing(lambda: client.bind(binding("raises")))
-    assert (code, text) == (StatusCode.INTERNAL, "the policy failed: RuntimeError: a bug")
+    assert (code, text) == (StatusCode.INTERNAL, "bind failed: RuntimeError: a bug")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_bind_is_only_asked_whole_decisions(
 def test_an_exception_fails_only_its_call(serve: Serve) -> None:
     client = serve(Scripted())
     request = question(inline([row("raises")]))
-    expected = StatusCode.INTERNAL, "the policy failed: ValueError: this node is a bug"
+    expected = StatusCode.INTERNAL, "filter failed: ValueError: this node is a bug"
     assert failing(lambda: client.filter(request)) == expected
     assert client.filter(question(inline([row("a")]))).result.evaluated == 1
     code, text = failing(lambda: client.filter(question(inline([row("none")]))))
@@ -334,7 +334,10 @@ def test_the_text_of_an_exception_is_cut(serve: Serve) -> None:
 def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
     client = serve(Scripted(Info("p", "1").binds()))
     request = question(inline([row("a")]))
-    expected = StatusCode.UNIMPLEMENTED, "this policy does not serve Filter; its GetInfo does not list it"
+    expected = (
+        StatusCode.UNIMPLEMENTED,
+        ("this policy does not serve Filter; its GetInfo does not list it, declare it with Info.filters"),
+    )
     assert failing(lambda: client.filter(request)) == expected
     assert failing(lambda: client.call("Nothing", request, policy_pb2.FilterResponse))[0] is StatusCode.UNIMPLEMENTED
 
@@ -553,7 +556,7 @@ def test_values_that_do_not_fit_are_named(
 def test_reading_what_is_not_declared_fails_the_call(serve: Serve) -> None:
     client = serve(Racks(read="room"))
     request = question(inline([rack("r1")]), placed(), reads=reads_of(client))
-    text = 'the policy failed: label "room" of the node is read and not declared; declare it with Reads.node_label'
+    text = 'filter failed: label "room" of the node is read and not declared; declare it with Reads.node_label'
     assert failing(lambda: client.filter(request)) == (StatusCode.INTERNAL, text)
 
 
@@ -666,7 +669,7 @@ def test_a_policy_that_cannot_be_built_is_a_failure(serve: Serve) -> None:
         raise OSError("no disk")
 
     client = serve(configured(build))
-    expected = StatusCode.INTERNAL, "the policy failed: OSError: no disk"
+    expected = StatusCode.INTERNAL, "building the policy failed: OSError: no disk"
     assert failing(client.get_info) == expected
     code, text = failing(lambda: client.get_info(b'{"declares": "nothing"}'))
     assert (code, "no verb is declared" in text) == (StatusCode.INTERNAL, True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from extender_policy import (
     Node,
     NodeAffinity,
     NodePart,
+    Nodes,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeUsage,
@@ -322,6 +325,60 @@ def test_coroutines_are_tested_like_functions() -> None:
     assert testing.bind(All(), pod, "b") == Bind.declined("another node")
     with pytest.raises(NoAnswer, match="^fails refuses shop/pod uid$"):
         testing.bind(All(), pod, "fails")
+
+
+def test_a_verb_that_is_not_declared_is_named_with_its_remedy() -> None:
+    policy = Recorder(Info("p", "1").filters(Verb.per_node()), lambda pod, node: None)
+    pod, nodes = TestPod("shop"), [TestNode("a")]
+    asked: list[tuple[str, str, Callable[[], object]]] = [
+        ("Score", "Info.scores", lambda: testing.score(policy, pod, nodes)),
+        ("Preempt", "Info.preempts", lambda: testing.preempt(policy, pod, [TestCandidate(nodes[0])])),
+        ("Bind", "Info.binds", lambda: testing.bind(policy, pod, "a")),
+        ("BeforeFilter", "Info.before_filter", lambda: testing.before_filter(policy, pod)),
+        ("BeforeFilterNodes", "Info.before_filter_nodes", lambda: testing.before_filter_nodes(policy, pod, nodes)),
+        ("BeforeScore", "Info.before_score", lambda: testing.before_score(policy, pod, nodes)),
+    ]
+    for verb, declares, ask in asked:
+        with pytest.raises(NoAnswer, match=f"^this policy does not serve {verb}; .*, declare it with {declares}$"):
+            ask()
+    with pytest.raises(NoAnswer, match="declare it with Info.filters$"):
+        testing.filter(Binds(), pod, nodes)
+
+
+class Binds(Policy):
+    """Serves one verb, and fails."""
+
+    def __init__(self, ready: Callable[[], None] = lambda: None) -> None:
+        self._ready = ready
+
+    def info(self) -> Info:
+        return Info("binds", "1").binds()
+
+    def bind(self, ask: BindAsk) -> Bind:
+        raise KeyError("boom")
+
+    def ready(self) -> None:
+        self._ready()
+
+
+def test_an_exception_names_its_method() -> None:
+    def not_ready() -> None:
+        raise OSError("no data")
+
+    with pytest.raises(NoAnswer, match="^bind failed: KeyError: 'boom'$"):
+        testing.bind(Binds(), TestPod("shop"), "a")
+    with pytest.raises(NoAnswer, match="^ready failed: OSError: no data$"):
+        testing.bind(Binds(not_ready), TestPod("shop"), "a")
+
+    class Whole(Recorder):
+        def filter_all(self, pod: Pod, nodes: Nodes) -> Any:
+            raise ValueError(len(nodes))
+
+    info = Info("p", "1").filters(Verb.per_node())
+    with pytest.raises(NoAnswer, match="^filter_all failed: ValueError: 1$"):
+        testing.filter(Whole(info, None), TestPod("shop"), [TestNode("a")])
+    with pytest.raises(NoAnswer, match="^filter failed: TypeError: "):
+        testing.filter(Recorder(info, None), TestPod("shop"), [TestNode("a")])
 
 
 def test_the_declaration_of_the_reference_is_complete() -> None:

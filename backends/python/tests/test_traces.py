@@ -177,7 +177,7 @@ def test_traced_calls_have_spans(kind: str, protocol: str, monkeypatch: pytest.M
     assert found["acme.tenant"] == "shop"
     assert attributes(missed)["extender.miss"] == "MISS_TABLE_UNKNOWN"
     assert failed.status.code == trace_pb2.Status.STATUS_CODE_ERROR
-    assert failed.status.message == "INTERNAL: the policy failed: ValueError: a bug"
+    assert failed.status.message == "INTERNAL: filter_all failed: ValueError: a bug"
     assert attributes(failed)["error.type"] == "INTERNAL"
     traceparent = f"00-{TRACE}-{first.span_id.hex()}-01"
     assert policy.traceparents[:2] == policy.injected[:2] == [traceparent, None]
@@ -200,6 +200,9 @@ class Changes(Policy):
 
     def before_filter_nodes(self, pod: Pod, nodes: Nodes) -> list[NodeChange | None]:
         return [NodeChange().set_label("a", "b")] * len(nodes)
+
+    def before_score(self, pod: Pod, nodes: Nodes) -> tuple[PodChange | None, list[NodeChange | None]]:
+        return None, self.before_filter_nodes(pod, nodes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

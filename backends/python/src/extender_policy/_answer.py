@@ -24,6 +24,7 @@ from ._declaration import INT32, Terms
 from ._errors import CallError, cut, failed, invalid, missing
 from ._question import Missed, Question, check_pod, check_purpose, decoded_pod, required, undecodable
 from ._tables import Tables
+from ._written import written
 from .candidate import BindAsk, Candidate
 from .errors import BindFailed, NotReady, UndeclaredRead
 from .pod import Pod
@@ -159,7 +160,7 @@ def _policy(find: Callable[[], T]) -> T:
     except CallError:
         raise
     except (Exception, SystemExit) as error:
-        raise _failure(error) from error
+        raise _failure("building the policy", error) from error
 
 
 def _check_ready(prepared: Prepared) -> None:
@@ -168,7 +169,7 @@ def _check_ready(prepared: Prepared) -> None:
     except NotReady as error:
         raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _failure(error) from error
+        raise _failure("ready", error) from error
 
 
 async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
@@ -185,7 +186,7 @@ async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
     except (NotReady, BindFailed) as error:
         raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _failure(error) from error
+        raise _failure(written(prepared.policy, method), error) from error
     return answer
 
 
@@ -202,7 +203,7 @@ def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
         raise failed(f"{method} returned {_short(answers)}; expected a list with one answer per node") from None
     except (Exception, SystemExit) as error:
         # A generator runs only now.
-        raise _failure(error) from error
+        raise _failure(method, error) from error
     given = len(answers)
     if given != asked:
         raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
@@ -338,22 +339,22 @@ _logged: set[str] = set()
 """The failures whose stack trace was logged."""
 
 
-def _failure(error: BaseException) -> CallError:
+def _failure(method: str, error: BaseException) -> CallError:
     """The policy's code raised."""
-    return failed(f"the policy failed: {cut(log_failure(error), MAX_FAILURE_BYTES)}")
+    return failed(f"{method} failed: {cut(log_failure(method, error), MAX_FAILURE_BYTES)}")
 
 
-def log_failure(error: BaseException) -> str:
+def log_failure(method: str, error: BaseException) -> str:
     """The text of what the policy's code raised. The log has the stack trace once, and a line for each further call."""
     text = str(error) if isinstance(error, UndeclaredRead) else f"{type(error).__name__}: {error}"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = f"{last[0].filename}:{last[0].lineno}" if last else ""
     if f"{place} {type(error)}" in _logged:
-        LOG.error("the policy failed again at %s: %s", place, cut(text, MAX_FAILURE_BYTES))
+        LOG.error("%s failed again at %s: %s", method, place, cut(text, MAX_FAILURE_BYTES))
     else:
         if len(_logged) < 1000:
             _logged.add(f"{place} {type(error)}")
-        LOG.error("the policy failed; the call is answered with INTERNAL", exc_info=error)
+        LOG.error("%s failed; the call is answered with INTERNAL", method, exc_info=error)
     return text
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from grpc import StatusCode
 
 from ._api.v1alpha1 import policy_pb2
-from ._declaration import Declaration, Terms
+from ._declaration import DECLARED_WITH, Declaration, Terms
 from ._errors import CallError, failed, invalid
+from ._written import unwritten
 from .args import Args
 from .errors import ArgsError, DeclarationError
 from .info import Info
@@ -37,7 +38,8 @@ class Prepared:
         if not isinstance(policy, Policy):
             raise TypeError(f"expected a Policy, got {policy!r}")
         self.policy = policy
-        self.declaration = Declaration(policy.info() if info is None else info)
+        info = policy.info() if info is None else info
+        self.declaration = Declaration(info, unwritten(policy, info))
         functions = {name: getattr(policy, name) for name in METHODS}
         functions |= {f"the function of {path}": shown.show for path, shown in self.declaration.shown.items()}
         self.coroutines = frozenset(
@@ -50,7 +52,7 @@ class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
 
     def __init__(self, policy: Policy) -> None:
-        """Raises `DeclarationError` with all mistakes of the policy's `Info`."""
+        """Raises `DeclarationError` with all mistakes of the policy's `Info`, and declared verbs without a method."""
         self._prepared = Prepared(policy)
 
     def _policy_for(self, args: bytes) -> Prepared:
@@ -66,7 +68,9 @@ class Backend:
             return latest, terms
         if terms is None:
             raise CallError(
-                StatusCode.UNIMPLEMENTED, f"this policy does not serve {verb}; its GetInfo does not list it"
+                StatusCode.UNIMPLEMENTED,
+                f"this policy does not serve {verb}; its GetInfo does not list it, declare it with "
+                f"{DECLARED_WITH[verb]}",
             )
         for earlier in self._earlier():
             known = earlier.declaration.terms.get(verb)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ._api.v1alpha1 import info_pb2
 from ._hook_rules import hook_mistakes
@@ -50,6 +50,17 @@ VERBS = {
     "BeforeScore": info_pb2.VERB_BEFORE_SCORE,
 }
 """By the names of the services' methods."""
+
+DECLARED_WITH = {
+    "Filter": "Info.filters",
+    "Score": "Info.scores",
+    "Preempt": "Info.preempts",
+    "Bind": "Info.binds",
+    "BeforeFilter": "Info.before_filter",
+    "BeforeFilterNodes": "Info.before_filter_nodes",
+    "BeforeScore": "Info.before_score",
+}
+"""What declares them, by the same names."""
 
 
 class Terms:
@@ -101,13 +112,12 @@ class RowParts:
 class Declaration:
     """A checked `Info`: the answer to the handshake, and what a call needs of it."""
 
-    def __init__(self, info: Info) -> None:
-        """Checks everything and reports all mistakes together."""
-        mistakes = list(_mistakes(info))
+    def __init__(self, info: Info, others: Iterable[str] = ()) -> None:
+        """Checks everything and reports all mistakes together. `others`: those that are not the `Info`'s."""
+        mistakes = [*_mistakes(info), *others]
         if mistakes:
             raise DeclarationError(mistakes)
-        declared = {"Filter": info.filter, "Score": info.score, "Preempt": info.preempt, "Bind": info.bind}
-        self.terms = {name: Terms(verb) for name, verb in declared.items() if verb is not None}
+        self.terms = {name: Terms(verb) for name, verb in _verbs(info).items()}
         """By the names of the services' methods."""
         self.terms |= {name: Terms(hook.verb, hook.changed) for name, hook in _hooks(info).items()}
         self.response = _response(info, self.terms)
@@ -118,6 +128,18 @@ class Declaration:
         self.revision = self.response.revision
         self.ids = {name: terms.reads_id for name, terms in self.terms.items()}
         """Two declarations with the same ids can answer each other's requests."""
+
+
+def declared(info: Info) -> Iterator[str]:
+    """The names of the services' methods that are declared."""
+    yield from _verbs(info)
+    yield from _hooks(info)
+
+
+def _verbs(info: Info) -> dict[str, Verb]:
+    """The declared verbs that are no hooks, by the names of the service's methods."""
+    verbs = {"Filter": info.filter, "Score": info.score, "Preempt": info.preempt, "Bind": info.bind}
+    return {name: verb for name, verb in verbs.items() if verb is not None}
 
 
 def _hooks(info: Info) -> dict[str, Hook]:

@@ -25,6 +25,11 @@ def hook_mistakes(name: str, hook: Hook) -> Iterator[str]:
         yield f"{name} has side effects, which hooks must not have; remove Verb.side_effects"
     if name == "before_filter":
         yield from _node_mistakes(hook)
+    elif hook.is_of_pod:
+        yield (
+            f"{name} is declared with Hook.of_pod, which is for before_filter; use Hook.per_node or Hook.whole_set, "
+            "with Hook.view(View.NAME) if the names of nodes are enough"
+        )
 
 
 def _change_mistakes(name: str, hook: Hook) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -16,7 +16,9 @@ from ._errors import CallError, failed
 from ._limits import entries_of, over_limits, undeclared
 from ._question import Missed, Question, asked_pod
 from ._tables import Tables
+from ._written import written
 from .changes import NodeChange, PodChange
+from .reads import quoted
 
 MAX_POD_RESPONSE_BYTES = 128 << 10
 """The largest answer of BeforeFilter in the contract."""
@@ -49,8 +51,10 @@ async def before_filter(backend: Backend, encoded: bytes) -> hooks_pb2.BeforeFil
     return response
 
 
-async def before_filter_nodes(backend: Backend, tables: Tables, encoded: bytes) -> hooks_pb2.BeforeFilterNodesResponse:
-    """What changes about nodes, before they are filtered."""
+async def before_filter_nodes(
+    backend: Backend, tables: Tables, encoded: bytes, names: Sequence[str] = ()
+) -> hooks_pb2.BeforeFilterNodesResponse:
+    """What changes about nodes, before they are filtered. `names`: those of the nodes, if they need not be sent."""
     request = _answer._decoded(wire_pb2.Question, encoded)
     prepared, terms = _answer._prepared(backend, request, "BeforeFilterNodes")
     try:
@@ -59,14 +63,17 @@ async def before_filter_nodes(backend: Backend, tables: Tables, encoded: bytes) 
         return hooks_pb2.BeforeFilterNodesResponse(result=_answer._missed(prepared, missed))
     _answer._check_ready(prepared)
     answers = await _answer._answers(prepared, "before_filter_nodes", question, (question.pod, question.nodes))
-    changes = _node_changes("before_filter_nodes", answers, terms)
+    method = written(prepared.policy, "before_filter_nodes")
+    changes = _node_changes(method, answers, terms, _places(question, names))
     response = hooks_pb2.BeforeFilterNodesResponse(result=_answer._done(prepared, question.count), nodes=changes)
     _check_together("before_filter_nodes", response, changes, question.count)
     return response
 
 
-async def before_score(backend: Backend, tables: Tables, encoded: bytes) -> hooks_pb2.BeforeScoreResponse:
-    """What changes about the pod and nodes, before the nodes are scored."""
+async def before_score(
+    backend: Backend, tables: Tables, encoded: bytes, names: Sequence[str] = ()
+) -> hooks_pb2.BeforeScoreResponse:
+    """What changes about the pod and nodes, before the nodes are scored. `names`: as of `before_filter_nodes`."""
     request = _answer._decoded(wire_pb2.Question, encoded)
     prepared, terms = _answer._prepared(backend, request, "BeforeScore")
     try:
@@ -77,7 +84,7 @@ async def before_score(backend: Backend, tables: Tables, encoded: bytes) -> hook
     pair = await _answer._called(prepared, "before_score", question.pod, question.nodes)
     of_pod, of_nodes = _pair("before_score", pair, question.count)
     pod = _pod_change("before_score", of_pod, terms)
-    nodes = _node_changes("before_score", of_nodes, terms)
+    nodes = _node_changes("before_score", of_nodes, terms, _places(question, names))
     response = hooks_pb2.BeforeScoreResponse(result=_answer._done(prepared, question.count), pod=pod, nodes=nodes)
     _check_together("before_score", response, nodes if pod is None else [pod, *nodes], question.count)
     return response
@@ -106,11 +113,23 @@ def _pod_change(method: str, change: Any, terms: Terms) -> hooks_pb2.PodChange |
     return change._message if change.parts else None
 
 
-def _node_changes(method: str, changes: Sequence[Any], terms: Terms) -> list[hooks_pb2.NodeChange]:
+def _places(question: Question, names: Sequence[str]) -> Callable[[int], str]:
+    """A node by its position, for errors: its name is sent only if it is read."""
+
+    def place(position: int) -> str:
+        name = names[position] if names else question.nodes[position]._row.name
+        return f"node {quoted(name)}" if name else f"position {position}"
+
+    return place
+
+
+def _node_changes(
+    method: str, changes: Sequence[Any], terms: Terms, place: Callable[[int], str]
+) -> list[hooks_pb2.NodeChange]:
     """The checked changes, equal ones as one with many positions, in the order of their first occurrence."""
     messages = []
-    for change, positions in _grouped(method, changes):
-        _check(f"{method} returned a NodeChange for position {positions[0]}", change, terms)
+    for change, positions in _grouped(method, changes, place):
+        _check(f"{method} returned a NodeChange for {place(positions[0])}", change, terms)
         if change.parts:
             message = hooks_pb2.NodeChange(positions=positions)
             message.MergeFrom(change._message)
@@ -118,7 +137,9 @@ def _node_changes(method: str, changes: Sequence[Any], terms: Terms) -> list[hoo
     return messages
 
 
-def _grouped(method: str, changes: Sequence[Any]) -> Iterator[tuple[NodeChange, list[int]]]:
+def _grouped(
+    method: str, changes: Sequence[Any], place: Callable[[int], str]
+) -> Iterator[tuple[NodeChange, list[int]]]:
     # Most changes are one object for many nodes, which need not be encoded again to be compared.
     same: dict[int, list[int]] = {}
     equal: dict[NodeChange, list[int]] = {}
@@ -127,7 +148,7 @@ def _grouped(method: str, changes: Sequence[Any]) -> Iterator[tuple[NodeChange, 
             continue
         if type(change) is not NodeChange:
             short = _answer._short(change)
-            raise _mistake(f"{method} returned {short} for position {position}; expected a NodeChange or None")
+            raise _mistake(f"{method} returned {short} for {place(position)}; expected a NodeChange or None")
         positions = same.get(id(change))
         if positions is None:
             positions = same[id(change)] = equal.setdefault(change, [])

@@ -75,7 +75,7 @@ async def _value(shown: Shown, ask: IntrospectAsk) -> object:
         raise CallError(code, str(error)) from error
     except (Exception, SystemExit) as error:
         # The text of an exception may hold anything, and this answer is for people outside.
-        _answer.log_failure(error)
+        _answer.log_failure(f"the function of {shown.path}", error)
         raise failed(f"the policy failed to show {shown.path}; its log says why") from error
 
 
@@ -86,7 +86,7 @@ def _json(shown: Shown, value: object) -> bytes:
         encoded = text.encode(errors="replace")
     except (Exception, SystemExit) as error:
         # Also a value that another thread changes meanwhile.
-        _answer.log_failure(error)
+        _answer.log_failure(f"the function of {shown.path}", error)
         raise failed(f"what the policy shows at {shown.path} cannot be written as JSON; its log says why") from error
     if len(encoded) > MAX_JSON_BYTES:
         raise CallError(

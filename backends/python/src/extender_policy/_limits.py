@@ -8,6 +8,7 @@ from itertools import chain
 from ._api.v1alpha1 import hooks_pb2, pod_pb2, resources_pb2
 from .changes import ChangedPart, NodeChange, PodChange
 from .reads import MAX_KEY_BYTES, quoted, size
+from .resources import EFFECTS
 
 MAX_ENTRIES = 64
 """The most entries in all maps and lists of a change."""
@@ -16,8 +17,6 @@ MAX_VALUE_BYTES = 256
 MAX_AFFINITY_ENTRIES = 1024
 """The most terms, requirements and values of a node affinity."""
 MAX_AFFINITY_BYTES = 64 << 10
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _TEXTS_WITH_KEYS = ("set_labels", "set_node_selector")
 _KEYS = ("remove_labels", "remove_node_selector")

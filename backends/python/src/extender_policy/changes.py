@@ -12,7 +12,16 @@ from google.protobuf.message import Message
 from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._messages import node_affinity_message, nonzero_message, resources_message
-from .resources import NodeAffinity, NodeUsage, NonZero, Resources, Toleration
+from .resources import (
+    NodeAffinity,
+    NodeUsage,
+    NonZero,
+    Resources,
+    Toleration,
+    check_toleration,
+    given_toleration,
+    named_amounts,
+)
 
 M = TypeVar("M", hooks_pb2.PodChange, hooks_pb2.NodeChange)
 C = TypeVar("C", bound="_Change[Any]")
@@ -158,15 +167,21 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         return changed
 
     def add_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
-        """Adds a toleration, or one with these fields, behind those of the pod."""
-        given = toleration or Toleration(**fields)
+        """Adds a toleration, or one with these fields, behind those of the pod.
+
+            PodChange("may run there").add_toleration(key="dedicated", operator="Exists", effect="NoSchedule")
+
+        The operator is "Equal", "Exists", "Lt" or "Gt", or empty: "Equal". An empty effect stands for each.
+        """
+        given = given_toleration("add_toleration", toleration, fields)
+        check_toleration("add_toleration", given)
         changed = self._copy()
         changed._message.add_tolerations.add(**given._asdict())
         return changed
 
     def remove_toleration(self, toleration: Toleration | None = None, **fields: Any) -> PodChange:
         """Removes the tolerations that are equal to this one, or to one with these fields, in all fields."""
-        given = toleration or Toleration(**fields)
+        given = given_toleration("remove_toleration", toleration, fields)
         changed = self._copy()
         changed._message.remove_tolerations.add(**given._asdict())
         return changed
@@ -177,7 +192,7 @@ class PodChange(_Change[hooks_pb2.PodChange]):
         They may be negative; the pod's requests are at least 0 afterwards.
         """
         changed = self._copy()
-        _add(changed._message.add_requests, Resources(**amounts))
+        _add(changed._message.add_requests, named_amounts("add_requests", amounts))
         return changed
 
 
@@ -236,7 +251,7 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
         They may be negative; what is allocatable is at least 0 afterwards.
         """
         changed = self._copy()
-        _add(changed._message.add_allocatable, Resources(**amounts))
+        _add(changed._message.add_allocatable, named_amounts("add_allocatable", amounts))
         return changed
 
     def add_usage(self, usage: NodeUsage) -> NodeChange:

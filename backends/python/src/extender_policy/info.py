@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from ._api.v1alpha1 import info_pb2
 from .changes import ChangedPart
+from .errors import DeclarationError
 from .introspection import Show, Shown
 from .reads import PodPart, Reads
 
@@ -158,11 +159,13 @@ class Hook:
     verb: Verb
     """What it has in common with verbs."""
     changed: frozenset[ChangedPart] = frozenset()
+    is_of_pod: bool = field(default=False, kw_only=True)
+    """Whether it was made by `of_pod`."""
 
     @staticmethod
     def of_pod() -> Hook:
         """The hook depends on the pod alone: for `Info.before_filter`, which is called without nodes."""
-        return Hook(Verb.per_node().view(View.NAME))
+        return Hook(Verb.per_node().view(View.NAME), is_of_pod=True)
 
     @staticmethod
     def per_node() -> Hook:
@@ -232,6 +235,10 @@ class Info:
     keeps_node_table: bool = field(default=True, kw_only=True)
     shown: tuple[Shown, ...] = field(default=(), kw_only=True)
 
+    def __post_init__(self) -> None:
+        for name, (method, kind, takes) in _KINDS.items():
+            _check_kind(method, kind, takes, getattr(self, name))
+
     def revision(self, revision: str) -> Info:
         """Names everything that the answers depend on besides the request.
 
@@ -262,6 +269,7 @@ class Info:
         `BindAsk` has namespace, name, UID and node in any case. Nothing is read of nodes. Without `reads` the pod comes
         as the gateway knows it.
         """
+        _check_kind("binds", Reads, "a Reads, or nothing", reads)
         verb = Verb.per_node().view(View.NAME)
         return replace(self, bind=verb if reads is None else verb.reads(reads))
 
@@ -319,3 +327,23 @@ class Info:
         hooks = ("hook_before_filter", "hook_before_filter_nodes", "hook_before_score")
         verbs = {name: getattr(self, name) for name in ("filter", "score", "preempt", "bind", *hooks)}
         return replace(self, **{name: verb and verb._reading_everything() for name, verb in verbs.items()})
+
+
+_OF_POD, _OF_NODES = "a Hook, such as Hook.of_pod()", "a Hook, such as Hook.per_node()"
+_VERB = "a Verb, such as Verb.per_node()"
+
+_KINDS: dict[str, tuple[str, type, str]] = {
+    "filter": ("filters", Verb, _VERB),
+    "score": ("scores", Verb, _VERB),
+    "scale": ("scores", Scale, "also a Scale, such as Scale.unbounded()"),
+    "preempt": ("preempts", Verb, _VERB),
+    "hook_before_filter": ("before_filter", Hook, _OF_POD),
+    "hook_before_filter_nodes": ("before_filter_nodes", Hook, _OF_NODES),
+    "hook_before_score": ("before_score", Hook, _OF_NODES),
+}
+"""By the fields of `Info`: the method that sets it, and what that takes."""
+
+
+def _check_kind(method: str, kind: type, takes: str, given: object) -> None:
+    if given is not None and not isinstance(given, kind):
+        raise DeclarationError([f"Info.{method} takes {takes}; it was given a value of type {type(given).__name__}"])

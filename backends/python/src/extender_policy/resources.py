@@ -6,13 +6,19 @@ Fractions were rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ._api.v1alpha1 import node_pb2, pod_pb2, resources_pb2
+from .reads import quoted
 
 NONE: Mapping[str, int] = MappingProxyType({})
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+"""Those of taints."""
+OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+"""Those of tolerations."""
 
 
 class Resources(NamedTuple):
@@ -67,7 +73,7 @@ class Toleration(NamedTuple):
     """ "Equal", "Exists", or another operator of the cluster's version. Empty: "Equal"."""
     value: str = ""
     effect: str = ""
-    """Empty: every effect."""
+    """ "NoSchedule", "PreferNoSchedule" or "NoExecute". Empty: every effect."""
     toleration_seconds: int | None = None
     """Seconds that a NoExecute taint is tolerated; `None`: forever."""
 
@@ -131,6 +137,42 @@ class NodeAffinity(NamedTuple):
     required: tuple[NodeSelectorTerm, ...] | None = None
     """Nodes that match one of the terms; `None`: every node matches, empty: no node does."""
     preferred: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+def named_amounts(method: str, amounts: Mapping[str, Any]) -> Resources:
+    """The amounts that this method is given by name."""
+    hint = "; CPU is milli_cpu, in thousandths: milli_cpu=4000 is 4 CPUs"
+    _check_names(method, amounts, Resources._fields, hint)
+    return Resources(**amounts)
+
+
+def given_toleration(method: str, toleration: Toleration | None, fields: Mapping[str, Any]) -> Toleration:
+    """The toleration that this method is given, or one of the given fields."""
+    _check_names(method, fields, Toleration._fields)
+    if toleration is None:
+        return Toleration(**fields)
+    if not isinstance(toleration, Toleration) or fields:
+        given = "both" if isinstance(toleration, Toleration) else repr(toleration)
+        example = f'{method}(key="dedicated", operator="Exists")'
+        raise TypeError(f"{method} takes a Toleration, or its fields by name, such as {example}; it was given {given}")
+    return toleration
+
+
+def check_toleration(method: str, toleration: Toleration) -> None:
+    """Raises `ValueError` for an operator or effect that Kubernetes does not have."""
+    _check_word(f"{method} has the operator", toleration.operator, OPERATORS, "Equal")
+    _check_word(f"{method} has the effect", toleration.effect, EFFECTS, "every effect")
+
+
+def _check_word(what: str, given: str, known: tuple[str, ...], empty: str) -> None:
+    if given not in ("", *known):
+        raise ValueError(f'{what} {quoted(str(given))}; expected one of {", ".join(known)}, or "" for {empty}')
+
+
+def _check_names(method: str, given: Iterable[str], known: tuple[str, ...], hint: str = "") -> None:
+    unknown = ", ".join(name for name in given if name not in known)
+    if unknown:
+        raise TypeError(f"{method} does not know {unknown}; it takes {', '.join(known)}{hint}")
 
 
 def resources(message: resources_pb2.Resources) -> Resources:

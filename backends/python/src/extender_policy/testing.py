@@ -28,7 +28,7 @@ from ._messages import node_affinity_message, nonzero_message, resources_message
 from ._tables import Tables
 from .changes import NodeChange, PodChange
 from .policy import Policy
-from .resources import NodeAffinity, NodeUsage, NonZero, Resources, Toleration
+from .resources import NodeAffinity, NodeUsage, NonZero, Toleration, given_toleration, named_amounts
 from .verdict import Bind
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class TestNode:
     def capacity(self, **amounts: Any) -> TestNode:
         """With this status.capacity; the amounts are those of `Resources`."""
         changed = self._copy()
-        changed._row.facts.capacity.CopyFrom(resources_message(Resources(**amounts)))
+        changed._row.facts.capacity.CopyFrom(resources_message(named_amounts("capacity", amounts)))
         return changed
 
     def allocatable(self, **amounts: Any) -> TestNode:
@@ -91,7 +91,7 @@ class TestNode:
         Sums of requests contain the extended resources that the node reports.
         """
         changed = self._copy()
-        changed._row.facts.allocatable.CopyFrom(resources_message(Resources(**amounts)))
+        changed._row.facts.allocatable.CopyFrom(resources_message(named_amounts("allocatable", amounts)))
         return changed
 
     def usage(self, usage: NodeUsage) -> TestNode:
@@ -164,7 +164,7 @@ class TestPod:
 
     def toleration(self, toleration: Toleration | None = None, **fields: Any) -> TestPod:
         """With a toleration, or with one of these fields."""
-        given = toleration or Toleration(**fields)
+        given = given_toleration("toleration", toleration, fields)
         changed = self._copy()
         changed._pod.facts.tolerations.add(**given._asdict())
         return changed
@@ -191,7 +191,7 @@ class TestPod:
     def requests(self, **amounts: Any) -> TestPod:
         """With these requests; the amounts are those of `Resources`."""
         changed = self._copy()
-        changed._pod.facts.requests.CopyFrom(resources_message(Resources(**amounts)))
+        changed._pod.facts.requests.CopyFrom(resources_message(named_amounts("requests", amounts)))
         return changed
 
     def nonzero_requests(self, milli_cpu: int, memory: int) -> TestPod:
@@ -392,7 +392,9 @@ def before_filter_nodes(
     source = backend_of(backend)
     call, sent, message = _question(source, "BeforeFilterNodes", pod, nodes)
     request = hooks_pb2.BeforeFilterNodesRequest(call=call, pod=sent, nodes=message)
-    return _changed(_run(_hooks.before_filter_nodes(source, Tables(), request.SerializeToString())).nodes, nodes)
+    names = [node.name for node in nodes]
+    answer = _hooks.before_filter_nodes(source, Tables(), request.SerializeToString(), names)
+    return _changed(_run(answer).nodes, nodes)
 
 
 def before_score(
@@ -405,7 +407,8 @@ def before_score(
     source = backend_of(backend)
     call, sent, message = _question(source, "BeforeScore", pod, nodes)
     request = hooks_pb2.BeforeScoreRequest(call=call, pod=sent, nodes=message)
-    response = _run(_hooks.before_score(source, Tables(), request.SerializeToString()))
+    names = [node.name for node in nodes]
+    response = _run(_hooks.before_score(source, Tables(), request.SerializeToString(), names))
     of_pod = PodChange._of(response.pod) if response.HasField("pod") else None
     return of_pod, _changed(response.nodes, nodes)
 

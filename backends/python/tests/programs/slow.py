@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 
-from extender_policy import Bind, BindAsk, Info, Policy, Verb, run, run_async
+from extender_policy import Bind, BindAsk, Info, Node, Pod, Policy, Verb, Verdict, run, run_async
 
 
 class Slow(Policy):
@@ -14,6 +14,9 @@ class Slow(Policy):
 
     def info(self) -> Info:
         return Info("slow", "1").filters(Verb.per_node()).binds()
+
+    def filter(self, pod: Pod, node: Node) -> Verdict:
+        return Verdict.accept()
 
     def bind(self, ask: BindAsk) -> Bind:
         print(f"binding {ask.name}", flush=True)
