@@ -159,6 +159,13 @@ func TestOwnersGetReservedRoomAndStrangersDoNot(t *testing.T) {
 		s.must(err)
 		results.note("explain pod/" + pod.Name + ", with reservations:\n" + text)
 	}
+	node := s.get(s.ctx, owners[0]).Spec.NodeName
+	text, err := product.ExplainNode(s.ctx, shared.Kubeconfig, admin, node, owners[0])
+	s.must(err)
+	if shown := fmt.Sprintf("%q: %q", "name", reserved[node]); !strings.Contains(text, shown) {
+		s.Errorf("explain --node does not show the Reservation of the node (%s):\n%s", shown, text)
+	}
+	results.note("explain pod/" + owners[0].Name + " --node " + node + ":\n" + text)
 }
 
 func TestRoomIsFreeWhenAReservationExpires(t *testing.T) {

@@ -20,6 +20,11 @@ func ExplainToPeople(ctx context.Context, kubeconfig, admin string, pod *corev1.
 	return ran.out + ran.said, ran.exitCode, err
 }
 
+// ExplainNode is what explain prints about a pod and one node, with what policies show of the node.
+func ExplainNode(ctx context.Context, kubeconfig, admin, node string, pod *corev1.Pod) (string, error) {
+	return explain(ctx, "pod/"+pod.Name, pod.Namespace, "--node", node, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+}
+
 // ExplainDeployment is what explain prints about the oldest waiting pod of a Deployment.
 func ExplainDeployment(ctx context.Context, kubeconfig, admin, namespace, name string) (string, error) {
 	return explain(ctx, "deployment/"+name, namespace, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)

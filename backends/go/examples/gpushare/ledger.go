@@ -27,8 +27,8 @@ type reservation struct {
 	allocation
 	// since is when its bind ended; zero while it is in progress.
 	since time.Time
-	// earlier is what an earlier attempt reserved whose Binding has an unknown end. It counts until the pod is written again,
-	// because a Binding that is still on its way fails then: it names an older version of the pod.
+	// earlier is what an earlier attempt reserved whose Binding has an unknown end, possibly the same. It counts until the pod is
+	// written again, because a Binding that is still on its way fails then: it names an older version of the pod.
 	earlier *allocation
 }
 
@@ -62,7 +62,7 @@ func (l *ledger) of(uid types.UID) []allocation {
 	switch {
 	case !is:
 		return nil
-	case reserved.earlier != nil:
+	case reserved.earlier != nil && *reserved.earlier != reserved.allocation:
 		return []allocation{reserved.allocation, *reserved.earlier}
 	default:
 		return []allocation{reserved.allocation}
@@ -112,7 +112,7 @@ func (l *ledger) reserve(uid types.UID, node string, has gpus, memory int64) (in
 		return index, fmt.Errorf("no GPU of node %s has %d of %s free", node, memory, memoryResource)
 	}
 	taken := reservation{allocation: allocation{node: node, index: index, memory: memory}}
-	if before, is := l.reserved[uid]; is && before.allocation != taken.allocation {
+	if before, is := l.reserved[uid]; is {
 		taken.earlier = &before.allocation
 	}
 	l.reserved[uid] = taken

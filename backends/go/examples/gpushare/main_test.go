@@ -472,3 +472,36 @@ func TestAPodWithoutAnIndexCountsOnEveryGPU(t *testing.T) {
 		t.Error("a change is not recognized")
 	}
 }
+
+// TestARepeatedChoiceCountsAsLongAsItsFirstBindingMayArrive: the second attempt, which chooses the same GPU, cannot write the pod, so
+// the Binding of the first one may still succeed.
+func TestARepeatedChoiceCountsAsLongAsItsFirstBindingMayArrive(t *testing.T) {
+	l, has := newLedger(), gpusOf(1, 10)
+	left := func() int64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.free("a", has, "another")[0]
+	}
+	reserve := func() {
+		if _, err := l.reserve("pod", "a", has, 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reserve()
+	l.written("pod")
+	l.ended("pod")
+	reserve()
+	if left() != 6 {
+		t.Errorf("%d of 10 are free: the same choice counts twice", left())
+	}
+	l.unwritten("pod")
+	if left() != 6 {
+		t.Errorf("%d of 10 are free while the first Binding may arrive", left())
+	}
+	reserve()
+	l.written("pod")
+	l.release("pod")
+	if left() != 10 {
+		t.Errorf("%d of 10 are free", left())
+	}
+}
