@@ -136,6 +136,7 @@ async fn a_backend_whose_answers_are_known_is_an_event() {
     let decision = spans.all("decide filter")[1];
     let expected = [
         ("extender.backend.name", "only"),
+        ("extender.backend.verb", "filter"),
         ("extender.mode", "Enforce"),
         ("extender.nodes.known", "2"),
         ("extender.nodes.rejected", "1"),
