@@ -8,7 +8,7 @@
 //! as free.
 //!
 //! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
-//! object, [`store`] what a replica knows, [`shown`] what people see of it, [`watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
+//! object, [`store`] what a replica knows, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
 
 mod amounts;
 mod bind;

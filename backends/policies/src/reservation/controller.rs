@@ -1,6 +1,6 @@
 //! The controller, which runs in one replica: it creates placeholder pods, and removes what is over.
 //!
-//! It decides from the objects at the apiserver alone, in [`step`]; [`observed`] are the pods and nodes, [`freed`]
+//! It decides from the objects at the apiserver alone, in [`mod@step`]; [`observed`] are the pods and nodes, [`freed`]
 //! notices where room becomes free. Each write has a
 //! precondition, so that a replica that leads no more changes nothing that another one has written.
 
