@@ -29,7 +29,8 @@ use super::{
 };
 
 /// How long a claim counts whose pod is not bound.
-pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(30);
+/// The apiserver ends a request after a minute, also one whose caller has given up; the rest is for clocks and the watch.
+pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(90);
 /// A Binding that does not begin within this time after its record is not created: the controller could remove
 /// the record meanwhile.
 const BIND_WITHIN: Duration = Duration::from_secs(10);
@@ -51,6 +52,14 @@ pub(super) struct Binder {
     clock: Clock,
     /// In one process, one bind at a time writes a Reservation: without, most would meet conflicts.
     turns: [Mutex<()>; TURNS],
+}
+
+/// How a claim came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Record {
+    New,
+    /// An earlier attempt has recorded it.
+    Renewed,
 }
 
 /// What a Reservation is to its placeholder pod.
@@ -93,9 +102,9 @@ impl Binder {
         };
         let (first, turn) = self.in_turn(first, ask, &asking).await?;
         let began = Instant::now();
-        let recorded = self.record(first, &asking, ask).await?;
+        let (recorded, record) = self.record(first, &asking, ask).await?;
         drop(turn);
-        self.create(ask, &recorded, began).await
+        self.create(ask, (&recorded, record), began).await
     }
 
     /// Waits for the turn to write a reservation that serves the pod: another pod may take the room of the first meanwhile.
@@ -136,22 +145,24 @@ impl Binder {
         first: Reservation,
         asking: &Asking<'_>,
         ask: BindAsk<'_>,
-    ) -> Result<Reservation, BindFailed> {
+    ) -> Result<(Reservation, Record), BindFailed> {
         let (name, uid) = (first.name, first.uid);
+        // An uncertain write of this call may have recorded it: then it counts as an earlier one, which is the safe side.
         let mut latest = self.store.read().get(&name).cloned();
         for _ in 0..MAX_WRITES {
             let now = (self.clock)();
             let current =
                 latest.filter(|current| current.uid == uid && current.status.node_name == ask.node());
             let current = current.ok_or_else(|| failed(&name, "it was deleted"))?;
-            match current.room.claim(asking.uid) {
-                Some(claim) if claim.bound => return Ok(current),
+            let record = match current.room.claim(asking.uid) {
+                Some(claim) if claim.bound => return Ok((current, Record::Renewed)),
                 None if !current.fits(asking, now) => return Err(failed(&name, NO_ROOM)),
-                Some(_) | None => {}
-            }
+                Some(_) => Record::Renewed,
+                None => Record::New,
+            };
             let status = with_claim(&current, claim(asking, ask, now), now);
             match self.write(&current, &status).await {
-                Ok(Some(written)) => return Ok(written),
+                Ok(Some(written)) => return Ok((written, record)),
                 Ok(None) => return Err(failed(&name, "it is being deleted")),
                 Err(error) if is_conflict(&error) || !is_certain(&error) => {
                     latest = self.read_again(&name).await.map_err(|again| {
@@ -171,7 +182,7 @@ impl Binder {
     async fn create(
         &self,
         ask: BindAsk<'_>,
-        recorded: &Reservation,
+        (recorded, record): (&Reservation, Record),
         began: Instant,
     ) -> Result<Bind, BindFailed> {
         if began.elapsed() > BIND_WITHIN {
@@ -188,7 +199,8 @@ impl Binder {
         match self.cluster.place(ask).await {
             // Another attempt may have bound it with this claim.
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
-            Ok(Place::Unbound) if !is_certain(&error) => Err(BindFailed(text)),
+            // This Binding, or that of an earlier attempt, may still be under way.
+            Ok(Place::Unbound) if !is_certain(&error) || record == Record::Renewed => Err(BindFailed(text)),
             Ok(_) => {
                 self.release(recorded, ask.uid()).await;
                 Err(BindFailed(text))

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use self::{
     freed::Freed,
     observed::{Nodes, Pods},
-    step::{Action, Observed, step},
+    step::{Action, DELETES_A_ROUND, Observed, step},
 };
 use super::{
     Clock,
@@ -216,8 +216,8 @@ impl Controller {
     /// Deletes placeholder pods whose Reservation no longer exists: the garbage collector does, too, but only if the
     /// pod's owner is what its label says.
     async fn remove_orphans(&self, uids: &HashSet<&str>) {
-        for pod in self.pods.gated_orphans(uids) {
-            if let Err(error) = self.cluster.delete_pod(&pod).await {
+        for pod in self.pods.gated_orphans(uids).iter().take(DELETES_A_ROUND) {
+            if let Err(error) = self.cluster.delete_pod(pod).await {
                 tracing::warn!("cannot delete placeholder pod {}/{}: {error}", pod.namespace, pod.name);
             }
         }

@@ -34,6 +34,8 @@ const KEPT_OF_CONTAINERS: [&str; 3] = ["ports", "resources", "restartPolicy"];
 
 /// The most containers of each kind.
 const MAX_CONTAINERS: usize = 64;
+/// The user of containers, which never run.
+const NOBODY: u32 = 65_534;
 /// What `generateName` keeps of the Reservation's name.
 const LONGEST_PREFIX: usize = 200;
 
@@ -72,6 +74,12 @@ pub(super) fn pod(reservation: &Reservation, template: Value, image: &str) -> Re
         }
     }
     spec.insert("schedulingGates".to_owned(), json!([{"name": GATE}]));
+    // What the pod security standard `restricted` asks for; pods of Windows must not have it.
+    if given.get("os").is_none_or(|os| os["name"] != "windows") {
+        let security =
+            json!({"runAsNonRoot": true, "runAsUser": NOBODY, "seccompProfile": {"type": "RuntimeDefault"}});
+        spec.insert("securityContext".to_owned(), security);
+    }
     spec.insert("terminationGracePeriodSeconds".to_owned(), 0.into());
     spec.insert("automountServiceAccountToken".to_owned(), false.into());
     spec.insert("enableServiceLinks".to_owned(), false.into());
@@ -100,13 +108,18 @@ fn waiting(field: &str, containers: &Value, image: &str) -> Result<Value, String
         || format!("spec.template.spec.{field} is invalid; expected at most {MAX_CONTAINERS} containers");
     let containers =
         containers.as_array().filter(|containers| containers.len() <= MAX_CONTAINERS).ok_or_else(wrong)?;
+    let nothing_allowed = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let waiting = containers.iter().enumerate().map(|(at, container)| {
         let name = container.get("name").cloned().unwrap_or_else(|| format!("c{at}").into());
-        let mut waits = json!({"name": name, "image": image});
+        let mut waits = json!({"name": name, "image": image, "securityContext": nothing_allowed});
         for kept in KEPT_OF_CONTAINERS {
             if let Some(value) = container.get(kept) {
                 waits[kept] = value.clone();
             }
+        }
+        // The claims that it names are left out.
+        if let Some(resources) = waits.get_mut("resources").and_then(Value::as_object_mut) {
+            resources.remove("claims");
         }
         waits
     });
@@ -131,19 +144,30 @@ mod tests {
                 "nodeName": "a", "serviceAccountName": "admin", "hostNetwork": true, "schedulerName": "other",
                 "tolerations": [{"operator": "Exists"}], "volumes": [{"name": "v"}], "schedulingGates": [{"name": "x"}],
                 "containers": [{
-                    "name": "web", "image": "web:1", "command": ["rm"], "resources": {"requests": {"cpu": "1"}},
+                    "name": "web", "image": "web:1", "command": ["rm"], "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]},
                     "volumeMounts": [{"name": "v"}], "securityContext": {"privileged": true},
                 }],
                 "initContainers": [{"name": "side", "image": "side:1", "restartPolicy": "Always"}, {}],
             },
         });
         let pod = pod(&reservation(), template, "pause:1").unwrap();
+        let container = |name: &str, more: Value| {
+            let mut container = json!({
+                "name": name, "image": "pause:1",
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            });
+            container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            container
+        };
         let expected = json!({
             "schedulerName": "other", "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "web", "image": "pause:1", "resources": {"requests": {"cpu": "1"}}}],
+            "containers": [container("web", json!({"resources": {"requests": {"cpu": "1"}}}))],
             "initContainers": [
-                {"name": "side", "image": "pause:1", "restartPolicy": "Always"}, {"name": "c1", "image": "pause:1"},
+                container("side", json!({"restartPolicy": "Always"})), container("c1", json!({})),
             ],
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": NOBODY, "seccompProfile": {"type": "RuntimeDefault"},
+            },
             "schedulingGates": [{"name": GATE}], "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": false, "enableServiceLinks": false,
         });

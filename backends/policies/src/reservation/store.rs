@@ -130,21 +130,29 @@ impl Known {
     }
 
     /// An object as the watch tells it.
-    fn told(&mut self, name: &str, json: &[u8]) {
+    fn told(&mut self, Object { name, version, json }: &Object) {
+        let version = *version;
         match parse(json) {
             Ok(Some(reservation)) => {
                 self.unusable.remove(name);
                 self.put(reservation);
             }
-            Ok(None) => self.remove(name),
+            Ok(None) => self.remove_up_to(name, version),
             Err(wrong) => {
                 if self.unusable.get(name) != Some(&wrong) {
-                    tracing::warn!(reservation = name, "Reservation {name} is ignored: {wrong}");
-                    self.unusable.insert(name.to_owned(), wrong);
+                    tracing::warn!(reservation = name.as_str(), "Reservation {name} is ignored: {wrong}");
+                    self.unusable.insert(name.clone(), wrong);
                 }
                 // Its room is unknown. The last that was known may be wrong by now.
-                self.remove(name);
+                self.remove_up_to(name, version);
             }
+        }
+    }
+
+    /// Removes a Reservation, unless one of that name was created after this version.
+    fn remove_up_to(&mut self, name: &str, version: u64) {
+        if self.by_name.get(name).is_some_and(|stored| stored.version <= version) {
+            self.remove(name);
         }
     }
 }
@@ -161,7 +169,7 @@ impl Watched for Store {
         }
         known.unusable.retain(|name, _| names.contains(name));
         for object in objects {
-            known.told(&object.name, &object.json);
+            known.told(&object);
         }
         known.seen = known.seen.max(version);
         known.listed = true;
@@ -171,7 +179,7 @@ impl Watched for Store {
 
     fn told(&self, object: Object) {
         let mut known = self.write();
-        known.told(&object.name, &object.json);
+        known.told(&object);
         known.seen = known.seen.max(object.version);
         drop(known);
         self.changed();
@@ -180,10 +188,7 @@ impl Watched for Store {
     fn deleted(&self, object: Object) {
         let mut known = self.write();
         known.unusable.remove(&object.name);
-        // A Reservation of that name that was created later stays.
-        if known.get(&object.name).is_some_and(|stored| stored.version <= object.version) {
-            known.remove(&object.name);
-        }
+        known.remove_up_to(&object.name, object.version);
         known.seen = known.seen.max(object.version);
         drop(known);
         self.changed();

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::watch;
 
 use crate::reservation::{
@@ -36,6 +36,8 @@ pub(super) struct SeenPod {
     pub(super) state: State,
     /// Whether the gate of placeholders is closed.
     pub(super) gated: bool,
+    /// Whether it is being deleted: finalizers may keep it for as long as they like.
+    pub(super) leaving: bool,
     /// Of a placeholder: the UID of the Reservation that controls it.
     pub(super) reservation: Option<String>,
 }
@@ -115,7 +117,7 @@ impl Pods {
         let seen = lock(&self.seen);
         let orphans = seen.placeholders.iter().filter(|(uid, _)| !reservations.contains(uid.as_str()));
         let orphans = orphans.flat_map(|(_, pods)| pods).filter_map(|uid| Some(&seen.by_uid.get(uid)?.1));
-        orphans.filter(|pod| pod.gated).map(|pod| pod.pod.clone()).collect()
+        orphans.filter(|pod| pod.gated && !pod.leaving).map(|pod| pod.pod.clone()).collect()
     }
 }
 
@@ -230,6 +232,7 @@ struct PodMetadata {
     name: String,
     uid: String,
     resource_version: String,
+    deletion_timestamp: Option<IgnoredAny>,
     #[serde(default)]
     labels: HashMap<String, String>,
     #[serde(default)]
@@ -278,7 +281,9 @@ struct Condition {
 
 fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
     let PodObject { metadata, spec, status } = serde_json::from_slice(json).ok()?;
-    let PodMetadata { namespace, name, uid, resource_version, labels, owner_references } = metadata;
+    let PodMetadata { namespace, name, uid, resource_version, deletion_timestamp, labels, owner_references } =
+        metadata;
+    let leaving = deletion_timestamp.is_some();
     let gated = spec.scheduling_gates.iter().any(|gate| gate.name == GATE);
     let controller = owner_references.into_iter().find(|owner| owner.controller);
     let reservation = controller.and_then(|Owner { api_version, kind, name, uid, .. }| {
@@ -292,7 +297,7 @@ fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
         (_, None) => waiting(status.conditions),
     };
     let pod = PodRef { namespace, name, uid };
-    Some((resource_version.parse().unwrap_or_default(), SeenPod { pod, state, gated, reservation }))
+    Some((resource_version.parse().unwrap_or_default(), SeenPod { pod, state, gated, leaving, reservation }))
 }
 
 fn waiting(conditions: Vec<Condition>) -> State {

@@ -10,6 +10,10 @@ use crate::reservation::{
     room::{Claim, Phase},
 };
 
+/// The most pods that are deleted in a round for one Reservation, and of those that no longer exist together: anybody may
+/// create pods that look like placeholders.
+pub(super) const DELETES_A_ROUND: usize = 16;
+
 /// What is known of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'o> {
@@ -64,8 +68,8 @@ fn unneeded(reservation: &Reservation, observed: &Observed<'_>, pending: bool) -
     let recorded = |seen: &&SeenPod| pending && seen.pod.uid == reservation.status.placeholder;
     // One that is not recorded and not gated was not created by the controller: it is left to its user.
     let ours = |seen: &&SeenPod| seen.gated || seen.pod.uid == reservation.status.placeholder;
-    let unneeded = own.filter(|seen| !recorded(seen) && ours(seen));
-    unneeded.map(|seen| Action::DeletePod(seen.pod.clone())).collect()
+    let unneeded = own.filter(|seen| !seen.leaving && !recorded(seen) && ours(seen));
+    unneeded.take(DELETES_A_ROUND).map(|seen| Action::DeletePod(seen.pod.clone())).collect()
 }
 
 /// The next action for one without a node.

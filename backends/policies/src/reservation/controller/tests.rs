@@ -141,7 +141,7 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
     let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
     until("the confirmation", || owners().iter().any(|owner| owner["bound"] == true)).await;
     assert_eq!((owners().len(), status(&apiserver, "one")["allocated"].clone()), (2, json!({"cpu": "200m"})));
-    seconds.set(31);
+    seconds.set(91);
     until("the removal", || owners().len() == 1).await;
     assert_eq!(status(&apiserver, "one")["allocated"], json!({"cpu": "100m"}));
     apiserver.delete_pod("shop/bound");

@@ -47,7 +47,7 @@ fn pod_ref(uid: &str) -> PodRef {
 }
 
 fn pod(uid: &str, state: State) -> SeenPod {
-    SeenPod { pod: pod_ref(uid), state, gated: false, reservation: None }
+    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None }
 }
 
 fn placeholder(uid: &str, state: State, gated: bool) -> SeenPod {
@@ -170,12 +170,12 @@ fn owners_are_confirmed_or_removed() {
         (500, false, Some(on("a")), Some(keeps(true))),
         (5, true, Some(on("a")), None),
         (5, false, Some(unscheduled()), None),
-        (30, false, Some(unscheduled()), None),
-        (31, false, Some(unscheduled()), Some(vec![])),
+        (90, false, Some(unscheduled()), None),
+        (91, false, Some(unscheduled()), Some(vec![])),
         // The watch may not know the pod yet; the clock of the binder may be ahead.
         (5, false, None, None),
         (-500, false, None, None),
-        (31, false, None, Some(vec![])),
+        (91, false, None, Some(vec![])),
         (5, true, None, Some(vec![])),
         (5, false, Some(on("b")), Some(vec![])),
         (5, false, Some(State::Ended), Some(vec![])),
@@ -203,10 +203,10 @@ fn one_for_a_single_owner_opens_again_if_the_pod_was_never_bound() {
     for (spec, seen, phase) in
         [(&none, false, "Available"), (&expired, false, "Succeeded"), (&none, true, "Succeeded")]
     {
-        let reservation = with_owners("Succeeded", spec, &[("u", 31, seen)]);
+        let reservation = with_owners("Succeeded", spec, &[("u", 91, seen)]);
         assert_eq!(written(&steps(&reservation, &[])).0, phase, "{spec} {seen}");
     }
-    let actions = steps(&with_owners("Succeeded", &none, &[("u", 31, false)]), &[]);
+    let actions = steps(&with_owners("Succeeded", &none, &[("u", 91, false)]), &[]);
     assert_eq!(written(&actions), (json!("Available"), vec![], json!("Reserved")));
 }
 
@@ -215,8 +215,17 @@ fn one_that_expires_keeps_what_is_on_the_way() {
     let reservation = with_owners(
         "Available",
         &json!({"ttl": "1h", "allocateOnce": false}),
-        &[("u", 5, false), ("v", 31, false)],
+        &[("u", 5, false), ("v", 91, false)],
     );
     let actions = steps(&reservation, &[pod("u", unscheduled())]);
     assert_eq!(written(&actions), (json!("Failed"), vec![("u".to_owned(), false)], json!("Expired")));
+}
+
+#[test]
+fn what_is_being_deleted_already_is_left_alone_and_few_are_deleted_at_once() {
+    let reservation = with_owners("Available", &json!({}), &[]);
+    let pods: Vec<_> = (0..40).map(|at| placeholder(&format!("p{at}"), unscheduled(), true)).collect();
+    assert_eq!(steps(&reservation, &pods).len(), DELETES_A_ROUND);
+    let leaving: Vec<_> = pods.into_iter().map(|pod| SeenPod { leaving: true, ..pod }).collect();
+    assert_eq!(steps(&reservation, &leaving), []);
 }
