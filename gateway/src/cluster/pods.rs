@@ -247,8 +247,8 @@ impl PodTable {
     }
 
     /// Counts a pod on the node to which it is about to be bound, until [`PodTable::forget`] or until the source has it
-    /// on a node. `None` if the source already has.
-    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
+    /// on a node. With it whether the pod was assumed already. `None` if the source already has it on a node.
+    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<(AssumptionId, bool)> {
         self.change_usage(|usage| usage.assume(pod, node))
     }
 

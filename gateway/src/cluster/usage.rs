@@ -214,16 +214,17 @@ impl Usage {
         }
     }
 
-    /// Counts a pod on the node to which it is about to be bound; `None` if the source already has it on a node.
-    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
+    /// Counts a pod on the node to which it is about to be bound, and tells whether it was assumed already; `None` if the
+    /// source already has it on a node.
+    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) -> Option<(AssumptionId, bool)> {
         if self.pods.contains_key(pod.uid()) && !self.assumed.contains_key(pod.uid()) {
             return None;
         }
         self.latest_assumption.0 += 1;
         let id = self.latest_assumption;
-        self.assumed.insert(pod.uid().into(), Assumption { node: self.name_of(node), id });
+        let before = self.assumed.insert(pod.uid().into(), Assumption { node: self.name_of(node), id });
         self.apply(pod);
-        Some(id)
+        Some((id, before.is_some()))
     }
 
     /// Undoes [`Usage::assume`], unless the source has the pod on a node or it was assumed again.

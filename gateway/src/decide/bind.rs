@@ -30,6 +30,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// from its latest state.
 const SHOWS_WITHIN: Duration = Duration::from_secs(1);
 
+/// What the record of a call says of a backend that reports the pod as bound.
+pub(super) const BOUND: &str = "bound";
+
 /// The binders.
 #[derive(Debug)]
 pub struct Binders {
@@ -161,7 +164,7 @@ impl<'c> BindCall<'c> {
         attempt.finish(&answer);
         match answer {
             Ok(Bound::Yes) => {
-                record.backends[at].outcome = Outcome::Bound("bound".to_owned());
+                record.backends[at].outcome = Outcome::Bound(BOUND.to_owned());
                 self.confirm(backend, (record, at)).await
             }
             Ok(Bound::Declined(why)) => {

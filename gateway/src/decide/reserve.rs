@@ -17,7 +17,12 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Call, CallError, Decider, ask::Participant, bind::was_asked, call_context::CallContext};
+use super::{
+    Call, CallError, Decider,
+    ask::Participant,
+    bind::{BOUND, was_asked},
+    call_context::CallContext,
+};
 use crate::{
     backend::Backend,
     cluster::{
@@ -41,6 +46,8 @@ pub(super) struct AssumedPod {
     uid: String,
     /// `None` once the end is known.
     id: Option<AssumptionId>,
+    /// Whether an earlier attempt had an uncertain end: its Binding may still come.
+    was_assumed: bool,
 }
 
 impl AssumedPod {
@@ -48,7 +55,7 @@ impl AssumedPod {
     pub(super) fn end(mut self, result: &Result<(), CallError>, record: &CallRecord) {
         match result {
             Ok(()) => self.id = None,
-            Err(error) if excludes_a_binding(error) && !may_yet_be_bound(record) => {
+            Err(error) if !self.was_assumed && excludes_a_binding(error) && !may_yet_be_bound(record) => {
                 if let Some(id) = self.id.take() {
                     self.pods.forget(&self.uid, id);
                 }
@@ -82,10 +89,11 @@ fn excludes_a_binding(error: &CallError) -> bool {
     }
 }
 
-/// Whether a backend that has failed to answer may bind the pod nevertheless.
+/// Whether a backend may bind the pod nevertheless: one that has failed to answer, or that says that it has bound it.
 fn may_yet_be_bound(record: &CallRecord) -> bool {
     record.backends.iter().any(|part| match &part.outcome {
         Outcome::Failed(failure) => part.verb == PolicyVerb::Bind && was_asked(failure),
+        Outcome::Bound(text) => part.verb == PolicyVerb::Bind && text == BOUND,
         _ => false,
     })
 }
@@ -134,10 +142,15 @@ impl Decider {
         } else {
             None
         };
-        let id = pods.assume(&pod, &assignment.node);
+        let assumption = pods.assume(&pod, &assignment.node);
         pods.pass_on(tables.node_tables());
-        let assumed = |id| AssumedPod { pods: Arc::clone(pods), uid: assignment.uid.clone(), id: Some(id) };
-        Ok(id.map(assumed))
+        let assumed = |(id, was_assumed)| AssumedPod {
+            pods: Arc::clone(pods),
+            uid: assignment.uid.clone(),
+            id: Some(id),
+            was_assumed,
+        };
+        Ok(assumption.map(assumed))
     }
 
     /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node

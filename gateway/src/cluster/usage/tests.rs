@@ -146,7 +146,7 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
         ["before", "since", "gone"].map(|uid| of_owner("", uid, "o1", None).to_string());
     let [before, since, gone] = [&before, &since, &gone].map(|json| pod::parse(json.as_bytes()).unwrap());
     let mut usage = counting();
-    let id = usage.assume(&before, "n1").unwrap();
+    let (id, was_assumed) = usage.assume(&before, "n1").unwrap();
     usage.assume(&gone, "n1").unwrap();
     let list = usage.relist();
     usage.assume(&since, "n2").unwrap();
@@ -155,7 +155,8 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
     let pods: Vec<_> = by_owner(&usage, "o1").into_iter().map(|(node, pods, ..)| (node, pods)).collect();
     assert_eq!(pods, [("n1".to_owned(), 1), ("n2".to_owned(), 1)]);
     // A later attempt to bind the pod is not ended by the end of an earlier one.
-    let later = usage.assume(&before, "n2").unwrap();
+    let (later, is_assumed) = usage.assume(&before, "n2").unwrap();
+    assert_eq!((was_assumed, is_assumed), (false, true));
     usage.forget("before", id);
     assert_eq!(by_owner(&usage, "o1").len(), 1);
     usage.forget("before", later);
@@ -424,7 +425,7 @@ proptest! {
                         unbound["spec"]["nodeName"] = "".into();
                         let assumed = usage.assume(&pod::parse(unbound.to_string().as_bytes()).unwrap(), node);
                         // A pod on a node is not assumed, unless it has ended there.
-                        if let Some(id) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
+                        if let Some((id, _)) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
                             model.assumed.insert(uid.to_owned(), (node, id));
                         }
                     }
