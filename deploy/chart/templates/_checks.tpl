@@ -51,11 +51,18 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- $names := dict -}}
 {{- $ports := dict -}}
+{{- $reserving := dict -}}
 {{- range $i, $policy := .Values.policies -}}
 {{- $at := printf "policies[%d]" $i -}}
 {{- $name := $policy.name | default "" -}}
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" $name) -}}
 {{- fail (printf "%s.name: %q is not a DNS label; use 1 to 63 lower case letters, digits and -, with a letter or digit at both ends" $at $name) -}}
+{{- end -}}
+{{- if eq ($policy.program | default "") "reservation" -}}
+{{- if hasKey $reserving "at" -}}
+{{- fail (printf "%s.program: policies[%v] is the policy of Reservations already, and each would count them; remove one of both" $at (get $reserving "at")) -}}
+{{- end -}}
+{{- $_ := set $reserving "at" $i -}}
 {{- end -}}
 {{- if hasKey $names $name -}}
 {{- fail (printf "%s.name: %s is already the name of policies[%v]; names of policies must be unique" $at $name (get $names $name)) -}}
