@@ -22,7 +22,8 @@ const annotation = "example.com/traceparent"
 var partakers = map[string][]string{
 	"filter":     {"rack-drain", "zone-preference", product.NodeResources},
 	"prioritize": {"zone-preference", product.NodeResources},
-	"bind":       {product.LabelBinder},
+	// node-resources reads usage, and is asked once more about the node.
+	"bind": {product.NodeResources, product.LabelBinder},
 }
 
 func TestEveryCallIsOneTrace(t *testing.T) {
