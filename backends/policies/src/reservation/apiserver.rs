@@ -318,8 +318,16 @@ impl Apiserver {
         if pod["metadata"]["uid"] != patch["metadata"]["uid"] {
             return status(409, "another UID");
         }
-        assert_eq!(patch["spec"], json!({"schedulingGates": null}));
-        pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
+        // A strategic merge patch, in which gates are merged by name.
+        let [removed] = patch["spec"]["schedulingGates"].as_array().unwrap().as_slice() else {
+            panic!("{patch}")
+        };
+        assert_eq!(removed["$patch"], "delete");
+        let gates = pod["spec"]["schedulingGates"].as_array_mut().unwrap();
+        gates.retain(|gate| gate["name"] != removed["name"]);
+        if gates.is_empty() {
+            pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
+        }
         (200, stored.put(PODS, key, pod, "MODIFIED"))
     }
 }

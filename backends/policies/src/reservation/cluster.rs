@@ -163,10 +163,12 @@ impl Cluster {
         Ok(items.into_iter().map(|pod| pod.metadata.uid).collect())
     }
 
-    /// Lets kube-scheduler schedule a placeholder pod; returns its JSON.
+    /// Lets kube-scheduler schedule a placeholder pod, unless others hold it back with gates of their own; returns its JSON.
     pub(super) async fn open_gate(&self, pod: &PodRef) -> Result<Vec<u8>, RequestError> {
-        let patch = json!({"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": null}});
-        let request = pods(&pod.namespace).patch(&pod.name, &PatchParams::default(), &Patch::Merge(patch));
+        let gates = json!([{"$patch": "delete", "name": placeholder::GATE}]);
+        let patch =
+            Patch::Strategic(json!({"metadata": {"uid": pod.uid}, "spec": {"schedulingGates": gates}}));
+        let request = pods(&pod.namespace).patch(&pod.name, &PatchParams::default(), &patch);
         Ok(read(&self.client, request, LARGEST).await?.to_vec())
     }
 
