@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::reservation::{
     apiserver::{Apiserver, Fault},
+    cluster::PodRef,
     placeholder::GATE,
     tests::{Seconds, available, client, replica},
 };
@@ -188,4 +189,21 @@ async fn placeholders_of_deleted_reservations_are_deleted() {
     apiserver.delete_reservation("one");
     let _second = Running::new(&apiserver, &seconds);
     until("its deletion", || apiserver.pods().is_empty()).await;
+}
+
+#[tokio::test]
+async fn gates_of_others_stay_closed() {
+    let apiserver = Apiserver::default();
+    apiserver.create_pod("p");
+    apiserver.edit_pod("shop/p", |pod| {
+        pod["spec"]["schedulingGates"] = json!([{"name": GATE}, {"name": "quota"}]);
+    });
+    let pod = apiserver.pods().values().next().unwrap().clone();
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
+    let pod = PodRef { namespace: text("namespace"), name: text("name"), uid: text("uid") };
+    Cluster::new(client(&apiserver)).open_gate(&pod).await.unwrap();
+    assert_eq!(
+        apiserver.pods().values().next().unwrap()["spec"]["schedulingGates"],
+        json!([{"name": "quota"}])
+    );
 }
