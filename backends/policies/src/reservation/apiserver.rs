@@ -319,9 +319,9 @@ impl Apiserver {
             return status(409, "another UID");
         }
         // A strategic merge patch, in which gates are merged by name.
-        let [removed] = patch["spec"]["schedulingGates"].as_array().unwrap().as_slice() else {
-            panic!("{patch}")
-        };
+        let removed = patch["spec"]["schedulingGates"].as_array().unwrap();
+        assert_eq!(removed.len(), 1, "{patch}");
+        let removed = &removed[0];
         assert_eq!(removed["$patch"], "delete");
         let gates = pod["spec"]["schedulingGates"].as_array_mut().unwrap();
         gates.retain(|gate| gate["name"] != removed["name"]);
