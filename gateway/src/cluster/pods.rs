@@ -90,6 +90,8 @@ pub struct PodTable {
     /// The usage of the same pods, with a lock of its own so that most calls do not need it.
     usage: Mutex<Usage>,
     usage_touched: Notify,
+    /// A pod that is on a node was set.
+    placed: Notify,
     /// Held while what has changed is passed to node tables, so that an earlier state never follows a later one.
     passing_on: Mutex<()>,
     /// The views of pods with topology counts, while they are in use.
@@ -117,11 +119,26 @@ impl PodTable {
         self.pods.read().by_uid.get(uid).cloned()
     }
 
+    /// Waits until the pod with this UID is known on a node. Cancel safe, and works on any runtime.
+    pub async fn on_a_node(&self, uid: &str) -> Arc<KnownPod> {
+        loop {
+            // Exists before the look, so that it misses nothing that comes after.
+            let placed = self.placed.notified();
+            if let Some(pod) = self.get(uid).filter(|pod| !pod.node.is_empty()) {
+                return pod;
+            }
+            placed.await;
+        }
+    }
+
     /// Sets a pod.
     pub fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;
         let displaced = self.pods.write().put(KnownPod::new(&pod, json));
         self.change_usage(|usage| replace_usage(usage, displaced.as_deref(), &pod));
+        if !pod.node_name().is_empty() {
+            self.placed.notify_waiters();
+        }
         Ok(())
     }
 
@@ -142,6 +159,7 @@ impl PodTable {
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
         self.change_usage(|usage| usage.replace(relist.usage, |uid| self.json(uid)));
+        self.placed.notify_waiters();
         // Already set after an earlier list.
         let _ = self.synced.set(());
     }

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{CallError, Decider};
 use crate::{
@@ -29,6 +29,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A reported Binding that does not appear within this time does not exist: the apiserver answers reads of a pod
 /// from its latest state.
 const SHOWS_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long the watch of pods may take to show it, which saves a read. It usually needs a few milliseconds.
+const WATCH_SHOWS_WITHIN: Duration = Duration::from_millis(100);
 
 /// What the record of a call says of a backend that reports the pod as bound.
 pub(super) const BOUND: &str = "bound";
@@ -202,6 +205,9 @@ impl<'c> BindCall<'c> {
         backend: &Backend,
         (record, at): (&mut CallRecord, usize),
     ) -> Result<bool, CallError> {
+        if self.is_watched_on_node().await {
+            return Ok(true);
+        }
         let mut pause = FIRST_PAUSE;
         let shown = Instant::now() + SHOWS_WITHIN;
         loop {
@@ -226,6 +232,18 @@ impl<'c> BindCall<'c> {
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Whether the watch of pods shows the pod on the node, or does so in a moment. A node is never taken back.
+    async fn is_watched_on_node(&self) -> bool {
+        let Assignment { namespace, name, uid, node } = self.assignment;
+        let Some(pods) = &self.decider.settings.tables.pods else { return false };
+        if pods.get(uid).is_none() {
+            return false;
+        }
+        let until = self.deadline.min(Instant::now() + WATCH_SHOWS_WITHIN);
+        let shown = timeout_at(until, pods.on_a_node(uid)).await;
+        shown.is_ok_and(|pod| (&pod.namespace, &pod.name, &pod.node) == (namespace, name, node))
     }
 
     /// Determines the state after a failure: the response was lost, but the bind may have succeeded.

@@ -3,7 +3,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use crate::support::{
@@ -14,6 +14,7 @@ use crate::support::{
 };
 use extender_gateway::{
     cadences::Cadences,
+    cluster::pods::PodTable,
     config::Config,
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
@@ -165,6 +166,33 @@ async fn a_binder_is_not_believed_because_the_pod_is_watched() {
     let gateway = watching(&apiserver, &lying).await;
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
     refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod no longer exists");
+}
+
+/// A backend that says that it binds, while the watch shows the pod on this node.
+async fn binding_as_watched(apiserver: &Apiserver, node: &'static str) -> Gateway {
+    let pods = Arc::new(OnceLock::<Arc<PodTable>>::new());
+    let shown = Arc::clone(&pods);
+    let binding = Scripted::start(info(), move |_, _| {
+        shown.get().unwrap().apply(watched("u-1", "web", Some(node)).as_bytes()).unwrap();
+        says(BindOutcome::Bound)
+    });
+    let gateway = watching(apiserver, &binding.await).await;
+    let table = gateway.pods.as_ref().unwrap();
+    table.apply(watched("u-1", "web", None).as_bytes()).unwrap();
+    pods.set(Arc::clone(table)).unwrap();
+    gateway
+}
+
+#[tokio::test]
+async fn a_binding_that_the_watch_shows_is_not_read() {
+    let apiserver = Apiserver::start().await;
+    bound(&binding_as_watched(&apiserver, "a").await.post("/bind", TO_A).await);
+    assert_eq!(apiserver.log(), [""; 0]);
+    // On another node: the apiserver decides.
+    apiserver.set("web-0", "u-1", Some("b"));
+    let answer = binding_as_watched(&apiserver, "b").await.post("/bind", TO_A).await;
+    assert!(answer.error().contains("the pod is bound to node b"), "{answer:?}");
+    assert_eq!(apiserver.log(), ["GET web-0"]);
 }
 
 #[tokio::test]
