@@ -8,7 +8,7 @@
 //! as free.
 //!
 //! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
-//! object, [`store`] what a replica knows, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
+//! object, [`store`] what a replica knows, [`record`] how it writes which pods have room, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
 
 mod amounts;
 mod bind;
@@ -17,6 +17,7 @@ mod controller;
 mod object;
 mod owners;
 mod placeholder;
+mod record;
 mod room;
 mod shown;
 mod store;
@@ -42,8 +43,10 @@ use self::{
     watch::{Kind, watch},
 };
 
-/// The score of a node where the pod owns a reservation with room.
-const SCORE: i32 = 10;
+/// The score of a node where the pod owns a reservation with room: from the first, if no pod has a part of it yet, to the
+/// second, if little is left or the pod has its part already. Reservations are filled one after the other, so that others
+/// keep room for large pods.
+const SCORES: (i32, i32) = (60, 100);
 /// The reservations that a reason names.
 const NAMED: usize = 3;
 /// What the contract allows of all changes of a call: this many entries, and [`ENTRIES_A_NODE`] for each node.
@@ -92,7 +95,9 @@ impl Reservations {
 
     fn with_clock(name: &str, client: Client, clock: Clock) -> (Self, Upkeep) {
         let store = Arc::<Store>::default();
-        let binder = Binder::new(Arc::clone(&store), Cluster::new(client), clock.clone());
+        let cluster = Cluster::new(client);
+        let binder =
+            Binder::new(record::Objects { store: Arc::clone(&store), cluster, clock: clock.clone() });
         let upkeep = Upkeep { store: Arc::clone(&store), clock: clock.clone() };
         (Self { name: name.to_owned(), store, clock, binder }, upkeep)
     }
@@ -156,8 +161,11 @@ fn reason(by: &[&str]) -> String {
 
 impl Reservations {
     fn score_on(&self, known: &Known, pod: Option<&Asking<'_>>, node: &str) -> i32 {
-        let chosen = pod.and_then(|pod| room::chosen(known.on(node), pod, (self.clock)()));
-        if chosen.is_some() { SCORE } else { 0 }
+        let Some(pod) = pod else { return 0 };
+        let Some(chosen) = room::chosen(known.on(node), pod, (self.clock)()) else { return 0 };
+        let (least, most) = SCORES;
+        let percent = if chosen.room.claim(pod.uid).is_some() { 100 } else { chosen.used_percent() };
+        least + (most - least) * percent / 100
     }
 }
 
@@ -170,7 +178,7 @@ impl Policy for Reservations {
         let score = Verb::per_node().view(View::Name).reads(&reads);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
             .before_filter_nodes(hook)
-            .scores(score, Scale::between(0..=SCORE))
+            .scores(score, Scale::between(0..=SCORES.1))
             .binds_reading(&bind_reads)
             .shows(shown::PATH.0, shown::PATH.1)
     }

@@ -58,6 +58,20 @@ pub(super) fn is_nothing(amounts: &Resources) -> bool {
     fits(amounts, &Resources::default())
 }
 
+/// The largest of the shares that `part` has of the resources of `whole`, as percentage from 0 to 100.
+pub(super) fn largest_percent(part: &Resources, whole: &Resources) -> i32 {
+    let own = [
+        (part.milli_cpu, whole.milli_cpu),
+        (part.memory, whole.memory),
+        (part.ephemeral_storage, whole.ephemeral_storage),
+    ];
+    let others =
+        whole.others.iter().map(|(name, whole)| (part.others.get(name).copied().unwrap_or(0), *whole));
+    let shares = own.into_iter().chain(others).filter(|(_, whole)| *whole > 0);
+    let percent = shares.map(|(part, whole)| i128::from(part) * 100 / i128::from(whole)).max().unwrap_or(0);
+    i32::try_from(percent.clamp(0, 100)).unwrap_or(100)
+}
+
 fn combined(one: &Resources, other: &Resources, by: impl Fn(i64, i64) -> i64) -> Resources {
     let mut others = BTreeMap::new();
     for name in one.others.keys().chain(other.others.keys()) {
@@ -210,6 +224,21 @@ mod tests {
 
     use super::*;
     use crate::arbitrary;
+
+    #[test]
+    fn the_largest_share_counts() {
+        let amounts = |milli_cpu, memory, gpus| Resources {
+            milli_cpu,
+            memory,
+            others: [("gpu".to_owned(), gpus)].into(),
+            ..Resources::default()
+        };
+        let whole = amounts(4_000, 100, 3);
+        assert_eq!(largest_percent(&amounts(1_000, 10, 0), &whole), 25);
+        assert_eq!(largest_percent(&amounts(1_000, 10, 1), &whole), 33);
+        assert_eq!(largest_percent(&amounts(i64::MAX, 0, 0), &whole), 100);
+        assert_eq!(largest_percent(&whole, &Resources::default()), 0);
+    }
 
     #[test]
     fn quantities_are_those_of_kubernetes_rounded_up() {

@@ -3,6 +3,9 @@
 //! Fields that are unknown are ignored. [`parse`] turns an object into a [`Reservation`], whose spec can be invalid: the
 //! controller then says so in its status, and other objects are not affected.
 
+use std::collections::BTreeMap;
+
+use extender_policy_sdk::Resources;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,6 +38,8 @@ pub(super) struct Reservation {
     pub(super) status: Status,
     /// `allocatable` and `owners` of the status.
     pub(super) room: Room,
+    /// What pods request whose claims this replica is writing, by their UIDs.
+    pub(super) pending: BTreeMap<String, Resources>,
 }
 
 /// What a valid spec says.
@@ -167,7 +172,7 @@ pub(super) fn parse(json: &[u8]) -> Result<Option<Reservation>, String> {
     let status = status.unwrap_or_default();
     let room = status.room().map_err(|wrong| format!("its status is invalid: {wrong}"))?;
     let terms = Terms::new(spec, creation_timestamp);
-    Ok(Some(Reservation { name, uid, version, terms, status, room }))
+    Ok(Some(Reservation { name, uid, version, terms, status, room, pending: BTreeMap::new() }))
 }
 
 impl Terms {

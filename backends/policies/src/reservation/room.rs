@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    amounts::{fits, is_nothing, minus, plus},
+    amounts::{fits, is_nothing, largest_percent, minus, plus},
     object::Reservation,
     owners::Asking,
 };
@@ -131,10 +131,28 @@ impl Reservation {
 
     /// Whether this pod can have a claim: it is an owner, and what it requests is left.
     pub(super) fn fits(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
+        self.fits_in((self.room.left(), self.room.claims.len()), pod, now)
+    }
+
+    /// The same if all pods get their claims for which this replica is writing one.
+    fn fits_besides_pending(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
+        let others = self.pending.iter().filter(|(uid, _)| *uid != pod.uid);
+        let taken = others.clone().fold(Resources::default(), |sum, (_, requests)| plus(&sum, requests));
+        let left = minus(self.room.left(), &taken);
+        self.fits_in((&left, self.room.claims.len() + others.count()), pod, now)
+    }
+
+    fn fits_in(&self, (left, pods): (&Resources, usize), pod: &Asking<'_>, now: Timestamp) -> bool {
         let Ok(terms) = &self.terms else { return false };
         let most = if terms.once { 1 } else { MAX_CLAIMS };
-        let is_free = self.is_open(now) && self.room.claims.len() < most;
-        is_free && terms.owners.include(pod) && fits(&pod.requests, self.room.left())
+        let is_free = self.is_open(now) && pods < most;
+        is_free && terms.owners.include(pod) && fits(&pod.requests, left)
+    }
+
+    /// The share of the room that pods have or are about to get, as percentage of the resource of which it is the largest.
+    pub(super) fn used_percent(&self) -> i32 {
+        let pending = self.pending.values().fold(Resources::default(), |sum, requests| plus(&sum, requests));
+        largest_percent(&plus(self.room.allocated(), &pending), self.room.allocatable())
     }
 
     /// What pods that it does not serve must leave free on the node.
@@ -173,7 +191,8 @@ where
     let claimed =
         reservations.clone().into_iter().find(|reservation| reservation.room.claim(pod.uid).is_some());
     claimed.or_else(|| {
-        reservations.into_iter().take(MAX_CONSIDERED).find(|reservation| reservation.fits(pod, now))
+        let considered = reservations.into_iter().take(MAX_CONSIDERED);
+        considered.into_iter().find(|reservation| reservation.fits_besides_pending(pod, now))
     })
 }
 

@@ -7,10 +7,14 @@ use std::{
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
+use extender_policy_sdk::Resources;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{
     object::{Reservation, parse},
+    owners::Asking,
+    room::chosen,
     watch::{Object, Watched},
 };
 
@@ -33,6 +37,23 @@ pub(super) struct Known {
     listed: bool,
     /// Objects that cannot be used, and why: each is logged once.
     unusable: BTreeMap<String, String>,
+}
+
+/// A Reservation that serves a pod, whose claim is about to be written. As long as this exists, other pods are not offered the
+/// same room.
+#[derive(Debug)]
+pub(super) struct Chosen<'s> {
+    store: &'s Store,
+    pub(super) reservation: Reservation,
+    /// UID.
+    pod: String,
+}
+
+impl Drop for Chosen<'_> {
+    fn drop(&mut self) {
+        let Self { store, reservation, pod } = self;
+        store.write().change_pending(reservation, |pending| drop(pending.remove(pod)));
+    }
 }
 
 impl Default for Store {
@@ -61,6 +82,15 @@ impl Store {
     pub(super) fn learn(&self, reservation: Reservation) {
         self.write().learn(reservation);
         self.changed();
+    }
+
+    /// The reservation of the node that serves the pod, if any.
+    pub(super) fn choose(&self, node: &str, pod: &Asking<'_>, now: Timestamp) -> Option<Chosen<'_>> {
+        let mut known = self.write();
+        let reservation = chosen(known.on(node), pod, now)?.clone();
+        let (uid, requests) = (pod.uid.to_owned(), pod.requests.clone());
+        known.change_pending(&reservation, |pending| drop(pending.insert(uid.clone(), requests)));
+        Some(Chosen { store: self, reservation, pod: uid })
     }
 
     fn changed(&self) {
@@ -95,11 +125,17 @@ impl Known {
         self.put(reservation);
     }
 
-    fn put(&mut self, reservation: Reservation) {
+    fn put(&mut self, mut reservation: Reservation) {
         if self.by_name.get(&reservation.name).is_some_and(|stored| stored.version > reservation.version) {
             return;
         }
-        self.remove(&reservation.name);
+        let old = self.by_name.remove(&reservation.name);
+        reservation.pending = BTreeMap::new();
+        if let Some(old) = old {
+            self.unindex(&old);
+            let is_pending = |pod: &str| old.uid == reservation.uid && reservation.room.claim(pod).is_none();
+            reservation.pending = old.pending.into_iter().filter(|(pod, _)| is_pending(pod)).collect();
+        }
         self.index(&reservation);
         self.by_name.insert(reservation.name.clone(), reservation);
     }
@@ -107,6 +143,12 @@ impl Known {
     fn remove(&mut self, name: &str) {
         if let Some(old) = self.by_name.remove(name) {
             self.unindex(&old);
+        }
+    }
+
+    fn change_pending(&mut self, of: &Reservation, change: impl FnOnce(&mut BTreeMap<String, Resources>)) {
+        if let Some(stored) = self.by_name.get_mut(&of.name).filter(|stored| stored.uid == of.uid) {
+            change(&mut stored.pending);
         }
     }
 

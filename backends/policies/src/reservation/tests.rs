@@ -139,7 +139,7 @@ async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
     let placeholder = PodFacts { namespace: "shop".into(), owner: Some(owner), ..PodFacts::default() };
     assert_eq!(changes(placeholder.clone().into()), change(1_500, 2, "reserved by one, two"));
     let scores = |pod: &TestPod| testing::score(backend.clone(), pod, &nodes()).unwrap();
-    assert_eq!(scores(&shop(501)), [10, 0]);
+    assert_eq!(scores(&shop(501)), [60, 0]);
     assert_eq!(scores(&shop(1_001)), [0, 0]);
     assert_eq!(scores(&placeholder.into()), [0, 0]);
 

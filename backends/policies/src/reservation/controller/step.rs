@@ -1,5 +1,7 @@
 //! What to do for a Reservation, as a function of it, the pods, the nodes and the time.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::observed::{Nodes, SeenPod, State};
@@ -13,6 +15,10 @@ use crate::reservation::{
 /// The most pods that are deleted in a round for one Reservation, and of those that no longer exist together: anybody may
 /// create pods that look like placeholders.
 pub(super) const DELETES_A_ROUND: usize = 16;
+
+/// A pod that is seen on the node is confirmed this long after its claim: one write for all that come meanwhile. Until then
+/// its room counts twice for other pods.
+const CONFIRM_AFTER: Duration = Duration::from_secs(3);
 
 /// What is known of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +122,12 @@ fn unscheduled(reservation: &Reservation, why: (&str, &str), now: Timestamp) -> 
 /// The next action for one that has, or had, a node: claims are removed or confirmed, and it may be over.
 fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Option<Action> {
     let node = &reservation.status.node_name;
+    let mut is_due = false;
     let room = reservation.room.retaining(|claim| {
         let kept = kept(claim, node, observed, now);
-        claim.bound |= kept == Kept::Bound;
+        let is_new = kept == Kept::Bound && !claim.bound;
+        claim.bound |= is_new;
+        is_due |= kept == Kept::No || is_new && age(claim, now) >= CONFIRM_AFTER;
         kept != Kept::No
     });
     let mut next = reservation.clone();
@@ -134,7 +143,7 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
     }
-    (next.status != reservation.status).then_some(Action::Write(next.status))
+    is_due.then_some(Action::Write(next.status))
 }
 
 /// Whether a claim counts any longer.
@@ -147,13 +156,18 @@ enum Kept {
 }
 
 fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> Kept {
-    let is_recent = now.duration_since(claim.since).unsigned_abs() <= UNBOUND_LIMIT || now < claim.since;
+    let is_recent = age(claim, now) <= UNBOUND_LIMIT || now < claim.since;
     match observed.pod(&claim.uid).map(|seen| &seen.state) {
         Some(State::On(at)) if at == node => Kept::Bound,
         // A watch that is behind does not know the pod, or its node, yet.
         Some(State::Waiting { .. }) | None if is_recent && !claim.bound => Kept::Unbound,
         Some(_) | None => Kept::No,
     }
+}
+
+/// How far the time of a claim is away. The clock of the replica that recorded it may be ahead.
+fn age(claim: &Claim, now: Timestamp) -> Duration {
+    now.duration_since(claim.since).unsigned_abs()
 }
 
 #[cfg(test)]

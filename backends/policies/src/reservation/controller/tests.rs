@@ -139,6 +139,7 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
     apiserver.create_pod("lost");
     let _running = Running::new(&apiserver, &seconds);
     apiserver.edit_pod("shop/bound", |pod| pod["spec"]["nodeName"] = "a".into());
+    seconds.set(3);
     let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
     until("the confirmation", || owners().iter().any(|owner| owner["bound"] == true)).await;
     assert_eq!((owners().len(), status(&apiserver, "one")["allocated"].clone()), (2, json!({"cpu": "200m"})));

@@ -31,6 +31,7 @@ fn reservation(name: &str, allocatable: i64, namespace: &str, once: bool, expire
         terms: Ok(terms),
         status: serde_json::from_value(json!({"phase": "Available", "nodeName": "a"})).unwrap(),
         room: Room::new(cpus(allocatable), Vec::new()),
+        pending: [].into(),
     }
 }
 

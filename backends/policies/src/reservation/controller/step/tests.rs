@@ -168,6 +168,9 @@ fn owners_are_confirmed_or_removed() {
     for (age, seen, now, expected) in [
         (5, false, Some(on("a")), Some(keeps(true))),
         (500, false, Some(on("a")), Some(keeps(true))),
+        (3, false, Some(on("a")), Some(keeps(true))),
+        (2, false, Some(on("a")), None),
+        (-500, false, Some(on("a")), Some(keeps(true))),
         (5, true, Some(on("a")), None),
         (5, false, Some(unscheduled()), None),
         (90, false, Some(unscheduled()), None),
@@ -195,6 +198,14 @@ fn owners_are_confirmed_or_removed() {
             }
         }
     }
+}
+
+#[test]
+fn owners_are_confirmed_together() {
+    let reservation =
+        with_owners("Available", &json!({"allocateOnce": false}), &[("u", 3, false), ("v", 0, false)]);
+    let actions = steps(&reservation, &[pod("u", on("a")), pod("v", on("a"))]);
+    assert_eq!(written(&actions).1, [("u".to_owned(), true), ("v".to_owned(), true)]);
 }
 
 #[test]
