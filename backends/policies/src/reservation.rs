@@ -8,16 +8,16 @@
 //! as free.
 //!
 //! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
-//! object, [`store`] what a replica knows, [`record`] how it writes which pods have room, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
+//! object, [`store`] what a replica knows, [`claims`] how it writes which pods have room, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
 
 mod amounts;
 mod bind;
+mod claims;
 mod cluster;
 mod controller;
 mod object;
 mod owners;
 mod placeholder;
-mod record;
 mod room;
 mod shown;
 mod store;
@@ -46,7 +46,8 @@ use self::{
 /// The score of a node where the pod owns a reservation with room: from the first, if no pod has a part of it yet, to the
 /// second, if little is left or the pod has its part already. Reservations are filled one after the other, so that others
 /// keep room for large pods.
-const SCORES: (i32, i32) = (60, 100);
+const LEAST_SCORE: i32 = 60;
+const SCORE: i32 = 100;
 /// The reservations that a reason names.
 const NAMED: usize = 3;
 /// What the contract allows of all changes of a call: this many entries, and [`ENTRIES_A_NODE`] for each node.
@@ -97,7 +98,7 @@ impl Reservations {
         let store = Arc::<Store>::default();
         let cluster = Cluster::new(client);
         let binder =
-            Binder::new(record::Objects { store: Arc::clone(&store), cluster, clock: clock.clone() });
+            Binder::new(claims::Objects { store: Arc::clone(&store), cluster, clock: clock.clone() });
         let upkeep = Upkeep { store: Arc::clone(&store), clock: clock.clone() };
         (Self { name: name.to_owned(), store, clock, binder }, upkeep)
     }
@@ -163,9 +164,8 @@ impl Reservations {
     fn score_on(&self, known: &Known, pod: Option<&Asking<'_>>, node: &str) -> i32 {
         let Some(pod) = pod else { return 0 };
         let Some(chosen) = room::chosen(known.on(node), pod, (self.clock)()) else { return 0 };
-        let (least, most) = SCORES;
         let percent = if chosen.room.claim(pod.uid).is_some() { 100 } else { chosen.used_percent() };
-        least + (most - least) * percent / 100
+        LEAST_SCORE + (SCORE - LEAST_SCORE) * percent / 100
     }
 }
 
@@ -178,7 +178,7 @@ impl Policy for Reservations {
         let score = Verb::per_node().view(View::Name).reads(&reads);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
             .before_filter_nodes(hook)
-            .scores(score, Scale::between(0..=SCORES.1))
+            .scores(score, Scale::between(0..=SCORE))
             .binds_reading(&bind_reads)
             .shows(shown::PATH.0, shown::PATH.1)
     }

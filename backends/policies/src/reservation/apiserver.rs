@@ -146,6 +146,12 @@ impl Apiserver {
         self.edit(PODS, name, edit);
     }
 
+    /// The same while watches are behind: they do not tell of it.
+    pub(crate) fn edit_pod_unseen(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        let mut stored = self.stored.lock().unwrap();
+        edit(stored.objects.get_mut(&(PODS, name.to_owned())).unwrap());
+    }
+
     fn edit(&self, list: &'static str, name: &str, edit: impl FnOnce(&mut Value)) {
         let mut stored = self.stored.lock().unwrap();
         let mut object = stored.objects[&(list, name.to_owned())].clone();

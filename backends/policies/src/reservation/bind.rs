@@ -1,8 +1,8 @@
 //! Binds owners, after their part of the room is recorded in the Reservation, and turns scheduled placeholder pods into
 //! reserved room.
 //!
-//! The [`record`](super::record) comes first. If the process ends between the record and the Binding, a repetition finds the
-//! record, or the controller removes it after [`UNBOUND_LIMIT`].
+//! The [claim](super::claims) is written first. If the process ends between that and the Binding, a repetition finds the claim,
+//! or the controller removes it after [`UNBOUND_LIMIT`].
 
 use std::time::Duration;
 
@@ -13,19 +13,17 @@ use tokio::time::timeout_at;
 
 use super::{
     amounts::counted,
+    claims::{ClaimError, ClaimKind, ClaimWriter, Claimed, MAX_WRITES, Objects, TOO_LATE, WRITTEN_WITHIN},
     cluster::{Place, PodRef, is_certain, is_conflict},
     object::{GROUP, KIND, NewCondition, Reservation, Status},
     owners::Asking,
-    record::{MAX_WRITES, Objects, Record, Recorded, Recorder, Unrecorded},
     room::{Phase, Room},
+    store::Choice,
 };
 
 /// How long a claim counts whose pod is not bound.
 /// The apiserver ends a request after a minute, also one whose caller has given up; the rest is for clocks and the watch.
 pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(90);
-/// A Binding that does not begin within this time after its record is not created: the controller could remove
-/// the record meanwhile.
-const BIND_WITHIN: Duration = Duration::from_secs(10);
 /// A Binding whose answer has not come within this time is given up: long before the controller removes the record.
 const BOUND_WITHIN: Duration = Duration::from_secs(20);
 /// How often another reservation is chosen because the room of the one before was taken.
@@ -36,7 +34,7 @@ const NO_ROOM: &str = "it has no room left for the pod";
 #[derive(Debug)]
 pub(super) struct Binder {
     objects: Objects,
-    recorder: Recorder,
+    claims: ClaimWriter,
 }
 
 /// What a Reservation is to its placeholder pod.
@@ -60,7 +58,7 @@ pub(super) fn reservation_of(controller: Option<&OwnerReference>) -> Option<&Own
 
 impl Binder {
     pub(super) fn new(objects: Objects) -> Self {
-        Self { recorder: Recorder::new(objects.clone()), objects }
+        Self { claims: ClaimWriter::new(objects.clone()), objects }
     }
 
     /// Binds the pod if a reservation on the node serves it.
@@ -74,34 +72,39 @@ impl Binder {
         }
         // The UID of the call is the one that is bound.
         let asking = Asking { uid: ask.uid(), ..Asking::new(&pod) };
-        match self.record(ask, &asking).await? {
-            Some(recorded) => self.create(ask, &recorded).await,
+        match self.claim(ask, &asking).await? {
+            Some(claimed) => self.create(ask, &claimed).await,
             None => Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned())),
         }
     }
 
-    /// Records the pod in a reservation on the node; `None` if there is none with room. When another pod has taken the room
+    /// Writes the pod's claim into a reservation on the node; `None` if none serves it. When another pod has taken the room
     /// meanwhile, another reservation is chosen. With none left, the pod is not bound without: it was accepted because of
     /// the reservation.
-    async fn record(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Recorded>, BindFailed> {
+    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, BindFailed> {
         let Objects { store, clock, .. } = &self.objects;
         let mut full = None;
         for _ in 0..MAX_CHOICES {
-            let Some(chosen) = store.choose(ask.node(), asking, clock()) else { break };
-            match self.recorder.record(&chosen.reservation, asking, ask.name()).await {
-                Ok(recorded) => return Ok(Some(recorded)),
-                Err(Unrecorded::NoRoom) => full = Some(chosen.reservation.name.clone()),
-                Err(Unrecorded::Failed(why)) => return Err(failed(&chosen.reservation.name, &why)),
+            let chosen = match store.choose(ask.node(), asking, clock()) {
+                Choice::Serves(chosen) => chosen,
+                Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
+                Choice::None => break,
+            };
+            match self.claims.claim(&chosen, asking, ask.name()).await {
+                Ok(claimed) => return Ok(Some(claimed)),
+                Err(ClaimError::NoRoom) => full = Some(chosen.name.clone()),
+                Err(ClaimError::Failed(why)) => return Err(failed(&chosen.name, &why)),
             }
         }
         full.map_or(Ok(None), |name| Err(failed(&name, NO_ROOM)))
     }
 
     /// Creates the Binding, and takes the claim back if the pod is certainly not bound by it.
-    async fn create(&self, ask: BindAsk<'_>, recorded: &Recorded) -> Result<Bind, BindFailed> {
-        let Recorded { reservation, record, began } = recorded;
-        if began.elapsed() > BIND_WITHIN {
-            return Err(failed(&reservation.name, "the apiserver took too long to record the pod"));
+    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, BindFailed> {
+        let Claimed { reservation, kind, began } = claimed;
+        if began.elapsed() > WRITTEN_WITHIN {
+            // The controller could remove the claim before the pod is bound.
+            return Err(failed(&reservation.name, TOO_LATE));
         }
         let cluster = &self.objects.cluster;
         let bound = timeout_at(*began + BOUND_WITHIN, cluster.bind(ask)).await;
@@ -112,11 +115,11 @@ impl Binder {
             Err(error) => error,
         };
         let text = format!("cannot create the Binding: {error}");
-        match cluster.place(ask).await {
+        match cluster.place(&pod_of(ask)).await {
             // Another attempt may have bound it with this claim.
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
             // This Binding, or that of an earlier attempt, may still be under way.
-            Ok(Place::Unbound) if !is_certain(&error) || *record == Record::Renewed => Err(BindFailed(text)),
+            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => Err(BindFailed(text)),
             Ok(_) => {
                 self.release(reservation, ask.uid()).await;
                 Err(BindFailed(text))
@@ -127,8 +130,8 @@ impl Binder {
     }
 
     /// Takes a claim back, unless another attempt has renewed it. If that fails, the controller does it later.
-    async fn release(&self, recorded: &Reservation, pod: &str) {
-        let Reservation { name, uid, room, .. } = recorded;
+    async fn release(&self, claimed: &Reservation, pod: &str) {
+        let Reservation { name, uid, room, .. } = claimed;
         let claim = room.claim(pod);
         let mut latest = self.objects.known(name);
         for _ in 0..MAX_WRITES {
@@ -187,8 +190,7 @@ impl Binder {
 
     /// Declines only when the pod is gone: another binder would bind it.
     async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, BindFailed> {
-        let [namespace, name, uid] = [ask.namespace(), ask.name(), ask.uid()].map(str::to_owned);
-        let deleted = self.objects.cluster.delete_pod(&PodRef { namespace, name, uid }).await;
+        let deleted = self.objects.cluster.delete_pod(&pod_of(ask)).await;
         deleted
             .map_err(|error| failed(reservation, &format!("cannot delete its placeholder pod: {error}")))?;
         Ok(Bind::Declined(format!("the pod was the placeholder of reservation {reservation} and is deleted")))
@@ -198,6 +200,11 @@ impl Binder {
         let read = self.objects.read(name).await;
         read.map_err(|error| failed(name, &format!("it cannot be read: {error}")))
     }
+}
+
+fn pod_of(ask: BindAsk<'_>) -> PodRef {
+    let [namespace, name, uid] = [ask.namespace(), ask.name(), ask.uid()].map(str::to_owned);
+    PodRef { namespace, name, uid }
 }
 
 fn failed(reservation: &str, why: &str) -> BindFailed {

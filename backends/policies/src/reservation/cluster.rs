@@ -113,18 +113,16 @@ impl Cluster {
     }
 
     /// Where the pod of this UID is.
-    pub(super) async fn place(&self, ask: BindAsk<'_>) -> Result<Place, RequestError> {
-        let json =
-            match read(&self.client, pods(ask.namespace()).get(ask.name(), &GetParams::default()), LARGEST)
-                .await
-            {
-                Ok(json) => json,
-                Err(error) if is_missing(&error) => return Ok(Place::Gone),
-                Err(error) => return Err(error),
-            };
+    pub(super) async fn place(&self, pod: &PodRef) -> Result<Place, RequestError> {
+        let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
+        let json = match read(&self.client, request, LARGEST).await {
+            Ok(json) => json,
+            Err(error) if is_missing(&error) => return Ok(Place::Gone),
+            Err(error) => return Err(error),
+        };
         let PlacedPod { metadata, spec } = parsed(&json)?;
         Ok(match spec.node_name.filter(|node| !node.is_empty()) {
-            _ if metadata.uid != ask.uid() => Place::Gone,
+            _ if metadata.uid != pod.uid => Place::Gone,
             None => Place::Unbound,
             Some(node) => Place::On(node),
         })

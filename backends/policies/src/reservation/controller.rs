@@ -25,7 +25,7 @@ use self::{
 };
 use super::{
     Clock,
-    cluster::{Cluster, is_certain, is_conflict, is_missing},
+    cluster::{Cluster, Place, PodRef, is_certain, is_conflict, is_missing},
     object::{NewCondition, Reservation, Status},
     placeholder,
     store::Store,
@@ -149,6 +149,17 @@ impl Controller {
             }
             Action::DeletePod(pod) => self.cluster.delete_pod(&pod).await,
             Action::Write(status) => self.write(reservation, &status).await,
+            Action::RemoveUnbound(status, pods) => {
+                for pod in &pods {
+                    if let Place::On(node) = self.cluster.place(pod).await? {
+                        let PodRef { namespace, name, .. } = pod;
+                        let behind =
+                            format!("the watch of pods does not show {namespace}/{name} on {node} yet");
+                        return Err(RequestError::Failed(behind));
+                    }
+                }
+                self.write(reservation, &status).await
+            }
             Action::LoseNode(status) => {
                 // The watch of nodes may be behind.
                 if self.cluster.has_node(&reservation.status.node_name).await? {

@@ -91,14 +91,16 @@ impl Room {
         &self.left
     }
 
-    /// The same with a claim more, or with a later time of the one that the pod has.
-    pub(super) fn with(&self, claim: Claim) -> Self {
-        let mut claims = self.claims.clone();
-        match claims.iter_mut().find(|old| old.uid == claim.uid) {
-            Some(old) => old.since = claim.since,
-            None => claims.push(claim),
+    /// Adds a claim, or a later time to the one that the pod has.
+    fn add(&mut self, claim: Claim) {
+        if let Some(old) = self.claims.iter_mut().find(|old| old.uid == claim.uid) {
+            old.since = claim.since;
+            return;
         }
-        Self::new(self.allocatable.clone(), claims)
+        self.allocated = plus(&self.allocated, &claim.requests);
+        self.on_the_way = plus(&self.on_the_way, &claim.requests);
+        self.left = minus(&self.allocatable, &self.allocated);
+        self.claims.push(claim);
     }
 
     /// The same with the claims that this function keeps, as it leaves them.
@@ -125,28 +127,31 @@ impl Reservation {
         self.terms.as_ref().map_or(true, |terms| terms.expired(now))
     }
 
-    fn is_once(&self) -> bool {
+    pub(super) fn is_once(&self) -> bool {
         self.terms.as_ref().is_ok_and(|terms| terms.once)
     }
 
     /// Whether this pod can have a claim: it is an owner, and what it requests is left.
     pub(super) fn fits(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
-        self.fits_in((self.room.left(), self.room.claims.len()), pod, now)
-    }
-
-    /// The same if all pods get their claims for which this replica is writing one.
-    fn fits_besides_pending(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
-        let others = self.pending.iter().filter(|(uid, _)| *uid != pod.uid);
-        let taken = others.clone().fold(Resources::default(), |sum, (_, requests)| plus(&sum, requests));
-        let left = minus(self.room.left(), &taken);
-        self.fits_in((&left, self.room.claims.len() + others.count()), pod, now)
-    }
-
-    fn fits_in(&self, (left, pods): (&Resources, usize), pod: &Asking<'_>, now: Timestamp) -> bool {
         let Ok(terms) = &self.terms else { return false };
         let most = if terms.once { 1 } else { MAX_CLAIMS };
-        let is_free = self.is_open(now) && pods < most;
-        is_free && terms.owners.include(pod) && fits(&pod.requests, left)
+        let is_free = self.is_open(now) && self.room.claims.len() < most;
+        is_free && terms.owners.include(pod) && fits(&pod.requests, self.room.left())
+    }
+
+    /// The same if all other pods get their claims for which this replica is writing one.
+    fn fits_besides_pending(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
+        if !self.fits(pod, now) {
+            return false;
+        }
+        if self.pending.is_empty() {
+            return true;
+        }
+        let others = self.pending.iter().filter(|(uid, _)| *uid != pod.uid);
+        let taken = others.clone().fold(Resources::default(), |sum, (_, requests)| plus(&sum, requests));
+        let most = if self.is_once() { 1 } else { MAX_CLAIMS };
+        let has_place = self.room.claims.len() + others.count() < most;
+        has_place && fits(&pod.requests, &minus(self.room.left(), &taken))
     }
 
     /// The share of the room that pods have or are about to get, as percentage of the resource of which it is the largest.
@@ -164,13 +169,12 @@ impl Reservation {
         if self.is_open(now) || may_reopen { &self.room.unused } else { &self.room.on_the_way }
     }
 
-    /// The phase and the room with one claim more.
-    pub(super) fn with_claim(&self, claim: Claim) -> (Phase, Room) {
-        let phase = match self.status.phase {
-            Phase::Available if self.is_once() => Phase::Succeeded,
-            phase => phase,
-        };
-        (phase, self.room.with(claim))
+    /// Adds a claim of a pod that is not bound.
+    pub(super) fn add_claim(&mut self, claim: Claim) {
+        if self.status.phase == Phase::Available && self.is_once() {
+            self.status.phase = Phase::Succeeded;
+        }
+        self.room.add(claim);
     }
 
     /// The phase after this room has replaced the one before: a reservation whose only pod was never bound opens again.
@@ -190,10 +194,17 @@ where
 {
     let claimed =
         reservations.clone().into_iter().find(|reservation| reservation.room.claim(pod.uid).is_some());
-    claimed.or_else(|| {
-        let considered = reservations.into_iter().take(MAX_CONSIDERED);
-        considered.into_iter().find(|reservation| reservation.fits_besides_pending(pod, now))
-    })
+    let mut considered = reservations.into_iter().take(MAX_CONSIDERED);
+    claimed.or_else(|| considered.find(|reservation| reservation.fits_besides_pending(pod, now)))
+}
+
+/// The first of these where the pod can have a claim if one that is pending is not written after all.
+pub(super) fn perhaps_later<'r>(
+    reservations: impl IntoIterator<Item = &'r Reservation>,
+    pod: &Asking<'_>,
+    now: Timestamp,
+) -> Option<&'r Reservation> {
+    reservations.into_iter().take(MAX_CONSIDERED).find(|reservation| reservation.fits(pod, now))
 }
 
 /// What is held on a node against a pod.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::{
     object::{Reservation, parse},
     owners::Asking,
-    room::chosen,
+    room::{chosen, perhaps_later},
     watch::{Object, Watched},
 };
 
@@ -44,15 +44,26 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct Chosen<'s> {
     store: &'s Store,
-    pub(super) reservation: Reservation,
-    /// UID.
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) node: String,
+    /// UID of the pod.
     pod: String,
+}
+
+/// Which reservation of a node serves a pod.
+#[derive(Debug)]
+pub(super) enum Choice<'s> {
+    Serves(Chosen<'s>),
+    /// The one with this name would, but other pods are about to get its room.
+    Taken(String),
+    None,
 }
 
 impl Drop for Chosen<'_> {
     fn drop(&mut self) {
-        let Self { store, reservation, pod } = self;
-        store.write().change_pending(reservation, |pending| drop(pending.remove(pod)));
+        let Self { store, name, uid, pod, .. } = self;
+        store.write().change_pending((name, uid), |pending| drop(pending.remove(pod)));
     }
 }
 
@@ -85,12 +96,16 @@ impl Store {
     }
 
     /// The reservation of the node that serves the pod, if any.
-    pub(super) fn choose(&self, node: &str, pod: &Asking<'_>, now: Timestamp) -> Option<Chosen<'_>> {
+    pub(super) fn choose(&self, node: &str, pod: &Asking<'_>, now: Timestamp) -> Choice<'_> {
         let mut known = self.write();
-        let reservation = chosen(known.on(node), pod, now)?.clone();
-        let (uid, requests) = (pod.uid.to_owned(), pod.requests.clone());
-        known.change_pending(&reservation, |pending| drop(pending.insert(uid.clone(), requests)));
-        Some(Chosen { store: self, reservation, pod: uid })
+        let Some(found) = chosen(known.on(node), pod, now) else {
+            let taken = perhaps_later(known.on(node), pod, now);
+            return taken.map_or(Choice::None, |taken| Choice::Taken(taken.name.clone()));
+        };
+        let (name, uid) = (found.name.clone(), found.uid.clone());
+        let requests = pod.requests.clone();
+        known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), requests)));
+        Choice::Serves(Chosen { store: self, name, uid, node: node.to_owned(), pod: pod.uid.to_owned() })
     }
 
     fn changed(&self) {
@@ -146,8 +161,12 @@ impl Known {
         }
     }
 
-    fn change_pending(&mut self, of: &Reservation, change: impl FnOnce(&mut BTreeMap<String, Resources>)) {
-        if let Some(stored) = self.by_name.get_mut(&of.name).filter(|stored| stored.uid == of.uid) {
+    fn change_pending(
+        &mut self,
+        (name, uid): (&str, &str),
+        change: impl FnOnce(&mut BTreeMap<String, Resources>),
+    ) {
+        if let Some(stored) = self.by_name.get_mut(name).filter(|stored| stored.uid == uid) {
             change(&mut stored.pending);
         }
     }

@@ -16,9 +16,12 @@ use crate::reservation::{
 /// create pods that look like placeholders.
 pub(super) const DELETES_A_ROUND: usize = 16;
 
-/// A pod that is seen on the node is confirmed this long after its claim: one write for all that come meanwhile. Until then
-/// its room counts twice for other pods.
+/// A pod that is seen on the node of a shared Reservation is confirmed this long after its claim: one write for all that come
+/// meanwhile. Until then its room counts twice for other pods.
 const CONFIRM_AFTER: Duration = Duration::from_secs(3);
+
+/// The most claims of a Reservation that are removed in a round because of their time: each costs a read of its pod.
+const OVERDUE_A_ROUND: usize = 16;
 
 /// What is known of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,8 @@ pub(super) enum Action {
     DeletePod(PodRef),
     /// Write this status.
     Write(Status),
+    /// Write this status, without claims of these pods, if none of them is on a node.
+    RemoveUnbound(Status, Vec<PodRef>),
     /// Write this status if the node is really gone.
     LoseNode(Status),
 }
@@ -122,37 +127,55 @@ fn unscheduled(reservation: &Reservation, why: (&str, &str), now: Timestamp) -> 
 /// The next action for one that has, or had, a node: claims are removed or confirmed, and it may be over.
 fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Option<Action> {
     let node = &reservation.status.node_name;
-    let mut is_due = false;
+    let (mut must_write, mut overdue) = (false, Vec::new());
     let room = reservation.room.retaining(|claim| {
-        let kept = kept(claim, node, observed, now);
+        let kept = match kept(claim, node, observed, now) {
+            Kept::Overdue if overdue.len() == OVERDUE_A_ROUND => Kept::Unbound,
+            kept => kept,
+        };
+        if kept == Kept::Overdue {
+            overdue.push(pod_of(claim));
+        }
         let is_new = kept == Kept::Bound && !claim.bound;
         claim.bound |= is_new;
-        is_due |= kept == Kept::No || is_new && age(claim, now) >= CONFIRM_AFTER;
-        kept != Kept::No
+        let is_due = age(claim, now) >= CONFIRM_AFTER || reservation.is_once();
+        must_write |= kept.is_removed() || is_new && is_due;
+        !kept.is_removed()
     });
+    let write = |status| {
+        if overdue.is_empty() { Action::Write(status) } else { Action::RemoveUnbound(status, overdue) }
+    };
     let mut next = reservation.clone();
     if room != reservation.room {
         next.status = with_room(reservation, &room, now);
     }
     if next.status.phase == Phase::Available {
         if let Some(over) = over(&next, now) {
-            return Some(Action::Write(over));
+            return Some(write(over));
         }
         if !observed.nodes.contain(node) {
             let message = format!("node {node} no longer exists");
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
     }
-    is_due.then_some(Action::Write(next.status))
+    must_write.then(|| write(next.status))
 }
 
 /// Whether a claim counts any longer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     No,
+    /// Its pod should be bound by now, and as far as is known it is not.
+    Overdue,
     /// Its pod is not bound yet.
     Unbound,
     Bound,
+}
+
+impl Kept {
+    fn is_removed(self) -> bool {
+        matches!(self, Self::No | Self::Overdue)
+    }
 }
 
 fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> Kept {
@@ -160,9 +183,20 @@ fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> K
     match observed.pod(&claim.uid).map(|seen| &seen.state) {
         Some(State::On(at)) if at == node => Kept::Bound,
         // A watch that is behind does not know the pod, or its node, yet.
-        Some(State::Waiting { .. }) | None if is_recent && !claim.bound => Kept::Unbound,
+        Some(State::Waiting { .. }) | None if !claim.bound => {
+            if is_recent {
+                Kept::Unbound
+            } else {
+                Kept::Overdue
+            }
+        }
         Some(_) | None => Kept::No,
     }
+}
+
+fn pod_of(claim: &Claim) -> PodRef {
+    let [namespace, name, uid] = [&claim.namespace, &claim.name, &claim.uid].map(Clone::clone);
+    PodRef { namespace, name, uid }
 }
 
 /// How far the time of a claim is away. The clock of the replica that recorded it may be ahead.

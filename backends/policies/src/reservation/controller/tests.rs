@@ -152,6 +152,28 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    let mut shared = available(500);
+    shared["owners"] = json!([{
+        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
+        "allocatedAt": "2026-01-01T00:00:00Z",
+    }]);
+    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
+    apiserver.create_pod("pod");
+    let _running = Running::new(&apiserver, &seconds);
+    until("the first round", || !apiserver.writes().is_empty()).await;
+    apiserver.edit_pod_unseen("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());
+    seconds.set(91);
+    sleep(Duration::from_mins(1)).await;
+    let owners = || status(&apiserver, "one")["owners"].clone();
+    assert_eq!((owners()[0]["uid"].clone(), owners()[0]["bound"].clone()), (json!("pod"), Value::Null));
+    apiserver.edit_pod("shop/pod", |pod| pod["metadata"]["labels"] = json!({"a": "b"}));
+    until("the confirmation", || owners()[0]["bound"] == true).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_reservation_that_fails_does_not_hold_up_others() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
     apiserver.fault("POST /api/v1/namespaces/tenant/pods", Fault::Refused(403));

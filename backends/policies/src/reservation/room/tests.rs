@@ -47,7 +47,7 @@ fn claim(uid: &str, requests: i64, since: i64) -> Claim {
 
 impl Reservation {
     fn claimed(&mut self, claim: Claim) {
-        (self.status.phase, self.room) = self.with_claim(claim);
+        self.add_claim(claim);
     }
 
     fn replaced(&mut self, room: Room, now: Timestamp) {

@@ -71,7 +71,10 @@ fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
 
 /// Phase, UIDs of owners with what is known of them, and reason of the last condition.
 fn written(actions: &[Action]) -> (Value, Vec<(String, bool)>, Value) {
-    let [Action::Write(status) | Action::LoseNode(status)] = actions else { panic!("{actions:?}") };
+    let [Action::Write(status) | Action::LoseNode(status) | Action::RemoveUnbound(status, _)] = actions
+    else {
+        panic!("{actions:?}")
+    };
     let status = serde_json::to_value(status).unwrap();
     let owner =
         |owner: &Value| (owner["uid"].as_str().unwrap().to_owned(), owner["bound"].as_bool().unwrap());
@@ -201,11 +204,30 @@ fn owners_are_confirmed_or_removed() {
 }
 
 #[test]
+fn claims_that_only_their_time_removes_are_removed_after_a_look_at_their_pods() {
+    let shared = json!({"allocateOnce": false});
+    let names: Vec<_> = (0..20).map(|number| format!("u{number:02}")).collect();
+    let late: Vec<_> = names.iter().map(|name| (name.as_str(), 91, false)).collect();
+    let actions = steps(&with_owners("Available", &shared, &late), &[]);
+    let [Action::RemoveUnbound(_, looked_at)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(looked_at[..], names[..16].iter().map(|name| pod_ref(name)).collect::<Vec<_>>());
+    assert_eq!(written(&actions).1.len(), 4, "the next round");
+    // Of those that are known to be elsewhere, or to have ended, no look is needed.
+    for state in [on("b"), State::Ended] {
+        let actions = steps(&with_owners("Available", &shared, &late[..1]), &[pod("u00", state)]);
+        assert!(matches!(&actions[..], [Action::Write(_)]), "{actions:?}");
+    }
+}
+
+#[test]
 fn owners_are_confirmed_together() {
     let reservation =
         with_owners("Available", &json!({"allocateOnce": false}), &[("u", 3, false), ("v", 0, false)]);
     let actions = steps(&reservation, &[pod("u", on("a")), pod("v", on("a"))]);
     assert_eq!(written(&actions).1, [("u".to_owned(), true), ("v".to_owned(), true)]);
+    // With a single owner there is nothing to wait for.
+    let once = with_owners("Succeeded", &json!({}), &[("u", 0, false)]);
+    assert_eq!(written(&steps(&once, &[pod("u", on("a"))])).1, [("u".to_owned(), true)]);
 }
 
 #[test]
