@@ -241,7 +241,8 @@ impl<'c> BindCall<'c> {
         if pods.get(uid).is_none() {
             return false;
         }
-        let until = self.deadline.min(Instant::now() + WATCH_SHOWS_WITHIN);
+        // The time after that is for the read.
+        let until = self.ask_until.min(Instant::now() + WATCH_SHOWS_WITHIN);
         let shown = timeout_at(until, pods.on_a_node(uid)).await;
         shown.is_ok_and(|pod| (&pod.namespace, &pod.name, &pod.node) == (namespace, name, node))
     }

@@ -58,6 +58,29 @@ fn a_uid_has_one_name() {
     assert!(table.is_empty() && uid_of(&table, "db").is_none());
 }
 
+#[tokio::test]
+async fn a_pod_that_is_waited_for_is_seen_on_its_node() {
+    let table = PodTable::new();
+    let relisted = || {
+        let mut relist = table.relist();
+        relist.add(pod("web", "u-1", "n1").as_bytes()).unwrap();
+        table.replace(relist);
+    };
+    let applied = || table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
+    let events: [&dyn Fn(); 2] = [&applied, &relisted];
+    for event in events {
+        table.remove("u-1");
+        table.apply(pod("web", "u-1", "").as_bytes()).unwrap();
+        let mut seen = std::pin::pin!(table.on_a_node("u-1"));
+        assert!(futures_util::poll!(&mut seen).is_pending());
+        table.apply(pod("db", "u-2", "n2").as_bytes()).unwrap();
+        assert!(futures_util::poll!(&mut seen).is_pending(), "another pod");
+        event();
+        assert_eq!(seen.await.node, "n1");
+        assert_eq!(table.on_a_node("u-1").await.node, "n1", "already");
+    }
+}
+
 #[test]
 fn a_list_replaces_all_at_once() {
     let table = PodTable::new();
