@@ -29,7 +29,7 @@ use super::{
 };
 
 /// The least time between the end of a write of a Reservation and the next one. The first of a burst does not wait.
-const AT_MOST_EVERY: Duration = Duration::from_millis(100);
+const AT_MOST_EVERY: Duration = Duration::from_millis(200);
 /// The most attempts to write a status. Each conflict means that another write has succeeded.
 pub(super) const MAX_WRITES: usize = 16;
 /// A claim that is not written within this time is given up: the pod is not bound with a later one.
