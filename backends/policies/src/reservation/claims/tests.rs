@@ -137,7 +137,7 @@ async fn as_many_are_written_as_there_is_room_for() {
     let mut owners = owners(&apiserver);
     owners.sort();
     assert_eq!(owners, claimed.map(|(uid, _)| uid).collect::<Vec<_>>());
-    assert!(results.iter().flat_map(|result| result.as_ref().err()).all(|why| *why == ClaimError::NoRoom));
+    assert!(results.iter().filter_map(|result| result.as_ref().err()).all(|why| *why == ClaimError::NoRoom));
 }
 
 #[tokio::test(start_paused = true)]
