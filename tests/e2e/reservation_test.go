@@ -184,6 +184,36 @@ func TestRoomIsFreeWhenAReservationExpires(t *testing.T) {
 	s.expectNoNodeOverfull()
 }
 
+// apart are the constraints of pods of an app of which each node may have one.
+func apart(app string) (*corev1.Affinity, []corev1.TopologySpreadConstraint) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	terms := []corev1.PodAffinityTerm{{LabelSelector: selector, TopologyKey: corev1.LabelHostname}}
+	spread := []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+	}}
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}, spread
+}
+
+func TestConstraintsThatAReservationFulfilsDoNotStopItsOwner(t *testing.T) {
+	s := newScenario(t, "owners whose constraints keep them apart land on the nodes that reservations with the same constraints have found", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(3, cpus(4)))
+	r := s.reservations("one")
+	affinity, spread := apart("owner")
+	r.reserve(3, "owner", 1, 4000, func(spec *product.ReservationSpec) {
+		spec.Template.Labels = map[string]string{"app": "owner"}
+		spec.Template.Spec.Affinity, spec.Template.Spec.TopologySpreadConstraints = affinity, spread
+	})
+	r.untilPhases("owner", "Available", 3)
+	owners := podsOf("owner", 3, 4000)
+	for _, pod := range owners {
+		pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints = affinity, spread
+	}
+	s.pods(owners...)
+	s.bound(owners...)
+	r.untilPhases("owner", "Succeeded", 3)
+	s.expectNoNodeOverfull()
+}
+
 func TestOwnersThatRaceForRoomGetExactlyWhatIsReserved(t *testing.T) {
 	s := newScenario(t, "of 200 owners that race for 100 slots, exactly 100 get one", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(10, cpus(10)))
