@@ -156,6 +156,7 @@ impl Door {
         in_progress: RequestInProgress,
     ) -> Response<CallBody> {
         let (head, body) = request.into_parts();
+        let awaited = in_progress.awaits_body();
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
         let mut bytes = self.in_flight.request(served.most_in_flight);
@@ -169,19 +170,23 @@ impl Door {
             Ok(verb) => {
                 let longest = served.config.timeouts.longest_wait(verb);
                 let turns = (&self.turns, caller.flow);
-                let received = async {
-                    let Ok(queued) = self.turns.turn(caller.flow, longest).await else {
+                let body = async {
+                    if self.turns.admits(caller.flow, longest).is_ok() {
+                        let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
+                        drop(awaited);
+                        if let Ok(queued) = self.turns.turn(caller.flow, longest).await {
+                            return Ok(Received { body, queued });
+                        }
+                        drop(body);
+                        bytes.release();
+                    } else {
                         body::drain(body, turns);
-                        // In time for the caller to see it.
-                        self.turns.refusal(caller.flow, longest * 2).await;
-                        return Err(CallRefusal::too_many(longest));
-                    };
-                    // Not earlier: it would take memory meanwhile, and have left the processor's caches.
-                    let _awaited = in_progress.awaits_body();
-                    let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
-                    Ok(Received { body, queued })
+                    }
+                    // In time for the caller to see it.
+                    self.turns.refusal(caller.flow, longest * 2).await;
+                    Err(CallRefusal::too_many(longest))
                 };
-                self.decide(verb, received, (&served, guard)).await
+                self.decide(verb, body, (&served, guard)).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
