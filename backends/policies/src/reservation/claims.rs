@@ -231,7 +231,7 @@ impl Writer {
 
     async fn write(&self, mut group: Vec<PendingClaim>) {
         let began = Instant::now();
-        // What is canceled may still take effect, but later writes are based on a version: nothing is lost by it.
+        // What is canceled may still take effect. Later writes are based on a version: no room is given twice by it.
         let written = timeout_at(began + WRITTEN_WITHIN, self.write_all(&mut group, began)).await;
         let why = written.unwrap_or_else(|_| Err(TOO_LATE.to_owned())).err().unwrap_or_default();
         for claim in group {

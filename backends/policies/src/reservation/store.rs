@@ -103,8 +103,11 @@ impl Store {
             return taken.map_or(Choice::None, |taken| Choice::Taken(taken.name.clone()));
         };
         let (name, uid) = (found.name.clone(), found.uid.clone());
-        let requests = pod.requests.clone();
-        known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), requests)));
+        // One that has a claim counts already.
+        if found.room.claim(pod.uid).is_none() {
+            let requests = pod.requests.clone();
+            known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), requests)));
+        }
         Choice::Serves(Chosen { store: self, name, uid, node: node.to_owned(), pod: pod.uid.to_owned() })
     }
 

@@ -202,6 +202,10 @@ async fn room_that_others_are_about_to_get_is_not_offered() {
     replica.store.learn(read);
     assert!(replica.choose("c").is_none());
     assert_eq!(used(), 80);
+    // An attempt of a pod that has its claim takes nothing in addition.
+    let again = replica.choose("a").unwrap();
+    assert_eq!(used(), 80);
+    drop(again);
     drop(second);
     assert!(replica.choose("c").is_some());
     drop(first);
