@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extender_policy._api.v1alpha1 import info_pb2, policy_pb2, table_pb2
+from extender_policy._run import _Signals
 
 ROOT = Path(__file__).resolve().parent.parent
 SLOW = ROOT / "tests" / "programs" / "slow.py"
@@ -189,6 +191,24 @@ def test_the_second_signal_ends_at_once(kind: Sequence[str]) -> None:
         assert failed.is_set()
         # Draining would take 10 s, and the call a minute.
         assert program.returncode == 0
+
+
+def test_a_signal_that_another_thread_gets_ends_the_wait() -> None:
+    with _Signals() as signals:
+        # The main thread is usually waiting by then, and the system does not interrupt it.
+        kills = threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+        kills.start()
+        signals.wait()
+        kills.join()
+
+    async def waits() -> None:
+        with _Signals() as signals:
+            kills = threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+            kills.start()
+            await signals.wait_async()
+            kills.join()
+
+    asyncio.run(waits())
 
 
 def health_or_gone(client: Client) -> int:

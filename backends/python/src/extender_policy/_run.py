@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import logging
 import os
-import queue
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -54,13 +54,11 @@ def serve(backend: Backend | Policy, options: Options | None = None) -> None:
 
     Raises `DeclarationError` and `ServeError` if it cannot start.
     """
-    # The queue can be filled in a signal handler wherever the main thread is; an Event could wait for itself.
-    stopped: queue.SimpleQueue[None] = queue.SimpleQueue()
-    with _Signals(lambda: stopped.put(None)):
+    with _Signals() as signals:
         server = Server(backend, options)
         server.start()
         announce(server.address)
-        stopped.get()
+        signals.wait()
         server.stop()
 
 
@@ -69,13 +67,11 @@ async def serve_async(backend: Backend | Policy, options: Options | None = None)
 
     Raises `DeclarationError` and `ServeError` if it cannot start.
     """
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    with _Signals(lambda: loop.call_soon_threadsafe(stopped.set)):
+    with _Signals() as signals:
         server = AsyncServer(backend, options)
         await server.start()
         announce(server.address)
-        await stopped.wait()
+        await signals.wait_async()
         await server.stop()
 
 
@@ -85,27 +81,56 @@ def announce(address: Address) -> None:
 
 
 class _Signals:
-    """Calls a function at the first signal, and ends the process at the second one."""
+    """Tells of the first signal, and ends the process at the second one.
 
-    def __init__(self, stop: Callable[[], object]) -> None:
-        self._stop = stop
+    A handler of Python is called by the main thread alone, which a signal does not wake if another thread gets it, or
+    if it comes just before the main thread waits. So the interpreter also writes the signal's number into a socket.
+    """
+
+    def __init__(self) -> None:
+        self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)
         self._earlier: dict[signal.Signals, Any] = {}
+        self._earlier_wakeup = -1
         self._is_stopping = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Signals:
+        self._earlier_wakeup = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         for number in SIGNALS:
             self._earlier[number] = signal.signal(number, self._caught)
+        return self
 
     def __exit__(self, kind: object, error: object, stack: object) -> None:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._earlier_wakeup)
+        self._receiver.close()
+        self._sender.close()
+
+    def wait(self) -> None:
+        """Waits for the first signal."""
+        while not self._receive():
+            pass
+
+    async def wait_async(self) -> None:
+        """The same in the running event loop."""
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._receiver, lambda: stopped.set() if self._receive() else None)
+        try:
+            await stopped.wait()
+        finally:
+            loop.remove_reader(self._receiver)
+
+    def _receive(self) -> bool:
+        # There are also the numbers of signals that others handle.
+        return not set(SIGNALS).isdisjoint(self._receiver.recv(64))
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         if self._is_stopping:
             # Threads of calls in progress would be waited for.
             os._exit(0)
         self._is_stopping = True
-        self._stop()
 
 
 def argument_parser(
