@@ -43,10 +43,10 @@ use self::{
     watch::{Kind, watch},
 };
 
-/// The score of a node where the pod owns a reservation with room: from the first, if no pod has a part of it yet, to the
-/// second, if little is left or the pod has its part already. Reservations are filled one after the other, so that others
-/// keep room for large pods.
+/// The score of a node where the pod owns a reservation with room that no pod uses yet.
 const LEAST_SCORE: i32 = 60;
+/// The score of one that is nearly used up, or where the pod has its part already. Reservations are filled one after the
+/// other, so that the others keep room for large pods.
 const SCORE: i32 = 100;
 /// The reservations that a reason names.
 const NAMED: usize = 3;
