@@ -173,7 +173,7 @@ impl<'c> InBackend<'c> {
         Some(self.warning("bind", &fact, "set mode: Enforce, or remove it"))
     }
 
-    /// Only a backend with mode: Enforce changes what others are told, and somebody must be told.
+    /// Only a backend with mode: Enforce changes what others get, and another one must get it.
     fn unused_hook(&self, hook: PolicyVerb) -> Option<String> {
         match self.backend.mode {
             Mode::Disabled => None,
@@ -189,7 +189,7 @@ impl<'c> InBackend<'c> {
                 let is_told = |other: &BackendSettings| {
                     other.mode != Mode::Disabled && other.verbs().any(|it| it == verb)
                 };
-                let fact = format!("changes what nobody is told: no backend has {word}");
+                let fact = format!("has no effect: no backend has {word}");
                 let advice = format!("add {word} to the backend that should see the changes, or remove it");
                 let is_unused = !self.config.backends.iter().any(is_told);
                 is_unused.then(|| self.warning(hook.name(), &fact, &advice))

@@ -131,7 +131,7 @@ fn what_is_short_enough_is_not_warned_of() {
 }
 
 #[test]
-fn hooks_that_change_nothing_for_anybody() {
+fn hooks_without_effect() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["filter: {}", "beforeFilterNodes: {}, mode: Shadow"],
@@ -140,13 +140,13 @@ fn hooks_that_change_nothing_for_anybody() {
         ),
         (
             &["beforeFilter: {}", "score: {}"],
-            "backends[0].beforeFilter: changes what nobody is told: no backend has filter; add filter to the backend that should \
-             see the changes, or remove it",
+            "backends[0].beforeFilter: has no effect: no backend has filter; add filter to the backend that should see the \
+             changes, or remove it",
         ),
         (
             &["filter: {}, beforeScore: {}"],
-            "backends[0].beforeScore: changes what nobody is told: no backend has score; add score to the backend that should see \
-             the changes, or remove it",
+            "backends[0].beforeScore: has no effect: no backend has score; add score to the backend that should see the \
+             changes, or remove it",
         ),
         (
             &["beforeFilter: {}", "filter: {}, mode: Shadow", "filter: {}, beforeFilter: {}, mode: Disabled"],
