@@ -1,14 +1,15 @@
 //! Serves `label-binder` as a policy backend.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use extender_apiserver::ConnectError;
 use extender_policies::{
     label_binder::LabelBinder,
-    program::{self, Fault, Listen},
+    program::{self, Listen},
 };
-use extender_policy_sdk::{Backend, ServeError, serve};
+use extender_policy_sdk::{Backend, serve};
+
+use crate::apiserver;
 
 /// Binds pods and copies labels of their node to them as annotations.
 ///
@@ -37,37 +38,14 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid k
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        program::run(|| start(self), Error::fault)
+        apiserver::run(serve_binder(self))
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    #[error("no runtime: {0}")]
-    Runtime(io::Error),
-}
-
-impl Error {
-    fn fault(&self) -> Fault {
-        match self {
-            Self::Connect(_) => Fault::Usage,
-            Self::Serve(_) | Self::Runtime(_) => Fault::Other,
-        }
-    }
-}
-
-fn start(arguments: Arguments) -> Result<(), Error> {
+async fn serve_binder(arguments: Arguments) -> Result<(), apiserver::Error> {
     let Arguments { kubeconfig, name, listen } = arguments;
-    // Fails only if a provider is already installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    program::runtime().map_err(Error::Runtime)?.block_on(async {
-        let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
-        let options = program::options(&name, listen);
-        let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
-        Ok(serve(backend, options).await?)
-    })
+    let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
+    let options = program::options(&name, listen);
+    let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
+    Ok(serve(backend, options).await?)
 }

@@ -1,6 +1,7 @@
 //! Serves a ready-made policy as a policy backend: each policy is a command of one program, which is much smaller than a
 //! program for each, because most of its code is the same.
 
+mod apiserver;
 mod http_extender;
 mod label_binder;
 mod label_rules;

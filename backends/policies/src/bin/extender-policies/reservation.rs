@@ -1,16 +1,18 @@
 //! Serves `reservation` as a policy backend, with its controller.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use extender_apiserver::{ClientTimeouts, ConnectError};
+use extender_apiserver::ClientTimeouts;
 use extender_policies::{
-    program::{self, Fault, Listen},
+    program::{self, Listen},
     reservation::Reservations,
 };
 use extender_policy_controllers::{Controllers, LeaseName};
-use extender_policy_sdk::{Backend, ServeError, serve};
+use extender_policy_sdk::{Backend, serve};
 use kube::Config;
+
+use crate::apiserver;
 
 /// Reserves room on nodes for pods that come later, with the API object Reservation.
 ///
@@ -51,7 +53,7 @@ Exit codes: 0 stopped by a signal, 1 failed to start or a controller failed, 2 u
 impl Arguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
-        program::run(|| start(self), Error::fault)
+        apiserver::run(serve_reservations(self))
     }
 
     fn controllers(&self, config: Config) -> Controllers {
@@ -67,39 +69,16 @@ impl Arguments {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    #[error("no runtime: {0}")]
-    Runtime(io::Error),
-}
-
-impl Error {
-    fn fault(&self) -> Fault {
-        match self {
-            Self::Connect(_) => Fault::Usage,
-            Self::Serve(_) | Self::Runtime(_) => Fault::Other,
-        }
+async fn serve_reservations(arguments: Arguments) -> Result<(), apiserver::Error> {
+    let config = extender_apiserver::config(arguments.kubeconfig.as_deref(), None).await?;
+    let client = extender_apiserver::client(config.clone(), ClientTimeouts::default()).await?;
+    let controllers = arguments.controllers(config);
+    let Arguments { name, listen, placeholder_image, .. } = arguments;
+    let (policy, upkeep) = Reservations::new(&name, client.clone());
+    let backend =
+        Backend::from(policy).with_controllers(upkeep.clone().controlled_by(controllers, placeholder_image));
+    tokio::select! {
+        served = serve(backend, program::options(&name, listen)) => Ok(served?),
+        never = upkeep.watch(client) => match never {},
     }
-}
-
-fn start(arguments: Arguments) -> Result<(), Error> {
-    // Fails only if a provider is already installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    program::runtime().map_err(Error::Runtime)?.block_on(async {
-        let config = extender_apiserver::config(arguments.kubeconfig.as_deref(), None).await?;
-        let client = extender_apiserver::client(config.clone(), ClientTimeouts::default()).await?;
-        let controllers = arguments.controllers(config);
-        let Arguments { name, listen, placeholder_image, .. } = arguments;
-        let (policy, upkeep) = Reservations::new(&name, client.clone());
-        let backend = Backend::from(policy)
-            .with_controllers(upkeep.clone().controlled_by(controllers, placeholder_image));
-        tokio::select! {
-            served = serve(backend, program::options(&name, listen)) => Ok(served?),
-            never = upkeep.watch(client) => match never {},
-        }
-    })
 }
