@@ -8,7 +8,7 @@
 mod cache;
 mod reviews;
 
-use std::{fmt::Display, sync::Arc};
+use std::{borrow::Cow, fmt::Display, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -21,6 +21,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use extender_apiserver::bounded;
 
 pub(crate) use self::reviews::Reviews;
@@ -37,6 +38,10 @@ use crate::{
 const ADMIN_PREFIX: &str = "/extender-gateway";
 /// The paths of the metrics address that kubelet probes.
 const PROBES: &[&str] = &["/livez", "/readyz"];
+
+/// Makes a browser ask for a password.
+const BASIC: &str =
+    "Basic realm=\"extender-gateway: any user, and a token as the password\", charset=\"UTF-8\"";
 
 /// Which requests an address answers.
 #[derive(Debug)]
@@ -98,7 +103,7 @@ async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, 
         Err(refusal) => {
             authorizer.metrics.unauthorized((authorizer.address.as_str(), refusal.cause()));
             authorizer.log(&head, &refusal);
-            refusal.into_response()
+            refusal.into_response(authorizer.takes_passwords(&head.method))
         }
     }
 }
@@ -116,15 +121,35 @@ impl Authorizer {
             return Err(Refusal::NoCertificate(self.address.as_str()));
         };
         let or = if self.takes_certificates { ", or use a client certificate" } else { "" };
-        let token = bearer_token(&request.headers).ok_or(Refusal::NoToken(or))?;
+        let token = self.token(request).ok_or(Refusal::NoToken(or))?;
         let verb = verb(&request.method).ok_or(Refusal::Method)?;
         let path = reviewed_path(self.address, path);
         let flow = caller.map_or(Flow::Own, |caller| Flow::of_address(caller.address.ip()));
-        match reviews.review((token, verb, &path), flow).await.map_err(Refusal::NotReviewed)? {
+        match reviews.review((&token, verb, &path), flow).await.map_err(Refusal::NotReviewed)? {
             Review::Allowed => Ok(()),
             Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(&path) }),
             Review::Unauthenticated => Err(Refusal::InvalidToken),
         }
+    }
+
+    /// Whether a token may be sent as the password of the scheme `Basic`, which browsers ask for: they show the page at the
+    /// admin address. Not for changes, because a browser also sends it with requests that another site causes.
+    fn takes_passwords(&self, method: &Method) -> bool {
+        self.address == Address::Admin && matches!(*method, Method::GET | Method::HEAD)
+    }
+
+    /// The token of a request that has exactly one; `None` also for what cannot be a token.
+    fn token<'r>(&self, request: &'r Parts) -> Option<Cow<'r, str>> {
+        let (scheme, value) = credentials(&request.headers)?;
+        let token = if scheme.eq_ignore_ascii_case("bearer") {
+            Cow::Borrowed(value)
+        } else if scheme.eq_ignore_ascii_case("basic") && self.takes_passwords(&request.method) {
+            Cow::Owned(password(value)?)
+        } else {
+            return None;
+        };
+        let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        is_token.then_some(token)
     }
 
     fn log(&self, request: &Parts, refusal: &Refusal) {
@@ -147,14 +172,18 @@ fn reviewed_path(address: Address, path: &str) -> String {
     format!("{prefix}{path}")
 }
 
-/// The token of a request that has exactly one; `None` also for what cannot be a token.
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+/// The scheme and the value of the only header `Authorization`.
+fn credentials(headers: &HeaderMap) -> Option<(&str, &str)> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    let token = token.trim_matches(' ');
-    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+    let (Some(credentials), None) = (values.next(), values.next()) else { return None };
+    let (scheme, value) = credentials.to_str().ok()?.split_once(' ')?;
+    Some((scheme, value.trim_matches(' ')))
+}
+
+/// The password of the scheme `Basic` (RFC 7617), with any user name.
+fn password(value: &str) -> Option<String> {
+    let user_and_password = String::from_utf8(BASE64_STANDARD.decode(value).ok()?).ok()?;
+    user_and_password.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 /// The verb that a user needs for this method.
@@ -193,7 +222,8 @@ impl Refusal {
         }
     }
 
-    fn into_response(self) -> Response {
+    /// The response; a browser may then ask for a user name and a token as the password.
+    fn into_response(self, takes_passwords: bool) -> Response {
         let body = Json(serde_json::json!({ "error": self.to_string() }));
         let mut response = (self.status(), body).into_response();
         let challenge = match self {
@@ -203,6 +233,9 @@ impl Refusal {
         };
         if let Some(challenge) = challenge {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            if takes_passwords {
+                response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(BASIC));
+            }
         }
         response
     }
@@ -212,12 +245,25 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    fn token(values: &[&'static str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
+    fn token_of(address: Address, method: Method, values: &[&[u8]]) -> Option<String> {
+        let authorizer = Authorizer {
+            address,
+            takes_certificates: false,
+            reviews: None,
+            refused: RateLimitedLog::default(),
+            metrics: Arc::new(Metrics::new()),
+        };
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = method;
         for value in values {
-            headers.append(AUTHORIZATION, HeaderValue::from_static(value));
+            head.headers.append(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
         }
-        bearer_token(&headers).map(str::to_owned)
+        authorizer.token(&head).map(Cow::into_owned)
+    }
+
+    fn token(values: &[&str]) -> Option<String> {
+        let values: Vec<_> = values.iter().map(|value| value.as_bytes()).collect();
+        token_of(Address::Metrics, Method::GET, &values)
     }
 
     #[test]
@@ -238,9 +284,23 @@ mod tests {
         ] {
             assert_eq!(token(values), None, "{values:?}");
         }
-        let mut headers = HeaderMap::new();
-        headers.append(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff").unwrap());
-        assert_eq!(bearer_token(&headers), None);
+        assert_eq!(token_of(Address::Metrics, Method::GET, &[b"Bearer \xff"]), None);
+    }
+
+    #[test]
+    fn a_browser_sends_a_token_as_a_password_to_read_from_the_admin_address() {
+        let basic = |address, method, text: &[u8]| {
+            token_of(address, method, &[format!("Basic {}", BASE64_STANDARD.encode(text)).as_bytes()])
+        };
+        let read = |text: &[u8]| basic(Address::Admin, Method::GET, text);
+        assert_eq!(read(b"me:a.b-c").as_deref(), Some("a.b-c"));
+        assert_eq!(read(b":a:b").as_deref(), Some("a:b"), "a user name has no colon");
+        for text in [b"" as &[u8], b"me", b"me:", b"me:a b", b"me:\xff"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+        assert_eq!(basic(Address::Admin, Method::POST, b"me:a"), None);
+        assert_eq!(basic(Address::Metrics, Method::GET, b"me:a"), None);
+        assert_eq!(token_of(Address::Admin, Method::GET, &[b"Basic a.b"]), None, "no base64");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod commands;
 
 use std::{fs, net::SocketAddr, path::Path, process::Stdio, sync::Arc};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -91,8 +92,17 @@ async fn exchange<S>(client: &mut Client<S>, request: &str, token: Option<&str>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 0\r\n\r\n");
+    send(client, request, token.map(|token| format!("Bearer {token}"))).await
+}
+
+/// The same with these credentials.
+async fn send<S>(client: &mut Client<S>, request: &str, credentials: Option<String>) -> Answer
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let credentials =
+        credentials.map(|credentials| format!("Authorization: {credentials}\r\n")).unwrap_or_default();
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\n{credentials}Content-Length: 0\r\n\r\n");
     client.write(head.as_bytes()).await;
     client.answer().await
 }
@@ -232,6 +242,28 @@ async fn a_change_needs_the_verb_of_its_method() {
         let answer = one.ask(admin, (None, Some(&Reviewer::token("operator"))), request).await;
         assert!(![401, 403, 503].contains(&answer.status), "{request}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_browser_shows_the_page_with_a_token_as_the_password() {
+    let rules =
+        [["reader", "get", "/extender-gateway/"], ["reader", "post", "/extender-gateway/debug/overrides"]];
+    let one = Authorized::start("", &format!("{TLS}, {TOKENS}"), &rules).await;
+    let mut client = connect(one.program.admin, &one.client(None)).await.unwrap();
+    let asks_for_a_password = |answer: &Answer| {
+        let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        let schemes: Vec<_> = challenges.map(|(_, value)| value.split(' ').next().unwrap()).collect();
+        assert_eq!(answer.status, 401, "{answer:?}");
+        schemes == ["Bearer", "Basic"]
+    };
+    let password = |token: &str| Some(format!("Basic {}", BASE64_STANDARD.encode(format!("me:{token}"))));
+    assert!(asks_for_a_password(&exchange(&mut client, "GET /", None).await));
+    assert!(asks_for_a_password(&send(&mut client, "GET /", password("strange")).await));
+    let reader = Reviewer::token("reader");
+    let page = send(&mut client, "GET /", password(&reader)).await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let change = send(&mut client, "POST /debug/overrides", password(&reader)).await;
+    assert!(!asks_for_a_password(&change), "another site could cause it");
 }
 
 #[tokio::test]
