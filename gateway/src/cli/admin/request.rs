@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Body, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use rustls::{CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
+use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -223,8 +223,20 @@ fn tls(error: &io::Error) -> QueryError {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "; set --tls-server-name to one of its names"
             }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "; renew the file of admin.tls.certFile, which the gateway reads again by itself, or set this machine's clock"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "; compare the clock of this machine with that of the one that issued it"
+            }
             _ => "",
         },
+        Some(TlsError::AlertReceived(AlertDescription::CertificateExpired)) => {
+            "; renew the certificate of --tls-cert"
+        }
+        Some(TlsError::AlertReceived(AlertDescription::UnknownCA)) => {
+            "; the certificate of --tls-cert must be signed by a CA of admin.tls.clientCAFile"
+        }
         _ => "",
     };
     QueryError::Tls(format!("{}{remedy}", handshake_text(error)))
