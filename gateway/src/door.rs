@@ -169,7 +169,7 @@ impl Door {
             }
             Ok(verb) => {
                 let longest = served.config.timeouts.longest_wait(verb);
-                let turns = (&self.turns, caller.flow);
+                let (arrived, turns) = (guard.started, (&self.turns, caller.flow));
                 let body = async {
                     if self.turns.admits(caller.flow, longest).is_ok() {
                         let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
@@ -183,7 +183,8 @@ impl Door {
                         body::drain(body, turns);
                     }
                     // In time for the caller to see it.
-                    self.turns.refusal(caller.flow, longest * 2).await;
+                    let latest = (longest * 2).saturating_sub(arrived.elapsed());
+                    self.turns.refusal(caller.flow, latest).await;
                     Err(CallRefusal::too_many(longest))
                 };
                 self.decide(verb, body, (&served, guard)).await

@@ -73,6 +73,9 @@ pub(super) struct Turns {
 pub(super) struct TooLong;
 
 impl Turns {
+    /// With a quarter of the budget as the longest wait, the last quarter is left for the decision.
+    const LATEST: u32 = 3;
+
     pub(super) fn new(busy: Busy) -> Self {
         Self { busy, ..Self::default() }
     }
@@ -90,7 +93,8 @@ impl Turns {
     }
 
     /// Waits until it is this call's turn, and returns how long that took: no time while the thread has nothing else to
-    /// do. An error if the call would wait for longer than this.
+    /// do. An error if the call would wait for longer than this, or has waited for [`Turns::LATEST`] times as long: how long
+    /// a turn takes is not known at the beginning of a load.
     pub(super) async fn turn(&self, flow: Flow, longest: Duration) -> Result<Duration, TooLong> {
         if !self.busy.0.swap(true, Relaxed) {
             return Ok(Duration::ZERO);
@@ -98,7 +102,8 @@ impl Turns {
         self.admits(flow, longest)?;
         let arrived = Instant::now();
         self.begun(&self.waiting, flow).await;
-        Ok(arrived.elapsed())
+        let waited = arrived.elapsed();
+        if waited > longest * Self::LATEST { Err(TooLong) } else { Ok(waited) }
     }
 
     /// The reading of a large body.
@@ -272,6 +277,18 @@ mod tests {
         assert_eq!(turns.admits(GREEDY, LONG), Ok(()));
         assert_eq!(turns.admits(MODEST, longest), Ok(()));
         assert_eq!(turns.waiting(), 12);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_has_waited_too_long_is_refused_at_its_turn() {
+        for (longest, is_late) in [(Duration::from_nanos(1), true), (LONG, false)] {
+            let turns = Turns::default();
+            turns.busy.0.store(true, Relaxed);
+            let mut call = std::pin::pin!(turns.turn(GREEDY, longest));
+            assert!(futures_util::poll!(&mut call).is_pending());
+            assert!(begin_next(&turns.waiting));
+            assert_eq!(call.await.is_err(), is_late);
+        }
     }
 
     #[tokio::test(start_paused = true)]
