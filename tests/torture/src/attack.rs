@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,10 +11,18 @@ use std::{
     time::Duration,
 };
 
+use tokio::{
+    net::TcpSocket,
+    runtime::{self, Runtime},
+};
+
 use crate::{
     Failure,
     stage::{Stage, open_files},
 };
+
+/// Where attacks come from: another address than the honest calls.
+const ATTACKER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3)), 0);
 
 /// What is done to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +80,16 @@ impl Attack {
         }
     }
 
-    /// Begins the attack; it has arrived when this returns.
+    /// How many of so many honest calls are measured: a single body is read and refused before all of them are answered.
+    pub(crate) fn calls(self, most: usize) -> usize {
+        match self {
+            Self::Heads | Self::Bodies | Self::Stalled | Self::Readers => most,
+            Self::Deep | Self::Wide => most.div_ceil(5),
+        }
+    }
+
+    /// Begins the attack. When this returns, the gateway has read and answered all that it can of connections that are
+    /// held, and a large body is on its way.
     pub(crate) fn begin(self, stage: &Stage, connections: usize) -> Result<Held, Failure> {
         let gateway = &stage.gateway;
         let addresses = [gateway.extender, gateway.metrics, gateway.admin];
@@ -109,6 +126,9 @@ impl Attack {
             Self::Deep => large(gateway.extender, nested())?,
             Self::Wide => large(gateway.extender, names())?,
         };
+        if held.feeding.is_none() {
+            stage.settle()?;
+        }
         if self == Self::Bodies {
             held.feed();
         }
@@ -136,14 +156,27 @@ impl Held {
     }
 }
 
+fn runtime() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_io().build()
+}
+
+/// A connection that does not block.
+fn connect(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpStream> {
+    let connected = runtime.block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(ATTACKER)?;
+        socket.connect(address).await
+    });
+    connected?.into_std()
+}
+
 /// Connections to each of these addresses, on which these bytes were written as far as they are taken.
 fn held(addresses: &[SocketAddr], connections: usize, bytes: impl Fn(usize) -> Vec<u8>) -> io::Result<Held> {
-    let mut streams = Vec::new();
+    let (mut streams, runtime) = (Vec::new(), runtime()?);
     for (at, address) in addresses.iter().enumerate() {
         let bytes = bytes(at);
         for _ in 0..connections {
-            let stream = TcpStream::connect(address)?;
-            stream.set_nonblocking(true)?;
+            let stream = connect(&runtime, *address)?;
             // An attacker that is thrown out is no error.
             let _ = (&stream).write(&bytes);
             streams.push(stream);
@@ -154,7 +187,8 @@ fn held(addresses: &[SocketAddr], connections: usize, bytes: impl Fn(usize) -> V
 
 /// One call with a large body, which goes on while honest calls are measured.
 fn large(address: SocketAddr, body: Vec<u8>) -> io::Result<Held> {
-    let mut stream = TcpStream::connect(address)?;
+    let mut stream = connect(&runtime()?, address)?;
+    stream.set_nonblocking(false)?;
     let start = format!(
         "POST /filter HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   torture --judge                all attacks and overload, four minutes
   torture --connections 200 --calls 300
-  torture --only 'slow readers'
+  torture --only slow --rounds 15 --overload 0
   torture --only overload --overload 4";
 
 /// Attacks the gateway, and measures what honest calls notice.
@@ -37,11 +37,11 @@ struct Options {
     /// The connections of an attack, at each address.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     connections: usize,
-    /// The honest calls before, during and after an attack, in each round.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    /// The honest calls before, during and after an attack, in each round; beside a single large body a fifth of them.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5000)]
     calls: usize,
     /// How often each attack is repeated.
-    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     rounds: usize,
     /// Also fail if honest calls are late or overload leaves too few of them; the machine must be quiet.
     #[arg(long)]
@@ -88,16 +88,18 @@ fn run(options: &Options) -> Result<bool, Failure> {
 fn measured(attack: Attack, options: &Options) -> Result<Row, Failure> {
     let stage = Stage::set(stage::LONG, stage::OFFERED, None)?;
     let mut row = Row::new(attack, stage.resident()?);
+    let calls = attack.calls(options.calls);
     // The first calls fill caches.
-    honest::calls(&stage, options.calls);
+    honest::calls(&stage, calls);
     for _ in 0..options.rounds {
-        row.quiet += honest::calls(&stage, options.calls);
+        let before = honest::calls(&stage, calls);
         let held = attack.begin(&stage, options.connections)?;
-        row.attacked += honest::calls(&stage, options.calls);
+        let meanwhile = honest::calls(&stage, calls);
         row.resident = row.resident.max(stage.resident()?);
         row.bytes = held.bytes;
         drop(held);
-        row.quiet += honest::calls(&stage, options.calls);
+        stage.settle()?;
+        row.add(before, meanwhile, honest::calls(&stage, calls));
     }
     row.peak = stage.peak()?;
     Ok(row)

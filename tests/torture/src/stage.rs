@@ -1,8 +1,13 @@
 //! A gateway and a policy.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
-use extender_bench::usage::Memory;
+use extender_bench::usage::{Memory, Usage};
 use extender_harness::{
     gateway::{Backend, Configuration, Gateway, NodeSource, Observability},
     node::{Images, Node, nodes},
@@ -23,6 +28,11 @@ pub(crate) const LONG: Duration = Duration::from_secs(5);
 pub(crate) const NODES: usize = 5_000;
 /// The nodes of a call: as many as kube-scheduler offers in a cluster of 5,000, 10 percent.
 pub(crate) const OFFERED: usize = 500;
+
+/// The gateway has nothing to do if it works for less than a twentieth of this time.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How long it may work off what an attack has sent.
+const SETTLED_WITHIN: Duration = Duration::from_mins(1);
 
 const RULES: &str = "\
 rules:
@@ -88,6 +98,20 @@ impl Stage {
         let all_different = ReplicaSet::new("shop", "web", &[("app", "web"), ("build", NUMBER)], 1);
         let all_different = body(all_different, known.iter().take(offered));
         Ok(Self { gateway, _policy: policy, _folder: folder, body: honest, all_different })
+    }
+
+    /// Waits until the gateway has hardly anything to do.
+    pub(crate) fn settle(&self) -> Result<(), Failure> {
+        let processor = || Usage::of(&[self.gateway.process.id()]).map(|usage| usage.processor);
+        let begun = Instant::now();
+        while begun.elapsed() < SETTLED_WITHIN {
+            let before = processor()?;
+            thread::sleep(INTERVAL);
+            if Duration::from_micros(processor()? - before) < INTERVAL / 20 {
+                return Ok(());
+            }
+        }
+        Err(format!("the gateway is still busy after {} s", SETTLED_WITHIN.as_secs()).into())
     }
 
     /// The gateway's memory now, in bytes.
