@@ -266,18 +266,17 @@ impl CallServer {
             (self.assembly, Arc::clone(&door)),
             (sampler, self.gateway_status),
         );
-        tokio::select! {
+        let result = tokio::select! {
             never = complete => match never {},
-            () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => {
-                observer.finished(LAST_CALLS).await;
-                exporters.shutdown(LAST_SPANS).await;
-                Ok(())
-            }
+            () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => Ok(()),
             failure = &mut self.failed => Err(ended(failure)),
             panicked = reload.follow() => {
                 Err(ServeError::Background(format!("the task of a backend's connection ended with {panicked}")))
             }
-        }
+        };
+        observer.finished(LAST_CALLS).await;
+        exporters.shutdown(LAST_SPANS).await;
+        result
     }
 }
 
