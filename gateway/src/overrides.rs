@@ -37,6 +37,8 @@ pub struct Overrides {
     /// At most one for each target. Those that have ended do not count.
     active: ArcSwap<Vec<Override>>,
     next_id: AtomicU64,
+    /// Held while one begins or ends, so that its Events are in this order.
+    changing: Mutex<()>,
     shares: Mutex<RejectShares>,
     /// The pods to try again when a mode changes.
     waiting: Arc<WaitingPods>,
@@ -96,6 +98,7 @@ impl Overrides {
         Self {
             active: ArcSwap::default(),
             next_id: AtomicU64::new(1),
+            changing: Mutex::default(),
             shares: Mutex::default(),
             waiting,
             changes,
@@ -148,9 +151,11 @@ impl Overrides {
         );
         let Override { id, until, ends, .. } = new;
         let target = new.target.clone();
+        let changing = self.changing.lock();
         self.replace(&target, &new);
-        self.report(&target);
         self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
+        drop(changing);
+        self.report(&target);
         if let Ok(runtime) = Handle::try_current() {
             let overrides = Arc::clone(self);
             drop(runtime.spawn(async move {
@@ -170,6 +175,7 @@ impl Overrides {
 
     /// Removes this override, unless another one has replaced it.
     fn end(&self, target: &OverrideTarget, id: u64) {
+        let changing = self.changing.lock();
         if self.active.load().iter().any(|it| it.id == id) {
             // By its id: a newer override of the target may have replaced it meanwhile.
             self.active.rcu(|active| active.iter().filter(|it| it.id != id).cloned().collect::<Vec<_>>());
@@ -180,6 +186,7 @@ impl Overrides {
                 OverrideTarget::Backend(name) => self.shares.lock().clear(name),
             }
             self.changed(Timestamp::now(), true, format!("{target}: the mode is as configured again"));
+            drop(changing);
             self.report(target);
         }
     }
