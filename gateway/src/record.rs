@@ -161,6 +161,8 @@ pub struct BackendOutcome {
     pub outcome: Outcome,
     /// Its agreement with the decision, in shadow mode.
     pub agreement: Option<Agreement>,
+    /// Why it is in shadow mode although it is configured otherwise, in words.
+    pub mode_reason: Option<String>,
 }
 
 /// Whether a backend in shadow mode would have changed the decision.
@@ -271,6 +273,7 @@ impl BackendOutcome {
             attempts: Vec::new(),
             outcome: Outcome::Pending,
             agreement: None,
+            mode_reason: None,
         }
     }
 
@@ -315,15 +318,23 @@ impl CallRecord {
         }
     }
 
-    /// The record of a shadow call of this call to this backend.
+    /// The record of a shadow call of this call to this backend, which is in shadow mode for this reason.
     #[must_use]
-    pub fn of_shadow(&self, backend: &Arc<config::BackendSettings>, verb: PolicyVerb) -> Self {
+    pub fn of_shadow(
+        &self,
+        backend: &Arc<config::BackendSettings>,
+        verb: PolicyVerb,
+        mode_reason: Option<String>,
+    ) -> Self {
         // The nodes are in this record: a slow shadow call must not keep the request in memory.
         let nodes = RequestedNodes::CountOnly(self.nodes.count());
         Self {
             time: self.time,
             trace: self.trace,
-            backends: vec![BackendOutcome::new(backend, verb, OnFailure::Ignore)],
+            backends: vec![BackendOutcome {
+                mode_reason,
+                ..BackendOutcome::new(backend, verb, OnFailure::Ignore)
+            }],
             ..Self::new(self.id.clone(), self.started, self.pod.clone(), nodes)
         }
     }

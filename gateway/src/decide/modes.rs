@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use extender_gateway_core::filter::{Asked, Heard};
+use extender_gateway_core::{
+    PolicyVerb,
+    filter::{Asked, Heard},
+};
 
 use super::{Call, Decider};
 use crate::{
     backend::Backend,
     config::{BackendSettings, Mode},
     object::pod::ObjectPod,
-    overrides::FilterDecision,
-    record::{CallRecord, Outcome},
+    overrides::{FilterDecision, Override},
+    record::{BackendOutcome, CallRecord, Outcome},
+    text::moment,
 };
 
 impl Decider {
@@ -19,6 +23,20 @@ impl Decider {
         let exempt = self.settings.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };
         backends.iter().filter(move |backend| self.applies(backend, pod, mode))
+    }
+
+    /// The backends in shadow mode for this pod that have no part in this call yet: the mode may have changed during it.
+    pub(super) fn shadows(
+        &self,
+        pod: &ObjectPod<'_>,
+        (verb, record): (PolicyVerb, &CallRecord),
+    ) -> impl Iterator<Item = &Arc<Backend>> {
+        let has_part = move |backend: &Backend| {
+            let is_its =
+                |part: &BackendOutcome| part.verb == verb && Arc::ptr_eq(&part.backend, &backend.settings);
+            record.backends.iter().any(is_its)
+        };
+        self.interested(pod, Mode::Shadow).filter(move |backend| !has_part(backend))
     }
 
     /// Whether a backend is in this mode for a pod whose namespace is not exempt, and its conditions match it.
@@ -30,6 +48,16 @@ impl Decider {
     fn mode(&self, backend: &Backend, pod: &ObjectPod<'_>) -> Mode {
         let settings = &backend.settings;
         self.settings.overrides.mode_of(settings.name.as_str()).unwrap_or_else(|| configured(settings, pod))
+    }
+
+    /// Why a backend is in shadow mode, in words; `None` if that is its configured mode.
+    pub(super) fn shadow_reason(&self, backend: &Backend) -> Option<String> {
+        let BackendSettings { name, mode, canary, .. } = &*backend.settings;
+        if let Some(Override { ends, reason, .. }) = self.settings.overrides.find(name.as_str()) {
+            return Some(format!("override until {}: {reason}", moment(ends)));
+        }
+        let canary = canary.filter(|_| *mode == Mode::Enforce)?;
+        Some(format!("canary: its answers count for {} % of the pods", canary.percent.value()))
     }
 
     /// Whether the answers of a backend may count for some pod.

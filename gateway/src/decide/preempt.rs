@@ -23,7 +23,7 @@ use super::{
 use crate::{
     backend::{Attempt, Backend, endpoints::Caller},
     cluster::pods::PodTable,
-    config::{AddedVictims, Mode, PreemptSettings},
+    config::{AddedVictims, PreemptSettings},
     contract::{preempt::PreemptQuestion, question::CallFields},
     fair_queue::Flow,
     object::pod::ObjectPod,
@@ -171,7 +171,7 @@ impl Decider {
     /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
     /// disagreement.
     async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
-        for backend in self.interested(call.pod, Mode::Shadow) {
+        for backend in self.shadows(call.pod, (PolicyVerb::Preempt, record)) {
             let Some(settings) = &backend.settings.preempt else { continue };
             let prepared = self.prepare_shadow(call, backend, settings, left).await;
             self.spawn(PolicyVerb::Preempt, backend, record, prepared);

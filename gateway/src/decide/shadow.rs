@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Call, Decider, call_context::CallContext, prioritize};
 use crate::{
     backend::{Attempt, Backend, session::Session},
-    config::{AddedVictims, Mode, PreemptSettings},
+    config::{AddedVictims, PreemptSettings},
     contract::{
         nodes::NodesField,
         preempt::PreemptQuestion,
@@ -73,7 +73,7 @@ impl Decider {
         context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
-        for backend in self.interested(call.pod, Mode::Shadow) {
+        for backend in self.shadows(call.pod, (PolicyVerb::Filter, record)) {
             let Some(settings) = &backend.settings.filter else { continue };
             let question = |nodes| ShadowQuestion::Filter { nodes };
             let prepared =
@@ -91,7 +91,7 @@ impl Decider {
         context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
-        for backend in self.interested(call.pod, Mode::Shadow) {
+        for backend in self.shadows(call.pod, (PolicyVerb::Score, record)) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
             let question = |nodes| ShadowQuestion::Score { nodes, best: best(totals) };
@@ -105,7 +105,7 @@ impl Decider {
     /// and a panic is counted.
     pub(super) fn spawn(&self, verb: PolicyVerb, backend: &Backend, record: &CallRecord, prepared: Prepared) {
         let Some(prepared) = prepared.transpose() else { return };
-        let record = record.of_shadow(&backend.settings, verb);
+        let record = record.of_shadow(&backend.settings, verb, self.shadow_reason(backend));
         let observer = Arc::clone(&self.settings.observer);
         let metrics = Arc::clone(&observer.metrics);
         let purpose = self.settings.purpose.of_shadow_calls();

@@ -2,6 +2,7 @@
 
 mod backends;
 mod nodes;
+mod overrides;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<String> {
     let mut notes = Vec::from_iter(not_called(evidence));
     nodes::note(evidence, &mut notes);
     backends::note(evidence, &mut notes);
+    overrides::note(evidence, &mut notes);
     for replica in &evidence.gateways {
         notes.extend(incomplete_log(evidence, replica));
     }

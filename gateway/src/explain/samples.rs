@@ -57,6 +57,7 @@ pub(crate) fn backend(name: &str, asked: usize) -> BackendPart {
     BackendPart {
         name: name.to_owned(),
         mode: "Enforce".to_owned(),
+        mode_reason: None,
         weight: None,
         normalization: None,
         asked: u32::try_from(asked).unwrap(),

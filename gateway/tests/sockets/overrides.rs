@@ -43,6 +43,13 @@ async fn start(settings: &str) -> (Scripted, Seen) {
     (racks, seen)
 }
 
+/// Why a backend was in shadow mode in the latest filter call in which one disagreed.
+async fn shadow_reason(admin: Admin) -> String {
+    let found = admin.decisions("?verdict=disagreed&verb=filter&nodes=none").await;
+    let mut parts = found.items.iter().flat_map(|call| &call.backends);
+    parts.find_map(|part| part.mode_reason.clone()).expect("a reason")
+}
+
 /// The nodes that are left of `a` and `b`, and the scores of `b`.
 async fn decided(gateway: &Gateway) -> (Value, Value) {
     let left = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
@@ -73,6 +80,8 @@ async fn a_backend_is_taken_out_and_comes_back() {
     assert_eq!(decided(gateway).await, not_enforced());
     let shadow = "extender_gateway_backend_shadow_answers_total{backend=\"racks\",verb=\"filter\",outcome=\"disagrees\"} 1";
     gateway.until_counted("it is called in the background", shadow).await;
+    let why = shadow_reason(seen.admin).await;
+    assert!(why.starts_with("override until 2") && why.ends_with(" UTC: bad rule"), "{why}");
 
     let body = json!({"backend": "racks", "action": "reset"});
     assert_eq!(send(seen.admin, &body).await.json()["items"], json!([]));
@@ -217,6 +226,7 @@ async fn a_canary_counts_for_a_share_of_the_controllers() {
     let labels = "backend=\"racks\",verb=\"filter\",outcome=\"disagrees\"";
     let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} {shadowed}\n");
     seen.gateway.until_counted("the others are asked in the background", &line).await;
+    assert_eq!(shadow_reason(seen.admin).await, "canary: its answers count for 30 % of the pods");
     set(seen.admin, "racks", "enforce").await;
     for owner in (0..20).map(|owner| format!("owner-{owner}")) {
         let left = seen.gateway.post("/filter", of_controller(&owner, &owner)).await.json();
@@ -227,7 +237,7 @@ async fn a_canary_counts_for_a_share_of_the_controllers() {
 #[tokio::test]
 async fn a_backend_that_rejects_too_much_goes_to_shadow() {
     let limit = "maxRejectShare: {share: 0.4, window: 10m, onExcess: Shadow, shadowFor: 30m}";
-    let (_racks, seen) = start(&format!("{limit}, ")).await;
+    let (racks, seen) = start(&format!("{limit}, ")).await;
     for pod in 0..12 {
         seen.gateway.post("/filter", of_controller("owner", &pod.to_string())).await;
         pass(Duration::from_mins(1)).await;
@@ -236,6 +246,9 @@ async fn a_backend_that_rejects_too_much_goes_to_shadow() {
     let items = seen.admin.send("GET", "/debug/overrides", "").await.json()["items"].clone();
     let reason = "it rejected 50 % of the nodes, more than maxRejectShare 0.4";
     assert_eq!((&items[0]["mode"], &items[0]["reason"]), (&json!("Shadow"), &json!(reason)), "{items}");
+    // The call that exceeded the limit is not sent again.
+    let calls = racks.messages("Filter").len();
+    assert_eq!(calls, 13, "twelve pods, and the one that was decided without it");
 }
 
 #[tokio::test]

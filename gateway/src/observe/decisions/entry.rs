@@ -71,6 +71,8 @@ pub(super) struct PartEntry {
     pub(super) not_sent: [Runs; 3],
     pub(super) outcome: OutcomeEntry,
     pub(super) agreement: Option<Agreement>,
+    /// Why it is in shadow mode although it is configured otherwise.
+    pub(super) mode_reason: Option<u32>,
     /// The call ended without its answer.
     pub(super) canceled: bool,
 }
@@ -237,6 +239,7 @@ impl PartEntry {
             not_sent: not_sent.map(|nodes| Runs::of(nodes.iter().copied())),
             outcome: OutcomeEntry::new(&part.outcome, texts),
             agreement: part.agreement,
+            mode_reason: part.mode_reason.as_deref().map(|words| texts.number(truncated(words))),
             canceled: last.is_some_and(|last| last.canceled),
         }
     }
@@ -250,7 +253,7 @@ impl PartEntry {
 
     /// The numbers of its texts.
     fn texts(&self) -> impl Iterator<Item = u32> {
-        [self.name].into_iter().chain(self.reads_of_pods).chain(self.outcome.texts())
+        [self.name].into_iter().chain(self.reads_of_pods).chain(self.mode_reason).chain(self.outcome.texts())
     }
 
     fn bytes(&self) -> usize {

@@ -91,6 +91,7 @@ fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
         name: texts.at(part.name).to_owned(),
         hook: part.verb.is_hook().then(|| part.verb.name().to_owned()),
         mode: part.mode.word().to_owned(),
+        mode_reason: part.mode_reason.map(|words| texts.at(words).to_owned()),
         weight: None,
         normalization: None,
         asked: part.asked,

@@ -70,6 +70,7 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
     let parts = [
         part.failure.as_ref().map(|failure| failed(call, part, failure)),
         part.answer.clone().filter(|_| part.failure.is_none()),
+        part.mode_reason.clone(),
         changed(part),
         part.weight.map(|weight| format!("weight {weight}")),
         part.normalization.as_ref().map(|name| format!("normalization {name}")),

@@ -51,6 +51,7 @@ fn hostile_backend() -> impl Strategy<Value = BackendPart> {
             changed: known,
             pod_change: answer.clone(),
             mode,
+            mode_reason: answer.clone(),
             weight: Some(asked),
             normalization: answer.clone(),
             asked,
