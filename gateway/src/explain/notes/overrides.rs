@@ -33,7 +33,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::Status,
+        api::{LogState, Status},
         explain::samples::{at, case, filter, pod},
     };
 
@@ -42,8 +42,8 @@ mod tests {
         let status = json!({
             "apiVersion": "v", "kind": "Status", "gateway": gateway, "version": "1", "started": at(0), "ready": true,
             "configuration": {"file": "f", "generation": 1, "loaded": at(0)},
-            "verbs": [], "nodes": {"source": "Watch", "count": 5, "synced": true}, "log": {}, "backends": [],
-            "problems": [],
+            "verbs": [], "nodes": {"source": "Watch", "count": 5, "synced": true}, "backends": [],
+            "log": LogState::default(), "problems": [],
             "overrides": [{"backend": backend, "mode": mode, "since": since, "ends": ends, "reason": reason}],
         });
         serde_json::from_value(status).unwrap()
