@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,6 +58,13 @@ func TestTokensAreReviewedByKubeAPIServer(t *testing.T) {
 		if status, text := a.ask(c.token, c.method, c.url); status != c.status || !strings.Contains(text, c.text) {
 			s.Errorf("%s %s: %d %.300s, not %d %s", c.method, c.url, status, text, c.status, c.text)
 		}
+	}
+	password := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+reader))
+	if status, text := a.askWith(password, "GET", a.admin+"/debug/overrides"); status != 200 || !strings.Contains(text, "OverrideList") {
+		s.Errorf("the token as a password: %d %.300s", status, text)
+	}
+	if status, text := a.askWith(password, "GET", a.metrics+"/metrics"); status != 401 {
+		s.Errorf("the token as a password at the metrics address: %d %.300s", status, text)
 	}
 	a.expectStatus(reader, "rack-preference")
 	a.expectStatus(other, "HTTP 403")
@@ -143,14 +151,24 @@ func (a authorized) kubeconfig(dir, token string) string {
 // ask sends a request with this token, or with none.
 func (a authorized) ask(token, method, url string) (status int, text string) {
 	a.Helper()
+	credentials := ""
+	if token != "" {
+		credentials = "Bearer " + token
+	}
+	return a.askWith(credentials, method, url)
+}
+
+// askWith sends a request with these credentials.
+func (a authorized) askWith(credentials, method, url string) (status int, text string) {
+	a.Helper()
 	roots := x509.NewCertPool()
 	trusted, err := os.ReadFile(a.trusted)
 	a.must(err)
 	roots.AppendCertsFromPEM(trusted)
 	request, err := http.NewRequestWithContext(a.ctx, method, url, http.NoBody)
 	a.must(err)
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
+	if credentials != "" {
+		request.Header.Set("Authorization", credentials)
 	}
 	client := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
