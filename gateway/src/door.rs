@@ -183,7 +183,7 @@ impl Door {
                         body::drain(body, turns);
                     }
                     // In time for the caller to see it.
-                    let latest = (longest * 2).saturating_sub(arrived.elapsed());
+                    let latest = (longest * 2).saturating_sub(arrived.elapsed()).max(longest / 2);
                     self.turns.refusal(caller.flow, latest).await;
                     Err(CallRefusal::too_many(longest))
                 };

@@ -68,7 +68,7 @@ impl CallRefusal {
 
     pub(super) fn too_many(longest: Duration) -> Self {
         let text = format!(
-            "extender-gateway: overloaded: the call would wait for longer than {longest:?}; look for callers that send too many, or call \
+            "extender-gateway: overloaded: the call waits for longer than {longest:?}; look for callers that send too many, or call \
              more replicas"
         );
         Self::new(StatusCode::SERVICE_UNAVAILABLE, OVERLOAD, text)

@@ -64,6 +64,8 @@ pub(super) struct Turns {
     arrived: Notify,
     /// The number of large bodies that are being read.
     large_bodies: AtomicUsize,
+    /// The call that has its turn was refused, so that the turn does not tell how long a decision takes.
+    has_no_decision: AtomicBool,
     /// The time between two turns while calls wait.
     turn_time: AverageTime<5>,
 }
@@ -73,7 +75,8 @@ pub(super) struct Turns {
 pub(super) struct TooLong;
 
 impl Turns {
-    /// With a quarter of the budget as the longest wait, the last quarter is left for the decision.
+    /// With a quarter of the budget as the longest wait, the last quarter of it is left for the decision of a call whose body
+    /// came at once.
     const LATEST: u32 = 3;
 
     pub(super) fn new(busy: Busy) -> Self {
@@ -103,7 +106,11 @@ impl Turns {
         let arrived = Instant::now();
         self.begun(&self.waiting, flow).await;
         let waited = arrived.elapsed();
-        if waited > longest * Self::LATEST { Err(TooLong) } else { Ok(waited) }
+        if waited > longest * Self::LATEST {
+            self.has_no_decision.store(true, Relaxed);
+            return Err(TooLong);
+        }
+        Ok(waited)
     }
 
     /// The reading of a large body.
@@ -141,7 +148,7 @@ impl Turns {
                 yield_now().await;
                 let next = Instant::now();
                 let took = next - turn;
-                if decides {
+                if decides && !self.has_no_decision.swap(false, Relaxed) {
                     self.turn_time.add(took.min(LONGEST_TURN));
                 }
                 let share = took / SHARE_OF_REFUSALS;
@@ -288,6 +295,24 @@ mod tests {
             assert!(futures_util::poll!(&mut call).is_pending());
             assert!(begin_next(&turns.waiting));
             assert_eq!(call.await.is_err(), is_late);
+            assert_eq!(turns.has_no_decision.load(Relaxed), is_late);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_without_a_decision_does_not_tell_how_long_one_takes() {
+        for (has_no_decision, known) in [(true, LONG), (false, Duration::ZERO)] {
+            let turns = Arc::new(Turns::default());
+            turns.turn_time.set(LONG);
+            turns.has_no_decision.store(has_no_decision, Relaxed);
+            turns.waiting.lock().add(GREEDY, oneshot::channel().0);
+            turns.arrived.notify_one();
+            let _beginning = begin(&turns);
+            while turns.waiting() > 0 || turns.has_no_decision.load(Relaxed) {
+                yield_now().await;
+            }
+            yield_now().await;
+            assert_eq!(turns.turn_time.get() < LONG, known < LONG);
         }
     }
 
