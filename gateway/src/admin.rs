@@ -87,9 +87,10 @@ impl AdminState {
     }
 }
 
-/// The routes of the admin address.
-pub fn routes(admin: Arc<AdminState>) -> Router {
-    Router::new()
+/// The routes of the admin address, protected by its authorization. Requests that other web pages cause are rejected before
+/// that: a browser may send credentials with them, or would ask for a password.
+pub fn routes(admin: Arc<AdminState>, protect: impl FnOnce(Router) -> Router) -> Router {
+    let routes = Router::new()
         .route("/", get(page::show))
         .route("/debug/decisions", get(decisions))
         .route("/debug/explain", get(explain::explain))
@@ -103,8 +104,8 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .nest(introspection::BASE, introspection::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(Arc::clone(&admin), reject_browsers))
-        .with_state(admin)
+        .with_state(Arc::clone(&admin));
+    protect(routes).layer(middleware::from_fn_with_state(admin, reject_browsers))
 }
 
 /// Rejects requests that a browser sends on behalf of a web page: a port forwarded to a workstation must not be

@@ -41,7 +41,7 @@ fn starting() -> (Runtime, Router) {
     });
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
     let hosts = BTreeSet::from(["gateway.example.com".to_owned()]);
-    let routes = routes(Arc::new(AdminState::new(observer, Arc::new(status), hosts)));
+    let routes = routes(Arc::new(AdminState::new(observer, Arc::new(status), hosts)), |routes| routes);
     (Builder::new_current_thread().build().unwrap(), routes)
 }
 

@@ -81,11 +81,18 @@ impl PageAddress {
         Ok(Self { listener, address: Address::Admin, tls, authorization: *authorization })
     }
 
-    /// These routes at this address.
-    fn pages(self, routes: Router, reviewed: (&Arc<Reviews>, Arc<Metrics>)) -> Pages {
+    /// Routes at this address; they are given its authorization.
+    fn pages(
+        self,
+        routes: impl FnOnce(&dyn Fn(Router) -> Router) -> Router,
+        (reviews, metrics): (&Arc<Reviews>, Arc<Metrics>),
+    ) -> Pages {
         let Self { listener, address, tls, authorization } = self;
         let settings = tls.as_ref().map(|(settings, _)| settings);
-        let routes = authorization::protected(routes, address, (settings, authorization), reviewed);
+        let reviewed = || (reviews, Arc::clone(&metrics));
+        let routes = routes(&|routes| {
+            authorization::protected(routes, address, (settings, authorization), reviewed())
+        });
         Pages { listener, address, tls: tls.map(|(_, tls)| tls), routes }
     }
 
@@ -115,9 +122,13 @@ impl Background {
     pub(super) fn start(self, runtime: Runtime) -> io::Result<oneshot::Receiver<String>> {
         let (sender, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
-            let failure = runtime.block_on(self.run());
-            // Without a receiver the process is about to end.
-            let _ = sender.send(failure);
+            runtime.block_on(async {
+                let failure = Box::pin(self.run()).await;
+                // Without a receiver the process is about to end.
+                let _ = sender.send(failure);
+                // The last spans are sent by tasks of this runtime; the process ends after that.
+                pending::<()>().await;
+            });
         })?;
         Ok(failed)
     }
@@ -131,8 +142,9 @@ impl Background {
         let addresses = [&self.metrics_address, &self.admin_address];
         let reviewed = addresses.into_iter().find(|at| at.reviews_tokens()).map(|at| at.address.as_str());
         let scraped = health::routes(metrics(), self.health);
-        let scraped = self.metrics_address.pages(scraped, (&reviews, metrics()));
-        let administered = self.admin_address.pages(admin::routes(self.admin), (&reviews, metrics()));
+        let scraped = self.metrics_address.pages(|protect| protect(scraped), (&reviews, metrics()));
+        let administered = |protect: &dyn Fn(Router) -> Router| admin::routes(self.admin, protect);
+        let administered = self.admin_address.pages(administered, (&reviews, metrics()));
         tokio::select! {
             error = administered.serve(metrics()) => format!("admin server stopped: {error}"),
             never = telemetry::count(&observer) => match never {},

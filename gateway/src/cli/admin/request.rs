@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Body, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
+use rustls::{CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -231,12 +231,6 @@ fn tls(error: &io::Error) -> QueryError {
             }
             _ => "",
         },
-        Some(TlsError::AlertReceived(AlertDescription::CertificateExpired)) => {
-            "; renew the certificate of --tls-cert"
-        }
-        Some(TlsError::AlertReceived(AlertDescription::UnknownCA)) => {
-            "; the certificate of --tls-cert must be signed by a CA of admin.tls.clientCAFile"
-        }
         _ => "",
     };
     QueryError::Tls(format!("{}{remedy}", handshake_text(error)))
@@ -305,9 +299,14 @@ fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> QueryError {
     // With TLS 1.3 a client learns from its first read that its certificate is rejected.
     if let Some(at) = text.find("received fatal alert") {
         let alert = &text[at..];
-        return QueryError::Tls(format!(
-            "the gateway rejected the client certificate ({alert}); its log says why"
-        ));
+        let remedy = if alert.contains("UnknownCA") {
+            "the certificate of --tls-cert must be signed by a CA of admin.tls.clientCAFile"
+        } else if alert.contains("CertificateExpired") {
+            "renew the certificate of --tls-cert"
+        } else {
+            "its log says why"
+        };
+        return QueryError::Tls(format!("the gateway rejected the client certificate ({alert}); {remedy}"));
     }
     QueryError::Broken(text)
 }

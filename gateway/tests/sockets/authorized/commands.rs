@@ -100,7 +100,10 @@ async fn status_uses_a_client_certificate() {
     assert!(told.contains("; set --tls-cert and --tls-key"), "{told}");
     for (name, text) in [
         ("operator", "backend a: cannot connect to 127.0.0.1:1"),
-        ("stranger", "the gateway rejected the client certificate (received fatal alert: UnknownCA)"),
+        (
+            "stranger",
+            "the gateway rejected the client certificate (received fatal alert: UnknownCA); the certificate of --tls-cert must be signed by",
+        ),
     ] {
         let (certificate, key) = (path(&format!("{name}.crt")), path(&format!("{name}.key")));
         let (code, told) =

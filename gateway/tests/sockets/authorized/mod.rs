@@ -264,6 +264,11 @@ async fn a_browser_shows_the_page_with_a_token_as_the_password() {
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     let change = send(&mut client, "POST /debug/overrides", password(&reader)).await;
     assert!(!asks_for_a_password(&change), "another site could cause it");
+    let caused =
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nContent-Length: 0\r\n\r\n";
+    client.write(caused).await;
+    let refused = client.answer().await;
+    assert_eq!((refused.status, refused.header("www-authenticate")), (403, None), "it would ask there, too");
 }
 
 #[tokio::test]

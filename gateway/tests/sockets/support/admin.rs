@@ -37,11 +37,9 @@ impl Admin {
             certificates: Arc::default(),
         });
         standing.open(&gateway.door);
-        let routes = admin::routes(Arc::new(Shown::new(
-            Arc::clone(&gateway.observer),
-            Arc::new(standing),
-            std::collections::BTreeSet::new(),
-        )));
+        let shown =
+            Shown::new(Arc::clone(&gateway.observer), Arc::new(standing), std::collections::BTreeSet::new());
+        let routes = admin::routes(Arc::new(shown), |routes| routes);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
