@@ -132,6 +132,7 @@ impl Overrides {
 
     /// Sets a mode for this time, in place of an earlier override of the same target.
     pub fn set(self: &Arc<Self>, target: OverrideTarget, mode: Mode, time: Duration, reason: &str) {
+        let changing = self.changing.lock();
         let since = Timestamp::now();
         let new = Override {
             ends: since.checked_add(time).unwrap_or(Timestamp::MAX),
@@ -151,7 +152,6 @@ impl Overrides {
         );
         let Override { id, until, ends, .. } = new;
         let target = new.target.clone();
-        let changing = self.changing.lock();
         self.replace(&target, &new);
         self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
         drop(changing);
@@ -176,9 +176,9 @@ impl Overrides {
     /// Removes this override, unless another one has replaced it.
     fn end(&self, target: &OverrideTarget, id: u64) {
         let changing = self.changing.lock();
-        if self.active.load().iter().any(|it| it.id == id) {
-            // By its id: a newer override of the target may have replaced it meanwhile.
-            self.active.rcu(|active| active.iter().filter(|it| it.id != id).cloned().collect::<Vec<_>>());
+        let active = self.active.load();
+        if active.iter().any(|it| it.id == id) {
+            self.active.store(Arc::new(active.iter().filter(|it| it.id != id).cloned().collect()));
             tracing::info!(about = %target, "override of the mode ended");
             // When its answers count again, or no longer by an operator's word, a backend is judged from the beginning.
             match target {
@@ -196,10 +196,9 @@ impl Overrides {
     }
 
     fn replace(&self, target: &OverrideTarget, new: &Override) {
-        self.active.rcu(|active| {
-            let others = active.iter().filter(|it| it.target != *target).cloned();
-            others.chain([new.clone()]).collect::<Vec<_>>()
-        });
+        let active = self.active.load();
+        let others = active.iter().filter(|it| it.target != *target).cloned();
+        self.active.store(Arc::new(others.chain([new.clone()]).collect()));
     }
 
     fn report(&self, target: &OverrideTarget) {

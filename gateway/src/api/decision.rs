@@ -133,8 +133,8 @@ pub struct BackendPart {
     pub hook: Option<String>,
     /// `Enforce`, or `Shadow`: called in the background.
     pub mode: String,
-    /// Why it is in shadow mode for this pod although its configured mode is `Enforce`: an override with its end and
-    /// reason, or the share of pods of its canary.
+    /// Why it is in shadow mode for this pod although its configured mode is another: an override with its end and reason,
+    /// or the share of pods of its canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_reason: Option<String>,
     /// The weight of its normalized scores; only for prioritize.

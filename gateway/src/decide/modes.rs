@@ -53,7 +53,11 @@ impl Decider {
     /// Why a backend is in shadow mode, in words; `None` if that is its configured mode.
     pub(super) fn shadow_reason(&self, backend: &Backend) -> Option<String> {
         let BackendSettings { name, mode, canary, .. } = &*backend.settings;
-        if let Some(Override { ends, reason, .. }) = self.settings.overrides.find(name.as_str()) {
+        if *mode == Mode::Shadow {
+            return None;
+        }
+        let found = self.settings.overrides.find(name.as_str()).filter(|it| it.mode == Mode::Shadow);
+        if let Some(Override { ends, reason, .. }) = found {
             return Some(format!("override until {}: {reason}", moment(ends)));
         }
         let canary = canary.filter(|_| *mode == Mode::Enforce)?;
