@@ -314,8 +314,9 @@ fn print_line(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// How many connections may wait to be accepted.
-const BACKLOG: u32 = 1024;
+/// How many connections may wait to be accepted: all that the address may have. The system drops what is more, and their
+/// callers try again only after a second; it allows at most `net.core.somaxconn`, 4096 by default.
+const BACKLOG: u32 = 4096;
 
 /// Takes an address without listening: until then connections are refused at once, which costs a caller nothing, while one
 /// that is accepted and not served costs its timeout.
