@@ -99,7 +99,7 @@ bench-sdk: binaries $(SDKS:%=examples-%) go ## The same policy in each language,
 	  --workload few-deployments,all-different $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # `make test` does the same with fewer connections, for a few seconds. The connections need file descriptors: ulimit -n 8192.
-torture: binaries ## Attacks on the gateway, and what honest calls notice: 4 minutes
+torture: binaries ## Attacks on the gateway, and what honest calls notice: 6 minutes
 	$(TARGET)/release/torture --judge $(ARGS)
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.

@@ -25,7 +25,7 @@ type Failure = Box<dyn Error>;
 
 const EXAMPLES: &str = "\
 Examples:
-  torture --judge                all attacks and overload, four minutes
+  torture --judge                all attacks and overload, six minutes
   torture --connections 200 --calls 300
   torture --only slow --rounds 15 --overload 0
   torture --only overload --overload 4";
