@@ -108,6 +108,18 @@ async fn a_backend_in_shadow_can_be_enforced() {
 }
 
 #[tokio::test]
+async fn shadow_mode_has_a_reason_only_if_another_one_is_configured() {
+    let (_racks, seen) = start("mode: Shadow, ").await;
+    set(seen.admin, "racks", "shadow").await;
+    assert_eq!(decided(&seen.gateway).await, not_enforced());
+    let shadow = "extender_gateway_backend_shadow_answers_total{backend=\"racks\",verb=\"filter\",outcome=\"disagrees\"} 1";
+    seen.gateway.until_counted("it is called in the background", shadow).await;
+    let found = seen.admin.decisions("?verdict=disagreed&verb=filter&nodes=none").await;
+    let [part] = &found.items[0].backends[..] else { panic!("{found:?}") };
+    assert_eq!((part.mode.as_str(), &part.mode_reason), ("Shadow", &None));
+}
+
+#[tokio::test]
 async fn all_backends_can_be_bypassed() {
     let (racks, seen) = start("").await;
     let body = json!({"all": true, "action": "disable", "for": "10m", "reason": "incident"});
