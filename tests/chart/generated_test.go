@@ -21,24 +21,10 @@ func generated(t *testing.T) map[string]string {
 		t.Fatal(got.stderr)
 	}
 	files := map[string]string{
-		"deploy/install.yaml":            installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
-		"deploy/chart/files/alerts.yaml": read(t, root+"/deploy/observability/alerts.yaml"),
+		"deploy/install.yaml": installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
 
 		"deploy/chart/files/reservation-crd.yaml":   read(t, root+"/backends/policies/examples/reservation-crd.yaml"),
 		"deploy/chart/files/reservation-rules.yaml": clusterRoleRules(t, root+"/backends/policies/examples/reservation-rbac.yaml"),
-	}
-	for _, file := range dashboards(t) {
-		files["deploy/chart/files/dashboards/"+filepath.Base(file)] = read(t, file)
-	}
-	return files
-}
-
-// dashboards are Grafana's, which become part of the chart.
-func dashboards(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob(root + "/deploy/observability/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no dashboards: %v", err)
 	}
 	return files
 }

@@ -11,7 +11,7 @@ import (
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/tests/kube/process"
 )
 

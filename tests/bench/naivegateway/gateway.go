@@ -13,7 +13,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // maxMessage is more than any call's nodes have, in bytes; gRPC's default of 4 MB is about 370 nodes.

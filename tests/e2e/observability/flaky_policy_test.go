@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/tests/kube/scripted"
 )
 

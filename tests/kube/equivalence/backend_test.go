@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // backend is a policy as the gateway calls it.

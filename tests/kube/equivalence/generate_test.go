@@ -10,7 +10,7 @@ import (
 
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // The largest case.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // policy is one policy as a table. Both sides answer with its methods.

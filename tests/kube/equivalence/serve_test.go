@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // servePlain runs a policy as an extender and returns its address.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"extender-gateway.io/tests/kube/policyapi"
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 )
 
 // Answer answers a call to filter. Calls are counted from 1.
