@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	policyapi "extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/tests/kube/process"
 )
 

@@ -83,7 +83,7 @@ func (e *environment) start(dir string) error {
 	if err != nil {
 		return err
 	}
-	if e.Cluster, err = controlplane.StartWith(ctx, dir, flags...); err != nil {
+	if e.Cluster, err = controlplane.StartWith(ctx, dir, append(flags, groupFlags...)...); err != nil {
 		return err
 	}
 	return objects.CreateNamespaces(ctx, e.Client, shop, search, other)

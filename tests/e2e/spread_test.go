@@ -24,6 +24,12 @@ func racked(nodes []*corev1.Node, racks int) []*corev1.Node {
 // startSpread runs spread with one constraint behind a gateway that binds.
 func (s *scenario) startSpread(constraint map[string]any) (gateway string) {
 	s.Helper()
+	return s.startSpreadWith("BuiltIn", constraint)
+}
+
+// startSpreadWith is startSpread with a binder.
+func (s *scenario) startSpreadWith(binder string, constraint map[string]any) (gateway string) {
+	s.Helper()
 	server, err := product.StartNodePolicy(s.ctx, shared.Dir, product.Spread)
 	s.must(err)
 	s.keep(server)
@@ -34,7 +40,7 @@ func (s *scenario) startSpread(constraint map[string]any) (gateway string) {
 	}})
 	config.Pods = &product.Pods{Source: "Watch"}
 	config.Cluster.Kubeconfig = shared.Kubeconfig
-	config.Binder = "BuiltIn"
+	config.Binder = binder
 	return serveGateway(s, config).Address
 }
 
