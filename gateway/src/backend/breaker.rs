@@ -395,7 +395,8 @@ mod tests {
         }
         for (answer, expected) in ends {
             let after = |took| of(&answer, took);
-            let all: String = [Duration::from_millis(1), ALLOWED / 2, ALLOWED].map(after).into_iter().collect();
+            let all: String =
+                [Duration::from_millis(1), ALLOWED / 2, ALLOWED].map(after).into_iter().collect();
             assert_eq!(all, expected, "{answer:?}");
         }
     }

@@ -242,8 +242,9 @@ impl Endpoints {
         if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
-        let is_preferred =
-            |session: &&Arc<Session>| session.is_usable(verb) && !session.endpoint().outliers.are_left_out(verb);
+        let is_preferred = |session: &&Arc<Session>| {
+            session.is_usable(verb) && !session.endpoint().outliers.are_left_out(verb)
+        };
         let usable: Vec<_> = connected.iter().filter(is_preferred).collect();
         let among = if usable.is_empty() { connected.iter().collect() } else { usable };
         let by = |salt: u64, session: &Arc<Session>| {

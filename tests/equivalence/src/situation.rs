@@ -168,11 +168,13 @@ const SITUATIONS: &[Situation] = &[
         fails(s, |failure| matches!(failure, Failure::Status(1 | 4 | 14)))
     }),
     ("a status about one pod, an answer about another", |s| {
-        let decided = |at: usize| s.expected.placed.iter().filter_map(move |wanted| {
-            let filtered = wanted.filtered.as_ref()?;
-            let is_asked = filtered.asked.iter().any(|(asked, _)| *asked == at);
-            is_asked.then(|| filtered.failures.contains(&at))
-        });
+        let decided = |at: usize| {
+            s.expected.placed.iter().filter_map(move |wanted| {
+                let filtered = wanted.filtered.as_ref()?;
+                let is_asked = filtered.asked.iter().any(|(asked, _)| *asked == at);
+                is_asked.then(|| filtered.failures.contains(&at))
+            })
+        };
         (0..s.case.backends.len()).any(|at| {
             let is_status = matches!(s.case.backends[at].filter.failure, Failure::Status(_));
             is_status && decided(at).any(|failed| failed) && decided(at).any(|failed| !failed)

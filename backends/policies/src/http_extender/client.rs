@@ -9,7 +9,7 @@ use http::{
     Request, StatusCode, Uri,
     header::{CONTENT_TYPE, USER_AGENT},
 };
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
