@@ -34,7 +34,7 @@ impl Hosts {
         hosts
     }
 
-    fn set(&self, backends: &[&Scripted]) {
+    pub(crate) fn set(&self, backends: &[&Scripted]) {
         *self.0.lock().unwrap() = backends.iter().map(|backend| backend.address).collect();
     }
 }
