@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -154,8 +155,12 @@ func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *term
 // notBound is the policy's error; its caller may have given up meanwhile.
 func notBound(ctx context.Context, err error) error {
 	code := codes.Unavailable
-	if ctx.Err() != nil {
+	var call *callError
+	switch {
+	case ctx.Err() != nil:
 		code = codeOf(ctx.Err())
+	case errors.As(err, &call) && call.code == codes.Aborted:
+		code = codes.Aborted
 	}
 	return refused(code, "%v", err)
 }

@@ -31,6 +31,13 @@ func missing(field string) error {
 	return malformed("%s is missing; every request has it", field)
 }
 
+// CannotAnswer says that the policy cannot answer about this pod, although it can about others: the call fails with ABORTED,
+// which says nothing about the calls about other pods, however long it took. [Bind] returns it. The other functions, which
+// return no error, panic with it: such a panic is no bug and is not logged.
+func CannotAnswer(format string, values ...any) error {
+	return refused(codes.Aborted, format, values...)
+}
+
 // statusOf is the error as a client gets it. A status travels in the trailers: a client that limits their size, as the
 // gateway does, closes the connection with all its calls.
 func statusOf(err error) error {

@@ -183,7 +183,10 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 // guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
 func guarded(log *failureLog, work func() error) (err error) {
 	defer func() {
-		if panicked := recover(); panicked != nil {
+		panicked := recover()
+		if deliberate, is := panicked.(*callError); is {
+			err = deliberate
+		} else if panicked != nil {
 			text := cut(fmt.Sprint(panicked), maxStatusMessageBytes)
 			log.report(text, debug.Stack())
 			err = refused(codes.Internal, "the policy failed: %s", text)

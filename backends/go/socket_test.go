@@ -420,6 +420,19 @@ func TestAPolicyThatIsNotReadyIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestAPolicyThatCannotAnswerAboutAPodSaysSo(t *testing.T) {
+	p := noArm()
+	p.Filter = &Filter{Node: func(Pod, Node) Verdict { panic(CannotAnswer("no claim %d", 7)) }}
+	p.Bind = &Bind{Pod: func(context.Context, BindRequest) (BindResult, error) {
+		return BindResult{}, fmt.Errorf("the extender: %w", CannotAnswer("node locked"))
+	}}
+	s := start(t, p)
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	expect(t, err, codes.Aborted, "no claim 7")
+	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "shop", Name: "web", Uid: "u-1", Node: "a"})
+	expect(t, err, codes.Aborted, "the extender: node locked")
+}
+
 func TestAPolicyWithoutArgsRefusesThem(t *testing.T) {
 	s := start(t, noArm())
 	for args, text := range map[string]string{"": "", "{}": "", " { } ": "", `{"a":1}`: "this policy takes no args", "[]": "not a JSON object"} {

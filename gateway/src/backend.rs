@@ -20,6 +20,7 @@ mod health;
 mod in_flight;
 pub mod info;
 pub mod introspection;
+mod outliers;
 pub mod remedy;
 pub mod remote_table;
 pub mod resolver;
@@ -37,7 +38,10 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, preempt::Ke
 use extender_policy_api::v1alpha1::Purpose;
 use http::Uri;
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tonic::Code;
 
 use self::{
@@ -395,12 +399,13 @@ impl Backend {
             rpcs.mark(RpcRole::Probe);
         }
         let limits = Limits { timeout, answer: largest_answer };
+        let began = Instant::now();
         let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
         if answer.as_ref().err().is_none_or(RpcError::is_an_answer) {
             slot.answered();
         }
-        self.judge((connection, permit), (verb, timeout), &answer);
+        self.judge((connection, permit), (verb, began.elapsed()), &answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let status = answer.as_ref().err().and_then(|error| error.status);
         if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
@@ -418,19 +423,20 @@ impl Backend {
         contained_now(&self.metrics, || read(answer))
     }
 
-    /// Reports the end of a call to its breaker.
+    /// Reports the end of a call after this time to its address.
     fn judge(
         &self,
         (connection, permit): (&Connection, Permit<'_>),
-        (verb, timeout): (PolicyVerb, Duration),
+        (verb, took): (PolicyVerb, Duration),
         answer: &Result<Bytes, RpcError>,
     ) {
         let ended = |error: &RpcError| error.scope == FailureScope::Connection;
         if answer.as_ref().is_err_and(ended) && !connection.is_first_to_end() {
             return;
         }
-        let allowed = self.settings.timeouts()[verb].unwrap_or_default();
-        let evidence = Evidence::of(answer, timeout, allowed);
+        let allowed = self.settings.timeouts()[verb].unwrap_or(took);
+        let evidence = Evidence::of(answer, took, allowed);
+        connection.endpoint.outliers.ended(verb, &evidence);
         let Some(change) = permit.ended(evidence) else { return };
         let backend = &self.settings.name;
         if change == Change::Opened
@@ -445,12 +451,12 @@ impl Backend {
                 tracing::warn!(
                     %backend,
                     verb,
-                    "circuit breaker opened: calls fail at once until a probe is answered; the latest failure: {failure}"
+                    "circuit breaker opened: calls fail at once, as those before did, until one that is sent as a probe loses no time; the latest failure: {failure}"
                 );
             }
             Change::Closed(since) => {
                 let seconds = Timestamp::now().duration_since(since).as_secs();
-                tracing::info!(%backend, verb, seconds, "circuit breaker closed: a call was answered");
+                tracing::info!(%backend, verb, seconds, "circuit breaker closed: a call lost no time");
             }
         }
     }

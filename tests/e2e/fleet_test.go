@@ -184,7 +184,7 @@ func TestRetriesHaveABudget(t *testing.T) {
 	f := s.fleet(2)
 	policy := scripted.New("racks", scripted.Accept)
 	f.startGRPCAt(f.ports[0].Address(), policy.Register)
-	// Five refusals in a row would open the breaker.
+	// After five refusals in a row the address would be left out.
 	refuses := func(call int64) bool { return call%5 != 0 }
 	server, err := scripted.ServeRefusing(f.ports[1].Address(), scripted.New("racks", scripted.Accept), refuses)
 	s.must(err)

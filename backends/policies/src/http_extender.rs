@@ -2,6 +2,9 @@
 //! as kube-scheduler reads it (`pkg/scheduler/extender.go`). Where kube-scheduler would use a reply that contradicts
 //! the call, such as a node that was not sent, the call fails instead.
 //!
+//! A reply, whatever it is, is about the pod of the call: where it is no answer, the call fails with
+//! [`CannotAnswer`]. Without a reply (connection refused, reset, late) it fails with [`NotReady`].
+//!
 //! [`args`] are the extender's entry in kube-scheduler's configuration, [`request`] the bodies, [`client`] sends
 //! them, [`reply`] reads what comes back.
 
@@ -17,8 +20,8 @@ mod tls;
 use std::collections::HashMap;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, NodePart, Nodes,
-    NotReady, Pod, Policy, Reads, Scale, Verb, Verdict, View,
+    Args, ArgsError, Bind, BindAsk, BoxFuture, Candidate, CannotAnswer, Eviction, Info, NodePart, Nodes,
+    NotReady, Pod, Policy, Reads, Scale, Unanswered, Verb, Verdict, View,
 };
 
 use self::{
@@ -55,23 +58,24 @@ impl HttpExtender {
         if self.entry.node_cache_capable { View::Name } else { View::FactsAndRaw }
     }
 
-    async fn ask(&self, verb: Option<&str>, body: Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
+    async fn ask(&self, verb: Option<&str>, body: Result<Vec<u8>, String>) -> Result<Vec<u8>, Unanswered> {
         // The SDK calls no verb that is not declared.
-        let verb = verb.ok_or("the verb is not configured")?;
-        self.client.post(verb, body?).await
+        let verb = verb.ok_or_else(|| NotReady("the verb is not configured".to_owned()))?;
+        self.client.post(verb, body.map_err(CannotAnswer)?).await
     }
 
-    async fn filtered(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<Verdict>, String> {
+    async fn filtered(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<Verdict>, Unanswered> {
         let body = request::decide(pod, nodes, self.entry.node_cache_capable);
         let reply = self.ask(self.entry.filter_verb.as_deref(), body).await?;
         let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
-        verdicts(FilterReply::read(&reply)?, &names, self.entry.node_cache_capable)
+        let reply = FilterReply::read(&reply).map_err(CannotAnswer)?;
+        Ok(verdicts(reply, &names, self.entry.node_cache_capable).map_err(CannotAnswer)?)
     }
 
-    async fn scored(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<i32>, String> {
+    async fn scored(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<i32>, Unanswered> {
         let body = request::decide(pod, nodes, self.entry.node_cache_capable);
         let reply = self.ask(self.entry.prioritize_verb.as_deref(), body).await?;
-        let PrioritizeReply(scores) = PrioritizeReply::read(&reply)?;
+        let PrioritizeReply(scores) = PrioritizeReply::read(&reply).map_err(CannotAnswer)?;
         let mut sums: HashMap<&str, i64> = HashMap::new();
         for (host, score) in &scores {
             let sum = sums.entry(host).or_default();
@@ -81,26 +85,30 @@ impl HttpExtender {
         Ok(nodes.iter().map(|node| narrowed(score(node.name()))).collect())
     }
 
-    async fn preempted(&self, pod: Pod<'_>, candidates: &[Candidate<'_>]) -> Result<Vec<Eviction>, String> {
+    async fn preempted(
+        &self,
+        pod: Pod<'_>,
+        candidates: &[Candidate<'_>],
+    ) -> Result<Vec<Eviction>, Unanswered> {
         let body = request::preempt(pod, candidates, self.entry.node_cache_capable);
         let reply = self.ask(self.entry.preempt_verb.as_deref(), body).await?;
-        let PreemptReply(mut kept) = PreemptReply::read(&reply)?;
+        let PreemptReply(mut kept) = PreemptReply::read(&reply).map_err(CannotAnswer)?;
         let evictions = candidates.iter().map(|candidate| match kept.remove(candidate.node().name()) {
             None => Ok(Eviction::Spare),
             Some(uids) => evicted(candidate, &uids),
         });
-        let evictions: Vec<_> = evictions.collect::<Result<_, String>>()?;
+        let evictions: Vec<_> = evictions.collect::<Result<_, String>>().map_err(CannotAnswer)?;
         match kept.into_keys().next() {
             None => Ok(evictions),
-            Some(node) => Err(format!("the extender kept node {node:?}, which is not in the call")),
+            Some(node) => Err(not_in_the_call(&node).into()),
         }
     }
 
-    async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, String> {
+    async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, Unanswered> {
         let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
-        match BindReply::read(&reply)?.0 {
+        match BindReply::read(&reply).map_err(CannotAnswer)?.0 {
             error if error.is_empty() => Ok(Bind::Bound),
-            error => Err(error),
+            error => Err(CannotAnswer(error).into()),
         }
     }
 }
@@ -131,29 +139,33 @@ impl Policy for HttpExtender {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
-        Box::pin(async move { self.filtered(pod, nodes).await.map_err(NotReady) })
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
+        Box::pin(self.filtered(pod, nodes))
     }
 
     fn score_later<'a>(
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<i32>, NotReady>> {
-        Box::pin(async move { self.scored(pod, nodes).await.map_err(NotReady) })
+    ) -> BoxFuture<'a, Result<Vec<i32>, Unanswered>> {
+        Box::pin(self.scored(pod, nodes))
     }
 
     fn preempt_later<'a>(
         &'a self,
         pod: Pod<'a>,
         candidates: &'a [Candidate<'a>],
-    ) -> BoxFuture<'a, Result<Vec<Eviction>, NotReady>> {
-        Box::pin(async move { self.preempted(pod, candidates).await.map_err(NotReady) })
+    ) -> BoxFuture<'a, Result<Vec<Eviction>, Unanswered>> {
+        Box::pin(self.preempted(pod, candidates))
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
-        Box::pin(async move { self.bound(ask).await.map_err(BindFailed) })
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
+        Box::pin(self.bound(ask))
     }
+}
+
+fn not_in_the_call(node: &str) -> CannotAnswer {
+    CannotAnswer(format!("the extender kept node {node:?}, which is not in the call"))
 }
 
 /// One verdict for each name. As `HTTPExtender.Filter` and `findNodesThatPassExtenders` of kube-scheduler: what the
@@ -169,7 +181,7 @@ fn verdicts(reply: FilterReply, names: &[&str], node_cache_capable: bool) -> Res
         names.iter().map(|name| (*name, rejected(name, &failed, &unresolvable))).collect();
     for name in &kept {
         let Some(verdict) = verdicts.get_mut(name.as_str()) else {
-            return Err(format!("the extender kept node {name:?}, which is not in the call"));
+            return Err(not_in_the_call(name).0);
         };
         *verdict = Verdict::Accept;
     }

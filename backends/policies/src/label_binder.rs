@@ -9,7 +9,9 @@ mod cluster;
 
 use std::collections::BTreeMap;
 
-use extender_policy_sdk::{Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Reads};
+use extender_policy_sdk::{
+    Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Reads, Unanswered,
+};
 use kube::Client;
 
 use self::{args::Annotations, cluster::Cluster};
@@ -56,8 +58,8 @@ impl Policy for LabelBinder {
         Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds_reading(&Reads::new())
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
-        Box::pin(self.bind(ask))
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
+        Box::pin(async move { Ok(self.bind(ask).await?) })
     }
 }
 

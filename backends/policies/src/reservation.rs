@@ -27,8 +27,9 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
 
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
-    Bind, BindAsk, BindFailed, BoxFuture, Change, Hook, Info, Introspect, IntrospectError, Node, NodeChange,
-    NodePart, NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb, View,
+    Bind, BindAsk, BoxFuture, Change, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart,
+    NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Unanswered, Verb,
+    View,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -198,8 +199,8 @@ impl Policy for Reservations {
         nodes.iter().map(|node| self.score_on(&known, asking.as_ref(), node.name())).collect()
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
-        Box::pin(self.binder.bind(ask))
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
+        Box::pin(async move { Ok(self.binder.bind(ask).await?) })
     }
 
     fn introspect(&self, ask: &Introspect<'_>) -> Result<serde_json::Value, IntrospectError> {

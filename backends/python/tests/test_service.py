@@ -22,6 +22,7 @@ from extender_policy import (
     BindAsk,
     BindFailed,
     Candidate,
+    CannotAnswer,
     Eviction,
     Info,
     Node,
@@ -61,6 +62,8 @@ class Scripted(Policy):
     def filter(self, pod: Pod, node: Node) -> Verdict:
         if node.name == "raises":
             raise ValueError("this node is a bug")
+        if node.name == "unknown":
+            raise CannotAnswer("no such claim")
         if node.name == "none":
             return None  # type: ignore[return-value]
         if node.name.startswith("no"):
@@ -84,6 +87,8 @@ class Scripted(Policy):
             return Bind.declined("ä" * 600)
         if ask.name == "failed":
             raise BindFailed("the apiserver is away")
+        if ask.name == "locked":
+            raise CannotAnswer("node locked")
         if ask.name == "raises":
             raise RuntimeError("a bug")
         return Bind.BOUND
@@ -305,6 +310,13 @@ def test_an_exception_fails_only_its_call(serve: Serve) -> None:
     assert client.filter(question(inline([row("a")]))).result.evaluated == 1
     code, text = failing(lambda: client.filter(question(inline([row("none")]))))
     assert (code, text) == (StatusCode.INTERNAL, "filter returned None for position 0; expected a Verdict")
+
+
+def test_a_policy_that_cannot_answer_about_a_pod_says_so(serve: Serve) -> None:
+    client = serve(Scripted())
+    about = failing(lambda: client.filter(question(inline([row("unknown")]))))
+    assert about == (StatusCode.ABORTED, "no such claim")
+    assert failing(lambda: client.bind(binding("locked"))) == (StatusCode.ABORTED, "node locked")
 
 
 def test_a_policy_that_is_not_ready_does_not_decide(serve: Serve) -> None:

@@ -3,7 +3,7 @@
 
 use std::{future::ready, process::ExitCode};
 
-use extender_policy_sdk::{Bind, BindAsk, BindFailed, BoxFuture, Info, Policy, Reads, run};
+use extender_policy_sdk::{Bind, BindAsk, BoxFuture, Info, Policy, Reads, Unanswered, run};
 
 struct NoBind;
 
@@ -12,7 +12,7 @@ impl Policy for NoBind {
         Info::new("no-bind", "1").binds_reading(&Reads::new())
     }
 
-    fn bind<'a>(&'a self, _: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, _: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
     }
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use extender_policy_sdk::{
     Args, ArgsError, Backend, Bind, BindAsk, BindFailed, BoxFuture, Candidate, Change, Eviction, Hook, Info,
     Introspect, IntrospectError, Node, NodeChange, NodeKey, NodePart, NodeUsage, Nodes, Normalization, Pod,
-    PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint, Toleration, Verb,
-    Verdict, View, run, serde_json,
+    PodChange, PodKey, PodPart, PodsBy, PodsKey, Policy, Reads, Resources, Scale, Taint, Toleration,
+    Unanswered, Verb, Verdict, View, run, serde_json,
 };
 
 /// In the gateway's configuration: `args: {zone: eu-west-1a, most: 3}`.
@@ -100,11 +100,11 @@ impl Policy for Reference {
         Eviction::of(candidate, |victim| victim.pod().is_some_and(|victim| victim.priority() < priority))
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         Box::pin(async move {
             match (ask.namespace(), ask.node()) {
                 ("system", _) => Ok(Bind::Declined("namespace system is bound elsewhere".to_owned())),
-                (_, "broken") => Err(BindFailed("node broken refuses pods".to_owned())),
+                (_, "broken") => Err(BindFailed("node broken refuses pods".to_owned()).into()),
                 _ => Ok(Bind::Bound),
             }
         })

@@ -6,7 +6,7 @@ use prost::DecodeError;
 use tonic::{Code, Status};
 
 use crate::{
-    ArgsError, BindFailed, DeclarationError, IntrospectError, NotReady, View,
+    ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered, View,
     change::limits::WrongChange,
     node::row::Unreadable,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
@@ -66,6 +66,8 @@ pub(crate) enum CallError {
     NotServed(&'static str),
     #[error("{0}")]
     NotReady(String),
+    #[error(transparent)]
+    CannotAnswer(#[from] CannotAnswer),
     #[error(transparent)]
     NotBound(#[from] BindFailed),
     #[error("{method} returned {given} answers for {asked} nodes; expected one per node")]
@@ -137,6 +139,7 @@ impl CallError {
             | Self::Stopping(_)
             | Self::ManyShown
             | Self::NotShown(IntrospectError::NotReady(_)) => Code::Unavailable,
+            Self::CannotAnswer(_) => Code::Aborted,
             Self::WrongCount { .. }
             | Self::WrongVictims { .. }
             | Self::WrongChange { .. }
@@ -152,6 +155,16 @@ impl CallError {
 impl From<NotReady> for CallError {
     fn from(NotReady(sentence): NotReady) -> Self {
         Self::NotReady(sentence)
+    }
+}
+
+impl From<Unanswered> for CallError {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::NotReady(error) => error.into(),
+            Unanswered::CannotAnswer(error) => error.into(),
+            Unanswered::BindFailed(error) => error.into(),
+        }
     }
 }
 
@@ -174,6 +187,7 @@ mod tests {
             CallError::NotReady("ä".repeat(70_000)),
             CallError::Args(ArgsError::new("ä".repeat(70_000))),
             CallError::NotBound(BindFailed("ä".repeat(70_000))),
+            CallError::CannotAnswer(CannotAnswer("ä".repeat(70_000))),
             CallError::WrongVictims { position: 0, victims: vec![7; 70_000], there: 1 },
         ] {
             let code = error.code();

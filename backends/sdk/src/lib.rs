@@ -108,5 +108,5 @@ pub use self::{
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, TlsError, TlsFiles, serve},
     telemetry::{Telemetry, TelemetryError},
-    verdict::{NotReady, Preemption, Reason, Refusal, Verdict},
+    verdict::{CannotAnswer, NotReady, Preemption, Reason, Refusal, Unanswered, Verdict},
 };

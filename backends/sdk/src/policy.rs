@@ -3,8 +3,8 @@
 use std::future::ready;
 
 use crate::{
-    Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node,
-    NodeChange, Nodes, NotReady, Pod, PodChange, Verdict,
+    Bind, BindAsk, BoxFuture, Candidate, Eviction, Info, Introspect, IntrospectError, Node, NodeChange,
+    Nodes, NotReady, Pod, PodChange, Unanswered, Verdict,
 };
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
@@ -82,7 +82,7 @@ pub trait Policy: Send + Sync + 'static {
 
     /// As [`before_filter`](Self::before_filter), for a hook that declares [`Hook::waits`](crate::Hook::waits); the same
     /// as for [`filter_later`](Self::filter_later) applies.
-    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, NotReady>> {
+    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, Unanswered>> {
         Box::pin(async move { Ok(self.before_filter(&pod)) })
     }
 
@@ -92,7 +92,7 @@ pub trait Policy: Send + Sync + 'static {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<NodeChange>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<NodeChange>, Unanswered>> {
         Box::pin(async move { Ok(self.before_filter_nodes(&pod, &nodes)) })
     }
 
@@ -102,19 +102,20 @@ pub trait Policy: Send + Sync + 'static {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<(PodChange, Vec<NodeChange>), NotReady>> {
+    ) -> BoxFuture<'a, Result<(PodChange, Vec<NodeChange>), Unanswered>> {
         Box::pin(async move { Ok(self.before_score(&pod, &nodes)) })
     }
 
     /// As [`filter_all`](Self::filter_all), for a verb that declares [`Verb::waits`](crate::Verb::waits). An error fails the
-    /// call, and the failure policy that the operator chose decides.
+    /// call, and the failure policy that the operator chose decides: [`NotReady`] if the policy cannot decide now,
+    /// [`CannotAnswer`](crate::CannotAnswer) if it cannot about this pod.
     ///
     /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it waits.
     fn filter_later<'a>(
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
         Box::pin(async move { Ok(self.filter_all(&pod, &nodes)) })
     }
 
@@ -124,7 +125,7 @@ pub trait Policy: Send + Sync + 'static {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<i32>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<i32>, Unanswered>> {
         Box::pin(async move { Ok(self.score_all(&pod, &nodes)) })
     }
 
@@ -134,7 +135,7 @@ pub trait Policy: Send + Sync + 'static {
         &'a self,
         pod: Pod<'a>,
         candidates: &'a [Candidate<'a>],
-    ) -> BoxFuture<'a, Result<Vec<Eviction>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<Eviction>, Unanswered>> {
         Box::pin(async move { Ok(self.preempt_all(&pod, candidates)) })
     }
 
@@ -144,7 +145,7 @@ pub trait Policy: Send + Sync + 'static {
     ///
     /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it
     /// waits.
-    fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
     }
 

@@ -278,12 +278,29 @@ impl TestCandidate {
 
 /// Why a policy gave no answer: the text that the gateway would log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoAnswer(String);
+#[error("{text}")]
+pub struct NoAnswer {
+    text: String,
+    is_about_this_pod: bool,
+}
+
+impl NoAnswer {
+    fn new(text: String) -> Self {
+        Self { text, is_about_this_pod: false }
+    }
+
+    /// Whether the policy returned [`CannotAnswer`](crate::CannotAnswer).
+    pub fn is_about_this_pod(&self) -> bool {
+        self.is_about_this_pod
+    }
+}
 
 impl From<CallError> for NoAnswer {
     fn from(error: CallError) -> Self {
-        Self(error.to_string())
+        Self {
+            is_about_this_pod: matches!(error, CallError::CannotAnswer(_)),
+            ..Self::new(error.to_string())
+        }
     }
 }
 
@@ -394,7 +411,7 @@ pub fn introspect(
         ..api::IntrospectRequest::default()
     };
     let shown = answer::introspect(&backend.into(), &request)?;
-    serde_json::from_slice(&shown.json).map_err(|error| NoAnswer(format!("no valid JSON: {error}")))
+    serde_json::from_slice(&shown.json).map_err(|error| NoAnswer::new(format!("no valid JSON: {error}")))
 }
 
 /// The refused nodes in the order given, each with its reason.
@@ -475,7 +492,7 @@ async fn scored(
 /// The answer of a verb that does not wait.
 fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, NoAnswer> {
     let waits =
-        || NoAnswer("it is declared with waits(); use the function whose name ends with _later".into());
+        || NoAnswer::new("it is declared with waits(); use the function whose name ends with _later".into());
     Ok(at_once(answer).ok_or_else(waits)??)
 }
 

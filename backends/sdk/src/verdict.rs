@@ -1,6 +1,8 @@
-//! A policy's verdict on one node, and why it cannot decide now.
+//! A policy's verdict on one node, and why a call is not answered.
 
 use std::{borrow::Cow, sync::Arc};
+
+use crate::BindFailed;
 
 /// May the pod run on the node?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +124,29 @@ impl From<Cow<'static, str>> for Reason {
     }
 }
 
-/// Why the policy cannot decide now: one sentence for operators. The call fails with UNAVAILABLE, and the policy is
-/// called again for the next pod.
+/// Why the policy cannot decide now, whichever pod it is asked about: one sentence for operators. The call fails with
+/// UNAVAILABLE, and the policy is called again for the next pod.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotReady(pub String);
+
+/// Why the policy cannot answer about this pod, although it can about others: one sentence for operators. The call fails
+/// with ABORTED, which says nothing about the calls about other pods, however long it took.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotAnswer(pub String);
+
+/// Why a call is not answered. In each case the failure policy that the operator chose decides; made from one of the three
+/// by `?` or `into`.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// The policy cannot decide now.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// It cannot answer about this pod.
+    #[error(transparent)]
+    CannotAnswer(#[from] CannotAnswer),
+    /// The pod could not be bound, or it is not known whether it was. For bind alone.
+    #[error(transparent)]
+    BindFailed(#[from] BindFailed),
+}

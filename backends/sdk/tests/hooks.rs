@@ -13,7 +13,7 @@ use extender_policy_api::v1alpha1::{
 };
 use extender_policy_sdk::{
     Args, Backend, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes, NotReady, Options, Pod,
-    PodChange, Policy, Verb,
+    PodChange, Policy, Unanswered, Verb,
     testing::{self, TestNode, TestPod},
 };
 use tokio::sync::{Semaphore, mpsc};
@@ -257,10 +257,10 @@ impl Policy for Waiting {
             .before_score(pod.waits())
     }
 
-    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, NotReady>> {
+    fn before_filter_later<'a>(&'a self, pod: Pod<'a>) -> BoxFuture<'a, Result<PodChange, Unanswered>> {
         Box::pin(async move {
             if pod.namespace() == "away" {
-                return Err(NotReady("the other server is away".to_owned()));
+                return Err(NotReady("the other server is away".to_owned()).into());
             }
             self.entered.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
@@ -272,7 +272,7 @@ impl Policy for Waiting {
         &'a self,
         _: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<NodeChange>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<NodeChange>, Unanswered>> {
         let change = NodeChange::none().set_label("waited", "");
         Box::pin(async move {
             tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use extender_policy_api::v1alpha1::{
     policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
-    Bind, BindAsk, BindFailed, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict,
+    Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb, Verdict,
 };
 use tokio::{
     sync::{Semaphore, oneshot},
@@ -101,7 +101,7 @@ impl Policy for Slow {
         Info::new("slow", "1").binds()
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         self.asked.add_permits(1);
         Box::pin(
             async move { if ask.name() == "fast" { Ok(Bind::Bound) } else { std::future::pending().await } },

@@ -14,7 +14,7 @@ use extender_policy_api::v1alpha1::{
 };
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes,
-    NotReady, Options, Pod, Policy, Scale, ServeError, Telemetry, Verb, Verdict, View, trace,
+    NotReady, Options, Pod, Policy, Scale, ServeError, Telemetry, Unanswered, Verb, Verdict, View, trace,
 };
 use tokio::{
     net::TcpListener,
@@ -62,14 +62,14 @@ impl Policy for Obedient {
         nodes.iter().map(|node| self.filter(pod, &node)).collect()
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             trace::attribute("acme.traceparent", trace::traceparent().unwrap_or_default());
             self.asked.add_permits(1);
             match ask.name() {
                 "slow" => std::future::pending().await,
-                "failed" => Err(BindFailed("the apiserver is away".into())),
+                "failed" => Err(BindFailed("the apiserver is away".into()).into()),
                 _ => Ok(Bind::Bound),
             }
         })

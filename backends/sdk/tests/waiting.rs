@@ -16,7 +16,8 @@ use extender_policy_api::v1alpha1::{
     ScoreRequest, nodes::Form, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Bound, BoxFuture, Info, Node, Nodes, NotReady, Options, Pod, Policy, Scale, Verb, Verdict, View,
+    Bound, BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Options, Pod, Policy, Scale, Unanswered,
+    Verb, Verdict, View,
 };
 use tokio::{sync::Semaphore, time::timeout};
 use tonic::{Code, Status, transport::Channel};
@@ -58,13 +59,14 @@ impl Policy for Waiting {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
         Box::pin(async move {
             let _left = Left(&self.0);
             self.0.calls.fetch_add(1, Ordering::Relaxed);
             self.0.entered.add_permits(1);
             match pod.namespace() {
-                "away" => return Err(NotReady("the other server is away".to_owned())),
+                "away" => return Err(NotReady("the other server is away".to_owned()).into()),
+                "unknown" => return Err(CannotAnswer("no such claim".to_owned()).into()),
                 "panic" => panic!("as asked"),
                 _ => self.0.gate.acquire().await.unwrap().forget(),
             }
@@ -139,6 +141,8 @@ async fn failures_fail_this_call_alone() {
         async |namespace: &str| -> Status { soon(client.filter(request(namespace))).await.unwrap_err() };
     let away = failed("away").await;
     assert_eq!((away.code(), away.message()), (Code::Unavailable, "the other server is away"));
+    let unknown = failed("unknown").await;
+    assert_eq!((unknown.code(), unknown.message()), (Code::Aborted, "no such claim"));
     let panicked = failed("panic").await;
     assert_eq!((panicked.code(), panicked.message()), (Code::Internal, "the policy panicked: as asked"));
     outside.gate.add_permits(1);

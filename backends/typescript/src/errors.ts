@@ -55,6 +55,11 @@ export class CallError extends Error {
     return new CallError(status.UNAVAILABLE, message);
   }
 
+  /** The policy cannot answer about this pod. */
+  static aborted(message: string): CallError {
+    return new CallError(status.ABORTED, message);
+  }
+
   /** Memory is lacking. */
   static exhausted(message: string): CallError {
     return new CallError(status.RESOURCE_EXHAUSTED, message);
@@ -74,11 +79,19 @@ export class CallError extends Error {
 }
 
 /**
- * Thrown by {@link Policy.ready}, or by any other method of a policy that cannot decide now: one sentence for
- * operators. The call fails with UNAVAILABLE, and the policy is called again for the next pod.
+ * Thrown by {@link Policy.ready}, or by any other method of a policy that cannot decide now, whichever pod it is asked
+ * about: one sentence for operators. The call fails with UNAVAILABLE, and the policy is called again for the next pod.
  */
 export class NotReady extends Error {
   override readonly name = 'NotReady';
+}
+
+/**
+ * Thrown by any method of a policy that cannot answer about this pod, although it can about others: one sentence for
+ * operators. The call fails with ABORTED, which says nothing about the calls about other pods, however long it took.
+ */
+export class CannotAnswer extends Error {
+  override readonly name = 'CannotAnswer';
 }
 
 /**
@@ -127,6 +140,9 @@ export function callError(thrown: unknown): CallError {
   if (thrown instanceof NotReady || thrown instanceof BindFailed) {
     return CallError.unavailable(thrown.message);
   }
+  if (thrown instanceof CannotAnswer) {
+    return CallError.aborted(thrown.message);
+  }
   if (thrown instanceof ArgsError) {
     return CallError.invalid(thrown.message);
   }
@@ -145,7 +161,7 @@ export function bugStack(thrown: unknown): string | undefined {
     const returned = thrown.code === status.INTERNAL ? thrown.message : undefined;
     return thrown.cause === undefined ? returned : stackOf(thrown.cause);
   }
-  const isDeliberate = [NotReady, BindFailed, ArgsError, DeclarationError].some(
+  const isDeliberate = [NotReady, CannotAnswer, BindFailed, ArgsError, DeclarationError].some(
     (known) => thrown instanceof known,
   );
   return isDeliberate ? undefined : stackOf(thrown);

@@ -18,7 +18,15 @@ export {
   type UsageGiven,
 } from './change.js';
 export type { PodCount, PodsLike } from './counts.js';
-export { ArgsError, BindFailed, DeclarationError, InvalidParameter, NotFound, NotReady } from './errors.js';
+export {
+  ArgsError,
+  BindFailed,
+  CannotAnswer,
+  DeclarationError,
+  InvalidParameter,
+  NotFound,
+  NotReady,
+} from './errors.js';
 export { type ChangedPart, Hook } from './hook.js';
 export { Info, Scale, Verb, type Normalization, type View } from './info.js';
 export type { IntrospectAsk, ParameterOf } from './introspection.js';

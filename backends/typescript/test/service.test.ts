@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import {
   args,
   Backend,
+  CannotAnswer,
   Info,
   NotReady,
   Policy,
@@ -66,6 +67,8 @@ class Obedient extends Policy {
         throw new Error('as asked');
       case 'not ready':
         throw new NotReady('prices are a day old');
+      case 'unknown':
+        throw new CannotAnswer('no such claim');
       case 'nothing':
         return undefined as unknown as Verdict;
       default:
@@ -194,6 +197,7 @@ test('a failure of the policy fails its call alone, and is logged once', async (
     /the policy failed: as asked; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
   );
   assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
+  assert.equal(await asked('unknown'), 'ABORTED: no such claim');
   assert.equal(
     await asked('nothing'),
     'INTERNAL: filter returned no Verdict for position 0; expected Verdict.accept or Verdict.reject',

@@ -1,8 +1,12 @@
 //! The circuit breaker of one verb at one address of a backend.
 //!
-//! After 5 calls in a row without a usable answer it opens: further calls fail at once, so that a
-//! backend that is late costs its timeout a few times and not for every pod. After a pause one call goes through as a
-//! probe. Its answer closes the breaker; its failure begins a longer pause.
+//! After 5 calls in a row that lost time it opens: further calls fail at once, so that a backend that is late costs its
+//! timeout a few times and not for every pod. After a pause one call goes through as a probe. It closes the breaker if it
+//! loses no time; otherwise it begins a longer pause.
+//!
+//! A breaker saves time and changes no decision. A call that fails at once costs nothing, whatever its status: it may be
+//! about one pod, and says nothing about the next one. What a breaker refuses ends as the calls that it saves would have:
+//! with the failure of the latest late one, and with the same text, so that a pod's condition stays the same.
 //!
 //! Each verb has its own, because a slow score must not stop the filter of the same backend. The breakers belong to
 //! the address and not to the connection: a backend that disconnects does not start again with a clean record.
@@ -35,29 +39,35 @@ const JITTER: u32 = 4;
 pub(super) enum Evidence {
     /// It answers. This includes failures that are about the request, or about this pod.
     Works,
-    /// It gives no usable answer.
-    Fails(BackendFailure),
-    /// Nothing: the gateway itself failed.
+    /// It gave no answer, and the call waited for one.
+    LosesTime(BackendFailure),
+    /// It gave no answer, and the call did not wait.
+    FailsAtOnce,
+    /// Nothing: the gateway itself failed, or an earlier backend had used the time up.
     Nothing,
 }
 
 impl Evidence {
-    /// What an answer says, if the call had this much time and the backend is allowed that much.
+    /// What the end of a call says after this time, if the backend is allowed that much.
     ///
-    /// - Late: it fails, if it had at least half of its timeout. With less, an earlier backend used the time up.
-    /// - The stream or the connection ended: it fails.
-    /// - UNAVAILABLE: it says so itself, or a proxy in front of it does.
-    /// - INTERNAL, UNKNOWN and malformed answers: it works. They come at once, so that opening would save no time, and
-    ///   are often about one pod: a pod that triggers a bug in a policy must not stop the others.
-    /// - `INVALID_ARGUMENT`, `FAILED_PRECONDITION`, `RESOURCE_EXHAUSTED` and the like: it works, and says what is wrong.
-    pub(super) fn of<T>(answer: &Result<T, RpcError>, had: Duration, allowed: Duration) -> Self {
+    /// - Without an answer (the timeout, a reset, a lost connection; UNAVAILABLE, `DEADLINE_EXCEEDED` and CANCELLED, with
+    ///   which a backend or a proxy in front of it reports that something behind it gave none): it loses time after at
+    ///   least half of what it is allowed, and costs nothing before that. With a timeout of less than that, an earlier
+    ///   backend had used the time up.
+    /// - Any other status, and malformed answers: it works, however long that took. They are about the request or this
+    ///   pod: a pod that triggers a bug in a policy must not stop the others.
+    pub(super) fn of<T>(answer: &Result<T, RpcError>, took: Duration, allowed: Duration) -> Self {
         let Err(RpcError { status, failure, .. }) = answer else { return Self::Works };
+        let has_none = match status {
+            Some(code) => matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled),
+            None => matches!(failure.kind, FailureKind::Late | FailureKind::Reset | FailureKind::Unreachable),
+        };
         match failure.kind {
-            FailureKind::Late if had >= allowed / 2 => Self::Fails(failure.clone()),
-            FailureKind::Late | FailureKind::Internal => Self::Nothing,
-            FailureKind::Reset | FailureKind::Unreachable => Self::Fails(failure.clone()),
-            _ if *status == Some(Code::Unavailable) => Self::Fails(failure.clone()),
-            _ => Self::Works,
+            FailureKind::Internal => Self::Nothing,
+            _ if !has_none => Self::Works,
+            _ if took >= allowed / 2 => Self::LosesTime(failure.clone()),
+            FailureKind::Late if status.is_none() => Self::Nothing,
+            _ => Self::FailsAtOnce,
         }
     }
 }
@@ -65,7 +75,7 @@ impl Evidence {
 /// When breakers open, and when they are probed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BreakerRule {
-    /// The consecutive failures after which a breaker opens. Every late call resets a stream, and many servers close a
+    /// The consecutive calls that lost time after which a breaker opens. Every late call resets a stream, and many servers close a
     /// connection because of 20 to 100 resets that they have not processed yet, together with its calls and node tables;
     /// the four verbs of an extender with 5 failures each stay below that. Hooks add to it only if their failures are ignored:
     /// otherwise the verbs behind them are not called.
@@ -192,7 +202,7 @@ pub struct OpenBreaker {
 
 #[derive(Debug)]
 struct Breaker {
-    /// Failures since the latest answer.
+    /// Calls that lost time since the latest answer.
     failures: AtomicU32,
     open: Mutex<Option<Open>>,
     rule: BreakerRule,
@@ -211,7 +221,7 @@ struct Pauses {
 struct Open {
     since: Timestamp,
     cause: BackendFailure,
-    /// The failure of a call that is refused. Its text stays the same while the cause does.
+    /// The failure of a call that is refused: the cause, as of a call that was not sent.
     refusal: BackendFailure,
     /// The probes that failed.
     probes: u32,
@@ -249,9 +259,11 @@ impl Permit<'_> {
     pub(super) fn ended(self, evidence: Evidence) -> Option<Change> {
         let breaker = &self.breakers.verbs[self.verb];
         match evidence {
-            Evidence::Nothing => None,
+            // A call that was sent before it opened says nothing about those that wait.
+            Evidence::FailsAtOnce if self.is_probe => breaker.close(),
+            Evidence::FailsAtOnce | Evidence::Nothing => None,
             Evidence::Works => breaker.close(),
-            Evidence::Fails(cause) => breaker.failed((cause, self.is_probe), self.breakers.signs()),
+            Evidence::LosesTime(cause) => breaker.failed((cause, self.is_probe), self.breakers.signs()),
         }
     }
 }
@@ -283,7 +295,7 @@ impl Breaker {
             // Calls that were sent before it opened change nothing.
             if is_probe {
                 open.probes += 1;
-                open.put_off((cause, signs_of_life), (self.rule, self.pauses));
+                open.put_off((cause, signs_of_life), self.pauses);
             }
             return None;
         }
@@ -299,20 +311,15 @@ impl Breaker {
             signs_of_life,
             is_probing: false,
         });
-        open.put_off((cause, signs_of_life), (self.rule, self.pauses));
+        open.put_off((cause, signs_of_life), self.pauses);
         Some(Change::Opened)
     }
 }
 
 impl Open {
     /// Begins the pause before the next probe.
-    fn put_off(
-        &mut self,
-        (cause, signs_of_life): (BackendFailure, u64),
-        (rule, pauses): (BreakerRule, Pauses),
-    ) {
-        let detail = format!("not called: {} calls in a row failed: {cause}", rule.failures);
-        self.refusal = BackendFailure::new(FailureKind::CircuitOpen, detail);
+    fn put_off(&mut self, (cause, signs_of_life): (BackendFailure, u64), pauses: Pauses) {
+        self.refusal = BackendFailure::new(FailureKind::CircuitOpen, &cause.detail);
         self.due = Instant::now() + pauses.after(self.probes, cause.kind);
         (self.cause, self.signs_of_life) = (cause, signs_of_life);
     }
@@ -357,37 +364,41 @@ mod tests {
     fn opened() -> Breakers {
         let breakers = Breakers::new("a", RULE);
         for _ in 0..RULE.failures {
-            assert!(call(&breakers, Evidence::Fails(late())));
+            assert!(call(&breakers, Evidence::LosesTime(late())));
         }
         breakers
     }
 
     #[test]
-    fn what_counts_as_no_usable_answer() {
+    fn only_lost_time_counts() {
         let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
         let internal = BackendFailure::new(FailureKind::Internal, "a bug");
-        let of = |answer: &Result<(), RpcError>| match Evidence::of(answer, ALLOWED, ALLOWED) {
+        let of = |answer: &Result<(), RpcError>, took| match Evidence::of(answer, took, ALLOWED) {
             Evidence::Works => 'w',
-            Evidence::Fails(_) => 'f',
+            Evidence::LosesTime(_) => 'l',
+            Evidence::FailsAtOnce => 'a',
             Evidence::Nothing => 'n',
         };
-        for (answer, expected) in [
-            (Ok(()), 'w'),
-            (Err(late().into()), 'f'),
-            (Err(reset.into()), 'f'),
-            (Err(internal.into()), 'n'),
-            (status(Code::Unavailable), 'f'),
-            (status(Code::Internal), 'w'),
-            (status(Code::Unknown), 'w'),
-            (status(Code::FailedPrecondition), 'w'),
-            (status(Code::InvalidArgument), 'w'),
-            (status(Code::ResourceExhausted), 'w'),
-            (Err(super::super::grpc::not_grpc("HTTP status 404").into()), 'w'),
-        ] {
-            assert_eq!(of(&answer), expected, "{answer:?}");
+        let canceled = RpcError { status: Some(Code::Cancelled), ..reset.clone().into() };
+        let mut ends = vec![
+            (Ok(()), "www"),
+            // Here with less time than it is allowed: others used the rest up.
+            (Err(late().into()), "nll"),
+            (Err(reset.into()), "all"),
+            (Err(canceled), "all"),
+            (Err(internal.into()), "nnn"),
+            (Err(super::super::grpc::not_grpc("HTTP status 404").into()), "www"),
+        ];
+        for code in (1..=16).map(Code::from_i32) {
+            let has_none = matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled);
+            ends.push((status(code), if has_none { "all" } else { "www" }));
         }
-        let late: Result<(), _> = Err(late().into());
-        assert_eq!(Evidence::of(&late, ALLOWED / 3, ALLOWED), Evidence::Nothing, "others used the time up");
+        for (answer, expected) in ends {
+            let after = |took| of(&answer, took);
+            let all: String =
+                [Duration::from_millis(1), ALLOWED / 2, ALLOWED].map(after).into_iter().collect();
+            assert_eq!(all, expected, "{answer:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -395,14 +406,14 @@ mod tests {
         let breakers = Breakers::new("a", RULE);
         for _ in 0..3 {
             for _ in 1..RULE.failures {
-                assert!(call(&breakers, Evidence::Fails(late())));
+                assert!(call(&breakers, Evidence::LosesTime(late())));
             }
             assert!(call(&breakers, Evidence::Works), "an answer in between");
         }
         let breakers = opened();
         let refusal = breakers.permit(PolicyVerb::Filter).unwrap_err();
         assert_eq!(refusal.kind, FailureKind::CircuitOpen);
-        assert_eq!(refusal.detail, "not called: 5 calls in a row failed: no answer within 200 ms");
+        assert_eq!(refusal.detail, late().detail, "as the call that it saves");
         assert!(breakers.permit(PolicyVerb::Score).is_ok());
         let open: Vec<_> = breakers.open().collect();
         let [(PolicyVerb::Filter, OpenBreaker { cause, is_probing: false, .. })] = &open[..] else {
@@ -423,7 +434,7 @@ mod tests {
         drop(probe);
         let probe =
             breakers.permit(PolicyVerb::Filter).expect("the probe was not answered, and not late either");
-        assert_eq!(probe.ended(Evidence::Fails(late())), None);
+        assert_eq!(probe.ended(Evidence::LosesTime(late())), None);
         breakers.lives();
         advance(FIRST).await;
         assert!(breakers.permit(PolicyVerb::Filter).is_err(), "the second pause is longer");
@@ -433,7 +444,7 @@ mod tests {
         assert!(!breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
         assert_eq!(breakers.open().count(), 0);
         assert!(
-            call(&breakers, Evidence::Fails(late())) && !breakers.is_open(PolicyVerb::Filter),
+            call(&breakers, Evidence::LosesTime(late())) && !breakers.is_open(PolicyVerb::Filter),
             "from the start"
         );
     }
@@ -455,6 +466,20 @@ mod tests {
         breakers.may_have_recovered();
         assert!(breakers.permit(PolicyVerb::Filter).unwrap().is_probe());
         assert!(breakers.is_open(PolicyVerb::Filter));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_at_once_opens_nothing_and_closes_as_a_probe() {
+        let breakers = Breakers::new("a", RULE);
+        for _ in 0..100 {
+            assert!(call(&breakers, Evidence::FailsAtOnce));
+        }
+        let breakers = opened();
+        let earlier = Permit { breakers: &breakers, verb: PolicyVerb::Filter, is_probe: false };
+        assert_eq!(earlier.ended(Evidence::FailsAtOnce), None, "it was sent before");
+        breakers.may_have_recovered();
+        let probe = breakers.permit(PolicyVerb::Filter).unwrap();
+        assert!(matches!(probe.ended(Evidence::FailsAtOnce), Some(Change::Closed(_))));
     }
 
     #[test]

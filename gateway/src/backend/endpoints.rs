@@ -3,7 +3,7 @@
 //! Of several addresses, each call has two: one chosen by the pod's UID, and one at random. It goes to the one with
 //! fewer calls in progress, and to the first if both are equally loaded. So load is spread as with two random choices,
 //! while without concurrent calls a pod's calls go to one address, whose session has the scores that came with its
-//! filter answer. An address without a session, with an open circuit breaker, or whose
+//! filter answer. An address without a session, with an open circuit breaker, at which calls fail at once, or whose
 //! health service reports that it does not serve, is left out while another is usable.
 
 mod supervisor;
@@ -32,6 +32,7 @@ use super::{
     connect::unreachable,
     controllers::ReportedControllers,
     in_flight::{InFlight, MOST_CALLS},
+    outliers::Outliers,
     retry_budget::RetryBudget,
     session::{Session, SessionHandle},
 };
@@ -43,6 +44,8 @@ pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
     /// Refuse calls that would only fail.
     pub(super) breakers: Breakers,
+    /// Whether others are preferred, because calls fail at once here.
+    pub(super) outliers: Outliers,
     /// The calls in progress.
     pub(super) in_flight: InFlight,
     /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
@@ -60,6 +63,7 @@ impl Endpoint {
         Self {
             address,
             breakers: Breakers::new((gateway, backend, address), rule),
+            outliers: Outliers::new(rule),
             in_flight: InFlight::default(),
             recheck: Notify::default(),
             not_serving: AtomicBool::new(false),
@@ -167,7 +171,12 @@ impl Endpoints {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
             shared,
-            slots: PerPolicyVerb::from_fn(|_| Slots::new(MOST_CALLS)),
+            slots: PerPolicyVerb::from_fn(|verb| match verb {
+                // kube-scheduler binds as many pods at the same time as it has placed, and each of these calls waits for
+                // work outside. One that waited here would lose time that it needs there.
+                PolicyVerb::Bind => Slots::fixed(u32::MAX),
+                _ => Slots::new(MOST_CALLS),
+            }),
             retries: RetryBudget::default(),
             choices: AtomicU64::new(0),
             _in_use: in_use,
@@ -233,7 +242,10 @@ impl Endpoints {
         if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
-        let usable: Vec<_> = connected.iter().filter(|session| session.is_usable(verb)).collect();
+        let is_preferred = |session: &&Arc<Session>| {
+            session.is_usable(verb) && !session.endpoint().outliers.are_left_out(verb)
+        };
+        let usable: Vec<_> = connected.iter().filter(is_preferred).collect();
         let among = if usable.is_empty() { connected.iter().collect() } else { usable };
         let by = |salt: u64, session: &Arc<Session>| {
             FixedState::default().hash_one((salt, caller.pod, session.endpoint().address))

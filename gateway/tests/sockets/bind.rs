@@ -9,8 +9,9 @@ use std::{
 use crate::support::{
     Gateway,
     apiserver::{Apiserver, Turn},
-    backend::{Scripted, configured as backend},
+    backend::{Act, Scripted, configured as backend},
     binding::{TO_A, binder, binding_to, bound, built_in, info, refused, says, with},
+    until,
 };
 use extender_gateway::{
     cadences::Cadences,
@@ -19,9 +20,10 @@ use extender_gateway::{
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
-use extender_policy_api::v1alpha1::{BindOutcome, BindRequest};
+use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 #[tokio::test]
 async fn the_built_in_binder_binds_and_a_repeated_bind_succeeds() {
@@ -114,6 +116,24 @@ async fn a_bind_does_not_wait_for_another() {
     let second = r#"{"PodName":"web-1","PodNamespace":"shop","PodUID":"u-2","Node":"a"}"#;
     bound(&gateway.post("/bind", second).await);
     assert!(!hanging.is_finished());
+}
+
+/// kube-scheduler binds all pods that it has placed at the same time, and a binder may need seconds for each.
+#[tokio::test]
+async fn a_binder_gets_as_many_binds_at_a_time_as_there_are() {
+    const MANY: usize = 300;
+    let (apiserver, gate) = (Apiserver::start().await, Arc::new(Semaphore::new(0)));
+    let bound_then = BindResponse { outcome: BindOutcome::Bound as i32, ..BindResponse::default() };
+    let slow = binder(Act::After(Arc::clone(&gate), bound_then.encode_to_vec())).await;
+    let gateway = with(&apiserver, &slow, "{timeout: 50s}").await;
+    let binds = futures_util::future::join_all((0..MANY).map(|_| gateway.post("/bind", TO_A)));
+    let all_in_progress = async {
+        until("all binds", || slow.messages("Bind").len() == MANY).await;
+        apiserver.set("web-0", "u-1", Some("a"));
+        gate.add_permits(MANY);
+    };
+    let (answers, ()) = tokio::join!(binds, all_in_progress);
+    answers.iter().for_each(bound);
 }
 
 /// A gateway that watches pods and has a binder for those with label `app: web`.

@@ -1,10 +1,13 @@
 //! Calls that a backend has not processed are tried at another of its addresses.
 
+use std::time::Duration;
+
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::NodeView;
 use serde_json::json;
 
 use crate::{
-    addresses::{Hosts, before, calls, filter, resolving},
+    addresses::{Hosts, before, calls, connected, filter, resolving},
     support::backend::{Act, Scripted, info},
 };
 
@@ -15,16 +18,43 @@ async fn refusing(has_side_effects: bool) -> Scripted {
     Scripted::start(info, |_, _| Act::Refuse).await
 }
 
+/// No pause ends.
+fn patient() -> Cadences {
+    Cadences { probe: Duration::from_hours(1), ..resolving() }
+}
+
 #[tokio::test]
 async fn a_call_that_was_refused_before_it_was_processed_is_tried_once_at_another_address() {
     let (refuses, works) = (refusing(false).await, Scripted::refusing(&["a"], "no", 0).await);
-    let (gateway, _) = before(&Hosts::of(&[&refuses, &works]), resolving(), "filter: {}").await;
+    let (gateway, _) = before(&Hosts::of(&[&refuses, &works]), patient(), "filter: {}").await;
     for pod in 0..30 {
         assert_eq!(filter(&gateway, pod).await["NodeNames"], json!(["b"]));
     }
-    // Then its breaker is open, and it gets no calls.
+    // Then it is left out.
     assert_eq!((calls(&refuses), calls(&works)), (5, 30));
     gateway.until_counted("retries", r#"backend_retries_total{backend="racks",verb="filter"} 5"#).await;
+}
+
+/// The status is no reason to try the call again, but one to send the next ones elsewhere.
+#[tokio::test]
+async fn an_address_that_is_not_available_is_left_out_while_another_is() {
+    let (away, works) =
+        (Scripted::always(Act::Status(14, "not now")).await, Scripted::refusing(&["a"], "no", 0).await);
+    let hosts = Hosts::of(&[&away, &works]);
+    let (gateway, admin) = before(&hosts, patient(), "filter: {timeout: 30s, failurePolicy: Ignore}").await;
+    let mut pod = 0;
+    while calls(&away) < 5 {
+        filter(&gateway, pod).await;
+        pod += 1;
+    }
+    for pod in 0..20 {
+        assert_eq!(filter(&gateway, pod).await["NodeNames"], json!(["b"]));
+    }
+    assert_eq!(calls(&away), 5);
+    hosts.set(&[&away]);
+    connected(admin, 1).await;
+    filter(&gateway, 0).await;
+    assert_eq!(calls(&away), 6, "it is called where there is no other");
 }
 
 #[tokio::test]

@@ -167,9 +167,7 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
         errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
     }
     let late = "extender-gateway: backend racks failed filter: no answer within 300 ms";
-    assert!(errors[..5].iter().all(|error| error == late), "{errors:#?}");
-    let open = "extender-gateway: backend racks failed filter: not called: 5 calls in a row failed: no answer within 300 ms";
-    assert!(errors[5..].iter().all(|error| error == open), "{errors:#?}");
+    assert!(errors.iter().all(|error| error == late), "one text, asked or not: {errors:#?}");
     assert_eq!(still.backend.messages("Filter").len() - before, 5);
     let text = gateway.metrics.text();
     assert!(

@@ -218,10 +218,8 @@ pub enum Scope {
 /// How a backend fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Failure {
-    /// A gRPC status: UNAVAILABLE.
-    Unavailable,
-    /// Another: INTERNAL, with a text.
-    Internal,
+    /// A gRPC status, with a text. The calls about the pods after the first one fail with the codes after this one.
+    Status(u16),
     /// It never answers.
     Hang,
     /// It resets the stream.

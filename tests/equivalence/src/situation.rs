@@ -163,7 +163,23 @@ const SITUATIONS: &[Situation] = &[
         matches!(&s.filtered().verdict,
         Verdict::Decided { feasible, .. } if feasible.iter().any(|node| *node >= KNOWN))
     }),
-    ("a status", |s| failed_with(s, Failure::Internal)),
+    ("a status", |s| fails(s, |failure| matches!(failure, Failure::Status(_)))),
+    ("a status that can mean lost time", |s| {
+        fails(s, |failure| matches!(failure, Failure::Status(1 | 4 | 14)))
+    }),
+    ("a status about one pod, an answer about another", |s| {
+        let decided = |at: usize| {
+            s.expected.placed.iter().filter_map(move |wanted| {
+                let filtered = wanted.filtered.as_ref()?;
+                let is_asked = filtered.asked.iter().any(|(asked, _)| *asked == at);
+                is_asked.then(|| filtered.failures.contains(&at))
+            })
+        };
+        (0..s.case.backends.len()).any(|at| {
+            let is_status = matches!(s.case.backends[at].filter.failure, Failure::Status(_));
+            is_status && decided(at).any(|failed| failed) && decided(at).any(|failed| !failed)
+        })
+    }),
     ("a backend that hangs", |s| failed_with(s, Failure::Hang)),
     ("a reset stream", |s| failed_with(s, Failure::Reset)),
     ("garbage", |s| failed_with(s, Failure::Garbage)),
@@ -295,9 +311,13 @@ fn with_mode(scene: &Scene<'_>, mode: Mode) -> bool {
 
 /// A failure of this kind in the reference.
 fn failed_with(scene: &Scene<'_>, failure: Failure) -> bool {
+    fails(scene, |it| it == failure)
+}
+
+fn fails(scene: &Scene<'_>, is_it: impl Fn(Failure) -> bool) -> bool {
     let (filters, scores) = (&scene.filtered().failures, &scene.expected.first().prioritized.failures);
-    filters.iter().any(|at| scene.case.backends[*at].filter.failure == failure)
-        || scores.iter().any(|at| scene.case.backends[*at].score.failure == failure)
+    filters.iter().any(|at| is_it(scene.case.backends[*at].filter.failure))
+        || scores.iter().any(|at| is_it(scene.case.backends[*at].score.failure))
 }
 
 /// The backends whose scores count, and the nodes.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, thread, time::Duration};
 
 use extender_policy_sdk::{
-    Bound, BoxFuture, Info, Node, Nodes, NotReady, Options, Pod, Policy, Reads, Telemetry, Verb, Verdict,
+    Bound, BoxFuture, Info, Node, Nodes, Options, Pod, Policy, Reads, Telemetry, Unanswered, Verb, Verdict,
 };
 use tokio::{
     runtime,
@@ -39,7 +39,7 @@ impl Policy for Slow {
         &'a self,
         pod: Pod<'a>,
         nodes: Nodes<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Verdict>, NotReady>> {
+    ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
         Box::pin(async move {
             let _works = self.free.acquire().await;
             sleep(self.pace.work).await;

@@ -3,9 +3,9 @@
 use std::{future::ready, net::SocketAddr};
 
 use extender_policy_sdk::{
-    Args, Backend, Bind, BindAsk, BindFailed, Bound, BoxFuture, Candidate, Change, ControllersFailed,
-    ControllersReport, Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes,
-    Options, Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Verb, Verdict, View,
+    Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, Change, ControllersFailed, ControllersReport,
+    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Options, Pod,
+    PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb, Verdict, View,
 };
 
 /// Which verbs a backend declares, and how.
@@ -142,7 +142,7 @@ impl Policy for Reading {
         (PodChange::none(), nodes.iter().map(|node| self.before_filter_node(pod, &node)).collect())
     }
 
-    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
         Box::pin(ready(Ok(match (ask.namespace(), ask.uid()) {
             ("shop", "uid") => Bind::Bound,
             _ => Bind::Declined("only shop is bound here".to_owned()),

@@ -4,12 +4,12 @@
 
 use std::{error::Error, io, time::Duration};
 
-use extender_policy_sdk::trace;
+use extender_policy_sdk::{CannotAnswer, NotReady, Unanswered, trace};
 use http::{
     Request, StatusCode, Uri,
     header::{CONTENT_TYPE, USER_AGENT},
 };
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
@@ -33,6 +33,12 @@ const IDLE: Duration = Duration::from_secs(90);
 
 /// The most unused connections: a burst of binds may need hundreds.
 const MOST_IDLE: usize = 16;
+
+/// So much of the body of an error is read, in bytes.
+const LONGEST_CAUSE: usize = 256;
+
+/// How long the rest of it may take: what is known already is that the extender refuses.
+const CAUSE_WITHIN: Duration = Duration::from_millis(100);
 
 const AGENT: &str = concat!("extender-policies/", env!("CARGO_PKG_VERSION"));
 
@@ -71,35 +77,75 @@ impl Client {
     /// Posts a body to a verb and returns the body of the reply.
     ///
     /// # Errors
-    /// A sentence for operators: the extender cannot be reached, is late, or replies with another status than 200.
-    pub(super) async fn post(&self, verb: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    /// A sentence for operators: the extender cannot be reached, or is late; or it replies with another status than 200.
+    pub(super) async fn post(&self, verb: &str, body: Vec<u8>) -> Result<Vec<u8>, Unanswered> {
         let url = format!("{}/{verb}", self.url_prefix);
-        let late = |_| format!("no reply within {:?} (httpTimeout)", self.timeout);
+        let late = |_| NoReply::Absent(format!("no reply within {:?} (httpTimeout)", self.timeout));
         let reply = timeout(self.timeout, self.exchange(&url, body)).await.map_err(late);
-        reply.and_then(|reply| reply).map_err(|why| format!("POST {url}: {why}"))
+        reply.and_then(|reply| reply).map_err(|why| match why {
+            NoReply::Absent(why) => NotReady(format!("POST {url}: {why}")).into(),
+            NoReply::Unusable(why) => CannotAnswer(format!("POST {url}: {why}")).into(),
+        })
     }
 
-    async fn exchange(&self, url: &str, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    async fn exchange(&self, url: &str, body: Vec<u8>) -> Result<Vec<u8>, NoReply> {
+        let absent = NoReply::Absent;
         let most = LARGEST_REPLY.max(2 * body.len());
-        let uri: Uri = url.parse().map_err(|error| format!("not a URL: {error}"))?;
+        let uri: Uri = url.parse().map_err(|error| absent(format!("not a URL: {error}")))?;
         let mut request =
             Request::post(uri).header(CONTENT_TYPE, "application/json").header(USER_AGENT, AGENT);
         if let Some(traceparent) = trace::traceparent() {
             request = request.header("traceparent", traceparent);
         }
-        let request = request.body(Full::new(io::Cursor::new(body))).map_err(|error| error.to_string())?;
-        let response = self.connections.request(request).await.map_err(|error| cause(&error))?;
+        let request =
+            request.body(Full::new(io::Cursor::new(body))).map_err(|error| absent(error.to_string()))?;
+        let response = self.connections.request(request).await.map_err(|error| absent(cause(&error)))?;
         match response.status() {
             StatusCode::OK => {}
-            status => return Err(format!("status {}; expected 200", status.as_u16())),
+            status => {
+                let says = beginning(response.into_body()).await;
+                return Err(NoReply::Unusable(format!("status {}; expected 200{says}", status.as_u16())));
+            }
         }
         let body = Limited::new(response.into_body(), most).collect().await;
         let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => "the reply is larger than 64 MiB and than twice the request".to_owned(),
-            None => cause(&*error),
+            Some(_) => {
+                NoReply::Unusable("the reply is larger than 64 MiB and than twice the request".to_owned())
+            }
+            None => absent(cause(&*error)),
         });
         Ok(body?.to_bytes().into())
     }
+}
+
+/// Why there is no reply to read.
+enum NoReply {
+    /// None came.
+    Absent(String),
+    /// One came that is none of the protocol.
+    Unusable(String),
+}
+
+/// The beginning of the body of an error, in which many extenders say what is wrong, as the end of a sentence: one line
+/// without control characters.
+async fn beginning(mut body: impl BodyExt<Data: AsRef<[u8]>> + Unpin) -> String {
+    let mut read = Vec::new();
+    let whole = async {
+        while read.len() < LONGEST_CAUSE
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            read.extend_from_slice(frame.data_ref().map_or(&[], AsRef::as_ref));
+        }
+    };
+    // What has come until then is enough.
+    let _ = timeout(CAUSE_WITHIN, whole).await;
+    read.truncate(LONGEST_CAUSE);
+    let text = String::from_utf8_lossy(&read);
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    // A character may be cut.
+    let line = line.trim_end_matches('\u{fffd}');
+    if line.is_empty() { String::new() } else { format!(": {line}") }
 }
 
 fn connector(tls: &Tls, is_https: bool) -> Result<HttpsConnector<HttpConnector>, String> {

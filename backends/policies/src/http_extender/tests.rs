@@ -398,7 +398,10 @@ async fn only_the_error_of_a_bind_is_a_failure() {
         let policy = extender.policy(json!({"bindVerb": "bind"}));
         match (soon(testing::bind(policy, &pod(), "a")).await, expected) {
             (Ok(bound), Ok(expected)) => assert_eq!(bound, expected, "{reply}"),
-            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{reply}: {error}"),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "{reply}: {error}");
+                assert!(error.is_about_this_pod(), "{reply}");
+            }
             (bound, _) => panic!("{reply}: {bound:?}"),
         }
     }
@@ -406,9 +409,18 @@ async fn only_the_error_of_a_bind_is_a_failure() {
 
 #[tokio::test]
 async fn a_failure_has_a_text_that_stays_the_same() {
+    let long = format!("{}\u{e4}", "x".repeat(255));
+    let cut = format!("status 400; expected 200: {}", "x".repeat(255));
     for (script, timeout, expected) in [
-        (Script::Reply(500, "why".into()), "5s", "status 500; expected 200"),
-        (Script::Reply(201, "{}".into()), "5s", "status 201; expected 200"),
+        (
+            Script::Reply(400, "Waiting for PVC\r\n\tto be\u{0}bound\n".into()),
+            "5s",
+            "status 400; expected 200: Waiting for PVC to be bound",
+        ),
+        (Script::Reply(400, long), "5s", &*cut),
+        (Script::Raw("HTTP/1.1 404 X\r\nContent-Length: 9\r\n\r\nno"), "5s", "status 404; expected 200: no"),
+        (Script::Reply(503, "why".into()), "5s", "status 503; expected 200: why"),
+        (Script::Reply(201, "{}".into()), "5s", "status 201; expected 200: {}"),
         (Script::Reply(204, String::new()), "5s", "status 204; expected 200"),
         (Script::Reply(307, String::new()), "5s", "status 307; expected 200"),
         (Script::Raw(""), "5s", "connection closed before message completed"),
@@ -424,6 +436,8 @@ async fn a_failure_has_a_text_that_stays_the_same() {
         let extender = Extender::new(script).await;
         let policy = extender.policy(json!({"filterVerb": "filter", "httpTimeout": timeout}));
         let error = soon(testing::filter_later(policy, &pod(), &nodes())).await.unwrap_err();
+        let is_a_reply = expected.starts_with("status") || expected.contains("the reply");
+        assert_eq!(error.is_about_this_pod(), is_a_reply, "{error}");
         assert_eq!(
             error.to_string(),
             format!("POST http://{}/scheduler/filter: {expected}", extender.address)
@@ -433,6 +447,7 @@ async fn a_failure_has_a_text_that_stays_the_same() {
     let gone = policy(&format!("http://{free}"), json!({"filterVerb": "filter"}));
     let error = soon(testing::filter_later(gone, &pod(), &nodes())).await.unwrap_err();
     assert_eq!(error.to_string(), format!("POST http://{free}/filter: connection refused"));
+    assert!(!error.is_about_this_pod());
 }
 
 /// A CA, and what it signs.

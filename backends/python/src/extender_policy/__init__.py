@@ -28,6 +28,7 @@ from .counts import PodCount, PodsLike
 from .errors import (
     ArgsError,
     BindFailed,
+    CannotAnswer,
     DeclarationError,
     InvalidParameter,
     NotFound,
@@ -83,6 +84,7 @@ __all__ = [
     "BindAsk",
     "BindFailed",
     "Candidate",
+    "CannotAnswer",
     "ChangedPart",
     "Configured",
     "DeclarationError",

@@ -26,7 +26,7 @@ from ._question import Missed, Question, check_pod, check_purpose, decoded_pod, 
 from ._tables import Tables
 from ._written import written
 from .candidate import BindAsk, Candidate
-from .errors import BindFailed, NotReady, UndeclaredRead
+from .errors import BindFailed, CannotAnswer, NotReady, UndeclaredRead
 from .pod import Pod
 from .verdict import Bind, Eviction, Verdict
 
@@ -185,6 +185,8 @@ async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
             answer = [await one for one in answer]
     except (NotReady, BindFailed) as error:
         raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
+    except CannotAnswer as error:
+        raise CallError(StatusCode.ABORTED, str(error)) from error
     except (Exception, SystemExit) as error:
         raise _failure(written(prepared.policy, method), error) from error
     return answer

@@ -10,9 +10,17 @@ class ArgsError(ValueError):
 
 
 class NotReady(Exception):
-    """Why the policy cannot decide now: one sentence for operators.
+    """Why the policy cannot decide now, whichever pod it is asked about: one sentence for operators.
 
     The call fails with UNAVAILABLE, and the policy is called again for the next pod.
+    """
+
+
+class CannotAnswer(Exception):
+    """Why the policy cannot answer about this pod, although it can about others: one sentence for operators.
+
+    Any method about a pod raises it. The call fails with ABORTED, which says nothing about the calls about other pods,
+    however long it took.
     """
 
 

@@ -67,7 +67,7 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::*;
-    use crate::{BindFailed, BoxFuture, Info, Policy, Verb};
+    use crate::{BindFailed, BoxFuture, CannotAnswer, Info, Policy, Unanswered, Verb};
 
     /// Does what the pod's name says.
     struct Binder;
@@ -77,14 +77,15 @@ mod tests {
             Info::new("binder", "1").binds()
         }
 
-        fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
             assert_ne!(ask.name(), "panic at once", "as asked");
             Box::pin(async move {
                 tokio::task::yield_now().await;
                 match ask.name() {
                     "bound" => Ok(Bind::Bound),
                     "declined" => Ok(Bind::Declined("ä".repeat(600))),
-                    "failed" => Err(BindFailed("the apiserver is away".into())),
+                    "failed" => Err(BindFailed("the apiserver is away".into()).into()),
+                    "locked" => Err(CannotAnswer("node locked".into()).into()),
                     name => panic!("no {name}"),
                 }
             })
@@ -126,6 +127,7 @@ mod tests {
         assert_eq!(answered(Binder, request("declined")).await.unwrap(), (2, 1024));
         for (name, code, text) in [
             ("failed", Code::Unavailable, "the apiserver is away"),
+            ("locked", Code::Aborted, "node locked"),
             ("panic at once", Code::Internal, "as asked"),
             ("panic later", Code::Internal, "the policy panicked: no panic later"),
         ] {

@@ -124,6 +124,6 @@ pub(super) fn settle_failure(failing: &mut Failing, manner: &mut Manner, reach: 
         *failing = Failing::Always;
     }
     if *failing != Failing::Always && matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
-        manner.failure = Failure::Unavailable;
+        manner.failure = Failure::Status(14);
     }
 }

@@ -181,9 +181,7 @@ fn memory() -> impl Strategy<Value = Memory> {
 }
 
 fn failure() -> impl Strategy<Value = Failure> {
-    select(vec![
-        Failure::Unavailable,
-        Failure::Internal,
+    let other = select(vec![
         Failure::Hang,
         Failure::Reset,
         Failure::Garbage,
@@ -195,5 +193,6 @@ fn failure() -> impl Strategy<Value = Failure> {
         Failure::VictimTwice,
         Failure::Miss,
         Failure::Unlisted,
-    ])
+    ]);
+    prop_oneof![4 => (1..=16_u16).prop_map(Failure::Status), 11 => other]
 }

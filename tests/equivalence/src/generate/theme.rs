@@ -214,7 +214,7 @@ fn take_part(backend: &mut Backend) {
     backend.filter.scope = Scope::Node;
     for manner in [&mut backend.filter, &mut backend.score, &mut backend.preempt] {
         if matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
-            manner.failure = Failure::Internal;
+            manner.failure = Failure::Status(13);
         }
     }
 }

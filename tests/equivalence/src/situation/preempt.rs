@@ -101,7 +101,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ("only candidates left that are not known", |s| {
         matches!(s.expected.preempted.ending, Ending::NotYetKnown(_))
     }),
-    ("preempt: a status", |s| failed_with(s, Failure::Internal)),
+    ("preempt: a status", |s| (1..=16).any(|code| failed_with(s, Failure::Status(code)))),
     ("preempt: a backend that hangs", |s| failed_with(s, Failure::Hang)),
     ("preempt: a reset stream", |s| failed_with(s, Failure::Reset)),
     ("preempt: garbage", |s| failed_with(s, Failure::Garbage)),

@@ -35,8 +35,8 @@ fn cadences() -> Cadences {
         shortest_refresh: Duration::from_millis(20),
         // The search itself finds out whether the cache is correct.
         check_every: NonZeroU32::MAX,
-        // An extender is called each time, whatever its earlier answers.
-        breaker_failures: u32::MAX,
+        // What a breaker refuses ends as the call that it saves, so one may open at once.
+        breaker_failures: 1,
         // The table is complete before a call.
         unknown_nodes: Duration::from_millis(1),
         early_scores: Duration::from_hours(1),

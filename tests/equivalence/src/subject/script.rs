@@ -238,7 +238,7 @@ impl Script {
         }
         let before = self.note(question.clone());
         if question.outcome == Outcome::Failed {
-            return fail(failure, verb, question.nodes.len());
+            return fail((failure, self.pod_of(&question)), verb, question.nodes.len());
         }
         Reply::Message(match verb {
             Verb::Filter => self.filter(&question, before).encode_to_vec(),
@@ -265,6 +265,12 @@ impl Script {
             Verb::Score => (score.failure, extender.score.as_ref().map(|score| score.failing)),
             Verb::Preempt => (preempt.failure, extender.preempt.as_ref().map(|preempt| preempt.failing)),
         }
+    }
+
+    /// The number of the pod that a request names, 0 where it names none.
+    fn pod_of(&self, question: &Question) -> usize {
+        let named = |number: &usize| question.about.uid == Some(objects::placed_uid((self.number, *number)));
+        (0..self.placed.len()).find(named).unwrap_or_default()
     }
 
     /// Records a request; returns the number of earlier ones of its verb for the same pod.

@@ -6,7 +6,8 @@ use prost::Message;
 use super::{Reply, Verb, preempt};
 use crate::case::Failure;
 
-pub(super) fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
+/// The failure of a call about the pod with this number.
+pub(super) fn fail((failure, pod): (Failure, usize), verb: Verb, count: usize) -> Reply {
     let broken = |result: api::Result, positions: &[u32], scores: usize| {
         Reply::Message(match verb {
             Verb::Filter => {
@@ -23,8 +24,11 @@ pub(super) fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
         })
     };
     match failure {
-        Failure::Unavailable | Failure::Unlisted => Reply::Status(14, "not now"),
-        Failure::Internal => Reply::Status(13, "a bug: 100% of it"),
+        Failure::Status(first) => {
+            let pod = u16::try_from(pod).unwrap_or_default();
+            Reply::Status((first - 1 + pod) % 16 + 1, "a bug: 100% of it")
+        }
+        Failure::Unlisted => Reply::Status(14, "not now"),
         Failure::Hang => Reply::Nothing,
         Failure::Reset => Reply::Reset,
         Failure::Garbage => Reply::Message(vec![0xff; 3]),

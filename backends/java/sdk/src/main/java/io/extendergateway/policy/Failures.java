@@ -81,6 +81,9 @@ final class Failures {
     if (cause instanceof NotReadyException || cause instanceof BindFailedException) {
       return CallException.of(Status.Code.UNAVAILABLE, text(cause));
     }
+    if (cause instanceof CannotAnswerException) {
+      return CallException.of(Status.Code.ABORTED, text(cause));
+    }
     if (cause instanceof DeclarationException) {
       return CallException.of(Status.Code.INTERNAL, text(cause));
     }

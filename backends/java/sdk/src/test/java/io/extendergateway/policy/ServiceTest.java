@@ -56,6 +56,7 @@ class ServiceTest {
       return switch (node.name()) {
         case "bad" -> Verdict.reject("bad node").byRule("names");
         case "full" -> Verdict.reject("full node").preemptionMayHelp();
+        case "unknown" -> throw new CannotAnswerException("no such claim");
         case "bug" -> throw new IllegalStateException("a bug\nwith two lines");
         case "deep" -> deep();
         default -> Verdict.accept();
@@ -157,6 +158,7 @@ class ServiceTest {
   @Test
   void aFailureOfThePolicyEndsOneCall() {
     refused(Served.about("bug"), Status.Code.INTERNAL, "the policy failed: a bug");
+    refused(Served.about("unknown"), Status.Code.ABORTED, "no such claim");
     refused(Served.about("deep"), Status.Code.INTERNAL, "the policy failed: StackOverflowError");
     refused(
         Served.about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
