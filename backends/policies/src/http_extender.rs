@@ -96,11 +96,12 @@ impl HttpExtender {
         }
     }
 
+    /// kube-scheduler takes an `Error` as the end of the bind: it forgets the pod on the node at once, and so must the gateway.
     async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, String> {
         let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
         match BindReply::read(&reply)?.0 {
             error if error.is_empty() => Ok(Bind::Bound),
-            error => Err(error),
+            error => Ok(Bind::NotBound(error)),
         }
     }
 }
