@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
-.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny fmt clean
+.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
 .PHONY: rolling soak bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
 .PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
 
@@ -187,6 +187,14 @@ deny: rust ## Licences, duplicate crates and sources of the dependencies
 	@test -x $(TARGET)/tools/bin/cargo-deny || \
 	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
 	$(TARGET)/tools/bin/cargo-deny check licenses bans sources
+
+# The database of advisories is a Git repository on the network, so `make deny` has to do without it.
+advisories: rust ## Known vulnerabilities of the dependencies; fetches the database of RustSec from github.com
+	@test -x $(TARGET)/tools/bin/cargo-deny || \
+	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
+	@$(TARGET)/tools/bin/cargo-deny fetch db || \
+	  { echo 'advisories: NOT CHECKED: the database cannot be fetched; run this where github.com can be reached'; exit 1; }
+	$(TARGET)/tools/bin/cargo-deny check --disable-fetch advisories
 
 # Not part of `make test`, for the same reason; tests/docs checks links there. The sources of the book are docs/, and the files
 # outside of it that its pages link to.

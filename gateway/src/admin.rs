@@ -9,18 +9,26 @@ mod overview;
 mod page;
 pub mod status;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
     body::Body,
     extract::{Query as Parameters, Request, State, rejection::QueryRejection},
-    http::{Method, StatusCode, Uri, header::ORIGIN},
+    http::{
+        HeaderValue, Method, StatusCode, Uri,
+        header::{CACHE_CONTROL, ORIGIN, X_CONTENT_TYPE_OPTIONS},
+    },
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
-use tokio::{sync::Mutex, task::spawn_blocking};
+use hyper::body::Body as _;
+use tokio::{
+    sync::{Mutex, Semaphore},
+    task::spawn_blocking,
+    time::timeout,
+};
 
 use crate::{
     admin::status::GatewayStatus,
@@ -35,6 +43,14 @@ const FETCH_SITE: &str = "sec-fetch-site";
 /// The error before calls are accepted.
 const STARTING: &str = "the gateway is starting: waiting for nodes, pods or backends";
 
+/// How long a request waits for its turn; it is answered within 30 seconds.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
+
+/// The most that responses from the decision log take together until they are sent, and up to which size one is not counted,
+/// in KiB.
+const MOST_UNSENT: u32 = 64 << 10;
+const UNCOUNTED: u64 = 256;
+
 /// The data behind the admin address.
 #[derive(Debug)]
 pub struct AdminState {
@@ -44,14 +60,17 @@ pub struct AdminState {
     pub gateway_status: Arc<GatewayStatus>,
     /// Host names that requests may have, besides private ones.
     hosts: BTreeSet<String>,
-    /// Allows one long response at a time: each may take some ten megabytes until it is sent.
+    /// Allows one query of the decision log at a time: each response may have some ten megabytes.
     turn: Arc<Mutex<()>>,
+    /// A permit for each KiB of responses from the decision log that are not sent yet.
+    unsent: Arc<Semaphore>,
 }
 
 impl AdminState {
     /// The state for [`routes()`].
     pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>, hosts: BTreeSet<String>) -> Self {
-        Self { observer, gateway_status, hosts, turn: Arc::default() }
+        let unsent = Arc::new(Semaphore::new(MOST_UNSENT as usize));
+        Self { observer, gateway_status, hosts, turn: Arc::default(), unsent }
     }
 
     /// A response from the decision log to these parameters, one at a time and on a thread of its own.
@@ -64,13 +83,32 @@ impl AdminState {
             Ok(query) => query,
             Err(wrong) => return error_response(StatusCode::BAD_REQUEST, &wrong.body_text()),
         };
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        // The turn is held until the query is done, also if the caller has disconnected, and until the response is
-        // sent.
-        let respond = move || respond(&self, &query).map(|body| Body::new(HeldBody::new(body, turn)));
+        let Ok(turn) = timeout(LONGEST_TURN, Arc::clone(&self.turn).lock_owned()).await else {
+            return busy("another query of the decision log is still in progress");
+        };
+        let respond = move || {
+            // The turn is held until the query is done, also if the caller has disconnected.
+            let _turn = turn;
+            self.until_sent(respond(&self, &query))
+        };
         spawn_blocking(respond).await.unwrap_or_else(|_| {
             error_response(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log")
         })
+    }
+
+    /// Counts a response until it is sent: a caller may take two minutes for that, and must keep no other from a response of its
+    /// own.
+    fn until_sent(&self, response: Response) -> Response {
+        let size = response.body().size_hint().upper().unwrap_or(u64::MAX) >> 10;
+        if size <= UNCOUNTED {
+            return response;
+        }
+        // One caller never takes all of it.
+        let counted = u32::try_from(size).unwrap_or(u32::MAX).min(MOST_UNSENT / 2);
+        match Arc::clone(&self.unsent).try_acquire_many_owned(counted) {
+            Ok(permits) => response.map(|body| Body::new(HeldBody::new(body, permits))),
+            Err(_) => busy("callers have not read earlier responses yet; ask for fewer decisions"),
+        }
     }
 
     /// The calls that match a query.
@@ -105,7 +143,16 @@ pub fn routes(admin: Arc<AdminState>, protect: impl FnOnce(Router) -> Router) ->
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(Arc::clone(&admin));
-    protect(routes).layer(middleware::from_fn_with_state(admin, reject_browsers))
+    let routes = protect(routes).layer(middleware::from_fn_with_state(admin, reject_browsers));
+    routes.layer(middleware::map_response(async |response| private(response)))
+}
+
+/// The response for nobody else, and as what it says it is: reasons are texts of backends, and may be those of a web page.
+fn private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Rejects requests that a browser sends on behalf of a web page: a port forwarded to a workstation must not be
@@ -152,7 +199,14 @@ async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     error_response(StatusCode::METHOD_NOT_ALLOWED, &format!("method {method} not allowed at {}", uri.path()))
 }
 
+fn busy(why: &str) -> Response {
+    error_response(StatusCode::SERVICE_UNAVAILABLE, &format!("busy: {why}"))
+}
+
 /// The format of all errors at this address.
 fn error_response(status: StatusCode, why: &str) -> Response {
     (status, Json(serde_json::json!({ "error": why }))).into_response()
 }
+
+#[cfg(test)]
+mod tests;

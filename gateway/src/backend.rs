@@ -246,7 +246,7 @@ impl Backend {
         question: Question<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Reply<Changes>, BackendFailure> {
-        let allowed = session.info.hook(verb).map_err(Clone::clone)?.changes;
+        let allowed = session.info.hook(verb)?.changes;
         let read = |message| hook::changes(message, question.nodes.count, allowed);
         self.ask_nodes(session, verb, question, attempt, read).await
     }
@@ -410,6 +410,9 @@ impl Backend {
         let status = answer.as_ref().err().and_then(|error| error.status);
         if answer.as_ref().is_err_and(|error| error.processed == Processed::Never) {
             rpcs.not_processed();
+        }
+        if answer.as_ref().is_err_and(RpcError::excludes_an_effect) {
+            rpcs.had_no_effect();
         }
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);

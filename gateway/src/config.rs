@@ -8,6 +8,7 @@ mod checks;
 mod lockout;
 mod matches;
 mod rollout;
+mod secrets;
 mod setting;
 mod sources;
 mod telemetry;

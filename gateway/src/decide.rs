@@ -12,6 +12,7 @@ mod call_context;
 mod filter;
 mod hooks;
 mod modes;
+mod own_pod;
 mod pacing;
 mod preempt;
 mod prioritize;

@@ -28,7 +28,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use extender_gateway_core::{Assignment, Verb};
 use futures_util::FutureExt;
-use http::{Method, Request, Response, request::Parts};
+use http::{Method, Request, Response, header::ORIGIN, request::Parts};
 use hyper::body::Incoming;
 use tracing::field::display;
 
@@ -253,8 +253,12 @@ impl Door {
 /// The body of a response. The request is in progress, and its memory in use, until the body is dropped.
 type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
 
-/// The verb of a request, unless its path or method is refused.
+/// The verb of a request, unless its path, its method or its origin is refused. A browser sends a page's POST without asking first,
+/// to any address that it reaches, and says whose page it is.
 fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
+    if head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site") {
+        return Err(CallRefusal::browser());
+    }
     let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
     if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
 }

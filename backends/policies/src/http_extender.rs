@@ -104,11 +104,12 @@ impl HttpExtender {
         }
     }
 
+    /// kube-scheduler takes an `Error` as the end of the bind: it forgets the pod on the node at once, and so must the gateway.
     async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, Unanswered> {
         let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
         match BindReply::read(&reply).map_err(CannotAnswer)?.0 {
             error if error.is_empty() => Ok(Bind::Bound),
-            error => Err(CannotAnswer(error).into()),
+            error => Ok(Bind::NotBound(error)),
         }
     }
 }

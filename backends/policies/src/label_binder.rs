@@ -37,12 +37,17 @@ impl LabelBinder {
     /// A pod that is already bound to this node counts as bound: a repetition succeeds, and so does a bind whose
     /// answer was lost.
     async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
-        let labels = self.cluster.labels(ask.node()).await.map_err(BindFailed)?;
-        let Err(refused) = self.cluster.bind(ask, self.annotations.of(&labels)).await else {
+        let labels = match self.cluster.labels(ask.node()).await {
+            Ok(labels) => labels,
+            Err(why) => return Ok(Bind::NotBound(why)),
+        };
+        let Err(error) = self.cluster.bind(ask, self.annotations.of(&labels)).await else {
             return Ok(Bind::Bound);
         };
+        let refused = format!("cannot create the Binding: {error}");
         match self.cluster.is_bound(ask).await {
             Ok(true) => Ok(Bind::Bound),
+            _ if error.excludes_an_effect() => Ok(Bind::NotBound(refused)),
             Ok(false) => Err(BindFailed(refused)),
             Err(unknown) => Err(BindFailed(format!("{refused}; and then {unknown}"))),
         }

@@ -53,6 +53,16 @@ impl RequestError {
             Self::Unreachable(_) | Self::TooLarge(_) | Self::Failed(_) => None,
         }
     }
+
+    /// Whether the request certainly had no effect, and will have none.
+    pub fn excludes_an_effect(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            // etcd may have stored what the apiserver could not confirm.
+            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code < 500,
+            Self::TooLarge(_) | Self::Failed(_) => false,
+        }
+    }
 }
 
 impl From<kube::Error> for RequestError {

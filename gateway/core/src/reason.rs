@@ -2,7 +2,8 @@
 //!
 //! A reason appears in a pod's condition and, as the *format* of a printf-like call, in its event. There a `%` is
 //! mangled and can lose the event, a line break splits the condition's message, and a long text repeated for each
-//! node displaces the others from the 1024 bytes that an event keeps.
+//! node displaces the others from the 1024 bytes that an event keeps. Characters that change the direction of text would
+//! make `kubectl` show another sentence than the one that is there.
 
 /// The longest text of one reason in bytes, without the prefix.
 pub const LONGEST: usize = 200;
@@ -27,14 +28,14 @@ pub fn prefixed(backend: &str, text: &str) -> String {
     format!("{backend}: {}", clean(text))
 }
 
-/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes. Time and
+/// `text` without line breaks, control characters, characters that change the direction of text, repeated spaces and `%`, cut after `longest` bytes. Time and
 /// memory depend on `longest`, not on the length of the text: texts come from callers and backends.
 pub fn one_line(text: &str, longest: usize) -> String {
     let start = &text[..text.floor_char_boundary(longest.saturating_add(MOST_BLANK))];
     // A piece of this length is above the longest line even where its last character is cut off.
     let most = longest.saturating_add(4);
     let mut line = String::with_capacity(start.len().min(longest) + 8);
-    for word in start.split(|c: char| c.is_whitespace() || c.is_control()) {
+    for word in start.split(|c: char| c.is_whitespace() || c.is_control() || changes_direction(c)) {
         for (at, piece) in word.split('%').enumerate() {
             if at > 0 {
                 push_spaced(&mut line, "percent");
@@ -46,6 +47,11 @@ pub fn one_line(text: &str, longest: usize) -> String {
         }
     }
     if start.len() < text.len() { cut(line, longest) } else { line }
+}
+
+/// Whether it is one of Unicode's controls of bidirectional text (`Bidi_Control`).
+fn changes_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn push_spaced(line: &mut String, word: &str) {
@@ -78,6 +84,8 @@ mod tests {
             ("%d of %s", "percent d of percent s"),
             ("two\nlines\r\nand\ta tab", "two lines and a tab"),
             ("bell\u{7}and\u{85}next", "bell and next"),
+            ("node is \u{202e}ton\u{202c} ready", "node is ton ready"),
+            ("\u{61c}a\u{200e}b\u{200f}c\u{202a}d\u{2066}e\u{2069}", "a b c d e"),
         ] {
             assert_eq!(clean(given), expected, "{given:?}");
         }
@@ -112,6 +120,7 @@ mod tests {
             let clean = clean(&text);
             prop_assert!(!clean.is_empty() && clean.len() <= LONGEST);
             prop_assert!(!clean.contains('%') && !clean.chars().any(char::is_control));
+            prop_assert!(!clean.chars().any(changes_direction));
         }
     }
 }

@@ -10,7 +10,7 @@ use extender_gateway_core::{
     filter::Turn,
     score::{Normalization, Range},
 };
-use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts};
+use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts, Verb};
 pub use extender_policy_api::v1alpha1::{
     hook_service_server::SERVICE_NAME as HOOK_SERVICE,
     node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
@@ -231,15 +231,15 @@ impl Info {
         let preempt = settings.preempt.as_ref().ok_or_else(unconfigured("preempt"));
         let configured = settings.timeouts();
         let hook = |verb: PolicyVerb| configured[verb].ok_or_else(unconfigured(verb.name()));
-        let nodes_hook = |verb| hook(verb).and_then(|_| reader.hook(verb));
+        let nodes_hook = |verb, wanted| hook(verb).and_then(|_| reader.hook(verb, wanted));
         Self {
             filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
             score,
             preempt: preempt.and_then(|_| reader.preempt()),
             bind: reader.bind(),
             before_filter: hook(PolicyVerb::BeforeFilter).and_then(|_| reader.pod_hook()),
-            before_filter_nodes: nodes_hook(PolicyVerb::BeforeFilterNodes),
-            before_score: nodes_hook(PolicyVerb::BeforeScore),
+            before_filter_nodes: nodes_hook(PolicyVerb::BeforeFilterNodes, Verb::BeforeFilterNodes),
+            before_score: nodes_hook(PolicyVerb::BeforeScore, Verb::BeforeScore),
             keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -261,9 +261,8 @@ impl Info {
             PolicyVerb::Filter => self.filter.as_ref().map(|plan| &plan.common),
             PolicyVerb::Score => self.score.as_ref().map(|plan| &plan.common),
             PolicyVerb::Preempt => self.preempt.as_ref(),
-            PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => {
-                self.hook(verb).map(|plan| &plan.common)
-            }
+            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().map(|plan| &plan.common),
+            PolicyVerb::BeforeScore => self.before_score.as_ref().map(|plan| &plan.common),
             PolicyVerb::Bind | PolicyVerb::BeforeFilter => {
                 return Err(BackendFailure::new(FailureKind::Internal, "the verb is not about nodes"));
             }
@@ -274,12 +273,20 @@ impl Info {
     /// How it serves a hook about nodes.
     ///
     /// # Errors
-    /// It cannot serve it.
-    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, &BackendFailure> {
-        match verb {
-            PolicyVerb::BeforeScore => self.before_score.as_ref(),
-            _ => self.before_filter_nodes.as_ref(),
-        }
+    /// It cannot serve it, or the verb is no hook about nodes.
+    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, BackendFailure> {
+        let plan = match verb {
+            PolicyVerb::BeforeFilterNodes => &self.before_filter_nodes,
+            PolicyVerb::BeforeScore => &self.before_score,
+            PolicyVerb::Filter
+            | PolicyVerb::Score
+            | PolicyVerb::Preempt
+            | PolicyVerb::Bind
+            | PolicyVerb::BeforeFilter => {
+                return Err(BackendFailure::new(FailureKind::Internal, "the verb is no hook about nodes"));
+            }
+        };
+        plan.as_ref().map_err(Clone::clone)
     }
 
     /// Why it cannot serve this verb.
@@ -290,7 +297,8 @@ impl Info {
             PolicyVerb::Preempt => self.preempt.as_ref().err(),
             PolicyVerb::Bind => self.bind.as_ref().err(),
             PolicyVerb::BeforeFilter => self.before_filter.as_ref().err(),
-            PolicyVerb::BeforeFilterNodes | PolicyVerb::BeforeScore => self.hook(verb).err(),
+            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().err(),
+            PolicyVerb::BeforeScore => self.before_score.as_ref().err(),
         }
     }
 
@@ -301,7 +309,11 @@ impl Info {
             PolicyVerb::BeforeFilter => {
                 Some((self.before_filter.as_ref().ok()?.pod.words(), "nothing".to_owned()))
             }
-            _ => {
+            PolicyVerb::Filter
+            | PolicyVerb::Score
+            | PolicyVerb::Preempt
+            | PolicyVerb::BeforeFilterNodes
+            | PolicyVerb::BeforeScore => {
                 let plan = self.about_nodes(verb).ok()?;
                 Some((plan.pod.words(), plan.nodes.rows.words()))
             }

@@ -226,12 +226,33 @@ pub(super) fn channel(endpoint: Arc<Endpoint>, shared: Arc<Shared>) -> (SessionP
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
 /// of its answer are the same.
 pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
-    let scale = |backend: &config::BackendSettings| {
-        backend.score.as_ref().map(|score| (score.normalize, score.reversed))
-    };
-    let described = |backend: &config::BackendSettings| (backend.name.clone(), backend.pure_answers);
-    described(one) == described(other)
-        && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
-        && scale(one) == scale(other)
-        && one.verbs().eq(other.verbs())
+    handshake_settings(one) == handshake_settings(other) && one.verbs().eq(other.verbs())
+}
+
+/// The settings that a handshake depends on, besides which verbs there are.
+fn handshake_settings(backend: &config::BackendSettings) -> impl PartialEq {
+    // Exhaustive, so that a new field must be considered here.
+    let config::BackendSettings {
+        name,
+        url,
+        tls,
+        mode: _,
+        canary: _,
+        max_reject_share: _,
+        pure_answers,
+        args,
+        matches: _,
+        filter: _,
+        score,
+        preempt: _,
+        bind: _,
+        before_filter: _,
+        before_filter_nodes: _,
+        before_score: _,
+    } = backend;
+    let scale = score.as_ref().map(|score| {
+        let config::ScoreSettings { timeout: _, weight: _, normalize, reversed, failure_policy: _ } = score;
+        (normalize, reversed)
+    });
+    (name, url, tls, pure_answers, args, scale)
 }

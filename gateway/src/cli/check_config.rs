@@ -83,7 +83,11 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     for warning in config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates) {
         writeln!(console.notes, "warning: {warning}")?;
     }
+    let (config, has_secrets) = config.without_secrets();
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
+    if has_secrets {
+        writeln!(console.out, "# Values of args that may be secrets are hidden: this is not a usable file.")?;
+    }
     write!(console.out, "{}", config.effective_yaml())?;
     Ok(())
 }

@@ -8,8 +8,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,14 +20,14 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, SetOnce, watch},
-    time::Instant,
+    time::{Instant, sleep},
 };
 
 pub use super::usage::AssumptionId;
 use super::{
     SourceHealth,
     table::NodeTable,
-    usage::{Attributes, Usage},
+    usage::{Attributes, Usage, UsageChange},
     wanted::Wanted,
 };
 use crate::object::{
@@ -92,6 +93,10 @@ pub struct PodTable {
     usage_touched: Notify,
     /// A pod that is on a node was set.
     placed: Notify,
+    /// An assumed pod has left its node.
+    freed: Notify,
+    /// The number of pods that count although the attempt to bind them had an uncertain end, or more.
+    uncertain: AtomicUsize,
     /// Held while what has changed is passed to node tables, so that an earlier state never follows a later one.
     passing_on: Mutex<()>,
     /// The views of pods with topology counts, while they are in use.
@@ -251,9 +256,7 @@ impl PodTable {
     /// Passes what has changed about the pods on nodes to these tables, which must be the same in every call.
     pub fn pass_on<'t>(&self, tables: impl Iterator<Item = &'t NodeTable> + Clone) {
         let _one_at_a_time = self.passing_on.lock();
-        let reported =
-            |node: &str| tables.clone().find_map(|table| table.reported_resources(node)).unwrap_or_default();
-        let change = self.usage.lock().take_changed(reported);
+        let change = self.usage.lock().take_changed(reported_by(tables.clone()));
         for table in tables {
             table.apply_usage(&change);
         }
@@ -265,14 +268,51 @@ impl PodTable {
     }
 
     /// Counts a pod on the node to which it is about to be bound, until [`PodTable::forget`] or until the source has it
-    /// on a node. With it whether the pod was assumed already. `None` if the source already has it on a node.
-    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<(AssumptionId, bool)> {
+    /// on a node. `None` if the source already has it on a node.
+    pub fn assume(&self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
         self.change_usage(|usage| usage.assume(pod, node))
     }
 
-    /// Undoes [`PodTable::assume`], unless the source has the pod on a node or it was assumed again.
+    /// Undoes [`PodTable::assume`], unless the source has the pod on a node. If an earlier attempt may still bind it, it counts
+    /// on that node.
     pub fn forget(&self, uid: &str, id: AssumptionId) {
         self.change_usage(|usage| usage.forget(uid, id));
+    }
+
+    /// Does the same after this time. Until then, [`PodTable::without`] looks for such pods. Call it on a runtime.
+    pub async fn forget_later(&self, uid: &str, id: AssumptionId, after: Duration) {
+        self.uncertain.fetch_add(1, Ordering::Relaxed);
+        sleep(after).await;
+        self.uncertain.fetch_sub(1, Ordering::Relaxed);
+        self.forget(uid, id);
+    }
+
+    /// The node on which this pod counts because an earlier attempt to bind it had an uncertain end, as if the pod were not there:
+    /// no pod takes room from itself. `None` if there is none. `tables` are those of [`PodTable::pass_on`].
+    pub fn without<'t>(
+        &self,
+        uid: &str,
+        tables: impl Iterator<Item = &'t NodeTable> + Clone,
+    ) -> Option<UsageChange> {
+        // Nearly always: calls take no lock.
+        if self.uncertain.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut usage = self.usage.lock();
+        let node = usage.without(uid, reported_by(tables))?;
+        Some(UsageChange { counted_by: usage.in_rows(), nodes: vec![node] })
+    }
+
+    /// Waits until pods that were assumed have left their nodes. Returns since when others may have been rejected because of
+    /// them. For one caller. Cancel safe, and works on any runtime.
+    pub async fn freed(&self) -> Instant {
+        loop {
+            let freed = self.usage.lock().take_freed();
+            if let Some(since) = freed {
+                return since;
+            }
+            self.freed.notified().await;
+        }
     }
 
     /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.
@@ -326,13 +366,21 @@ impl PodTable {
     fn change_usage<T>(&self, change: impl FnOnce(&mut Usage) -> T) -> T {
         let mut usage = self.usage.lock();
         let result = change(&mut usage);
-        let is_touched = usage.is_touched();
+        let (is_touched, is_freed) = (usage.is_touched(), usage.is_freed());
         drop(usage);
         if is_touched {
             self.usage_touched.notify_one();
         }
+        if is_freed {
+            self.freed.notify_one();
+        }
         result
     }
+}
+
+/// The extended resources that a node reports, by the first of these tables that knows it.
+fn reported_by<'t>(tables: impl Iterator<Item = &'t NodeTable> + Clone) -> impl Fn(&str) -> Vec<String> {
+    move |node| tables.clone().find_map(|table| table.reported_resources(node)).unwrap_or_default()
 }
 
 /// The pods of a list.

@@ -40,7 +40,7 @@ use self::{
 };
 pub use self::{
     columns::NodeRows,
-    entry::NodeRelist,
+    entry::{NodeRelist, row_with_pods},
     labels::NodeLabels,
     rows::{Column, NodeRow, RowId, RowKey, ViewId},
     snapshot::{Found, NodeSlots, TableSnapshot},

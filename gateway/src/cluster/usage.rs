@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
+use tokio::time::Instant;
 
 pub(in crate::cluster) use self::counts::Attributes;
 use self::counts::{CountedAs, Counts};
@@ -43,21 +44,24 @@ pub(super) struct Usage {
     crowded: HashSet<Arc<str>>,
     /// The pods by what verbs declare.
     counts: Counts,
-    /// The nodes of pods that the gateway binds, by UID, until the source has them on a node. Mirrors the assumed pods
-    /// of kube-scheduler's cache.
-    assumed: HashMap<Box<str>, Assumption>,
+    /// The attempts to bind a pod, by its UID, until the source has it on a node: it counts on the node of the latest one.
+    /// Mirrors the assumed pods of kube-scheduler's cache.
+    assumed: HashMap<Box<str>, Vec<Assumption>>,
     latest_assumption: AssumptionId,
+    /// The earliest time at which a pod was assumed that has left its node since the previous [`Usage::take_freed`].
+    freed: Option<Instant>,
 }
 
 /// Identifies an assumption; later ones are larger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AssumptionId(u64);
 
-/// The node of a pod that is about to be bound.
+/// An attempt to bind a pod to a node.
 #[derive(Debug, Clone)]
 struct Assumption {
     node: Arc<str>,
     id: AssumptionId,
+    since: Instant,
 }
 
 /// What rows contain about the pods on a node; the default without pods.
@@ -205,34 +209,88 @@ impl Usage {
             return self.remove(pod.uid());
         }
         if !pod.node_name().is_empty() {
-            self.assumed.remove(pod.uid());
+            self.end_assumption(pod.uid(), Some(pod.node_name()));
             self.put(pod, &self.name_of(pod.node_name()));
-        } else if let Some(Assumption { node, .. }) = self.assumed.get(pod.uid()) {
+        } else if let Some(Assumption { node, .. }) = self.assumed.get(pod.uid()).and_then(|all| all.last()) {
             self.put(pod, &Arc::clone(node));
         } else {
             self.take_out(pod.uid());
         }
     }
 
-    /// Counts a pod on the node to which it is about to be bound, and tells whether it was assumed already; `None` if the
-    /// source already has it on a node.
-    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) -> Option<(AssumptionId, bool)> {
+    /// Counts a pod on the node to which it is about to be bound; `None` if the source already has it on a node.
+    pub(super) fn assume(&mut self, pod: &ObjectPod<'_>, node: &str) -> Option<AssumptionId> {
         if self.pods.contains_key(pod.uid()) && !self.assumed.contains_key(pod.uid()) {
             return None;
         }
         self.latest_assumption.0 += 1;
-        let id = self.latest_assumption;
-        let before = self.assumed.insert(pod.uid().into(), Assumption { node: self.name_of(node), id });
+        let (id, node) = (self.latest_assumption, self.name_of(node));
+        let assumption = Assumption { node, id, since: Instant::now() };
+        self.assumed.entry(pod.uid().into()).or_default().push(assumption);
         self.apply(pod);
-        Some((id, before.is_some()))
+        Some(id)
     }
 
-    /// Undoes [`Usage::assume`], unless the source has the pod on a node or it was assumed again.
+    /// Undoes [`Usage::assume`], unless the source has the pod on a node: it counts where an earlier attempt may still bind it,
+    /// or nowhere.
     pub(super) fn forget(&mut self, uid: &str, id: AssumptionId) {
-        if self.assumed.get(uid).is_some_and(|assumption| assumption.id == id) {
-            self.assumed.remove(uid);
-            self.take_out(uid);
+        let Some(all) = self.assumed.get_mut(uid) else { return };
+        let Some(at) = all.iter().position(|assumption| assumption.id == id) else { return };
+        let ended = all.remove(at);
+        match all.last().map(|latest| Arc::clone(&latest.node)) {
+            Some(node) if self.pods.get(uid).is_some_and(|pod| pod.node == node) => {}
+            Some(node) => {
+                self.free(ended.since);
+                if let Some(pod) = self.take_out(uid) {
+                    self.add(uid.into(), CountedPod { node, ..pod });
+                }
+            }
+            None => {
+                self.free(ended.since);
+                self.remove(uid);
+            }
         }
+    }
+
+    /// The pod is now on this node, or on none.
+    fn end_assumption(&mut self, uid: &str, node: Option<&str>) {
+        let Some(all) = self.assumed.remove(uid) else { return };
+        if let (Some(first), Some(latest)) = (all.first(), all.last())
+            && node != Some(&*latest.node)
+        {
+            self.free(first.since);
+        }
+    }
+
+    fn free(&mut self, since: Instant) {
+        self.freed = Some(self.freed.map_or(since, |freed| freed.min(since)));
+    }
+
+    /// Since when pods may have been rejected because of a pod that has left the node on which it was assumed; `None` if there
+    /// was none since the previous call.
+    pub(super) fn take_freed(&mut self) -> Option<Instant> {
+        self.freed.take()
+    }
+
+    /// Whether [`Usage::take_freed`] returns a time.
+    pub(super) fn is_freed(&self) -> bool {
+        self.freed.is_some()
+    }
+
+    /// What rows contain about the node of an assumed pod, as if the pod were not there; `None` if it is not assumed.
+    pub(super) fn without(
+        &mut self,
+        uid: &str,
+        reported: impl Fn(&str) -> Vec<String>,
+    ) -> Option<(Arc<str>, NodePods)> {
+        if !self.assumed.contains_key(uid) {
+            return None;
+        }
+        let pod = self.take_out(uid)?;
+        let node = Arc::clone(&pod.node);
+        let pods = NodePods { usage: self.of(&node, &reported), counts: self.counts.of(&node, &reported) };
+        self.add(uid.into(), pod);
+        Some((node, pods))
     }
 
     fn name_of(&self, node: &str) -> Arc<str> {
@@ -266,22 +324,24 @@ impl Usage {
 
     /// Removes the pod with this UID.
     pub(super) fn remove(&mut self, uid: &str) {
-        self.assumed.remove(uid);
+        self.end_assumption(uid, None);
         self.take_out(uid);
     }
 
-    fn take_out(&mut self, uid: &str) {
-        let Some(pod) = self.pods.remove(uid) else { return };
+    fn take_out(&mut self, uid: &str) -> Option<CountedPod> {
+        let pod = self.pods.remove(uid)?;
         let CountedPod { node, requests, .. } = &pod;
         if let Some(counted) = pod.counted() {
             self.counts.change(node, counted, -1);
         }
-        let Some(sums) = self.nodes.get_mut(node) else { return };
-        keep_earlier(&mut self.earlier, node, sums, requests.names());
-        sums.change(requests, -1);
-        if sums.fixed.pods == 0 {
-            self.nodes.remove(node);
+        if let Some(sums) = self.nodes.get_mut(node) {
+            keep_earlier(&mut self.earlier, node, sums, requests.names());
+            sums.change(requests, -1);
+            if sums.fixed.pods == 0 {
+                self.nodes.remove(node);
+            }
         }
+        Some(pod)
     }
 
     /// Whether pods are counted by this.
@@ -292,6 +352,11 @@ impl Usage {
     /// Has rows contain the counts by these attributes.
     pub(super) fn put_in_rows(&mut self, by: Arc<[CountedBy]>) {
         self.counts.put_in_rows(by, self.nodes.keys());
+    }
+
+    /// By what the pods in rows are counted.
+    pub(super) fn in_rows(&self) -> Arc<[CountedBy]> {
+        Arc::clone(self.counts.in_rows())
     }
 
     /// By what pods are counted.
@@ -343,23 +408,20 @@ impl Usage {
             let parsed = |json: Bytes| Attributes::of(&pod::parse(&json).ok()?, &by);
             self.count_by(Arc::clone(&by), |uid| json(uid).and_then(parsed));
         }
-        for (uid, assumption) in std::mem::take(&mut self.assumed) {
-            if self.pods.contains_key(&uid) {
-                continue;
-            }
-            match (json(&uid), before.remove(&uid)) {
-                (Some(json), _) => {
-                    self.assumed.insert(uid, assumption);
+        for (uid, all) in std::mem::take(&mut self.assumed) {
+            let is_later = all.last().is_some_and(|latest| latest.id > list.latest_assumption);
+            let now = self.pods.get(&uid).map(|pod| Arc::clone(&pod.node));
+            self.assumed.insert(uid.clone(), all);
+            match (now, json(&uid), before.remove(&uid)) {
+                (Some(node), ..) => self.end_assumption(&uid, Some(&node)),
+                (None, Some(json), _) => {
                     // It was parsed before.
                     if let Ok(pod) = pod::parse(&json) {
                         self.apply(&pod);
                     }
                 }
-                (None, Some(pod)) if assumption.id > list.latest_assumption => {
-                    self.add(uid.clone(), pod);
-                    self.assumed.insert(uid, assumption);
-                }
-                (None, _) => {}
+                (None, None, Some(pod)) if is_later => self.add(uid, pod),
+                (None, None, _) => self.end_assumption(&uid, None),
             }
         }
     }

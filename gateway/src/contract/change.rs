@@ -5,22 +5,14 @@ mod words;
 
 use std::collections::BTreeMap;
 
+pub use self::words::{node_in_words, pod_in_words};
+use super::row::{RowView, decoded, encoded};
+use crate::object::view::{MapView, PodFactsView, Selected};
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     ChangedPart, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange, PodFacts, PodPart,
     Resources, Taint,
 };
-use prost::{
-    Message,
-    encoding::{decode_key, decode_varint, message},
-};
-
-pub use self::words::{node_in_words, pod_in_words};
-use super::row::RowView;
-use crate::object::view::{MapView, PodFactsView, Selected};
-
-/// The field of rows in `NodeRows`.
-const ROWS: u32 = 1;
 
 /// The parts that a hook declares as changeable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -149,18 +141,9 @@ pub fn changed_row<'c>(
     for change in changes {
         change_row(&mut row, view, change);
     }
-    let mut encoded = Vec::with_capacity(entry.len() + 64);
-    message::encode(ROWS, &row, &mut encoded);
+    let encoded = encoded(&row);
     // Equal rows have equal bytes.
-    (encoded != **entry).then(|| encoded.into())
-}
-
-fn decoded(entry: &Bytes) -> NodeRow {
-    const OWN: &str = "the gateway encoded this row itself";
-    let mut row = entry.clone();
-    decode_key(&mut row).expect(OWN);
-    decode_varint(&mut row).expect(OWN);
-    NodeRow::decode(row).expect(OWN)
+    (encoded != *entry).then_some(encoded)
 }
 
 fn change_row(row: &mut NodeRow, view: &RowView, change: &NodeChange) {

@@ -7,8 +7,13 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodePart, NodeReads, NodeUsage, NodeView, PodCounts, TableView};
-use prost::encoding::message;
+use extender_policy_api::v1alpha1::{
+    NodePart, NodeReads, NodeRow, NodeUsage, NodeView, PodCounts, TableView,
+};
+use prost::{
+    Message,
+    encoding::{decode_key, decode_varint, message},
+};
 
 use super::protobuf::{field_len, put_bytes, put_head};
 use crate::object::{counted::PodCountView, view::NodeFactsView};
@@ -128,6 +133,25 @@ pub fn name_alone(name: &str) -> Bytes {
     let row = RowMessage { name, ..RowMessage::default() };
     let mut entry = Vec::with_capacity(row.encoded_len());
     row.encode(&mut entry);
+    entry.into()
+}
+
+/// The row of an entry.
+///
+/// # Panics
+/// `entry` is not the gateway's own encoding.
+pub(crate) fn decoded(entry: &Bytes) -> NodeRow {
+    const OWN: &str = "the gateway encoded this row itself";
+    let mut row = entry.clone();
+    decode_key(&mut row).expect(OWN);
+    decode_varint(&mut row).expect(OWN);
+    NodeRow::decode(row).expect(OWN)
+}
+
+/// The entry of a row.
+pub(crate) fn encoded(row: &NodeRow) -> Bytes {
+    let mut entry = Vec::new();
+    message::encode(ROWS, row, &mut entry);
     entry.into()
 }
 

@@ -5,7 +5,13 @@
 //! in the apiserver is decisive ([`BindingState`]). Concurrent binds do not wait for each other, except in
 //! [`reserve`](super::reserve) while a verb depends on bound pods.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
@@ -33,9 +39,6 @@ const SHOWS_WITHIN: Duration = Duration::from_secs(1);
 /// How long the watch of pods may take to show it, which saves a read. It usually needs a few milliseconds.
 const WATCH_SHOWS_WITHIN: Duration = Duration::from_millis(100);
 
-/// What the record of a call says of a backend that reports the pod as bound.
-pub(super) const BOUND: &str = "bound";
-
 /// The binders.
 #[derive(Debug)]
 pub struct Binders {
@@ -55,6 +58,9 @@ struct BindCall<'c> {
     deadline: Instant,
     /// Until when a binder may be called; the rest is for the final read.
     ask_until: Instant,
+    /// Whether something may bind the pod that this call does not know of when it ends: a backend that failed to answer or
+    /// that says that it has bound it, or a request for a Binding whose end is not known.
+    may_yet_bind: AtomicBool,
 }
 
 impl Decider {
@@ -71,7 +77,8 @@ impl Decider {
         let binders = self.settings.binders.as_ref().ok_or(CallError::NoBinder)?;
         let deadline = began + self.settings.timeouts.bind;
         let ask_until = began + self.settings.timeouts.asking_to_bind();
-        let call = BindCall { decider: self, binders, assignment, flow, deadline, ask_until };
+        let may_yet_bind = AtomicBool::new(false);
+        let call = BindCall { decider: self, binders, assignment, flow, deadline, ask_until, may_yet_bind };
         let Some(pods) = self.counted_pods() else { return call.bind(record).await };
         let json = match call.pod().await {
             Ok(json) => json,
@@ -85,13 +92,40 @@ impl Decider {
         let assumed = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
         let result = call.bind(record).await;
         if let Some(assumed) = assumed {
-            assumed.end(&result, record);
+            assumed.end(call.end(&result));
         }
         result
     }
 }
 
+/// How an attempt to bind a pod has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BindEnd {
+    /// The pod is bound to the node.
+    Bound,
+    /// It is not bound to the node, and will not be by this attempt.
+    NotBound,
+    /// It may be, or become, bound to the node.
+    Uncertain,
+}
+
 impl<'c> BindCall<'c> {
+    fn end(&self, result: &Result<(), CallError>) -> BindEnd {
+        match result {
+            Ok(()) => BindEnd::Bound,
+            // No pod is bound twice, and no Binding is for a pod that is gone.
+            Err(CallError::Bind(
+                BindingState::Elsewhere(_) | BindingState::Gone | BindingState::OtherUid(_),
+            )) => BindEnd::NotBound,
+            Err(_) if self.may_yet_bind.load(Ordering::Relaxed) => BindEnd::Uncertain,
+            Err(_) => BindEnd::NotBound,
+        }
+    }
+
+    fn mark_uncertain(&self) {
+        self.may_yet_bind.store(true, Ordering::Relaxed);
+    }
+
     async fn bind(&self, record: &mut CallRecord) -> Result<(), CallError> {
         // If no backend can bind, no facts about the pod are needed.
         let decider = self.decider;
@@ -164,22 +198,27 @@ impl<'c> BindCall<'c> {
         ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let answer = self.answer((backend, settings), &record.id, pod, &mut attempt).await;
+        let may_have_bound = answer.is_err() && !attempt.rpcs.excludes_an_effect();
         attempt.finish(&answer);
-        match answer {
+        let failure = match answer {
             Ok(Bound::Yes) => {
-                record.backends[at].outcome = Outcome::Bound(BOUND.to_owned());
-                self.confirm(backend, (record, at)).await
+                record.backends[at].outcome = Outcome::Bound("bound".to_owned());
+                self.mark_uncertain();
+                return self.confirm(backend, (record, at)).await;
             }
             Ok(Bound::Declined(why)) => {
                 record.backends[at].outcome = Outcome::Bound(format!("declined: {why}"));
                 tracing::debug!(backend = %backend.settings.name, pod = self.assignment.name, "declined to bind: {why}");
-                Ok(false)
+                return Ok(false);
             }
-            Err(failure) => {
-                self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
-                self.failed((backend, settings), failure).await
-            }
+            Ok(Bound::No(why)) => BackendFailure::new(FailureKind::NotBound, why),
+            Err(failure) => failure,
+        };
+        if may_have_bound {
+            self.mark_uncertain();
         }
+        self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
+        self.failed((backend, settings), failure).await
     }
 
     async fn answer(
@@ -247,14 +286,22 @@ impl<'c> BindCall<'c> {
         shown.is_ok_and(|pod| (&pod.namespace, &pod.name, &pod.node) == (namespace, name, node))
     }
 
-    /// Determines the state after a failure: the response was lost, but the bind may have succeeded.
+    /// Determines the state after a failure: the response was lost, but the bind may have succeeded, or an earlier one.
     async fn failed(
         &self,
         (backend, settings): (&Backend, &BindSettings),
         failure: BackendFailure,
     ) -> Result<bool, CallError> {
-        if was_asked(&failure) && is_bound(self.state().await)? {
-            return Ok(true);
+        if was_asked(&failure) {
+            match self.state().await {
+                // Nothing is looked for that the answer has not excluded.
+                BindingState::Unknown(_) if failure.kind == FailureKind::NotBound => {}
+                state => {
+                    if is_bound(state)? {
+                        return Ok(true);
+                    }
+                }
+            }
         }
         match settings.failure_policy {
             BindFailurePolicy::Fail => Err(CallError::backend(&backend.settings, PolicyVerb::Bind, failure)),
@@ -273,6 +320,7 @@ impl<'c> BindCall<'c> {
             let state = self.state().await;
             let is_away = failure.is_away() || state.is_away();
             if uncertain.is_none() && !failure.excludes_an_effect() {
+                self.mark_uncertain();
                 uncertain = Some(failure.clone());
             }
             match state {
@@ -305,7 +353,7 @@ fn is_bound(state: BindingState) -> Result<bool, CallError> {
 
 /// Whether the backend may have received the request, and so may have bound the pod in spite of the failure. This
 /// includes gRPC statuses: they can come from a proxy, or from a backend that only knows its own timeout.
-pub(super) fn was_asked(failure: &BackendFailure) -> bool {
+fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
         FailureKind::Unreachable
         | FailureKind::Unsuitable
@@ -316,6 +364,7 @@ pub(super) fn was_asked(failure: &BackendFailure) -> bool {
         | FailureKind::Oversize
         | FailureKind::Status
         | FailureKind::Malformed
+        | FailureKind::NotBound
         | FailureKind::Internal => true,
     }
 }

@@ -10,7 +10,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Ask
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges};
+use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
 use crate::{
     backend::{
         Backend,
@@ -60,6 +60,8 @@ pub(super) struct CallContext<'c> {
     nodes: Vec<EncodedNodes>,
     /// What hooks have changed so far.
     changes: CallChanges,
+    /// Where the pod counts already.
+    own: Option<OwnPod>,
     /// Whether requests name nodes by their ids in the backends' tables.
     by_ids: bool,
 }
@@ -85,6 +87,22 @@ pub(super) struct EncodedNodes {
     pub(super) oversize: Vec<u32>,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
+}
+
+/// Nodes of a request that is sent after the response.
+pub(super) enum LaterNodes {
+    Encoded(NodesField),
+    /// Copied into the field when the request is sent, so that no call waits for that.
+    Rows(NodeRows),
+}
+
+impl LaterNodes {
+    pub(super) fn into_field(self) -> NodesField {
+        match self {
+            Self::Encoded(field) => field,
+            Self::Rows(rows) => encoded(rows.iter()),
+        }
+    }
 }
 
 /// Which nodes are left out of requests because they are too large.
@@ -142,6 +160,13 @@ impl EncodedNodes {
         Some(Self { left_out, snapshot, deleted, oversize, ..small })
     }
 
+    /// The positions of the unknown nodes that are neither deleted nor too large.
+    pub(super) fn not_yet_known(&self) -> Vec<u32> {
+        let others = [&self.deleted, &self.oversize];
+        let is_new = |node: &&u32| others.iter().all(|others| others.binary_search(node).is_err());
+        self.unknown.iter().filter(is_new).copied().collect()
+    }
+
     /// The number of these nodes.
     pub(super) fn count(&self, nodes: &Asked) -> usize {
         match nodes {
@@ -169,6 +194,14 @@ impl EncodedNodes {
     /// The index of the row of a node that has one.
     fn index(&self, node: u32) -> usize {
         self.index_of(node).expect("nodes without rows are never sent")
+    }
+
+    /// The field with the rows in these slots, for later.
+    pub(super) fn later(&self, slots: &[u32]) -> LaterNodes {
+        match self.all.get() {
+            Some(field) if slots.len() == self.rows.len() => LaterNodes::Encoded(field.clone()),
+            _ => LaterNodes::Rows(self.rows.only(slots.into())),
+        }
     }
 
     /// The field with the rows in these slots. That with all rows is encoded once for all backends.
@@ -240,6 +273,7 @@ impl<'c> CallContext<'c> {
             pods: Vec::new(),
             nodes: Vec::new(),
             changes: CallChanges::default(),
+            own: OwnPod::find(&decider.settings.tables, call.pod.uid()),
             by_ids: true,
         }
     }
@@ -350,6 +384,10 @@ impl<'c> CallContext<'c> {
             None => 0,
         };
         let encoded = EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
+        let encoded = match &self.own {
+            None => encoded,
+            Some(own) => own.left_out_of(encoded, names(self.call.request)),
+        };
         self.nodes.push(self.changes.applied_to(encoded));
     }
 

@@ -319,13 +319,13 @@ fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings,
         oversize: Vec::new(),
     };
     let Ok(ready) = ready else { return seat };
-    let EncodedNodes { unknown, deleted, oversize, .. } = context.nodes(ready);
+    let nodes = context.nodes(ready);
+    let EncodedNodes { deleted, oversize, .. } = nodes;
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
     seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-    let is_new = |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
-    seat.unknown = unknown.iter().filter(is_new).copied().collect();
+    seat.unknown = nodes.not_yet_known();
     seat.deleted.clone_from(deleted);
     seat.oversize.clone_from(oversize);
     seat

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use self::encoded::EncodedVictims;
 use super::{
     CallError, Decider,
+    call_context::LaterNodes,
     shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
 };
 use crate::{
@@ -202,7 +203,7 @@ impl Decider {
             reads_id,
             snapshot: 0,
             session,
-            nodes,
+            nodes: LaterNodes::Encoded(nodes),
             timeout: settings.timeout,
             question: ShadowQuestion::Preempt(question),
             _permit: permit,

@@ -14,17 +14,12 @@ use extender_gateway_core::{
 };
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, timeout_at},
 };
 
-use super::{
-    Call, CallError, Decider,
-    ask::Participant,
-    bind::{BOUND, was_asked},
-    call_context::CallContext,
-};
+use super::{Call, CallError, Decider, ask::Participant, bind::BindEnd, call_context::CallContext};
 use crate::{
-    backend::Backend,
+    backend::{Backend, info::ClusterTables},
     cluster::{
         binder::{ApiserverError, BindingState},
         pods::{AssumptionId, PodTable},
@@ -42,26 +37,26 @@ const UNCERTAIN: Duration = Duration::from_secs(90);
 /// A pod that counts on its node although it may not be bound yet.
 #[derive(Debug)]
 pub(super) struct AssumedPod {
+    tables: ClusterTables,
     pods: Arc<PodTable>,
     uid: String,
     /// `None` once the end is known.
     id: Option<AssumptionId>,
-    /// Whether an earlier attempt had an uncertain end: its Binding may still come.
-    was_assumed: bool,
 }
 
 impl AssumedPod {
-    /// Ends it with the result of the Binding. A bound pod counts until the watch of pods says otherwise.
-    pub(super) fn end(mut self, result: &Result<(), CallError>, record: &CallRecord) {
-        match result {
-            Ok(()) => self.id = None,
-            Err(error) if !self.was_assumed && excludes_a_binding(error) && !may_yet_be_bound(record) => {
+    /// Ends it. A bound pod counts until the watch of pods says otherwise, and one whose end is not known for a while.
+    pub(super) fn end(mut self, end: BindEnd) {
+        match end {
+            BindEnd::Bound => self.id = None,
+            BindEnd::NotBound => {
                 if let Some(id) = self.id.take() {
                     self.pods.forget(&self.uid, id);
+                    self.pods.pass_on(self.tables.node_tables());
                 }
             }
             // Dropped.
-            Err(_) => {}
+            BindEnd::Uncertain => {}
         }
     }
 }
@@ -70,32 +65,16 @@ impl Drop for AssumedPod {
     /// The end is uncertain: the answer was lost, or the caller disconnected.
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
-        let (pods, uid) = (Arc::clone(&self.pods), std::mem::take(&mut self.uid));
+        let (tables, pods) = (self.tables.clone(), Arc::clone(&self.pods));
+        let uid = std::mem::take(&mut self.uid);
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
-                sleep(UNCERTAIN).await;
-                pods.forget(&uid, id);
+                pods.forget_later(&uid, id, UNCERTAIN).await;
+                pods.pass_on(tables.node_tables());
             })),
             Err(_) => pods.forget(&uid, id),
         }
     }
-}
-
-/// Whether the gateway itself has certainly not bound the pod to the node, and will not by this attempt.
-fn excludes_a_binding(error: &CallError) -> bool {
-    match error {
-        CallError::Bind(BindingState::Unknown(failure)) => failure.excludes_an_effect(),
-        _ => true,
-    }
-}
-
-/// Whether a backend may bind the pod nevertheless: one that has failed to answer, or that says that it has bound it.
-fn may_yet_be_bound(record: &CallRecord) -> bool {
-    record.backends.iter().any(|part| match &part.outcome {
-        Outcome::Failed(failure) => part.verb == PolicyVerb::Bind && was_asked(failure),
-        Outcome::Bound(text) => part.verb == PolicyVerb::Bind && text == BOUND,
-        _ => false,
-    })
 }
 
 impl Decider {
@@ -144,11 +123,11 @@ impl Decider {
         };
         let assumption = pods.assume(&pod, &assignment.node);
         pods.pass_on(tables.node_tables());
-        let assumed = |(id, was_assumed)| AssumedPod {
+        let assumed = |id| AssumedPod {
+            tables: tables.clone(),
             pods: Arc::clone(pods),
             uid: assignment.uid.clone(),
             id: Some(id),
-            was_assumed,
         };
         Ok(assumption.map(assumed))
     }

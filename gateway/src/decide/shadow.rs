@@ -1,4 +1,5 @@
-//! Backends in shadow mode: called in the background and compared with the decision. No call waits for them.
+//! Backends in shadow mode: called in the background and compared with the decision. No call waits for them, nor for what they
+//! are sent about nodes.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -13,17 +14,20 @@ use extender_policy_api::v1alpha1::{self as api, Purpose};
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Call, Decider, call_context::CallContext, prioritize};
+use super::{
+    Call, Decider,
+    call_context::{CallContext, LaterNodes},
+    prioritize,
+};
 use crate::{
     backend::{Attempt, Backend, session::Session},
     config::{AddedVictims, PreemptSettings},
     contract::{
-        nodes::NodesField,
         preempt::PreemptQuestion,
         question::{CallFields, Question, ScoresWanted},
     },
     fair_queue::Flow,
-    record::{Agreement, CallRecord, Outcome, Rpcs},
+    record::{Agreement, BackendAttempt, CallRecord, Outcome},
 };
 
 /// A call to a backend in shadow mode, for all verbs.
@@ -35,7 +39,7 @@ pub(super) struct ShadowCall {
     pub(super) reads_id: u32,
     /// The number of the state of the nodes; 0 without one.
     pub(super) snapshot: u64,
-    pub(super) nodes: NodesField,
+    pub(super) nodes: LaterNodes,
     pub(super) timeout: Duration,
     pub(super) question: ShadowQuestion,
     /// Its permit among the concurrent shadow calls to the backend.
@@ -112,10 +116,7 @@ impl Decider {
         let work = AssertUnwindSafe(async move {
             let mut attempt = record.recorder.start_attempt(0, record.trace);
             let answer = match prepared {
-                Ok(call) => {
-                    attempt.set_requested(call.nodes.count as usize);
-                    call.ask((&record.id, purpose), &mut attempt.rpcs).await
-                }
+                Ok(call) => call.ask((&record.id, purpose), &mut attempt).await,
                 Err(failure) => Err(failure),
             };
             observer.record_shadow(verb.of_call(), &record.with_shadow_outcome(answer, attempt));
@@ -178,7 +179,7 @@ async fn prepare(
         reads_id: ready.reads_id,
         snapshot: encoded.snapshot,
         session: ready.session,
-        nodes: encoded.field(&encoded.slots(&Asked::Some(nodes.clone()))),
+        nodes: encoded.later(&encoded.slots(&Asked::Some(nodes.clone()))),
         timeout,
         question: question(nodes),
         _permit: permit,
@@ -190,10 +191,12 @@ impl ShadowCall {
     async fn ask(
         self,
         (id, purpose): (&str, Purpose),
-        rpcs: &mut Rpcs,
+        attempt: &mut BackendAttempt,
     ) -> Result<(Agreement, Outcome), BackendFailure> {
         let Self { backend, session, pod, reads_id, snapshot, nodes, timeout, question, .. } = self;
-        let attempt = Attempt { timeout, flow: Flow::Own, rpcs };
+        let nodes = nodes.into_field();
+        attempt.set_requested(nodes.count as usize);
+        let attempt = Attempt { timeout, flow: Flow::Own, rpcs: &mut attempt.rpcs };
         let call = CallFields { id, purpose, reads_id, snapshot };
         let request = Question { call, pod: &pod, nodes: &nodes, scores: ScoresWanted::Unwanted };
         match question {

@@ -50,6 +50,11 @@ impl CallRefusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
     }
 
+    pub(super) fn browser() -> Self {
+        let text = "extender-gateway: requests of web pages are rejected";
+        Self::new(StatusCode::FORBIDDEN, "browser", text)
+    }
+
     pub(super) fn too_large(most: usize) -> Self {
         let text = format!(
             "extender-gateway: the request is larger than {most} bytes; raise extender.maxRequestBytes, or set nodeCacheCapable: true in \

@@ -68,6 +68,8 @@ pub enum PolicyChange {
     Revision,
     /// The gateway's configuration has changed.
     Configuration,
+    /// A pod that counted on a node, and was not bound there, no longer counts.
+    Freed,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,8 @@ struct WaitingPod {
     is_retried: bool,
     /// The backends that rejected or failed it.
     held_by: Vec<Arc<BackendSettings>>,
+    /// When a pod ceased to count that may have been why.
+    freed: Option<Instant>,
     /// When the latest request to try it again was sent, and the number of them.
     requested: Option<(Instant, u32)>,
     /// The latest request that failed, if it has not succeeded since.
@@ -168,6 +172,16 @@ impl WaitingPods {
     pub fn all_changed(&self) {
         self.state.lock().of_all = Some(Instant::now());
         self.touched.notify_one();
+    }
+
+    /// Records that pods have ceased to count that were not bound, the first of which has counted since this time: those that
+    /// were rejected meanwhile may have another result.
+    pub fn freed(&self, since: Instant) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        for pod in state.pods.values_mut().filter(|pod| pod.tried >= since && !pod.is_retried) {
+            pod.freed = Some(now);
+        }
     }
 
     /// Removes pods that no longer wait according to `pods`, if a watch fills it, and those not tried for too long.
@@ -296,6 +310,7 @@ impl WaitingState {
             verb,
             is_retried: false,
             held_by: Vec::new(),
+            freed: None,
             requested: None,
             failed: None,
         });
@@ -366,10 +381,11 @@ impl WaitingState {
     /// The backend that changed after the pod was last tried or requested, and its change.
     fn change_for<'p>(&self, pod: &'p WaitingPod) -> Option<(&'p str, PolicyChange)> {
         let requested = pod.requested.map(|(at, _)| at);
+        let is_later = |at: &Instant| *at > pod.tried && requested.is_none_or(|requested| *at > requested);
+        let freed = pod.freed.filter(is_later).map(|_| PolicyChange::Freed);
         pod.held_by.iter().find_map(|backend| {
-            let (at, change) = self.change_of(backend.name.as_str())?;
-            let is_later = at > pod.tried && requested.is_none_or(|requested| at > requested);
-            is_later.then_some((backend.name.as_str(), change))
+            let changed = self.change_of(backend.name.as_str()).filter(|(at, _)| is_later(at));
+            Some((backend.name.as_str(), changed.map(|(_, change)| change).or(freed)?))
         })
     }
 }

@@ -150,6 +150,8 @@ pub struct Rpcs {
     all: Vec<Rpc>,
     /// Whether the latest one was certainly not processed by the backend.
     unprocessed: bool,
+    /// Whether the latest one certainly had no effect at the backend.
+    no_effect: bool,
     /// Whether those from now on belong to a retry.
     retries: bool,
 }
@@ -201,6 +203,7 @@ impl Rpcs {
         queued: Duration,
     ) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
+        self.no_effect = false;
         self.open = Some(Rpc {
             span,
             started: Instant::now(),
@@ -227,6 +230,16 @@ impl Rpcs {
     /// Records that the backend has certainly not processed the request, or was not sent one.
     pub fn not_processed(&mut self) {
         self.unprocessed = true;
+    }
+
+    /// Records that the request certainly had no effect at the backend.
+    pub fn had_no_effect(&mut self) {
+        self.no_effect = true;
+    }
+
+    /// Whether the latest request certainly had no effect at the backend, or none was sent.
+    pub fn excludes_an_effect(&self) -> bool {
+        self.unprocessed || self.no_effect || (self.all.is_empty() && self.open.is_none())
     }
 
     /// Begins a retry, if the latest request was not processed and there has been none.

@@ -103,9 +103,18 @@ impl Requeue {
                     }
                 }
                 // Whichever comes first.
-                Due::At(at) => drop(timeout_at(at, waiting.touched()).await),
-                Due::Never => waiting.touched().await,
+                Due::At(at) => drop(timeout_at(at, self.touched()).await),
+                Due::Never => self.touched().await,
             }
+        }
+    }
+
+    /// Waits until pods may have become due.
+    async fn touched(&self) {
+        let waiting = &self.observer.waiting;
+        tokio::select! {
+            since = self.pods.freed() => waiting.freed(since),
+            () = waiting.touched() => {}
         }
     }
 
@@ -176,6 +185,9 @@ async fn update(client: &Client, pod: &DuePod) -> Result<(), RequestError> {
         PolicyChange::Revision => ("PolicyChanged", format!("backend {backend} has another revision")),
         PolicyChange::Configuration => {
             ("ConfigurationChanged", format!("the configuration of backend {backend} may have changed"))
+        }
+        PolicyChange::Freed => {
+            ("RoomFreed", "a pod that was not bound no longer counts on its node".to_owned())
         }
     };
     let condition = PodCondition { kind: CONDITION, reason, message: &message };

@@ -259,6 +259,24 @@ async fn bad_calls_get_an_answer_in_the_form_of_their_verb() {
 }
 
 #[tokio::test]
+async fn a_page_of_the_web_decides_nothing() {
+    let accepting = Scripted::refusing(&[], "", 0).await;
+    let configured = backend("only", &accepting, "filter: {}, score: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let mut client = Client::connect(gateway.address).await;
+    for header in [("Origin", "null"), ("origin", "http://gateway"), ("Sec-Fetch-Site", "same-origin")] {
+        for path in ["/filter", "/bind", "/nothing"] {
+            let answer = client.post_with(header, path, &by_name(&["a"])).await;
+            let text = answer.header("x-extender-gateway-error").unwrap_or_default();
+            assert_eq!((answer.status, text), (403, "extender-gateway: requests of web pages are rejected"));
+        }
+    }
+    assert_eq!(accepting.asked("Filter").len(), 0);
+    let answer = client.post("/filter", by_name(&["a"]).as_bytes()).await;
+    assert_eq!(answer.json()["NodeNames"], json!(["a"]), "the connection lives on");
+}
+
+#[tokio::test]
 async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
     let facts = Scripted::start(info(NodeView::Facts), |_, message| {
         Act::Message(filtered(&message, &[], "").encode_to_vec())

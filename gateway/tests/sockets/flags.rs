@@ -53,6 +53,11 @@ async fn pages_of_the_web_are_let_in_nowhere() {
         assert_eq!(answer.status, 403, "{method} {path}");
         assert!(answer.json()["error"].as_str().unwrap().contains("Origin header"), "{answer:?}");
     }
+    for path in ["/debug/decisions", "/debug/status", "/nothing"] {
+        let answer = seen.admin.send("GET", path, "").await;
+        let headers = ["x-content-type-options", "cache-control"].map(|name| answer.header(name));
+        assert_eq!(headers, [Some("nosniff"), Some("no-store")], "{path}");
+    }
     assert_eq!(text(&seen.admin.send("GET", "/debug/flags/s", "").await), (200, "0\n"));
 }
 

@@ -20,8 +20,9 @@ use crate::support::{
 };
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount, PodCountBy, PodCountReads,
-    PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads, TopologyCounts, Verb, VerbInfo,
+    BindOutcome, BindResponse, DomainCount, FilterRequest, MapReads, NodePart, NodeReads, NodeView, PodCount,
+    PodCountBy, PodCountReads, PodCounts, PodPart, PodReads, Reads, Resources, TopologyCountReads,
+    TopologyCounts, Verb, VerbInfo,
 };
 use futures_util::future::join_all;
 use prost::Message;
@@ -266,26 +267,81 @@ async fn a_pod_that_could_not_be_bound_does_not_count() {
     assert_eq!(left(&gateway, &first).await, json!(["c", "d"]));
 }
 
+/// A binder that does this.
+async fn binder(act: Act) -> Scripted {
+    let mut info = info(NodeView::Name);
+    info.verbs = vec![VerbInfo { verb: Verb::Bind.into(), ..VerbInfo::default() }];
+    let answer = move |verb: &str, _: Bytes| match verb {
+        "GetInfo" => Act::Message(info.encode_to_vec()),
+        _ => act.clone(),
+    };
+    Scripted::start_bare(answer, None).await
+}
+
 #[tokio::test]
 async fn a_pod_counts_as_long_as_a_backend_may_have_bound_it() {
-    for (reached, expected) in [(false, json!(["a", "b", "c", "d"])), (true, json!(["c", "d"]))] {
+    let (all, some) = (json!(["a", "b", "c", "d"]), json!(["c", "d"]));
+    let not_bound = BindResponse { outcome: BindOutcome::NotBound.into(), message: "no room".to_owned() };
+    for (act, expected) in [
+        (None, &all),
+        (Some(Act::Status(14, "no room")), &some),
+        (Some(Act::Status(13, "a bug")), &some),
+        // It was refused as a request.
+        (Some(Act::Status(9, "other reads")), &all),
+        (Some(Act::Message(not_bound.encode_to_vec())), &all),
+    ] {
         let (apiserver, limit) = (Apiserver::start().await, at_most(1).await);
-        let mut info = info(NodeView::Name);
-        info.verbs = vec![VerbInfo { verb: Verb::Bind.into(), ..VerbInfo::default() }];
-        let answer = move |verb: &str, _: Bytes| match verb {
-            "GetInfo" => Act::Message(info.encode_to_vec()),
-            _ => Act::Status(14, "no room"),
-        };
-        let binder = Scripted::start_bare(answer, None).await;
-        let address = if reached { binder.address.to_string() } else { "127.0.0.1:1".to_owned() };
+        let is_reached = act.is_some();
+        let binder = binder(act.unwrap_or(Act::Hang)).await;
+        let address = if is_reached { binder.address.to_string() } else { "127.0.0.1:1".to_owned() };
         let binds = format!("- {{name: binds, url: 'http://{address}', bind: {{}}}}\n");
         let backends = configured("zones", &limit, "filter: {timeout: 60s}") + &binds;
         let gateway = start_beside(&apiserver, &backends).await;
         let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
         let error = gateway.post("/bind", binding(&first, "a")).await.error();
         assert!(error.starts_with("extender-gateway: backend binds failed bind: "), "{error}");
-        assert_eq!(left(&gateway, &second).await, expected, "{error}");
+        assert_eq!(left(&gateway, &second).await, *expected, "{error}");
     }
+}
+
+/// A pure filter that rejects nodes on which there is a pod of any owner.
+async fn alone() -> Scripted {
+    let mut info = info(NodeView::Facts);
+    info.verbs.truncate(1);
+    (info.verbs[0].reads, info.verbs[0].pure) = (Some(Reads { pod: None, ..reads() }), true);
+    let answer = move |verb: &str, message: Bytes| {
+        if verb == "GetInfo" {
+            return Act::Message(info.encode_to_vec());
+        }
+        let rows = rows(&message);
+        let taken = rows.iter().filter(|row| !row.pod_counts[0].counts.is_empty());
+        let taken: Vec<_> = taken.map(|row| row.name.as_str()).collect();
+        Act::Message(filtered(&message, &taken, "node is taken").encode_to_vec())
+    };
+    Scripted::start_bare(answer, None).await
+}
+
+#[tokio::test]
+async fn a_pod_never_counts_against_itself() {
+    let (apiserver, alone, binder) =
+        (Apiserver::start().await, alone().await, binder(Act::Status(13, "a bug")).await);
+    let binds = configured("binds", &binder, "bind: {}");
+    let gateway =
+        start_beside(&apiserver, &(configured("alone", &alone, "filter: {timeout: 60s}") + &binds)).await;
+    let [first, second] = ["first", "second"].map(|name| created(&apiserver, &gateway, name));
+    let (all, others) = (json!(["a", "b", "c", "d"]), json!(["b", "c", "d"]));
+    // Whether answers are remembered or not, and in either order.
+    for _ in 0..2 {
+        for node in ["a", "a", "b", "a"] {
+            let error = gateway.post("/bind", binding(&first, node)).await.error();
+            assert!(error.starts_with("extender-gateway: backend binds failed bind: "), "{error}");
+        }
+        for _ in 0..2 {
+            assert_eq!(left(&gateway, &second).await, others);
+            assert_eq!(left(&gateway, &first).await, all);
+        }
+    }
+    assert_eq!(apiserver.log(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
@@ -68,7 +70,10 @@ func expectAdmission(t *testing.T) {
 	mirror := teamPod("mirror")
 	mirror.Spec.NodeName = "node-0"
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "of-a-kubelet"}
-	if _, err := dryRun(t, mirror); err != nil {
+	if _, err := dryRun(t, mirror); err == nil || !strings.Contains(err.Error(), "spec.nodeName is set") {
+		t.Errorf("a pod of anybody with the annotation of mirror pods: %v", err)
+	}
+	if _, err := dryRunBy(t, kubelet(t), mirror); err != nil {
 		t.Errorf("the pod of a kubelet: %v", err)
 	}
 	elsewhere := podOf("elsewhere")
@@ -206,7 +211,22 @@ func isBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 
 func dryRun(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	t.Helper()
-	return shared.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return dryRunBy(t, shared.Client, pod)
+}
+
+// kubelet is a client with the identity of a node.
+func kubelet(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(shared.REST)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:node-0", Groups: []string{"system:nodes", "system:authenticated"}}
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	return client
+}
+
+func dryRunBy(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
+	t.Helper()
+	return client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
 func untilTrue(t *testing.T, what string, is func() bool) {

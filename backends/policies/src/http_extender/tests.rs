@@ -386,12 +386,12 @@ async fn an_object_that_the_gateway_does_not_have_is_no_call() {
 }
 
 #[tokio::test]
-async fn only_the_error_of_a_bind_is_a_failure() {
+async fn only_the_error_of_a_bind_says_that_the_pod_is_not_bound() {
     for (reply, expected) in [
         ("{}", Ok(Bind::Bound)),
         ("null", Ok(Bind::Bound)),
         (r#"{"code":5,"message":"failed"}"#, Ok(Bind::Bound)),
-        (r#"{"Error":"not here"}"#, Err("not here")),
+        (r#"{"Error":"not here"}"#, Ok(Bind::NotBound("not here".to_owned()))),
         ("", Err("the extender's reply cannot be read: EOF")),
     ] {
         let extender = Extender::replying(reply).await;

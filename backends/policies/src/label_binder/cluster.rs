@@ -28,7 +28,7 @@ impl Cluster {
     }
 
     /// Creates the Binding, for the pod of this UID alone.
-    pub(super) async fn bind(&self, ask: BindAsk<'_>, annotations: Pairs) -> Result<(), String> {
+    pub(super) async fn bind(&self, ask: BindAsk<'_>, annotations: Pairs) -> Result<(), RequestError> {
         let metadata = ObjectMeta {
             namespace: Some(ask.namespace().to_owned()),
             name: Some(ask.name().to_owned()),
@@ -36,8 +36,7 @@ impl Cluster {
             annotations: Some(annotations),
             ..ObjectMeta::default()
         };
-        let created = extender_apiserver::bind(&self.client, metadata, ask.node()).await;
-        created.map_err(|error| format!("cannot create the Binding: {error}"))
+        extender_apiserver::bind(&self.client, metadata, ask.node()).await
     }
 
     /// Whether the pod of this UID is bound to this node.

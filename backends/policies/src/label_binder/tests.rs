@@ -21,6 +21,8 @@ enum Fate {
     /// The Binding is created, and the answer is an error.
     Lost,
     Refused,
+    /// No Binding is created, and the answer is an error as after one.
+    Failed,
 }
 
 /// An apiserver that knows pod `shop/pod` with UID `uid` and node `a`.
@@ -71,6 +73,9 @@ impl Apiserver {
         if node.is_some() || self.fate == Fate::Refused {
             return (409, failure(409, "it is not possible"));
         }
+        if self.fate == Fate::Failed {
+            return (500, failure(500, "etcd is away"));
+        }
         *node = Some(binding["target"]["name"].as_str().unwrap().to_owned());
         match self.fate {
             Fate::Lost => (500, failure(500, "lost")),
@@ -113,7 +118,7 @@ async fn the_binding_carries_the_labels_and_a_repetition_is_bound_again() {
 }
 
 #[tokio::test]
-async fn what_is_not_bound_is_a_failure() {
+async fn what_is_certainly_not_bound_is_told_apart_from_what_is_not_known() {
     let elsewhere = Apiserver::new(Fate::Done);
     *elsewhere.node.lock().unwrap() = Some("b".to_owned());
     for (apiserver, node, text) in [
@@ -121,8 +126,10 @@ async fn what_is_not_bound_is_a_failure() {
         (Apiserver::new(Fate::Refused), "a", "cannot create the Binding: it is not possible"),
         (Apiserver::new(Fate::Done), "gone", "cannot read node gone: not found"),
     ] {
-        assert_eq!(bind(&apiserver, node).await.unwrap_err().to_string(), text);
+        assert_eq!(bind(&apiserver, node).await, Ok(Bind::NotBound(text.to_owned())));
     }
+    let unknown = bind(&Apiserver::new(Fate::Failed), "a").await.unwrap_err().to_string();
+    assert_eq!(unknown, "cannot create the Binding: etcd is away");
 }
 
 proptest! {

@@ -49,6 +49,13 @@ impl RpcError {
         self.status == Some(Code::Unimplemented)
     }
 
+    /// Whether the call certainly had no effect: it was not processed, or was refused as a request before the policy saw it.
+    pub fn excludes_an_effect(&self) -> bool {
+        let is_refusal =
+            |code| matches!(code, Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented);
+        self.processed == Processed::Never || self.status.is_some_and(is_refusal)
+    }
+
     /// The failure of a call that was not sent.
     pub fn not_sent(error: h2::Error) -> Self {
         Self { processed: Processed::Never, ..error.into() }
@@ -83,6 +90,7 @@ impl RpcError {
             FailureKind::Status => Code::Unknown,
             FailureKind::Malformed | FailureKind::Internal => Code::Internal,
             FailureKind::Unsuitable => Code::Unimplemented,
+            FailureKind::NotBound => Code::Ok,
         }))
     }
 }

@@ -145,9 +145,7 @@ impl Reader<'_> {
     }
 
     /// A hook about nodes.
-    pub(super) fn hook(&self, hook: PolicyVerb) -> Result<HookPlan, BackendFailure> {
-        let wanted =
-            if hook == PolicyVerb::BeforeScore { Verb::BeforeScore } else { Verb::BeforeFilterNodes };
+    pub(super) fn hook(&self, hook: PolicyVerb, wanted: Verb) -> Result<HookPlan, BackendFailure> {
         let (verb, name) = (self.verb(wanted, hook.name())?, hook.name());
         let changes = self.changes(verb, name)?;
         Ok(HookPlan { common: self.common(verb, name)?, changes })

@@ -14,7 +14,7 @@ use crate::{
     cluster::usage::{NodePods, UsageChange},
     contract::{
         facts,
-        row::{RowMessage, RowView},
+        row::{self, RowMessage, RowView},
     },
     object::{
         ObjectError,
@@ -63,6 +63,25 @@ impl KnownPods {
         }
         Some(counts)
     }
+}
+
+/// A row as it is with these pods on its node, as far as the view shows them.
+///
+/// # Panics
+/// `entry` is not the gateway's own encoding.
+pub fn row_with_pods(entry: &Bytes, name: &str, view: &RowView, change: &UsageChange) -> Bytes {
+    let mut known = KnownPods::default();
+    known.apply(change);
+    let mut row = row::decoded(entry);
+    if row.usage.is_some() {
+        row.usage = Some(known.usage(name));
+    }
+    let counts = view.pod_counts().iter().map(|counts| known.counts(name, counts));
+    // While pods are counted anew, the row has what was counted before.
+    if let Some(counts) = counts.collect() {
+        row.pod_counts = counts;
+    }
+    row::encoded(&row)
 }
 
 /// What is known about a node; the default if only its name is.

@@ -146,7 +146,7 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
         ["before", "since", "gone"].map(|uid| of_owner("", uid, "o1", None).to_string());
     let [before, since, gone] = [&before, &since, &gone].map(|json| pod::parse(json.as_bytes()).unwrap());
     let mut usage = counting();
-    let (id, was_assumed) = usage.assume(&before, "n1").unwrap();
+    let id = usage.assume(&before, "n1").unwrap();
     usage.assume(&gone, "n1").unwrap();
     let list = usage.relist();
     usage.assume(&since, "n2").unwrap();
@@ -155,8 +155,7 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
     let pods: Vec<_> = by_owner(&usage, "o1").into_iter().map(|(node, pods, ..)| (node, pods)).collect();
     assert_eq!(pods, [("n1".to_owned(), 1), ("n2".to_owned(), 1)]);
     // A later attempt to bind the pod is not ended by the end of an earlier one.
-    let (later, is_assumed) = usage.assume(&before, "n2").unwrap();
-    assert_eq!((was_assumed, is_assumed), (false, true));
+    let later = usage.assume(&before, "n2").unwrap();
     usage.forget("before", id);
     assert_eq!(by_owner(&usage, "o1").len(), 1);
     usage.forget("before", later);
@@ -164,6 +163,41 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
     // The source has it on a node.
     apply(&mut usage, &of_owner("n3", "since", "o1", None));
     assert_eq!(usage.assume(&since, "n1"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_known_since_when_a_pod_counted_that_was_not_bound() {
+    let pods = ["a", "b", "c"].map(|uid| of_owner("", uid, "o1", None));
+    let [a, b, c] = pods.each_ref().map(Value::to_string);
+    let [a, b, c] = [&a, &b, &c].map(|json| pod::parse(json.as_bytes()).unwrap());
+    let mut usage = counting();
+    let begin = Instant::now();
+    let after = |seconds| begin + std::time::Duration::from_secs(seconds);
+    let first = usage.assume(&a, "n1").unwrap();
+    tokio::time::advance(after(1) - begin).await;
+    let ids = [usage.assume(&b, "n1").unwrap(), usage.assume(&c, "n2").unwrap()];
+    assert_eq!(usage.take_freed(), None);
+    // It is bound where it counts.
+    apply(&mut usage, &of_owner("n2", "c", "o1", None));
+    usage.forget("c", ids[1]);
+    assert_eq!(usage.take_freed(), None);
+    // A later attempt on the same node: the end of the earlier one frees nothing.
+    let again = usage.assume(&a, "n1").unwrap();
+    usage.forget("a", first);
+    assert_eq!(usage.take_freed(), None);
+    usage.forget("a", again);
+    assert_eq!((usage.take_freed(), usage.take_freed()), (Some(after(1)), None));
+    // On another node, or deleted.
+    usage.assume(&a, "n1").unwrap();
+    tokio::time::advance(after(1) - begin).await;
+    apply(&mut usage, &of_owner("n3", "b", "o1", None));
+    assert_eq!(usage.take_freed(), Some(after(1)));
+    usage.remove("a");
+    assert_eq!(usage.take_freed(), Some(after(1)));
+    // It is in no list any more.
+    usage.assume(&pod::parse(of_owner("", "d", "o1", None).to_string().as_bytes()).unwrap(), "n1").unwrap();
+    usage.replace(usage.relist(), |_| None);
+    assert_eq!(usage.take_freed(), Some(after(2)));
 }
 
 #[test]
@@ -306,11 +340,11 @@ fn counting() -> Usage {
     usage
 }
 
-/// What the events have led to: the pods as the source has them, and the assumed nodes.
+/// What the events have led to: the pods as the source has them, and the nodes where attempts may bind them.
 #[derive(Default)]
 struct Model {
     pods: BTreeMap<String, Value>,
-    assumed: BTreeMap<String, (&'static str, AssumptionId)>,
+    assumed: BTreeMap<String, Vec<(&'static str, AssumptionId)>>,
 }
 
 impl Model {
@@ -321,13 +355,20 @@ impl Model {
             pod["spec"]["nodeName"] == ""
                 && !["Succeeded", "Failed"].iter().any(|it| pod["status"]["phase"] == *it)
         };
-        self.assumed.retain(|uid, _| pods.get(uid).is_some_and(is_unbound));
+        self.assumed.retain(|uid, all| !all.is_empty() && pods.get(uid).is_some_and(is_unbound));
+    }
+
+    /// The node of an assumed pod, and the other pods.
+    fn without(&self, uid: &str) -> Option<(&'static str, Usage)> {
+        let (node, _) = self.assumed.get(uid)?.last()?;
+        let others: Vec<_> = self.placed().into_iter().filter(|pod| pod["metadata"]["uid"] != uid).collect();
+        Some((*node, summed(&others)))
     }
 
     fn placed(&self) -> Vec<Value> {
         let place = |(uid, pod): (&String, &Value)| {
             let mut pod = pod.clone();
-            if let Some((node, _)) = self.assumed.get(uid) {
+            if let Some((node, _)) = self.assumed.get(uid).and_then(|all| all.last()) {
                 pod["spec"]["nodeName"] = (*node).into();
             }
             pod
@@ -425,13 +466,15 @@ proptest! {
                         unbound["spec"]["nodeName"] = "".into();
                         let assumed = usage.assume(&pod::parse(unbound.to_string().as_bytes()).unwrap(), node);
                         // A pod on a node is not assumed, unless it has ended there.
-                        if let Some((id, _)) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
-                            model.assumed.insert(uid.to_owned(), (node, id));
+                        if let Some(id) = assumed.filter(|_| pod["spec"]["nodeName"] == "") {
+                            model.assumed.entry(uid.to_owned()).or_default().push((node, id));
                         }
                     }
                 }
                 Event::Forget(uid) => {
-                    if let Some((_, id)) = model.assumed.remove(uid) {
+                    if let Some(all) = model.assumed.get_mut(uid).filter(|all| !all.is_empty()) {
+                        // The latest or the first attempt ends.
+                        let (_, id) = all.remove(if all.len() % 2 == 0 { all.len() - 1 } else { 0 });
                         usage.forget(uid, id);
                     }
                 }
@@ -448,6 +491,16 @@ proptest! {
                 let none = |_: &str| Vec::new();
                 prop_assert_eq!(usage.counts.of(node, none), expected.counts.of(node, none));
             }
+            for uid in model.pods.keys() {
+                let none = |_: &str| Vec::new();
+                let without = usage.without(uid, none);
+                let expected = model.without(uid).map(|(node, others)| {
+                    let pods = NodePods { usage: others.of(node, none), counts: others.counts.of(node, none) };
+                    (Arc::from(node), pods)
+                });
+                prop_assert_eq!(without, expected);
+            }
+            prop_assert_eq!(&usage.pods, &expected.pods);
             for owner in ["o1", "o2", "o3"] {
                 prop_assert_eq!(by_owner(&usage, owner), by_owner_of(&pods, owner));
             }

@@ -4,6 +4,7 @@ use extender_policy_api::v1alpha1::{
     MapReads, NodeAffinity, NodeReads, NodeSelector, NodeView, PodCounts, PodReads, Toleration,
 };
 use proptest::{prelude::*, sample::subsequence};
+use prost::Message;
 
 use super::*;
 use crate::{

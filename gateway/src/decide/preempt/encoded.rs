@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::super::{Decider, call_context::LARGE_PART};
+use super::super::{Decider, call_context::LARGE_PART, own_pod::OwnPod};
 use super::PreemptCall;
 use crate::{
     backend::{info::NodesView, session::Session},
@@ -104,6 +104,7 @@ impl Decider {
         };
         let Found { rows, unknown, deleted, .. } =
             table.rows(names, column.id(), &mut None, wait_until).await;
+        let own = OwnPod::find(&self.settings.tables, call.pod.uid());
         let mut rows = rows.iter();
         let row = |place: u32| {
             if deleted.binary_search(&place).is_ok() {
@@ -112,7 +113,10 @@ impl Decider {
             if unknown.binary_search(&place).is_ok() {
                 return CandidateRow::Unknown;
             }
-            rows.next().map_or(CandidateRow::Unknown, |row| CandidateRow::Row(row.bytes.clone()))
+            let Some(row) = rows.next() else { return CandidateRow::Unknown };
+            let name = call.request.name(left[place as usize].node);
+            let changed = own.as_ref().and_then(|own| own.row(row.bytes, name, &view.rows));
+            CandidateRow::Row(changed.unwrap_or_else(|| row.bytes.clone()))
         };
         (0..).take(left.len()).map(row).collect()
     }

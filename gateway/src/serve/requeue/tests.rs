@@ -65,12 +65,18 @@ struct Scene {
     apiserver: Arc<Apiserver>,
     observer: Arc<Observer>,
     wanted: watch::Sender<bool>,
+    pods: Arc<PodTable>,
 }
 
 impl Scene {
     fn new(pods: usize) -> Self {
         let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 0));
-        let scene = Self { apiserver: Arc::default(), observer, wanted: watch::Sender::new(true) };
+        let scene = Self {
+            apiserver: Arc::default(),
+            observer,
+            wanted: watch::Sender::new(true),
+            pods: Arc::default(),
+        };
         (0..pods).for_each(|number| scene.reject(&format!("web-{number}")));
         scene
     }
@@ -89,7 +95,7 @@ impl Scene {
 
     fn start(&self) {
         let (observer, client) = (Arc::clone(&self.observer), self.apiserver.client());
-        let requeue = Requeue { observer, pods: Arc::default(), wanted: self.wanted.subscribe() };
+        let requeue = Requeue { observer, pods: Arc::clone(&self.pods), wanted: self.wanted.subscribe() };
         tokio::spawn(requeue.run(async move || Ok(client.clone())));
     }
 
@@ -121,6 +127,27 @@ async fn nothing_is_written_while_nothing_waits() {
     scene.observer.waiting.all_changed();
     pass(SECOND).await;
     assert_eq!(scene.apiserver.pods(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_pod_that_was_not_bound_ceases_to_count_those_rejected_meanwhile_are_tried_again() {
+    let scene = Scene::new(1);
+    scene.start();
+    advance(SECOND).await;
+    let json = br#"{"metadata": {"name": "p", "namespace": "shop", "uid": "p"}, "spec": {"containers": []}}"#;
+    let assumed = scene.pods.assume(&crate::object::pod::parse(json).unwrap(), "a").unwrap();
+    let (pods, forgotten) = (Arc::clone(&scene.pods), SECOND * 90);
+    tokio::spawn(async move { pods.forget_later("p", assumed, forgotten).await });
+    pass(SECOND).await;
+    scene.reject("meanwhile");
+    pass(SECOND * 88).await;
+    assert_eq!(scene.apiserver.pods(), Vec::<String>::new());
+    pass(SECOND * 2).await;
+    assert_eq!(scene.apiserver.pods(), ["meanwhile"]);
+    // It is tried, and rejected for another cause.
+    scene.reject("meanwhile");
+    pass(SECOND * 30).await;
+    assert_eq!(scene.apiserver.pods(), ["meanwhile"]);
 }
 
 #[tokio::test(start_paused = true)]
