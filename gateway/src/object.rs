@@ -3,13 +3,13 @@
 //! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts. They serve watches and
 //! files; for calls, [`pod::offered`] and [`node::offered`] add limits. They parse what the facts need and skip the
 //! rest; strings without escapes stay slices of the input. Whatever Go's `encoding/json` tolerates in an object
-//! that kube-scheduler wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for
-//! anything.
+//! that kube-scheduler wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, `null` for anything,
+//! bytes that are not UTF-8, and any nesting of what is skipped.
 
 mod affinity;
 mod amounts;
 pub mod counted;
-mod json;
+pub(crate) mod json;
 pub mod limits;
 mod meta;
 pub mod node;

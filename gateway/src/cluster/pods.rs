@@ -26,6 +26,7 @@ pub use super::usage::AssumptionId;
 use super::{
     SourceHealth,
     table::NodeTable,
+    unreadable::Unreadable,
     usage::{Attributes, Usage},
     wanted::Wanted,
 };
@@ -106,6 +107,8 @@ pub struct PodTable {
     synced: SetOnce<()>,
     /// The health of the source.
     pub source_health: SourceHealth,
+    /// The pods that cannot be read.
+    pub unreadable: Unreadable,
 }
 
 impl PodTable {
@@ -134,6 +137,7 @@ impl PodTable {
     /// Sets a pod.
     pub fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;
+        self.unreadable.remove("Pod", pod.namespace(), pod.name());
         let displaced = self.pods.write().put(KnownPod::new(&pod, json));
         self.change_usage(|usage| replace_usage(usage, displaced.as_deref(), &pod));
         if !pod.node_name().is_empty() {

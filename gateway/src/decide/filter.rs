@@ -30,6 +30,8 @@ use crate::{
 
 /// The reason for a node that is not in the node table.
 const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
+/// The reason for a node that cannot be read. Status has the error.
+const UNREADABLE: &str = "node cannot be read by the gateway";
 /// The reason for a deleted node.
 const DELETED: &str = "node was deleted";
 
@@ -111,6 +113,7 @@ impl Decider {
             let (place, timeout) = (record.backends.len(), settings.timeout);
             record.backends.push(BackendOutcome {
                 unknown: seat.unknown.clone(),
+                unreadable: seat.unreadable.clone(),
                 deleted: seat.deleted.clone(),
                 oversize: seat.oversize.clone(),
                 ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
@@ -274,6 +277,7 @@ impl Decider {
     pub(super) fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
         let text = match (group.by, self.settings.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
+            (By::Unreadable(_), _) => UNREADABLE.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),
             (By::Oversize(seat), _) => {
                 format!("node is too large for backend {}", participants[seat].backend.settings.name)
@@ -315,17 +319,18 @@ fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings,
         turn: Turn::Parallel,
         preemption: settings.preemption_may_help,
         unknown: Vec::new(),
+        unreadable: Vec::new(),
         deleted: Vec::new(),
         oversize: Vec::new(),
     };
     let Ok(ready) = ready else { return seat };
-    let EncodedNodes { unknown, deleted, oversize, .. } = context.nodes(ready);
+    let EncodedNodes { unreadable, deleted, oversize, .. } = context.nodes(ready);
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
     seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-    let is_new = |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
-    seat.unknown = unknown.iter().filter(is_new).copied().collect();
+    seat.unknown = context.nodes(ready).not_yet_known().collect();
+    seat.unreadable.clone_from(unreadable);
     seat.deleted.clone_from(deleted);
     seat.oversize.clone_from(oversize);
     seat

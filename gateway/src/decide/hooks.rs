@@ -140,11 +140,12 @@ fn record_left_out(
     (context, ready): (&CallContext<'_>, &Ready),
     part: &mut BackendOutcome,
 ) {
-    let EncodedNodes { unknown, deleted, oversize, .. } = context.nodes(ready);
+    let EncodedNodes { unreadable, deleted, oversize, .. } = context.nodes(ready);
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
-    part.unknown.extend(unknown.iter().filter(|node| !deleted.contains(node) && !oversize.contains(node)));
+    part.unknown.extend(context.nodes(ready).not_yet_known());
+    part.unreadable.clone_from(unreadable);
     part.deleted.clone_from(deleted);
     part.oversize.clone_from(oversize);
 }

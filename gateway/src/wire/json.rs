@@ -1,18 +1,24 @@
 //! A cursor over JSON text that finds where values begin and end without decoding them.
 //!
 //! Skipped values are checked only as far as necessary to find their end: quotes, brackets, and the commas and
-//! colons of the current level. Values that are used are parsed, and so checked, by their users. Nesting is
-//! limited; strings are skipped with `memchr`.
+//! colons of the current level. They may be nested as deeply as Go reads, and need not be UTF-8. Values that are used
+//! are parsed, and so checked, by their users. Strings are skipped with `memchr`, and are read as Go reads them.
 
 use std::{borrow::Cow, ops::Range, str};
 
+use extender_apiserver::text::utf8;
 use memchr::memchr2;
 
 use super::WireError;
-use crate::object::limits::LONGEST_NAME;
+use crate::object::{
+    json::{Text, folds_to},
+    limits::LONGEST_NAME,
+};
 
-/// The deepest nesting of arrays and objects. Kubernetes objects stay below 30.
-pub const DEEPEST: u32 = 128;
+/// The deepest nesting of a skipped value: at least the 10,000 levels that Go reads. Kubernetes objects stay below 30,
+/// except for the managed fields that their writers choose.
+pub const DEEPEST: usize = 80 * LEVELS_OF_A_WORD as usize;
+const LEVELS_OF_A_WORD: u32 = u128::BITS;
 
 /// A position in a JSON text.
 #[derive(Debug)]
@@ -206,20 +212,17 @@ impl<'a> Cursor<'a> {
         self.unescape(string)
     }
 
+    #[cold]
     fn unescape(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
-        match serde_json::from_slice::<String>(&self.text[string.quoted()]) {
-            Ok(text) => Ok(Cow::Owned(text.into_bytes())),
+        match serde_json::from_slice::<Text<'_>>(&self.text[string.quoted()]) {
+            Ok(text) => Ok(Cow::Owned(String::from(&text).into_bytes())),
             Err(error) => Err(WireError::at(string.inner().start, format!("malformed string ({error})"))),
         }
     }
 
-    /// The text of a string after unescaping. `what` describes it in the error.
-    pub fn text(&self, string: RawString, what: &str) -> Result<Cow<'a, str>, WireError> {
-        let malformed = || WireError::at(string.inner().start, format!("{what} that is not UTF-8"));
-        match self.unescaped(string)? {
-            Cow::Borrowed(text) => str::from_utf8(text).map(Cow::Borrowed).map_err(|_| malformed()),
-            Cow::Owned(text) => String::from_utf8(text).map(Cow::Owned).map_err(|_| malformed()),
-        }
+    /// The text of a string after unescaping.
+    pub fn text(&self, string: RawString) -> Result<Cow<'a, str>, WireError> {
+        self.unescaped(string).map(utf8)
     }
 
     /// The whole number at this range; `None` for anything else.
@@ -279,16 +282,17 @@ impl<'a> Cursor<'a> {
     /// Skips from an opening bracket to after its closing bracket.
     fn pass_nested(&mut self) -> Result<(), WireError> {
         let opened = self.at;
-        // One bit for each level: whether it is an object.
-        let (mut objects, mut depth) = (0_u128, 0);
+        // One bit for each level: whether it is an object. Words of outer levels are kept only below 128 levels.
+        let (mut objects, mut depth, mut outer) = (0_u128, 0, Vec::new());
         while let Some(&byte) = self.text.get(self.at) {
             self.at += 1;
             match byte {
                 b'"' => {
                     self.pass_string()?;
                 }
-                b'{' | b'[' if depth == DEEPEST => {
-                    return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
+                b'{' | b'[' if depth == LEVELS_OF_A_WORD => {
+                    self.keep_outer(&mut outer, objects)?;
+                    (objects, depth) = (u128::from(byte == b'{'), 1);
                 }
                 b'{' | b'[' => {
                     objects = objects << 1 | u128::from(byte == b'{');
@@ -298,7 +302,10 @@ impl<'a> Cursor<'a> {
                     self.at -= 1;
                     return Err(self.error("the bracket that closes the last opened one"));
                 }
-                b'}' | b']' if depth == 1 => return Ok(()),
+                b'}' | b']' if depth == 1 => match outer.pop() {
+                    None => return Ok(()),
+                    Some(word) => (objects, depth) = (word, LEVELS_OF_A_WORD),
+                },
                 b'}' | b']' => {
                     objects >>= 1;
                     depth -= 1;
@@ -307,6 +314,16 @@ impl<'a> Cursor<'a> {
             }
         }
         Err(WireError::at(opened, "malformed JSON: an array or object that does not end"))
+    }
+
+    /// Keeps the word of the levels around the next one.
+    #[cold]
+    fn keep_outer(&self, outer: &mut Vec<u128>, objects: u128) -> Result<(), WireError> {
+        outer.push(objects);
+        if outer.len() * (LEVELS_OF_A_WORD as usize) < DEEPEST {
+            return Ok(());
+        }
+        Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")))
     }
 
     fn pass_scalar(&mut self) {
@@ -329,8 +346,9 @@ fn name_too_long((what, at): (&str, usize), bytes: usize) -> WireError {
 }
 
 /// Whether an object's key is `name` for Go's `encoding/json`: letter case is ignored.
+#[inline]
 pub fn key_is(key: &[u8], name: &str) -> bool {
-    key.eq_ignore_ascii_case(name.as_bytes())
+    folds_to(key, name)
 }
 
 /// Appends `text` as a JSON string with quotes.

@@ -17,18 +17,24 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    HeadMeta, WatchedTable,
-    lines::{Lines, Received},
+    WatchedTable,
+    lines::{self, Lines, Received},
     state::{Backoff, WatchErrorCause, WatchState},
 };
-use crate::{object::ObjectError, observe::RateLimitedLog};
+use crate::{
+    cluster::{head::ObjectHead, unreadable::ObjectName},
+    observe::RateLimitedLog,
+};
 
 /// Objects per page of a list. Mirrors client-go.
 const PAGE: u32 = 500;
 
 /// The largest page in bytes: several times the largest object that etcd stores. If users' objects make a page larger,
-/// the rest of the list is requested in smaller pages.
+/// the rest of the list is requested in smaller pages, and the next list begins with these.
 const LARGEST_PAGE: usize = 64 << 20;
+
+/// After a page that is smaller than this, the next one has twice as many objects.
+const SMALL_PAGE: usize = LARGEST_PAGE / 16;
 
 /// The largest list without pages, in bytes. It is requested only after a continue token has expired.
 const LARGEST_LIST: usize = 1 << 30;
@@ -61,6 +67,8 @@ pub(super) struct Watcher<'t, T> {
     failures: u32,
     state: WatchState,
     unreadable: RateLimitedLog,
+    /// The smallest page that the latest list needed, in objects.
+    page: u32,
 }
 
 /// A page of a list.
@@ -88,12 +96,10 @@ struct WatchEvent<'a> {
     object: &'a RawValue,
 }
 
-/// The part of an object that the watcher reads; the table reads the rest.
+/// The `Status` of an error event.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ObjectHead {
-    metadata: HeadMeta,
-    /// Set in the `Status` of an error event, like `message`.
+struct EventStatus {
     code: u16,
     message: String,
 }
@@ -110,6 +116,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             failures: 0,
             state: WatchState::default(),
             unreadable: RateLimitedLog::default(),
+            page: PAGE,
         }
     }
 
@@ -139,9 +146,10 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     /// Replaces the objects of the table; returns the resource version of the list.
     async fn list(&mut self) -> Result<String, RequestError> {
         (self.worked, self.failures) = (false, 0);
-        let mut list = self.table.begin();
+        let (mut list, mut unreadable) = (self.table.begin(), Vec::new());
+        let mut smallest = PAGE;
         let mut params = ListParams {
-            limit: Some(PAGE),
+            limit: Some(self.page),
             field_selector: T::FIELDS.map(str::to_owned),
             ..ListParams::default()
         };
@@ -150,24 +158,35 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             let json = match (read(&self.client, self.requests.list(&params), largest).await, params.limit) {
                 (Err(RequestError::TooLarge(_)), Some(limit @ 2..)) => {
                     params.limit = Some(limit / 2);
+                    smallest = smallest.min(limit / 2);
                     continue;
                 }
                 // Mirrors `FullListIfExpired` of client-go's pager.
                 (Err(error), _) if error.code() == Some(410) && params.continue_token.take().is_some() => {
                     (params.limit, list) = (None, self.table.begin());
+                    unreadable.clear();
                     continue;
                 }
                 (answer, _) => answer?,
             };
             let Page { metadata, items } = parse(&json, "list")?;
-            for object in items.into_iter().flatten() {
-                self.report(object, T::add(&mut list, object.get().as_bytes()));
+            for object in items.into_iter().flatten().map(|object| object.get().as_bytes()) {
+                if let Err(error) = T::add(&mut list, object) {
+                    let object = ObjectHead::of(object).object(T::KIND);
+                    self.log_unreadable(&object, &error.to_string());
+                    unreadable.push((object, error.to_string()));
+                }
+            }
+            if json.len() < SMALL_PAGE {
+                params.limit = params.limit.map(|limit| (limit * 2).min(PAGE));
             }
             match metadata.r#continue.filter(|next| !next.is_empty()) {
                 Some(next) => params.continue_token = Some(next),
                 None => break version(metadata.resource_version)?,
             }
         };
+        self.page = smallest;
+        self.table.unreadable().replace(unreadable);
         self.table.replace(list);
         self.table.source_health().received();
         if self.state.listed() {
@@ -211,54 +230,83 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
                 received = lines.next() => received,
             };
             match received {
-                Ok(Received::Line(line)) => {
+                Received::Line(line) => {
                     self.apply(&line)?;
                     works = true;
                 }
-                Ok(Received::End(reason)) if works => {
+                Received::TooLong(beginning) => {
+                    self.skip(&beginning);
+                    works = true;
+                }
+                Received::End(reason) if works => {
                     tracing::debug!(reason, "watch of {} ended; continuing", T::OBJECTS);
                     return Ok(());
                 }
-                Ok(Received::End(reason)) => {
+                Received::End(reason) => {
                     return Err(RequestError::Failed(format!(
                         "{reason} (in less than a second, without an event)"
                     )));
                 }
-                Err(too_long) => {
-                    self.position = None;
-                    return Err(too_long);
-                }
             }
         }
     }
 
-    /// Applies an event. After a line that cannot be read, the objects must be listed.
+    /// Applies an event. An object that cannot be read costs itself; after a line that is no event, the objects must be
+    /// listed.
     fn apply(&mut self, line: &[u8]) -> Result<(), RequestError> {
         let position = self.position.take();
         let WatchEvent { r#type, object } = parse(line, "watch")?;
-        let ObjectHead { metadata, code, message } = parse(object.get().as_bytes(), "watch")?;
+        let head = ObjectHead::of(object.get().as_bytes());
         match &*r#type {
-            "ADDED" | "MODIFIED" => self.report(object, self.table.apply(object.get().as_bytes())),
-            "DELETED" => self.table.remove(&metadata),
+            "ADDED" | "MODIFIED" => {
+                if let Err(error) = self.table.apply(object.get().as_bytes()) {
+                    self.reject(&head, &error.to_string());
+                }
+            }
+            "DELETED" => self.table.remove(&head),
             "BOOKMARK" => {}
             "ERROR" => {
                 self.position = position;
+                let EventStatus { code, message } = serde_json::from_str(object.get()).unwrap_or_default();
                 return Err(RequestError::Refused { code, message: reported(code, &message) });
             }
             other => return Err(unreadable("watch", &format!("it has an event of type {other:?}"))),
         }
-        self.position = Some(version(metadata.resource_version)?);
+        self.position = Some(version(head.resource_version)?);
         self.works();
         Ok(())
     }
 
-    /// Logs an object that cannot be read. If the table has an earlier state of it, that remains.
-    fn report(&self, object: &RawValue, read: Result<(), ObjectError>) {
-        let Err(error) = read else { return };
-        let Some(similar) = self.unreadable.turn() else { return };
-        let head: ObjectHead = serde_json::from_str(object.get()).unwrap_or_default();
-        let (name, objects) = (&*head.metadata.name, T::OBJECTS);
-        tracing::warn!(name, %error, similar, "one of the {objects} from the apiserver cannot be read and is ignored");
+    /// Skips an event that is too long to be read.
+    fn skip(&mut self, beginning: &[u8]) {
+        let (kind, head) = ObjectHead::of_event(beginning);
+        if kind == "DELETED" {
+            self.table.remove(&head);
+        } else {
+            self.reject(&head, &format!("its JSON has more than {} MiB", lines::LONGEST >> 20));
+        }
+        if !head.resource_version.is_empty() {
+            self.position = Some(head.resource_version);
+        }
+        self.works();
+    }
+
+    fn reject(&self, head: &ObjectHead, error: &str) {
+        let object = head.object(T::KIND);
+        self.log_unreadable(&object, error);
+        self.table.reject(object, error);
+    }
+
+    fn log_unreadable(&self, object: &ObjectName, error: &str) {
+        if let Some(similar) = self.unreadable.turn() {
+            tracing::warn!(
+                object = object.words(),
+                error,
+                similar,
+                "an object from the apiserver cannot be read and is left out; the others are used. Look at the object, \
+                 and correct or delete it"
+            );
+        }
     }
 
     /// The watch works: changes would arrive.

@@ -34,6 +34,8 @@ pub(super) struct EncodedVictims {
     pub(super) messages: Vec<api::Candidate>,
     /// The nodes of candidates that are left out because the gateway does not know them yet.
     pub(super) unknown: Vec<u32>,
+    /// The nodes of candidates that are left out because the gateway cannot read them.
+    pub(super) unreadable: Vec<u32>,
     /// The nodes of candidates that are left out because they were deleted.
     pub(super) deleted: Vec<u32>,
     /// The nodes of candidates that are left out because they are too large for a request.
@@ -44,6 +46,7 @@ pub(super) struct EncodedVictims {
 enum CandidateRow {
     Row(Bytes),
     Unknown,
+    Unreadable,
     Deleted,
 }
 
@@ -81,6 +84,7 @@ impl Decider {
                 }
                 CandidateRow::Row(_) => &mut encoded.oversize,
                 CandidateRow::Unknown => &mut encoded.unknown,
+                CandidateRow::Unreadable => &mut encoded.unreadable,
                 CandidateRow::Deleted => &mut encoded.deleted,
             };
             why.push(candidate.node);
@@ -102,10 +106,13 @@ impl Decider {
         else {
             return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
         };
-        let Found { rows, unknown, deleted, .. } =
+        let Found { rows, unknown, unreadable, deleted, .. } =
             table.rows(names, column.id(), &mut None, wait_until).await;
         let mut rows = rows.iter();
         let row = |place: u32| {
+            if unreadable.binary_search(&place).is_ok() {
+                return CandidateRow::Unreadable;
+            }
             if deleted.binary_search(&place).is_ok() {
                 return CandidateRow::Deleted;
             }
