@@ -13,12 +13,12 @@ mod topology;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 
 pub(in crate::cluster) use self::counts::Attributes;
 use self::counts::{CountedAs, Counts};
+use super::pods::KnownPod;
 use crate::object::{
     Share,
     counted::CountedBy,
@@ -324,8 +324,8 @@ impl Usage {
     }
 
     /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those
-    /// that are not in it if they were assumed since it was begun. `json` returns the JSON of a pod in the list.
-    pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
+    /// that are not in it if they were assumed since it was begun. `listed` returns a pod in the list.
+    pub(super) fn replace(&mut self, list: Self, listed: impl Fn(&str) -> Option<Arc<KnownPod>>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
             let before = self.nodes.get(node).unwrap_or(&none);
@@ -340,20 +340,26 @@ impl Usage {
             self.counts.replace(list.counts);
         } else {
             let by = Arc::clone(self.counts.by());
-            let parsed = |json: Bytes| Attributes::of(&pod::parse(&json).ok()?, &by);
-            self.count_by(Arc::clone(&by), |uid| json(uid).and_then(parsed));
+            let parsed = |known: Arc<KnownPod>| known.attributes(&by);
+            self.count_by(Arc::clone(&by), |uid| listed(uid).and_then(parsed));
         }
         for (uid, assumption) in std::mem::take(&mut self.assumed) {
             if self.pods.contains_key(&uid) {
                 continue;
             }
-            match (json(&uid), before.remove(&uid)) {
+            let (known, before) = (listed(&uid), before.remove(&uid));
+            let whole = known.as_ref().and_then(|known| known.whole());
+            match (whole, before) {
                 (Some(json), _) => {
                     self.assumed.insert(uid, assumption);
                     // It was parsed before.
                     if let Ok(pod) = pod::parse(&json) {
                         self.apply(&pod);
                     }
+                }
+                (None, Some(pod)) if known.is_some() => {
+                    self.add(uid.clone(), pod);
+                    self.assumed.insert(uid, assumption);
                 }
                 (None, Some(pod)) if assumption.id > list.latest_assumption => {
                     self.add(uid.clone(), pod);

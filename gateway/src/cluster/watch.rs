@@ -43,6 +43,17 @@ pub(crate) async fn follow_nodes(
     watcher.follow(lines::Lines::new(body), tokio::time::Instant::now()).await
 }
 
+/// Lists and watches once.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) async fn follow_once(
+    nodes: &NodeTable,
+    pods: &PodTable,
+    client: &Client,
+) -> Result<(), extender_apiserver::RequestError> {
+    Watcher::new(nodes, client.clone(), Backoff::default()).once().await?;
+    Watcher::new(pods, client.clone(), Backoff::default()).once().await
+}
+
 async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
     // Before the first list begins, so that no request for JSON is missed.
     let mut raw_wanted = table.raw_wanted();

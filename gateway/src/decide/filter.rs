@@ -176,10 +176,13 @@ impl Decider {
         match verdict {
             Verdict::Decided(rejected) => {
                 let reasons = rejected.groups.iter().map(|group| self.reason(participants, group)).collect();
-                let is_unknown =
-                    |group: &&u32| matches!(rejected.groups[**group as usize].by, By::Unknown(_));
-                let unknown = rejected.nodes.iter().flatten().filter(is_unknown).count();
-                self.metrics().process().unknown_nodes.inc_by(unknown as u64);
+                let by = |group: &u32| rejected.groups[*group as usize].by;
+                let count = |is_it: fn(By) -> bool| {
+                    rejected.nodes.iter().flatten().filter(|group| is_it(by(group))).count() as u64
+                };
+                let process = self.metrics().process();
+                process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
+                process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
                 self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {

@@ -5,7 +5,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use extender_apiserver::{RequestError, read, send};
+use extender_apiserver::{RequestError, read, send, text::utf8};
 use http_body_util::BodyExt as _;
 use kube::{
     Client,
@@ -100,7 +100,9 @@ async fn follow(
         let (mut lines, mut is_silent) = (Lines { body, received: Vec::new() }, true);
         while let Some(line) = lines.next().await? {
             is_silent = false;
-            let Event { kind, object } = parsed(&line)?;
+            // An object may have bytes in raw JSON that are no text.
+            let line = utf8(line.into());
+            let Event { kind, object } = parsed(line.as_bytes())?;
             match (kind, object) {
                 (EventKind::Error, _) => return Ok(()),
                 (EventKind::Bookmark, object) => from = object.version_text()?,

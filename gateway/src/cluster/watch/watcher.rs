@@ -135,6 +135,14 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         }
     }
 
+    /// Lists, and applies what a watch sends until it ends.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) async fn once(&mut self) -> Result<(), RequestError> {
+        let position = self.list().await?;
+        let body = send(&self.client, self.requests.watch(&WatchParams::default(), &position)).await?;
+        self.follow(Lines::new(body), Instant::now()).await
+    }
+
     async fn list_and_watch(&mut self) -> Result<(), RequestError> {
         let position = match self.position.clone() {
             Some(position) => position,
@@ -144,7 +152,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     /// Replaces the objects of the table; returns the resource version of the list.
-    async fn list(&mut self) -> Result<String, RequestError> {
+    pub(super) async fn list(&mut self) -> Result<String, RequestError> {
         (self.worked, self.failures) = (false, 0);
         let (mut list, mut unreadable) = (self.table.begin(), Vec::new());
         let mut smallest = PAGE;
@@ -172,9 +180,9 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             let Page { metadata, items } = parse(&json, "list")?;
             for object in items.into_iter().flatten().map(|object| object.get().as_bytes()) {
                 if let Err(error) = T::add(&mut list, object) {
-                    let object = ObjectHead::of(object).object(T::KIND);
-                    self.log_unreadable(&object, &error.to_string());
-                    unreadable.push((object, error.to_string()));
+                    let (object, error) = (ObjectHead::of(object).object(T::KIND), bounded(&error.to_string()));
+                    self.log_unreadable(&object, &error);
+                    unreadable.push((object, error));
                 }
             }
             if json.len() < SMALL_PAGE {
@@ -257,10 +265,12 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         let position = self.position.take();
         let WatchEvent { r#type, object } = parse(line, "watch")?;
         let head = ObjectHead::of(object.get().as_bytes());
+        let mut is_rejected = false;
         match &*r#type {
             "ADDED" | "MODIFIED" => {
                 if let Err(error) = self.table.apply(object.get().as_bytes()) {
-                    self.reject(&head, &error.to_string());
+                    self.reject(&head, &bounded(&error.to_string()));
+                    is_rejected = true;
                 }
             }
             "DELETED" => self.table.remove(&head),
@@ -272,7 +282,11 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             }
             other => return Err(unreadable("watch", &format!("it has an event of type {other:?}"))),
         }
-        self.position = Some(version(head.resource_version)?);
+        self.position = match (head.resource_version, is_rejected) {
+            // What cannot be read may have lost its version, too.
+            (version, true) if version.is_empty() => position,
+            (version, _) => Some(self::version(version)?),
+        };
         self.works();
         Ok(())
     }

@@ -16,7 +16,6 @@ use crate::{
         pod::{PodView, pod_field, pod_message},
         row::{self, RowView},
     },
-    object,
 };
 
 /// The request for candidates, in a backend's views.
@@ -131,11 +130,11 @@ impl Decider {
         budget: &mut Budget,
     ) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
-        let watched = |uid: &str| Some(self.settings.tables.pods.as_ref()?.get(uid)?.json.clone());
+        let watched = |uid: &str| self.settings.tables.pods.as_ref()?.get(uid)?.whole();
         let victim = |uid: &String| {
             let json = sent.remove(uid.as_str()).or_else(|| watched(uid));
             let pod = match json {
-                Some(json) => budget.take_json(&json).map(|()| facts(&json, view))?,
+                Some(json) => budget.take_json(&json).map(|()| self.facts(&json, view))?,
                 None => None,
             };
             budget.take_facts(pod.as_ref())?;
@@ -145,13 +144,13 @@ impl Decider {
         let pdb_violations = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);
         Ok(api::Candidate { victims, pdb_violations })
     }
-}
 
-/// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still
-/// need a decision.
-fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
-    let pod = object::pod::offered(json).ok()?;
-    Some(pod_message(&pod, view, json))
+    /// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still
+    /// need a decision.
+    fn facts(&self, json: &Bytes, view: &PodView) -> Option<api::Pod> {
+        let pod = self.pod(json).ok()?;
+        Some(pod_message(&pod, view, json))
+    }
 }
 
 /// The most JSON of victims that is parsed for one request, in bytes. kube-scheduler offers a tenth of the nodes;
