@@ -70,7 +70,8 @@ fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8], origin: Ori
     let _limits = EntryLimits::of(origin);
     let mut track = serde_path_to_error::Track::new();
     let mut text = serde_json::Deserializer::from_slice(json);
-    let read: Result<T, _> = json::object(serde_path_to_error::Deserializer::new(&mut text, &mut track));
+    let deserializer = serde_path_to_error::Deserializer::new(&mut text, &mut track);
+    let read: Result<T, _> = json::with_tracked_keys(|| json::object(deserializer));
     read.err().map(|_| track.path().to_string())
 }
 

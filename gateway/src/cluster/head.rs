@@ -82,15 +82,22 @@ mod tests {
             [namespace, name, uid, resource_version].join(" ")
         };
         for (json, expected) in [
-            (&br#"{"metadata":{"name":"p","namespace":"shop","uid":"u","resourceVersion":"7"}}"#[..], "shop p u 7"),
-            (br#"{"spec":[{}],"metadata":{"labels":{"a":1},"name":"p","namespace":7,"uid":"u"},"spec":"#, " p u "),
+            (
+                &br#"{"metadata":{"name":"p","namespace":"shop","uid":"u","resourceVersion":"7"}}"#[..],
+                "shop p u 7",
+            ),
+            (
+                br#"{"spec":[{}],"metadata":{"labels":{"a":1},"name":"p","namespace":7,"uid":"u"},"spec":"#,
+                " p u ",
+            ),
             (b"{\"metadata\":{\"name\":\"p\xff\",\"uid\":\"", " p\u{fffd}  "),
             (br#"{"metadata":null,"metadata":["name"]}"#, "   "),
             (b"", "   "),
         ] {
             assert_eq!(read(json), expected, "{}", json.escape_ascii());
         }
-        let (kind, head) = ObjectHead::of_event(br#"{"type":"ADDED","object":{"metadata":{"name":"p","spec":"#);
+        let (kind, head) =
+            ObjectHead::of_event(br#"{"type":"ADDED","object":{"metadata":{"name":"p","spec":"#);
         assert_eq!((&*kind, &*head.object("Pod").words()), ("ADDED", "pod p"));
     }
 }

@@ -314,7 +314,8 @@ impl PodTable {
     /// the most first.
     pub fn crowded(&self) -> Vec<(String, usize)> {
         let pods = self.pods.read();
-        let mut crowded: Vec<_> = pods.crowded().map(|(namespace, pods)| (namespace.to_owned(), pods)).collect();
+        let mut crowded: Vec<_> =
+            pods.crowded().map(|(namespace, pods)| (namespace.to_owned(), pods)).collect();
         crowded.sort_unstable_by(|(one, pods), (other, others)| (others, one).cmp(&(pods, other)));
         crowded
     }

@@ -110,8 +110,8 @@ impl UnreadableState {
     fn add(&mut self, object: ObjectName, error: &str) {
         let error = error.chars().take(LONGEST).collect();
         let unreadable = UnreadableObject { error, seen: Instant::now() };
-        let is_named = !object.name.is_empty()
-            && (self.named.len() < MOST || self.named.contains_key(&object));
+        let is_named =
+            !object.name.is_empty() && (self.named.len() < MOST || self.named.contains_key(&object));
         if is_named {
             self.named.insert(object, unreadable);
         } else {

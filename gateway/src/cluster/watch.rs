@@ -3,6 +3,7 @@
 //! Objects are listed in pages and then watched. Each is read from its own JSON by [`crate::object`], like one from a
 //! call or a file; typed objects are never built. While the apiserver is unavailable, the tables keep their objects.
 
+mod answer;
 mod lines;
 mod state;
 mod watcher;

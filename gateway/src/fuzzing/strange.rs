@@ -70,7 +70,8 @@ fn in_a_cluster(bytes: &[u8]) {
         [format!(r#"{{"type":"{kind}","object":"#).as_bytes(), object, b"}\n"].concat()
     };
     let changed = OTHERS.map(|name| other(name, 2));
-    let lines = [event("MODIFIED", &changed[0]), event("MODIFIED", bytes), event("MODIFIED", &changed[1])].concat();
+    let lines =
+        [event("MODIFIED", &changed[0]), event("MODIFIED", bytes), event("MODIFIED", &changed[1])].concat();
     let (nodes, pods) = (NodeTable::new(), PodTable::new());
     let ended = Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
         let answer = move |request: Request<Body>| {

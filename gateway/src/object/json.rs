@@ -2,7 +2,7 @@
 //! list, an entry of a list, a map or an object; keys of objects match in any letter case; what is not UTF-8 is replaced.
 //! Strings are borrowed if possible.
 
-use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
+use std::{borrow::Cow, cell::Cell, fmt, marker::PhantomData, ops::Deref};
 
 use extender_apiserver::text::utf8;
 use serde::{
@@ -61,12 +61,46 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(utf8(text.to_vec().into())))
     }
 
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+
     fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Text::default())
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Text::default())
+    }
+}
+
+thread_local! {
+    // The path of an error has only keys that are read as texts.
+    static KEYS_ARE_TRACKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Reads keys on this thread so that the path of an error has them. One that is not UTF-8 is then an error.
+pub(super) fn with_tracked_keys<T>(read: impl FnOnce() -> T) -> T {
+    KEYS_ARE_TRACKED.set(true);
+    let read = read();
+    KEYS_ARE_TRACKED.set(false);
+    read
+}
+
+/// A key of an object.
+struct Key<'a>(Text<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if KEYS_ARE_TRACKED.get() {
+            deserializer.deserialize_str(TextVisitor).map(Key)
+        } else {
+            deserializer.deserialize_bytes(TextVisitor).map(Key)
+        }
     }
 }
 
@@ -152,7 +186,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a,
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::new();
-        while let Some((key, value)) = entries.next_entry::<Text<'a>, Option<T>>()? {
+        while let Some((Key(key), value)) = entries.next_entry::<Key<'a>, Option<T>>()? {
             count_entry(pairs.len())?;
             pairs.push((key, value.unwrap_or_default()));
         }
@@ -241,7 +275,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        let Some(key) = self.entries.next_key::<Text<'de>>()? else { return Ok(None) };
+        let Some(Key(key)) = self.entries.next_key::<Key<'de>>()? else { return Ok(None) };
         let name = if key.is_ascii() {
             self.names.iter().find(|name| name.eq_ignore_ascii_case(&key))
         } else {

@@ -17,7 +17,8 @@ use crate::object::{
 
 /// The deepest nesting of a skipped value: at least the 10,000 levels that Go reads. Kubernetes objects stay below 30,
 /// except for the managed fields that their writers choose.
-pub const DEEPEST: usize = 80 * LEVELS_OF_A_WORD as usize;
+pub const DEEPEST: usize = 10_240;
+/// The levels of which one word has the kinds.
 const LEVELS_OF_A_WORD: u32 = u128::BITS;
 
 /// A position in a JSON text.
@@ -282,18 +283,15 @@ impl<'a> Cursor<'a> {
     /// Skips from an opening bracket to after its closing bracket.
     fn pass_nested(&mut self) -> Result<(), WireError> {
         let opened = self.at;
-        // One bit for each level: whether it is an object. Words of outer levels are kept only below 128 levels.
-        let (mut objects, mut depth, mut outer) = (0_u128, 0, Vec::new());
+        // One bit for each level: whether it is an object.
+        let (mut objects, mut depth) = (0_u128, 0);
         while let Some(&byte) = self.text.get(self.at) {
             self.at += 1;
             match byte {
                 b'"' => {
                     self.pass_string()?;
                 }
-                b'{' | b'[' if depth == LEVELS_OF_A_WORD => {
-                    self.keep_outer(&mut outer, objects)?;
-                    (objects, depth) = (u128::from(byte == b'{'), 1);
-                }
+                b'{' | b'[' if depth == LEVELS_OF_A_WORD => self.pass_deeper(byte)?,
                 b'{' | b'[' => {
                     objects = objects << 1 | u128::from(byte == b'{');
                     depth += 1;
@@ -302,10 +300,7 @@ impl<'a> Cursor<'a> {
                     self.at -= 1;
                     return Err(self.error("the bracket that closes the last opened one"));
                 }
-                b'}' | b']' if depth == 1 => match outer.pop() {
-                    None => return Ok(()),
-                    Some(word) => (objects, depth) = (word, LEVELS_OF_A_WORD),
-                },
+                b'}' | b']' if depth == 1 => return Ok(()),
                 b'}' | b']' => {
                     objects >>= 1;
                     depth -= 1;
@@ -316,14 +311,33 @@ impl<'a> Cursor<'a> {
         Err(WireError::at(opened, "malformed JSON: an array or object that does not end"))
     }
 
-    /// Keeps the word of the levels around the next one.
+    /// Skips from after this opening bracket, which is below as many levels as fit into a word, to after its closing
+    /// bracket.
     #[cold]
-    fn keep_outer(&self, outer: &mut Vec<u128>, objects: u128) -> Result<(), WireError> {
-        outer.push(objects);
-        if outer.len() * (LEVELS_OF_A_WORD as usize) < DEEPEST {
-            return Ok(());
+    fn pass_deeper(&mut self, first: u8) -> Result<(), WireError> {
+        let (opened, mut open) = (self.at, vec![first]);
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => drop(self.pass_string()?),
+                b'{' | b'[' if open.len() + LEVELS_OF_A_WORD as usize == DEEPEST => {
+                    return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
+                }
+                b'{' | b'[' => open.push(byte),
+                b'}' | b']' if open.last().is_some_and(|open| (*open == b'{') != (byte == b'}')) => {
+                    self.at -= 1;
+                    return Err(self.error("the bracket that closes the last opened one"));
+                }
+                b'}' | b']' => {
+                    open.pop();
+                    if open.is_empty() {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
         }
-        Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")))
+        Err(WireError::at(opened, "malformed JSON: an array or object that does not end"))
     }
 
     fn pass_scalar(&mut self) {

@@ -204,11 +204,7 @@ fn offered(cursor: &mut Cursor<'_>, name: String, as_objects: bool) -> Result<Of
 fn victim(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Victim, WireError> {
     cursor.peek();
     let start = cursor.place();
-    let uid = if as_objects {
-        uid_of(cursor)?
-    } else {
-        nullable_member(cursor, "UID", uid)?
-    };
+    let uid = if as_objects { uid_of(cursor)? } else { nullable_member(cursor, "UID", uid)? };
     match uid.filter(|uid| !uid.is_empty()) {
         Some(uid) => Ok(Victim { uid, object: as_objects.then(|| start..cursor.place()) }),
         None => Err(WireError::at(start, "a victim without UID")),

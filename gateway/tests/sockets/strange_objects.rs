@@ -16,8 +16,16 @@ use crate::support::{
 fn strange_fields() -> Vec<u8> {
     let (open, close) = (r#"{"f:a":["#.repeat(4_900), "]}".repeat(4_900));
     let digits = "9".repeat(400);
-    [b"[{\"fieldsV1\":{\"f:\xff\":".as_slice(), open.as_bytes(), b"1e400", close.as_bytes(), b",\"n\":", digits.as_bytes(), b"}}]"]
-        .concat()
+    [
+        b"[{\"fieldsV1\":{\"f:\xff\":".as_slice(),
+        open.as_bytes(),
+        b"1e400",
+        close.as_bytes(),
+        b",\"n\":",
+        digits.as_bytes(),
+        b"}}]",
+    ]
+    .concat()
 }
 
 fn strange(kind: &str) -> Vec<u8> {
@@ -36,7 +44,8 @@ fn node(name: &str) -> Vec<u8> {
 async fn problems(seen: &Seen) -> Vec<(String, String, String)> {
     let answer = seen.admin.send("GET", "/debug/status", "").await;
     let status: Status = serde_json::from_slice(&answer.body).unwrap();
-    let unreadable = status.problems.into_iter().filter(|problem| problem.runbook.ends_with("#unreadable-object"));
+    let unreadable =
+        status.problems.into_iter().filter(|problem| problem.runbook.ends_with("#unreadable-object"));
     unreadable.map(|problem| (problem.about, problem.what, problem.remedy)).collect()
 }
 
@@ -66,7 +75,8 @@ async fn a_node_that_cannot_be_read_is_rejected_alone() {
     for calls in 1..=2 {
         let answer = seen.gateway.post("/filter", &body).await;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let rejected = r#""FailedAndUnresolvableNodes":{"bad":"node cannot be read by the gateway","n3":"raw: no"}"#;
+        let rejected =
+            r#""FailedAndUnresolvableNodes":{"bad":"node cannot be read by the gateway","n3":"raw: no"}"#;
         assert!(text.contains(rejected) && text.contains(r#""Error":"""#), "{text:.300}");
         assert!(answer.body.windows(n4.len()).any(|part| part == n4), "the others are as they were sent");
         let counted = format!("extender_gateway_unreadable_objects_total {calls}\n");
@@ -115,7 +125,8 @@ async fn a_pod_that_cannot_be_read_costs_its_own_calls() {
 #[tokio::test]
 async fn keys_match_in_any_letter_case() {
     let policy = policy().await;
-    let backend = configured("raw", &policy, "match: {excludedNamespaces: [sandbox]}, filter: {timeout: 60s}");
+    let backend =
+        configured("raw", &policy, "match: {excludedNamespaces: [sandbox]}, filter: {timeout: 60s}");
     let seen = Seen::start(&format!("nodes: {{source: Request}}\nbackends:\n{backend}")).await;
     let nodes = [node("n3")];
     for (pod, asked) in [

@@ -192,13 +192,12 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     for (seat, backend) in backends.iter().enumerate() {
         let left = (0..count).filter(|&at| fallen[at as usize].is_none());
         let Seat { unknown: not_known, unreadable, deleted, oversize, .. } = &backend.seat;
-        let untold =
-            [
-                (not_known, By::Unknown(seat)),
-                (unreadable, By::Unreadable(seat)),
-                (deleted, By::Deleted(seat)),
-                (oversize, By::Oversize(seat)),
-            ];
+        let untold = [
+            (not_known, By::Unknown(seat)),
+            (unreadable, By::Unreadable(seat)),
+            (deleted, By::Deleted(seat)),
+            (oversize, By::Oversize(seat)),
+        ];
         let by = |at: u32| untold.iter().find(|(nodes, _)| nodes.contains(&at)).map(|(_, by)| *by);
         let (untold_here, asked): (Vec<u32>, Vec<u32>) = left.partition(|at| by(*at).is_some());
         let answer = if asked.is_empty() { Ok(refuse("no", &[])) } else { backend.answer(&asked) };

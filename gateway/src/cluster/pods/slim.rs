@@ -32,16 +32,17 @@ enum Copied {
 pub(super) fn slim(json: &[u8]) -> Option<Bytes> {
     copied(json, |key| match () {
         () if key_is(key, "status") => Copied::Nothing,
-        () if key_is(key, "metadata") => Copied::Fields(|key| {
-            if key_is(key, "managedFields") { Copied::Nothing } else { Copied::All }
-        }),
+        () if key_is(key, "metadata") => {
+            Copied::Fields(|key| if key_is(key, "managedFields") { Copied::Nothing } else { Copied::All })
+        }
         () => Copied::All,
     })
 }
 
 /// The pod's identity, and by what it is counted.
 pub(super) fn reduced(json: &[u8]) -> Option<Bytes> {
-    const METADATA: [&str; 6] = ["name", "namespace", "uid", "deletionTimestamp", "labels", "ownerReferences"];
+    const METADATA: [&str; 6] =
+        ["name", "namespace", "uid", "deletionTimestamp", "labels", "ownerReferences"];
     const SPEC: [&str; 4] = ["nodeName", "priority", "priorityClassName", "schedulerName"];
     fn small(key: &[u8], names: &[&str]) -> Copied {
         if names.iter().any(|name| key_is(key, name)) { Copied::Small } else { Copied::Nothing }
@@ -54,40 +55,50 @@ pub(super) fn reduced(json: &[u8]) -> Option<Bytes> {
 }
 
 fn copied(json: &[u8], select: fn(&[u8]) -> Copied) -> Option<Bytes> {
-    let mut out = Vec::new();
-    copy_fields((&mut Cursor::new(json), json), select, &mut out).ok()?;
+    let mut copy = PartialCopy { json, out: Vec::new() };
+    copy.add_fields(&mut Cursor::new(json), select).ok()?;
     // Without spare capacity: it is kept for as long as the pod exists.
-    Some(out.into_boxed_slice().into())
+    Some(copy.out.into_boxed_slice().into())
 }
 
-fn copy_fields(
-    (cursor, json): (&mut Cursor<'_>, &[u8]),
-    select: fn(&[u8]) -> Copied,
-    out: &mut Vec<u8>,
-) -> Result<(), WireError> {
-    out.push(b'{');
-    let first = out.len();
-    cursor.object(|cursor, key| {
-        let selected = select(key);
-        let before = out.len();
-        if before > first {
-            out.push(b',');
-        }
-        push_string(out, &utf8(key.into()));
-        out.push(b':');
+/// A part of an object while it is copied.
+struct PartialCopy<'j> {
+    json: &'j [u8],
+    out: Vec<u8>,
+}
+
+impl PartialCopy<'_> {
+    fn add_fields(&mut self, cursor: &mut Cursor<'_>, select: fn(&[u8]) -> Copied) -> Result<(), WireError> {
+        self.out.push(b'{');
+        let first = self.out.len();
+        cursor.object(|cursor, key| {
+            let before = self.out.len();
+            if before > first {
+                self.out.push(b',');
+            }
+            push_string(&mut self.out, &utf8(key.into()));
+            self.out.push(b':');
+            if !self.add_value(cursor, select(key))? {
+                self.out.truncate(before);
+            }
+            Ok(())
+        })?;
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Whether any of it is copied.
+    fn add_value(&mut self, cursor: &mut Cursor<'_>, selected: Copied) -> Result<bool, WireError> {
         if let (Copied::Fields(select), Some(b'{')) = (&selected, cursor.peek()) {
-            return copy_fields((cursor, json), *select, out);
+            return self.add_fields(cursor, *select).map(|()| true);
         }
         let value = cursor.value()?;
-        if is_kept(&selected, &value) {
-            push_unescaped(&json[value], out);
-        } else {
-            out.truncate(before);
+        let is_kept = is_kept(&selected, &value);
+        if is_kept {
+            push_unescaped(&self.json[value], &mut self.out);
         }
-        Ok(())
-    })?;
-    out.push(b'}');
-    Ok(())
+        Ok(is_kept)
+    }
 }
 
 fn is_kept(selected: &Copied, value: &Range<usize>) -> bool {

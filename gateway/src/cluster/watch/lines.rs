@@ -47,6 +47,9 @@ impl Lines {
                 if let Some(beginning) = self.beginning.take() {
                     return Received::TooLong(beginning);
                 }
+                if line.len() > LONGEST {
+                    return Received::TooLong(line.slice(..BEGINNING));
+                }
                 if line.trim_ascii().is_empty() {
                     continue;
                 }

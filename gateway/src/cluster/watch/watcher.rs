@@ -4,7 +4,7 @@
 //! position; an earlier end is a failure. After a failure the watch continues, a few times, if its position is still
 //! valid; otherwise it lists again. Pauses are reset only after a watch that has lasted.
 
-use std::{borrow::Cow, convert::Infallible, pin::pin, time::Duration};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use extender_apiserver::{RequestError, bounded, read, send};
 use kube::{
@@ -12,12 +12,11 @@ use kube::{
     api::{ListParams, WatchParams},
     core::Request,
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     WatchedTable,
+    answer::{EventStatus, Page, WatchEvent, parse, reported, unreadable, version},
     lines::{self, Lines, Received},
     state::{Backoff, WatchErrorCause, WatchState},
 };
@@ -69,39 +68,6 @@ pub(super) struct Watcher<'t, T> {
     unreadable: RateLimitedLog,
     /// The smallest page that the latest list needed, in objects.
     page: u32,
-}
-
-/// A page of a list.
-#[derive(Deserialize)]
-struct Page<'a> {
-    metadata: ListMeta,
-    /// Required, but may be null.
-    #[serde(borrow, deserialize_with = "Option::deserialize")]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-    r#continue: Option<String>,
-}
-
-/// A line of a watch response.
-#[derive(Deserialize)]
-struct WatchEvent<'a> {
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-/// The `Status` of an error event.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct EventStatus {
-    code: u16,
-    message: String,
 }
 
 impl<'t, T: WatchedTable> Watcher<'t, T> {
@@ -180,7 +146,8 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             let Page { metadata, items } = parse(&json, "list")?;
             for object in items.into_iter().flatten().map(|object| object.get().as_bytes()) {
                 if let Err(error) = T::add(&mut list, object) {
-                    let (object, error) = (ObjectHead::of(object).object(T::KIND), bounded(&error.to_string()));
+                    let (object, error) =
+                        (ObjectHead::of(object).object(T::KIND), bounded(&error.to_string()));
                     self.log_unreadable(&object, &error);
                     unreadable.push((object, error));
                 }
@@ -362,26 +329,4 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             }
         }
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], what: &str) -> Result<T, RequestError> {
-    serde_json::from_slice(json).map_err(|error| unreadable(what, &error.to_string()))
-}
-
-fn unreadable(what: &str, why: &str) -> RequestError {
-    RequestError::Failed(format!("the {what} cannot be read: {}", bounded(why)))
-}
-
-/// The message of an error event, or what stands for it if the event has none.
-fn reported(code: u16, message: &str) -> String {
-    let message = bounded(message);
-    if message.is_empty() {
-        format!("the watch ended with an error without a message, code {code}")
-    } else {
-        message
-    }
-}
-
-fn version(version: String) -> Result<String, RequestError> {
-    if version.is_empty() { Err(unreadable("answer", "it has no resourceVersion")) } else { Ok(version) }
 }

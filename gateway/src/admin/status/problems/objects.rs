@@ -26,7 +26,9 @@ pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
         let calls: Vec<_> = calls.into_iter().filter(|problem| !named(problem)).collect();
         problems.extend(calls);
     }
-    problems.extend(sources.pods.crowded().into_iter().take(MOST).map(|(namespace, pods)| crowded(&namespace, pods)));
+    problems.extend(
+        sources.pods.crowded().into_iter().take(MOST).map(|(namespace, pods)| crowded(&namespace, pods)),
+    );
     problems
 }
 
@@ -48,7 +50,8 @@ fn unread(name: &ObjectName, object: &UnreadableObject) -> Problem {
         "Node" => "calls reject this node, the others are decided",
         _ => "its calls are errors, and what it requests may not count on its node; other pods are decided",
     };
-    let place = if name.namespace.is_empty() { String::new() } else { format!(" --namespace {}", name.namespace) };
+    let place =
+        if name.namespace.is_empty() { String::new() } else { format!(" --namespace {}", name.namespace) };
     let kind = name.kind.to_lowercase();
     let remedy = if name.name.is_empty() {
         "find it in the gateway's log, and correct or delete it".to_owned()
