@@ -7,9 +7,11 @@
 pub mod binder;
 pub mod client;
 pub mod file;
+pub mod head;
 pub mod objects;
 pub mod pods;
 pub mod table;
+pub mod unreadable;
 pub mod usage;
 mod wanted;
 pub mod watch;

@@ -43,10 +43,13 @@ pub use self::{
 use crate::{
     backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
-    cluster::{binder::BindingState, table::KnownJson},
+    cluster::{binder::BindingState, head::ObjectHead, table::KnownJson, unreadable::Unreadable},
     config::{self, Mode, ReasonSettings, Timeouts},
     fair_queue::Flow,
-    object::{ObjectError, pod::ObjectPod},
+    object::{
+        ObjectError,
+        pod::{self, ObjectPod},
+    },
     observe::{Metrics, Observer, RateLimitedLog},
     overrides::Overrides,
     record::{CallRecord, Outcome, PodRef, RequestedNodes},
@@ -132,6 +135,27 @@ impl Decider {
     /// As [`Request::read_with`].
     pub fn read(&self, body: Bytes) -> Result<Request, WireError> {
         Request::read_with(body, &self.settings.tables.offered.known_json())
+    }
+
+    /// Parses the pod of a call, and records one that cannot be read.
+    ///
+    /// # Errors
+    /// The pod cannot be read.
+    pub fn pod<'j>(&self, json: &'j [u8]) -> Result<ObjectPod<'j>, ObjectError> {
+        let pod = pod::offered(json);
+        match &pod {
+            Ok(pod) => self.unreadable().remove("Pod", pod.namespace(), pod.name()),
+            Err(error) => {
+                self.unreadable().add(ObjectHead::of(json).object("Pod"), &error.to_string());
+                self.metrics().process().unreadable_objects.inc();
+            }
+        }
+        pod
+    }
+
+    /// The objects of calls that cannot be read.
+    pub fn unreadable(&self) -> &Unreadable {
+        &self.settings.tables.offered.unreadable
     }
 
     /// The id of the next call, the same for all its backends.

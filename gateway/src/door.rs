@@ -54,7 +54,6 @@ use crate::{
     config::{Config, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
     fair_queue::Flow,
-    object::pod,
     observe::{Metrics, Observer, RateLimitedLog},
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{self, PreemptRequest, reply},
@@ -310,7 +309,7 @@ impl Served {
     ) -> Result<reply::Body, CallError> {
         let request = Arc::new(self.decider.read(body)?);
         let json = request.pod();
-        let pod = pod::offered(&json)?;
+        let pod = self.decider.pod(&json)?;
         let nodes = RequestedNodes::Offered(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
@@ -328,7 +327,7 @@ impl Served {
     async fn preempt(&self, body: Bytes, http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
         let request = Arc::new(PreemptRequest::read(body)?);
         let json = request.pod();
-        let pod = pod::offered(&json)?;
+        let pod = self.decider.pod(&json)?;
         let nodes = RequestedNodes::Candidates(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));

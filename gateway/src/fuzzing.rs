@@ -15,6 +15,7 @@ pub mod objects;
 pub mod pem;
 pub mod quantity;
 pub mod statuses;
+pub mod strange;
 pub mod values;
 pub mod watch;
 
@@ -28,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets of the gateway. The SDK for Rust has one more.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "filter_call", check: calls::filter },
     Target { name: "prioritize_call", check: calls::prioritize },
     Target { name: "preempt_call", check: calls::preempt },
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "node", check: objects::node },
     Target { name: "object_file", check: objects::file },
     Target { name: "watch", check: watch::watch },
+    Target { name: "strange_object", check: strange::object },
     Target { name: "admin_request", check: admin::request },
     Target { name: "pem", check: pem::pem },
 ];

@@ -3,13 +3,13 @@
 //! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts. They serve watches and
 //! files; for calls, [`pod::offered`] and [`node::offered`] add limits. They parse what the facts need and skip the
 //! rest; strings without escapes stay slices of the input. Whatever Go's `encoding/json` tolerates in an object
-//! that kube-scheduler wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for
-//! anything.
+//! that kube-scheduler wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, `null` for anything,
+//! bytes that are not UTF-8, and any nesting of what is skipped.
 
 mod affinity;
 mod amounts;
 pub mod counted;
-mod json;
+pub(crate) mod json;
 pub mod limits;
 mod meta;
 pub mod node;
@@ -70,7 +70,8 @@ fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8], origin: Ori
     let _limits = EntryLimits::of(origin);
     let mut track = serde_path_to_error::Track::new();
     let mut text = serde_json::Deserializer::from_slice(json);
-    let read: Result<T, _> = json::object(serde_path_to_error::Deserializer::new(&mut text, &mut track));
+    let deserializer = serde_path_to_error::Deserializer::new(&mut text, &mut track);
+    let read: Result<T, _> = json::with_tracked_keys(|| json::object(deserializer));
     read.err().map(|_| track.path().to_string())
 }
 

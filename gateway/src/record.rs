@@ -151,6 +151,8 @@ pub struct BackendOutcome {
     pub policy: OnFailure,
     /// Positions of nodes without the facts that it needs, ascending.
     pub unknown: Vec<u32>,
+    /// Positions of the nodes that the gateway cannot read.
+    pub unreadable: Vec<u32>,
     /// Positions of the unknown nodes that were deleted.
     pub deleted: Vec<u32>,
     /// Positions of nodes that are too large for a request to it.
@@ -268,6 +270,7 @@ impl BackendOutcome {
             verb,
             policy,
             unknown: Vec::new(),
+            unreadable: Vec::new(),
             deleted: Vec::new(),
             oversize: Vec::new(),
             attempts: Vec::new(),

@@ -2,7 +2,9 @@ package k8s_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"extender-gateway.io/policy"
@@ -40,6 +42,25 @@ func TestRawObjectsAreThoseOfKubernetes(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(nodes, []string{"b", "c", "d"}) || rejected[0].Reason != "another operating system" ||
 		rejected[2].Reason != k8s.ErrNotSent.Error() || errors.Is(err, k8s.ErrNotSent) {
+		t.Errorf("%v, %v", rejected, err)
+	}
+}
+
+// Managed fields have whatever Go reads and passes on.
+func TestAnObjectIsReadWhateverItsManagedFieldsHave(t *testing.T) {
+	fields := `{"f:` + "\xff" + `":` + strings.Repeat(`{"f:a":`, 9000) + "1e400" + strings.Repeat("}", 9000) + "}"
+	raw := `{"metadata":{"name":"a","managedFields":[{"fieldsV1":` + fields + `}]}}`
+	p := policy.Policy{Name: "p", Version: "1", Filter: &policy.Filter{
+		View: policy.ViewFactsAndRaw,
+		Node: func(_ policy.Pod, node policy.Node) policy.Verdict {
+			object, err := k8s.Node(node)
+			if err != nil || object.Name != "a" {
+				return policy.Reject(fmt.Sprint(err))
+			}
+			return policy.Accept()
+		},
+	}}
+	if rejected, err := policytest.Filter(p, policytest.NewPod("shop"), policytest.NewNode("a").RawJSON(raw)); err != nil || len(rejected) > 0 {
 		t.Errorf("%v, %v", rejected, err)
 	}
 }

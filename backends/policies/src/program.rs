@@ -20,8 +20,8 @@ use tracing_subscriber::EnvFilter;
 const LONGEST_NAME: usize = 63;
 
 /// The log directives without `RUST_LOG`. The HTTP/2 library warns about each invalid frame of a peer, without a
-/// limit.
-const LOG_DIRECTIVES: &str = "info,h2=error";
+/// limit, and kube logs the whole answer that it cannot read.
+const LOG_DIRECTIVES: &str = "info,h2=error,kube_client=off";
 
 /// Log lines that wait for standard error. More are dropped.
 const MAX_WAITING_LINES: usize = 1_000;

@@ -222,3 +222,13 @@ test('texts are compared and cut by their bytes', () => {
   assert.equal(cut('\u{1f600}x', 4), '\u{1f600}');
   assert.equal(cut('abc', 3), 'abc');
 });
+
+test('an object is read whatever its managed fields have', () => {
+  const raw = Buffer.concat([
+    Buffer.from('{"metadata":{"managedFields":[{"fieldsV1":{"f:'),
+    Buffer.from([0xff]),
+    Buffer.from(`":${'['.repeat(9_000)}1e400${']'.repeat(9_000)},"n":${'9'.repeat(5_000)}}}],"name":"a"}}`),
+  ]);
+  const row = Row.read(Buffer.from(NodeRow.encode(NodeRow.fromPartial({ name: 'a', rawJson: raw })).finish()));
+  assert.equal((row.raw as { metadata: { name: string } }).metadata.name, 'a');
+});

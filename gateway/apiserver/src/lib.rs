@@ -10,6 +10,7 @@ mod condition;
 mod event;
 mod request;
 mod review;
+pub mod text;
 mod unreachable;
 
 use std::error::Error;

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use serde::Deserialize;
 
-use crate::{bounded, unreachable::is_connect, whole_text};
+use crate::{bounded, text::utf8_body, unreachable::is_connect, whole_text};
 
 /// The largest error body in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
@@ -105,7 +105,7 @@ pub async fn send(
     Err(refusal(&Response::from_parts(head, body)))
 }
 
-/// Sends a request; returns its answer, of at most this many bytes.
+/// Sends a request; returns its answer, of at most this many bytes, as UTF-8.
 ///
 /// # Errors
 /// As for [`send`], or the answer is larger or ends early.
@@ -114,7 +114,7 @@ pub async fn read(
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     largest: usize,
 ) -> Result<Bytes, RequestError> {
-    whole(send(client, request).await?, largest).await
+    whole(send(client, request).await?, largest).await.map(utf8_body)
 }
 
 async fn whole(body: Body, largest: usize) -> Result<Bytes, RequestError> {

@@ -108,8 +108,8 @@ impl FilterFold {
     }
 
     fn survivors_for(&self, seat: usize) -> Asked {
-        let Seat { unknown, deleted, oversize, .. } = &self.seats[seat];
-        let untold = [unknown, deleted, oversize];
+        let Seat { unknown, unreadable, deleted, oversize, .. } = &self.seats[seat];
+        let untold = [unknown, unreadable, deleted, oversize];
         if self.alive == self.count && untold.iter().all(|nodes| nodes.is_empty()) {
             return Asked::All;
         }
@@ -194,12 +194,14 @@ impl FilterFold {
     }
 
     fn reject_unknown(&mut self, seat: usize) {
-        let Seat { unknown, deleted, oversize, .. } = &mut self.seats[seat];
-        let [unknown, deleted, oversize] = [unknown, deleted, oversize].map(mem::take);
+        let Seat { unknown, unreadable, deleted, oversize, .. } = &mut self.seats[seat];
+        let [unknown, unreadable, deleted, oversize] =
+            [unknown, unreadable, deleted, oversize].map(mem::take);
         let mut reject = |by: By, nodes: Vec<u32>| {
             let group = || Group { by, reason: String::new(), preemption_may_help: false };
             if nodes.is_empty() { 0 } else { self.reject_group(group, nodes.into_iter()) }
         };
+        reject(By::Unreadable(seat), unreadable);
         reject(By::Deleted(seat), deleted);
         reject(By::Oversize(seat), oversize);
         let unknown = reject(By::Unknown(seat), unknown);

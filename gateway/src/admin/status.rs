@@ -119,6 +119,9 @@ impl GatewayStatus {
         });
         register(&metrics.pods_watch_failing, |it| it.pods().map(|pods| is_failing(&pods.source_health)));
         register(&metrics.nodes_silence, |it| silence(&it.sources.table.as_ref()?.source_health));
+        register(&metrics.unreadable_nodes, |it| Some(float(it.sources.table.as_ref()?.unreadable.count())));
+        register(&metrics.unreadable_pods, |it| it.pods().map(|pods| float(pods.unreadable.count())));
+        register(&metrics.reduced_pods, |it| it.pods().map(|pods| float(pods.reduced())));
         register(&metrics.known_pods, |it| it.pods().map(|pods| float(pods.len())));
         register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
         register(&metrics.pods_silence, |it| silence(&it.sources.pods.source_health));

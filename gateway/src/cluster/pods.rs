@@ -3,9 +3,11 @@
 //! A call takes a read lock for one look-up and gets a shared pod. A source adds the pods of a list to a [`PodRelist`]
 //! and passes it to [`PodTable::replace`]; later changes go to [`PodTable::apply`] and [`PodTable::remove`].
 
+mod index;
+mod slim;
+
 use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -17,16 +19,17 @@ use bytes::Bytes;
 use extender_policy_api::v1alpha1::TopologyCounts;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
-use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, SetOnce, watch},
     time::{Instant, sleep},
 };
 
+use self::index::PodIndex;
 pub use super::usage::AssumptionId;
 use super::{
     SourceHealth,
     table::NodeTable,
+    unreadable::Unreadable,
     usage::{Attributes, Usage, UsageChange},
     wanted::Wanted,
 };
@@ -49,8 +52,10 @@ pub struct KnownPod {
     pub node: String,
     /// `spec.priority`; 0 when it has none.
     pub priority: i32,
-    /// The object without `status` and `metadata.managedFields`: most of its bytes, and irrelevant to policies.
-    pub json: Bytes,
+    /// The object without `status` and `metadata.managedFields`.
+    json: Bytes,
+    /// Whether `json` has little more than by what the pod is counted.
+    is_reduced: bool,
 }
 
 impl KnownPod {
@@ -61,27 +66,34 @@ impl KnownPod {
             name: pod.name().to_owned(),
             node: pod.node_name().to_owned(),
             priority: pod.priority(),
-            json: slim(json).unwrap_or_else(|| Bytes::copy_from_slice(json)),
+            json: slim::slim(json).unwrap_or_else(|| Bytes::copy_from_slice(json)),
+            is_reduced: false,
         }
     }
-}
 
-/// The fields of an object as texts.
-type RawFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-
-/// The object without `status` and `metadata.managedFields`; `None` if it or its metadata is not an object.
-fn slim(json: &[u8]) -> Option<Bytes> {
-    let mut pod: RawFields<'_> = serde_json::from_slice(json).ok()?;
-    pod.remove("status");
-    let metadata;
-    if let Some(before) = pod.get("metadata").copied() {
-        let mut fields: RawFields<'_> = serde_json::from_str(before.get()).ok()?;
-        fields.remove("managedFields");
-        metadata = serde_json::value::to_raw_value(&fields).ok()?;
-        pod.insert("metadata".into(), &metadata);
+    /// A pod for tests.
+    #[cfg(test)]
+    pub(super) fn parsed(json: &str) -> Arc<Self> {
+        let pod = pod::parse(json.as_bytes()).expect("it is a pod");
+        Arc::new(Self::new(&pod, json.as_bytes()))
     }
-    // Without spare capacity: it is kept for as long as the pod exists.
-    serde_json::to_vec(&pod).ok().map(|json| json.into_boxed_slice().into())
+
+    /// The object without `status` and `metadata.managedFields`; `None` if it is not kept because the large pods of its
+    /// namespace have too much JSON.
+    pub fn whole(&self) -> Option<Bytes> {
+        (!self.is_reduced).then(|| self.json.clone())
+    }
+
+    /// By what the pod is counted, of these attributes.
+    pub(super) fn attributes(&self, by: &[CountedBy]) -> Option<Box<Attributes>> {
+        // Without attributes, nothing needs to be parsed.
+        if by.is_empty() { None } else { Attributes::of(&pod::parse(&self.json).ok()?, by) }
+    }
+
+    fn reduce(&mut self) {
+        self.json = slim::reduced(&self.json).unwrap_or_default();
+        self.is_reduced = true;
+    }
 }
 
 /// The pod table, shared between the calls and one source.
@@ -111,6 +123,8 @@ pub struct PodTable {
     synced: SetOnce<()>,
     /// The health of the source.
     pub source_health: SourceHealth,
+    /// The pods that cannot be read.
+    pub unreadable: Unreadable,
 }
 
 impl PodTable {
@@ -139,6 +153,7 @@ impl PodTable {
     /// Sets a pod.
     pub fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;
+        self.unreadable.remove("Pod", pod.namespace(), pod.name());
         let displaced = self.pods.write().put(KnownPod::new(&pod, json));
         self.change_usage(|usage| replace_usage(usage, displaced.as_deref(), &pod));
         if !pod.node_name().is_empty() {
@@ -163,14 +178,10 @@ impl PodTable {
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
-        self.change_usage(|usage| usage.replace(relist.usage, |uid| self.json(uid)));
+        self.change_usage(|usage| usage.replace(relist.usage, |uid| self.get(uid)));
         self.placed.notify_waiters();
         // Already set after an earlier list.
         let _ = self.synced.set(());
-    }
-
-    fn json(&self, uid: &str) -> Option<Bytes> {
-        self.get(uid).map(|pod| pod.json.clone())
     }
 
     /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]
@@ -236,18 +247,14 @@ impl PodTable {
     /// The pods are parsed without the lock: there may be 150,000.
     fn count_by(&self, by: &Arc<[CountedBy]>) {
         let pods: Vec<_> = self.pods.read().by_uid.values().cloned().collect();
-        let attributes = |json: &[u8]| {
-            // Without attributes, nothing needs to be parsed.
-            if by.is_empty() { None } else { Attributes::of(&pod::parse(json).ok()?, by) }
-        };
         let mut parsed: HashMap<_, _> =
-            pods.iter().map(|pod| (pod.uid.as_str(), (pod, attributes(&pod.json)))).collect();
+            pods.iter().map(|pod| (pod.uid.as_str(), (pod, pod.attributes(by)))).collect();
         self.change_usage(|usage| {
             usage.count_by(Arc::clone(by), |uid| {
                 let known = self.get(uid)?;
                 match parsed.remove(uid) {
                     Some((pod, attributes)) if Arc::ptr_eq(pod, &known) => attributes,
-                    _ => attributes(&known.json),
+                    _ => known.attributes(by),
                 }
             });
         });
@@ -343,6 +350,21 @@ impl PodTable {
         self.usage_touched.notified().await;
     }
 
+    /// The namespaces whose large pods have more JSON than is kept, and the number of their reduced pods; the ones with
+    /// the most first.
+    pub fn crowded(&self) -> Vec<(String, usize)> {
+        let pods = self.pods.read();
+        let mut crowded: Vec<_> =
+            pods.crowded().map(|(namespace, pods)| (namespace.to_owned(), pods)).collect();
+        crowded.sort_unstable_by(|(one, pods), (other, others)| (others, one).cmp(&(pods, other)));
+        crowded
+    }
+
+    /// The number of reduced pods.
+    pub fn reduced(&self) -> usize {
+        self.pods.read().crowded().map(|(_, pods)| pods).sum()
+    }
+
     /// The number of pods.
     pub fn len(&self) -> usize {
         self.pods.read().by_uid.len()
@@ -405,49 +427,6 @@ fn replace_usage(usage: &mut Usage, displaced: Option<&KnownPod>, pod: &ObjectPo
         usage.remove(&displaced.uid);
     }
     usage.apply(pod);
-}
-
-/// The same pods by UID and by name.
-#[derive(Debug, Default)]
-struct PodIndex {
-    by_uid: HashMap<String, Arc<KnownPod>>,
-    /// By namespace, then by name.
-    by_name: HashMap<String, HashMap<String, Arc<KnownPod>>>,
-}
-
-impl PodIndex {
-    /// Sets a pod. Removes and returns a pod with the same name and another UID, because it no longer exists.
-    fn put(&mut self, pod: KnownPod) -> Option<Arc<KnownPod>> {
-        let pod = Arc::new(pod);
-        let names = self.by_name.entry(pod.namespace.clone()).or_default();
-        let before = names.insert(pod.name.clone(), Arc::clone(&pod));
-        let displaced = before.filter(|before| before.uid != pod.uid);
-        if let Some(displaced) = &displaced {
-            self.by_uid.remove(&displaced.uid);
-        }
-        let renamed = self.by_uid.insert(pod.uid.clone(), Arc::clone(&pod));
-        // An apiserver renames no pod, but a stale name would never be removed.
-        if let Some(renamed) =
-            renamed.filter(|before| (&before.namespace, &before.name) != (&pod.namespace, &pod.name))
-        {
-            self.remove_name(&renamed);
-        }
-        displaced
-    }
-
-    fn remove(&mut self, uid: &str) {
-        if let Some(pod) = self.by_uid.remove(uid) {
-            self.remove_name(&pod);
-        }
-    }
-
-    fn remove_name(&mut self, pod: &KnownPod) {
-        let Some(names) = self.by_name.get_mut(&pod.namespace) else { return };
-        names.remove(&pod.name);
-        if names.is_empty() {
-            self.by_name.remove(&pod.namespace);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -45,11 +45,18 @@ pub use self::{
     rows::{Column, NodeRow, RowId, RowKey, ViewId},
     snapshot::{Found, NodeSlots, TableSnapshot},
 };
-use super::{SourceHealth, usage::UsageChange};
+use super::{
+    SourceHealth,
+    unreadable::{ObjectName, Unreadable},
+    usage::UsageChange,
+};
 use crate::{
     contract::row::RowView,
     object::{ObjectError, counted::CountedBy, limits::EntryLimits, node},
 };
+
+/// The kind of the objects of a table.
+const NODE: &str = "Node";
 
 /// The number of nodes whose rows are written at once, while other writers wait: less than a millisecond.
 const FILLED_AT_ONCE: usize = 32;
@@ -71,6 +78,8 @@ pub struct NodeTable {
     raw_wanted: watch::Sender<bool>,
     /// The health of the source.
     pub source_health: SourceHealth,
+    /// The nodes that cannot be read; of a table of calls also pods.
+    pub unreadable: Unreadable,
     /// Whether a source provides all nodes of the cluster.
     has_source: bool,
     first_snapshot: FirstSnapshot,
@@ -139,6 +148,7 @@ impl NodeTable {
     /// Sets a node. Returns whether it has changed: a heartbeat changes nodes only if their JSON is kept.
     pub fn apply(&self, json: &[u8]) -> Result<bool, ObjectError> {
         let object = node::parse(json)?;
+        self.unreadable.remove(NODE, "", object.name());
         let mut writer = self.lock_writer();
         let entry = NodeEntry::new(&object, writer.wants_raw().then_some(json));
         let changed = writer.put(object.name(), entry);
@@ -154,10 +164,25 @@ impl NodeTable {
 
     /// Removes a node; false if it is unknown.
     pub fn remove(&self, name: &str) -> bool {
+        let is_removed = self.remove_row(name);
+        if is_removed || self.unreadable.has_node(name) {
+            self.absent.lock().delete(name);
+        }
+        self.unreadable.remove(NODE, "", name);
+        is_removed
+    }
+
+    /// A node has changed and cannot be read any more: calls reject it, because its earlier state may be wrong.
+    pub fn reject(&self, node: ObjectName, error: &str) {
+        let name = node.name.clone();
+        self.unreadable.add(node, error);
+        self.remove_row(&name);
+    }
+
+    fn remove_row(&self, name: &str) -> bool {
         let mut writer = self.lock_writer();
         let is_removed = writer.remove(name);
         if is_removed {
-            self.absent.lock().delete(name);
             self.labels.write().remove(name);
             drop(self.write(&writer, |snapshot| snapshot.remove(name)));
         }
@@ -168,32 +193,47 @@ impl NodeTable {
     /// other calls send other states of the nodes. `object` returns a node's JSON by its position, or `None` if the
     /// call only names it. For a node that is known byte for byte this costs a comparison.
     ///
+    /// A node that cannot be read is not set.
+    ///
     /// # Errors
-    /// The position of the first node that cannot be read, or with which the new nodes exceed the limit of entries of
-    /// a call. The nodes before it are set.
+    /// The position of the first node with which the new nodes exceed the limit of entries of a call. The nodes before
+    /// it are set.
     pub fn import<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
         object: impl Fn(u32) -> Option<&'n [u8]>,
         view: ViewId,
     ) -> Result<Found, (u32, ObjectError)> {
-        let _limits = EntryLimits::of_all_nodes();
+        let limits = EntryLimits::of_all_nodes();
         let mut writer = self.lock_writer();
-        let mut changed = Vec::new();
-        let mut outcome = Ok(());
+        let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut outcome, mut is_removed) = (Ok(()), false);
         for (position, name) in (0..).zip(names.clone()) {
             match writer.import((name, object(position)), view) {
-                Ok(name) => changed.extend(name),
-                Err(error) => {
+                Ok(Some(name)) => {
+                    self.unreadable.remove(NODE, "", &name);
+                    changed.push(name);
+                }
+                Ok(None) => {}
+                Err(error) if limits.are_reached() => {
                     outcome = Err((position, error));
                     break;
                 }
+                Err(error) => {
+                    self.unreadable.add(ObjectName::node(name), &error.to_string());
+                    unreadable.push(position);
+                    is_removed |= writer.remove(name);
+                }
             }
         }
-        self.publish(&writer, &changed);
+        if is_removed {
+            self.swap(&writer);
+        } else {
+            self.publish(&writer, &changed);
+        }
         outcome?;
         // Still under the lock of `writer`.
-        Ok(self.look_up(names, view, &mut None))
+        Ok(Found { unreadable, ..self.look_up(names, view, &mut None) })
     }
 
     /// The JSON that is kept of nodes. Do not hold it across an await.
@@ -294,7 +334,7 @@ impl NodeTable {
         }
         self.wait_for(found.unknown_names(names.clone()), &[view], until).await;
         let found = self.look_up(names.clone(), view, slots);
-        self.with_deleted(found, names)
+        self.with_causes(found, names)
     }
 
     /// The same in several views, all of one version.
@@ -312,7 +352,7 @@ impl NodeTable {
         let unknown = all.iter().flat_map(|found| found.unknown_names(names.clone()));
         self.wait_for(unknown, views, until).await;
         let all = self.look_up_together(names.clone(), views, slots);
-        all.into_iter().map(|found| self.with_deleted(found, names.clone())).collect()
+        all.into_iter().map(|found| self.with_causes(found, names.clone())).collect()
     }
 
     /// Waits until the instant for those of these nodes that are worth it, until they have rows in all of these views.
@@ -331,12 +371,21 @@ impl NodeTable {
         while is_missing(&self.read()) && timeout_at(until, changes.changed()).await.is_ok() {}
     }
 
-    fn with_deleted<'n>(&self, mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
-        if !found.unknown.is_empty() {
-            let absent = self.absent.lock();
-            let deleted = found.unknown_names(names).filter(|(_, name)| absent.is_deleted(name));
-            found.deleted = deleted.map(|(position, _)| position).collect();
+    /// Adds why nodes are unknown.
+    fn with_causes<'n>(&self, mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
+        if found.unknown.is_empty() {
+            return found;
         }
+        let absent = self.absent.lock();
+        let (mut unreadable, mut deleted) = (Vec::new(), Vec::new());
+        for (position, name) in found.unknown_names(names) {
+            if self.unreadable.has_node(name) {
+                unreadable.push(position);
+            } else if absent.is_deleted(name) {
+                deleted.push(position);
+            }
+        }
+        (found.unreadable, found.deleted) = (unreadable, deleted);
         found
     }
 
@@ -349,7 +398,7 @@ impl NodeTable {
         let (mut worth, mut latest) = (Vec::new(), None);
         let read = self.read();
         let mut absent = self.absent.lock();
-        for (_, name) in names {
+        for (_, name) in names.filter(|(_, name)| !self.unreadable.has_node(name)) {
             // What a known node lacks, such as its usage, is expected soon.
             let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
             worth.extend(wait.map(|_| name));

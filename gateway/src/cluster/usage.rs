@@ -13,13 +13,13 @@ mod topology;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeUsage, NonZero, PodCounts, Resources};
 use foldhash::{HashMap, HashSet};
 use tokio::time::Instant;
 
 pub(in crate::cluster) use self::counts::Attributes;
 use self::counts::{CountedAs, Counts};
+use super::pods::KnownPod;
 use crate::object::{
     Share,
     counted::CountedBy,
@@ -389,8 +389,8 @@ impl Usage {
     }
 
     /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those
-    /// that are not in it if they were assumed since it was begun. `json` returns the JSON of a pod in the list.
-    pub(super) fn replace(&mut self, list: Self, json: impl Fn(&str) -> Option<Bytes>) {
+    /// that are not in it if they were assumed since it was begun. `listed` returns a pod in the list.
+    pub(super) fn replace(&mut self, list: Self, listed: impl Fn(&str) -> Option<Arc<KnownPod>>) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
             let before = self.nodes.get(node).unwrap_or(&none);
@@ -405,14 +405,16 @@ impl Usage {
             self.counts.replace(list.counts);
         } else {
             let by = Arc::clone(self.counts.by());
-            let parsed = |json: Bytes| Attributes::of(&pod::parse(&json).ok()?, &by);
-            self.count_by(Arc::clone(&by), |uid| json(uid).and_then(parsed));
+            let parsed = |known: Arc<KnownPod>| known.attributes(&by);
+            self.count_by(Arc::clone(&by), |uid| listed(uid).and_then(parsed));
         }
         for (uid, all) in std::mem::take(&mut self.assumed) {
             let is_later = all.last().is_some_and(|latest| latest.id > list.latest_assumption);
             let now = self.pods.get(&uid).map(|pod| Arc::clone(&pod.node));
             self.assumed.insert(uid.clone(), all);
-            match (now, json(&uid), before.remove(&uid)) {
+            let known = listed(&uid);
+            let whole = known.as_ref().and_then(|known| known.whole());
+            match (now, whole, before.remove(&uid)) {
                 (Some(node), ..) => self.end_assumption(&uid, Some(&node)),
                 (None, Some(json), _) => {
                     // It was parsed before.
@@ -420,7 +422,8 @@ impl Usage {
                         self.apply(&pod);
                     }
                 }
-                (None, None, Some(pod)) if is_later => self.add(uid, pod),
+                // One of a list that is not kept whole, or a later one.
+                (None, None, Some(pod)) if is_later || known.is_some() => self.add(uid, pod),
                 (None, None, _) => self.end_assumption(&uid, None),
             }
         }

@@ -3,6 +3,7 @@
 //! Objects are listed in pages and then watched. Each is read from its own JSON by [`crate::object`], like one from a
 //! call or a file; typed objects are never built. While the apiserver is unavailable, the tables keep their objects.
 
+mod answer;
 mod lines;
 mod state;
 mod watcher;
@@ -11,13 +12,14 @@ use std::{convert::Infallible, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, Resource};
-use serde::Deserialize;
 
 use self::{state::Backoff, watcher::Watcher};
 use super::{
     SourceHealth,
+    head::ObjectHead,
     pods::{PodRelist, PodTable},
     table::{NodeRelist, NodeTable},
+    unreadable::{ObjectName, Unreadable},
 };
 use crate::object::ObjectError;
 
@@ -42,6 +44,17 @@ pub(crate) async fn follow_nodes(
     watcher.follow(lines::Lines::new(body), tokio::time::Instant::now()).await
 }
 
+/// Lists and watches once.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) async fn follow_once(
+    nodes: &NodeTable,
+    pods: &PodTable,
+    client: &Client,
+) -> Result<(), extender_apiserver::RequestError> {
+    Watcher::new(nodes, client.clone(), Backoff::default()).once().await?;
+    Watcher::new(pods, client.clone(), Backoff::default()).once().await
+}
+
 async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
     // Before the first list begins, so that no request for JSON is missed.
     let mut raw_wanted = table.raw_wanted();
@@ -59,6 +72,8 @@ async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Inf
 trait WatchedTable {
     /// The resource of its objects, in the apiserver and in logs.
     const OBJECTS: &'static str;
+    /// The kind of its objects.
+    const KIND: &'static str;
     /// The field selector of lists and watches.
     const FIELDS: Option<&'static str>;
     /// The type of its objects, for their URL.
@@ -71,23 +86,18 @@ trait WatchedTable {
     /// Replaces all objects by those of the list.
     fn replace(&self, list: Self::List);
     fn apply(&self, json: &[u8]) -> Result<(), ObjectError>;
-    fn remove(&self, object: &HeadMeta);
+    fn remove(&self, object: &ObjectHead);
+    /// An object cannot be read.
+    fn reject(&self, object: ObjectName, error: &str);
+    fn unreadable(&self) -> &Unreadable;
     /// The number of objects.
     fn count(&self) -> usize;
     fn source_health(&self) -> &SourceHealth;
 }
 
-/// The identity of an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct HeadMeta {
-    name: String,
-    uid: String,
-    resource_version: String,
-}
-
 impl WatchedTable for NodeTable {
     const OBJECTS: &'static str = "nodes";
+    const KIND: &'static str = "Node";
     const FIELDS: Option<&'static str> = None;
     type Kind = Node;
     type List = NodeRelist;
@@ -108,8 +118,16 @@ impl WatchedTable for NodeTable {
         self.apply(json).map(drop)
     }
 
-    fn remove(&self, object: &HeadMeta) {
+    fn remove(&self, object: &ObjectHead) {
         self.remove(&object.name);
+    }
+
+    fn reject(&self, object: ObjectName, error: &str) {
+        self.reject(object, error);
+    }
+
+    fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
     }
 
     fn count(&self) -> usize {
@@ -123,6 +141,7 @@ impl WatchedTable for NodeTable {
 
 impl WatchedTable for PodTable {
     const OBJECTS: &'static str = "pods";
+    const KIND: &'static str = "Pod";
     /// Pods that have ended use no resources and are not evicted. Mirrors `newPodInformer` of kube-scheduler.
     const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
     type Kind = Pod;
@@ -144,8 +163,18 @@ impl WatchedTable for PodTable {
         self.apply(json)
     }
 
-    fn remove(&self, object: &HeadMeta) {
+    fn remove(&self, object: &ObjectHead) {
         self.remove(&object.uid);
+        self.unreadable.remove(Self::KIND, &object.namespace, &object.name);
+    }
+
+    /// What is known of it stays: its requests still count.
+    fn reject(&self, object: ObjectName, error: &str) {
+        self.unreadable.add(object, error);
+    }
+
+    fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
     }
 
     fn count(&self) -> usize {

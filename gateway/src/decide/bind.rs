@@ -172,7 +172,7 @@ impl<'c> BindCall<'c> {
         let Assignment { namespace, name, uid, .. } = self.assignment;
         let pod = self.decider.settings.tables.pods.as_ref()?.get(uid)?;
         let is_same = (&pod.namespace, &pod.name) == (namespace, name);
-        (is_same && pod.node.is_empty()).then(|| pod.json.clone())
+        pod.whole().filter(|_| is_same && pod.node.is_empty())
     }
 
     /// The interested backends: the configured binder first, then the others in effective order.

@@ -54,8 +54,9 @@ pub(super) struct CallContext<'c> {
     slots: Option<NodeSlots>,
     /// Until when the call waits for unknown nodes, for all backends together.
     wait_until: Instant,
-    /// The version of the table of nodes from calls after this call's nodes were added; `None` before.
-    imported: Option<u64>,
+    /// The version of the table of nodes from calls after this call's nodes were added, and the positions of those that
+    /// cannot be read; `None` before.
+    imported: Option<(u64, Vec<u32>)>,
     pods: Vec<(PodView, Bytes)>,
     nodes: Vec<EncodedNodes>,
     /// What hooks have changed so far.
@@ -81,6 +82,8 @@ pub(super) struct EncodedNodes {
     pub(super) known: Option<Vec<u32>>,
     /// The positions of the other nodes, ascending.
     pub(super) unknown: Vec<u32>,
+    /// Those of the unknown nodes that the gateway cannot read, ascending.
+    pub(super) unreadable: Vec<u32>,
     /// Those of the unknown nodes that were deleted, ascending.
     pub(super) deleted: Vec<u32>,
     /// Those of the unknown nodes that are too large for a request, ascending.
@@ -136,6 +139,7 @@ impl EncodedNodes {
             snapshot: 0,
             known,
             unknown,
+            unreadable: Vec::new(),
             deleted: Vec::new(),
             oversize: Vec::new(),
             all: OnceLock::new(),
@@ -155,16 +159,16 @@ impl EncodedNodes {
         let rows = self.rows.only(small.into_iter().map(|(_, row)| row.slot).collect());
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
-        let (deleted, snapshot) = (self.deleted.clone(), self.snapshot);
+        let (unreadable, deleted) = (self.unreadable.clone(), self.deleted.clone());
         let small = Self::new(self.view.clone(), self.source, rows, unknown);
-        Some(Self { left_out, snapshot, deleted, oversize, ..small })
+        Some(Self { left_out, snapshot: self.snapshot, unreadable, deleted, oversize, ..small })
     }
 
-    /// The positions of the unknown nodes that are neither deleted nor too large.
-    pub(super) fn not_yet_known(&self) -> Vec<u32> {
-        let others = [&self.deleted, &self.oversize];
-        let is_new = |node: &&u32| others.iter().all(|others| others.binary_search(node).is_err());
-        self.unknown.iter().filter(is_new).copied().collect()
+    /// The unknown nodes that may become known in a moment, ascending.
+    pub(super) fn not_yet_known(&self) -> impl Iterator<Item = u32> {
+        let others = [&self.unreadable, &self.deleted, &self.oversize];
+        let is_new = move |node: &u32| others.iter().all(|known| known.binary_search(node).is_err());
+        self.unknown.iter().copied().filter(is_new)
     }
 
     /// The number of these nodes.
@@ -289,7 +293,7 @@ impl<'c> CallContext<'c> {
     /// Encodes the pod and nodes in the backend's views. Returns how it can be called, or why it is unavailable.
     ///
     /// # Errors
-    /// The request contains a node that cannot be parsed.
+    /// The nodes of the request are too large together.
     pub(super) async fn ready(
         &mut self,
         verb: PolicyVerb,
@@ -377,13 +381,14 @@ impl<'c> CallContext<'c> {
     }
 
     fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
-        let Found { rows, unknown, deleted, version } = found;
+        let Found { rows, unknown, unreadable, deleted, version } = found;
         let table = self.tables.table.as_ref().filter(|_| source == TableSource::Cluster);
         let snapshot = match table.filter(|_| view.rows != RowView::Name) {
             Some(table) => table.snapshot_number(version),
             None => 0,
         };
-        let encoded = EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
+        let encoded =
+            EncodedNodes { snapshot, unreadable, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
         let encoded = match &self.own {
             None => encoded,
             Some(own) => own.left_out_of(encoded, names(self.call.request)),
@@ -429,7 +434,8 @@ impl<'c> CallContext<'c> {
             let found = self.import(view.offered.id())?;
             // All nodes are known, but the resources that pods have requested may be missing. Other calls may bring
             // other states in the meantime, so this call brings its own nodes again.
-            if found.unknown.is_empty() || timeout_at(self.wait_until, changes.changed()).await.is_err() {
+            let is_missing = found.unknown.len() > found.unreadable.len();
+            if !is_missing || timeout_at(self.wait_until, changes.changed()).await.is_err() {
                 return Ok((found, TableSource::Calls));
             }
         }
@@ -438,12 +444,12 @@ impl<'c> CallContext<'c> {
     /// The rows of the nodes as this call brings them.
     fn import(&mut self, view: ViewId) -> Result<Found, CallError> {
         let (request, offered) = (self.call.request, &self.tables.offered);
-        match self.imported {
+        match &self.imported {
             None => offered.limit(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
-            Some(version) => {
+            Some((version, unreadable)) => {
                 let found = offered.look_up(names(request), view, &mut None);
-                if found.version == version && found.unknown.is_empty() {
-                    return Ok(found);
+                if found.version == *version && found.unknown == *unreadable {
+                    return Ok(Found { unreadable: unreadable.clone(), ..found });
                 }
             }
         }
@@ -451,7 +457,7 @@ impl<'c> CallContext<'c> {
         let found = found.map_err(|(node, error)| {
             CallError::Request(format!("node {}: {error}", request.names.name(node)))
         })?;
-        self.imported = Some(found.version);
+        self.imported = Some((found.version, found.unreadable.clone()));
         Ok(found)
     }
 
@@ -527,12 +533,13 @@ fn names(request: &Request) -> impl ExactSizeIterator<Item = &str> + Clone {
 }
 
 /// Adds rows for the unknown nodes: the view contains only names.
-fn with_unknown_names<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Found {
+fn with_unknown_names<'n>(mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
     if found.unknown.is_empty() {
         return found;
     }
-    let Found { rows, unknown, deleted, version } = found;
+    let unknown = std::mem::take(&mut found.unknown);
     let names: Vec<&str> = names.collect();
     let alone = unknown.iter().map(|position| row::name_alone(names[*position as usize])).collect();
-    Found { rows: rows.with_rows(&unknown, alone), unknown: Vec::new(), deleted, version }
+    found.rows = found.rows.with_rows(&unknown, alone);
+    found
 }

@@ -30,6 +30,8 @@ use crate::{
 
 /// The reason for a node that is not in the node table.
 const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
+/// The reason for a node that cannot be read. Status has the error.
+const UNREADABLE: &str = "node cannot be read by the gateway";
 /// The reason for a deleted node.
 const DELETED: &str = "node was deleted";
 
@@ -111,6 +113,7 @@ impl Decider {
             let (place, timeout) = (record.backends.len(), settings.timeout);
             record.backends.push(BackendOutcome {
                 unknown: seat.unknown.clone(),
+                unreadable: seat.unreadable.clone(),
                 deleted: seat.deleted.clone(),
                 oversize: seat.oversize.clone(),
                 ..BackendOutcome::new(&backend.settings, PolicyVerb::Filter, seat.policy.into())
@@ -173,10 +176,13 @@ impl Decider {
         match verdict {
             Verdict::Decided(rejected) => {
                 let reasons = rejected.groups.iter().map(|group| self.reason(participants, group)).collect();
-                let is_unknown =
-                    |group: &&u32| matches!(rejected.groups[**group as usize].by, By::Unknown(_));
-                let unknown = rejected.nodes.iter().flatten().filter(is_unknown).count();
-                self.metrics().process().unknown_nodes.inc_by(unknown as u64);
+                let by = |group: &u32| rejected.groups[*group as usize].by;
+                let count = |is_it: fn(By) -> bool| {
+                    rejected.nodes.iter().flatten().filter(|group| is_it(by(group))).count() as u64
+                };
+                let process = self.metrics().process();
+                process.unknown_nodes.inc_by(count(|by| matches!(by, By::Unknown(_))));
+                process.unreadable_objects.inc_by(count(|by| matches!(by, By::Unreadable(_))));
                 self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
@@ -274,6 +280,7 @@ impl Decider {
     pub(super) fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
         let text = match (group.by, self.settings.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
+            (By::Unreadable(_), _) => UNREADABLE.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),
             (By::Oversize(seat), _) => {
                 format!("node is too large for backend {}", participants[seat].backend.settings.name)
@@ -315,17 +322,19 @@ fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings,
         turn: Turn::Parallel,
         preemption: settings.preemption_may_help,
         unknown: Vec::new(),
+        unreadable: Vec::new(),
         deleted: Vec::new(),
         oversize: Vec::new(),
     };
     let Ok(ready) = ready else { return seat };
     let nodes = context.nodes(ready);
-    let EncodedNodes { deleted, oversize, .. } = nodes;
+    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
     seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-    seat.unknown = nodes.not_yet_known();
+    seat.unknown = nodes.not_yet_known().collect();
+    seat.unreadable.clone_from(unreadable);
     seat.deleted.clone_from(deleted);
     seat.oversize.clone_from(oversize);
     seat

@@ -141,11 +141,12 @@ fn record_left_out(
     part: &mut BackendOutcome,
 ) {
     let nodes = context.nodes(ready);
-    let EncodedNodes { deleted, oversize, .. } = nodes;
+    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
     if let Some(node) = oversize.first() {
         backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
-    part.unknown = nodes.not_yet_known();
+    part.unknown.extend(nodes.not_yet_known());
+    part.unreadable.clone_from(unreadable);
     part.deleted.clone_from(deleted);
     part.oversize.clone_from(oversize);
 }

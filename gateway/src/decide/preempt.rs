@@ -95,8 +95,8 @@ impl Decider {
         let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
         if kept.is_ok() {
             let part = &mut record.backends[at];
-            (part.unknown, part.deleted, part.oversize) =
-                (encoded.unknown, encoded.deleted, encoded.oversize);
+            (part.unknown, part.unreadable) = (encoded.unknown, encoded.unreadable);
+            (part.deleted, part.oversize) = (encoded.deleted, encoded.oversize);
         }
         let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, (node, uid));
         let added = match settings.added_victims {

@@ -163,8 +163,8 @@ fn generated_positions(message: &Bytes) -> Vec<u32> {
 /// The answer as the only one of a call: as many nodes are rejected as it names.
 fn decided(refusals: Vec<Refusal>, count: u32, refused: usize) {
     let (policy, turn, preemption) = (FailurePolicy::Fail, Turn::Parallel, Preemption::Honored);
-    let (unknown, deleted, oversize) = (Vec::new(), Vec::new(), Vec::new());
-    let seat = Seat { policy, turn, preemption, unknown, deleted, oversize };
+    let [unknown, unreadable, deleted, oversize] = [(); 4].map(|()| Vec::new());
+    let seat = Seat { policy, turn, preemption, unknown, unreadable, deleted, oversize };
     let (mut fold, _) = FilterFold::begin(count, vec![seat]);
     fold.answer(0, Ok(refusals), Again::TooLate);
     let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("it counts") };

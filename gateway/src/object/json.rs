@@ -1,11 +1,14 @@
 //! JSON values as Go's `encoding/json` parses them into Kubernetes types: `null` is the zero value of a string, a
-//! list, an entry of a list, a map or an object. Strings are borrowed if possible.
+//! list, an entry of a list, a map or an object; keys of objects match in any letter case; what is not UTF-8 is replaced.
+//! Strings are borrowed if possible.
 
-use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
+use std::{borrow::Cow, cell::Cell, fmt, marker::PhantomData, ops::Deref};
 
+use extender_apiserver::text::utf8;
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor},
+    forward_to_deserialize_any,
 };
 
 use super::limits::count_entry;
@@ -13,7 +16,7 @@ use super::limits::count_entry;
 /// A string; a slice of the input unless it contains an escape. `null` is the empty string. In a struct, one
 /// `#[serde(borrow)]` serves all fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(Cow<'a, str>);
+pub(crate) struct Text<'a>(Cow<'a, str>);
 
 impl Deref for Text<'_> {
     type Target = str;
@@ -31,8 +34,7 @@ impl From<&Text<'_>> for String {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // `deserialize_any` because `deserialize_str` rejects null.
-        deserializer.deserialize_any(TextVisitor)
+        deserializer.deserialize_option(TextVisitor)
     }
 }
 
@@ -46,6 +48,19 @@ impl<'de> Visitor<'de> for TextVisitor {
         formatter.write_str("a string")
     }
 
+    /// As bytes: a string is refused if it is not UTF-8, or has half of a surrogate pair.
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_bytes(self)
+    }
+
+    fn visit_borrowed_bytes<E: Error>(self, text: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(Text(utf8(text.into())))
+    }
+
+    fn visit_bytes<E: Error>(self, text: &[u8]) -> Result<Self::Value, E> {
+        Ok(Text(utf8(text.to_vec().into())))
+    }
+
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
         Ok(Text(Cow::Borrowed(text)))
     }
@@ -54,8 +69,38 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Cow::Owned(text.to_owned())))
     }
 
+    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Text::default())
+    }
+}
+
+thread_local! {
+    // The path of an error has only keys that are read as texts.
+    static KEYS_ARE_TRACKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Reads keys on this thread so that the path of an error has them. One that is not UTF-8 is then an error.
+pub(super) fn with_tracked_keys<T>(read: impl FnOnce() -> T) -> T {
+    KEYS_ARE_TRACKED.set(true);
+    let read = read();
+    KEYS_ARE_TRACKED.set(false);
+    read
+}
+
+/// A key of an object.
+struct Key<'a>(Text<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if KEYS_ARE_TRACKED.get() {
+            deserializer.deserialize_str(TextVisitor).map(Key)
+        } else {
+            deserializer.deserialize_bytes(TextVisitor).map(Key)
+        }
     }
 }
 
@@ -141,7 +186,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a,
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::new();
-        while let Some((key, value)) = entries.next_entry::<Text<'a>, Option<T>>()? {
+        while let Some((Key(key), value)) = entries.next_entry::<Key<'a>, Option<T>>()? {
             count_entry(pairs.len())?;
             pairs.push((key, value.unwrap_or_default()));
         }
@@ -190,10 +235,72 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ObjectVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(fields))
+        T::deserialize(Fields { entries: fields, names: &[] })
     }
 
     fn visit_unit<E: Error>(self) -> Result<T, E> {
         Ok(T::default())
     }
+}
+
+/// The entries of an object as the fields of a struct.
+struct Fields<A> {
+    entries: A,
+    names: &'static [&'static str],
+}
+
+impl<'de, A: MapAccess<'de>> Deserializer<'de> for Fields<A> {
+    type Error = A::Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        visitor.visit_map(Self { names, ..self })
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
+        visitor.visit_map(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let Some(Key(key)) = self.entries.next_key::<Key<'de>>()? else { return Ok(None) };
+        let name = if key.is_ascii() {
+            self.names.iter().find(|name| name.eq_ignore_ascii_case(&key))
+        } else {
+            self.names.iter().find(|name| folds_to(key.as_bytes(), name))
+        };
+        seed.deserialize(name.copied().unwrap_or(&key).into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.entries.next_value_seed(seed)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.entries.size_hint()
+    }
+}
+
+/// Whether Go takes a key for this name in ASCII: letter case is ignored, and two other characters are letters for it.
+#[inline]
+pub(crate) fn folds_to(key: &[u8], name: &str) -> bool {
+    key.eq_ignore_ascii_case(name.as_bytes()) || (!key.is_ascii() && folded(key, name))
+}
+
+#[cold]
+fn folded(key: &[u8], name: &str) -> bool {
+    let Ok(key) = str::from_utf8(key) else { return false };
+    key.replace('\u{17f}', "s").replace('\u{212a}', "k").eq_ignore_ascii_case(name)
 }

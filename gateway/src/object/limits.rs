@@ -74,6 +74,11 @@ impl EntryLimits {
         }
     }
 
+    /// Whether all of the entries are used up.
+    pub fn are_reached(&self) -> bool {
+        LEFT.get().all == 0
+    }
+
     fn new(left: EntriesLeft) -> Self {
         Self { before: LEFT.replace(left), given: left.all, thread: PhantomData }
     }

@@ -84,3 +84,27 @@ fn a_node_needs_a_name() {
         assert!(error.to_string().contains("Node."), "{error}");
     }
 }
+
+#[test]
+fn an_object_is_read_as_go_reads_it() {
+    let (deep, digits) = (format!("{}{}", "[".repeat(9_000), "]".repeat(9_000)), "9".repeat(400));
+    let json = [
+        &b"{\"METADATA\":{\"Name\":\"p\xff\",\"name\xff\":1,\"na\xc5\xbfmeSpace\":1,\"name\xc5\xbfpace\":\"shop\","[..],
+        b"\"labels\":{\"a\\ud800\":\"\xe2\x82\"},\"managedFields\":[{\"f:\xff\":",
+        deep.as_bytes(),
+        b"}]},\"x\":1e400,\"y\":",
+        digits.as_bytes(),
+        b",\"spec\":{\"NODENAME\":\"n1\",\"priority\":7,\"x\":\"\\ud800\",\"containers\":[{\"RESOURCES\":{\"requests\":{\"cpu\":\"1\"}}}]}}",
+    ];
+    let json = json.concat();
+    for pod in [pod::parse(&json).unwrap(), pod::offered(&json).unwrap()] {
+        assert_eq!((pod.name(), pod.namespace(), pod.node_name()), ("p\u{fffd}", "shop", "n1"));
+        assert_eq!(pod.labels().collect::<Vec<_>>(), [("a\u{fffd}", "\u{fffd}\u{fffd}")]);
+        assert_eq!((pod.priority(), pod.share().requested.milli_cpu), (7, 1000));
+    }
+    // Go merges them. Refused, it costs nobody else.
+    for twice in [r#"{"metadata":{},"METADATA":{}}"#, r#"{"spec":{"priority":1,"priority":1}}"#] {
+        let error = pod::parse(twice.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("duplicate field"), "{error}");
+    }
+}

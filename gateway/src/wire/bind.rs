@@ -32,7 +32,7 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
         Some(at) => {
             let key = KEYS[at];
             let string = cursor.name(&format!("the {key}"))?;
-            fields[at] = cursor.text(string, &format!("a {key}"))?.into_owned();
+            fields[at] = cursor.text(string)?.into_owned();
             Ok(())
         }
         None => cursor.value().map(drop),
@@ -118,11 +118,7 @@ mod tests {
             assert_ne!(body, whole);
             assert_eq!(read(body.as_bytes()).unwrap_err().to_string(), error, "{body}");
         }
-        assert!(
-            read(b"{\"PodName\":\"\xff\"}")
-                .unwrap_err()
-                .to_string()
-                .starts_with("a PodName that is not UTF-8")
-        );
+        let body = b"{\"PodName\":\"\xff\",\"PodNamespace\":\"ns\",\"PodUID\":\"u\",\"Node\":\"a\"}";
+        assert!(read(body).unwrap_err().to_string().starts_with("the PodName is not a name"));
     }
 }

@@ -1,18 +1,25 @@
 //! A cursor over JSON text that finds where values begin and end without decoding them.
 //!
 //! Skipped values are checked only as far as necessary to find their end: quotes, brackets, and the commas and
-//! colons of the current level. Values that are used are parsed, and so checked, by their users. Nesting is
-//! limited; strings are skipped with `memchr`.
+//! colons of the current level. They may be nested as deeply as Go reads, and need not be UTF-8. Values that are used
+//! are parsed, and so checked, by their users. Strings are skipped with `memchr`, and are read as Go reads them.
 
 use std::{borrow::Cow, ops::Range, str};
 
+use extender_apiserver::text::utf8;
 use memchr::memchr2;
 
 use super::WireError;
-use crate::object::limits::LONGEST_NAME;
+use crate::object::{
+    json::{Text, folds_to},
+    limits::LONGEST_NAME,
+};
 
-/// The deepest nesting of arrays and objects. Kubernetes objects stay below 30.
-pub const DEEPEST: u32 = 128;
+/// The deepest nesting of a skipped value: at least the 10,000 levels that Go reads. Kubernetes objects stay below 30,
+/// except for the managed fields that their writers choose.
+pub const DEEPEST: usize = 10_240;
+/// The levels of which one word has the kinds.
+const LEVELS_OF_A_WORD: u32 = u128::BITS;
 
 /// A position in a JSON text.
 #[derive(Debug)]
@@ -206,20 +213,17 @@ impl<'a> Cursor<'a> {
         self.unescape(string)
     }
 
+    #[cold]
     fn unescape(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
-        match serde_json::from_slice::<String>(&self.text[string.quoted()]) {
-            Ok(text) => Ok(Cow::Owned(text.into_bytes())),
+        match serde_json::from_slice::<Text<'_>>(&self.text[string.quoted()]) {
+            Ok(text) => Ok(Cow::Owned(String::from(&text).into_bytes())),
             Err(error) => Err(WireError::at(string.inner().start, format!("malformed string ({error})"))),
         }
     }
 
-    /// The text of a string after unescaping. `what` describes it in the error.
-    pub fn text(&self, string: RawString, what: &str) -> Result<Cow<'a, str>, WireError> {
-        let malformed = || WireError::at(string.inner().start, format!("{what} that is not UTF-8"));
-        match self.unescaped(string)? {
-            Cow::Borrowed(text) => str::from_utf8(text).map(Cow::Borrowed).map_err(|_| malformed()),
-            Cow::Owned(text) => String::from_utf8(text).map(Cow::Owned).map_err(|_| malformed()),
-        }
+    /// The text of a string after unescaping.
+    pub fn text(&self, string: RawString) -> Result<Cow<'a, str>, WireError> {
+        self.unescaped(string).map(utf8)
     }
 
     /// The whole number at this range; `None` for anything else.
@@ -287,9 +291,7 @@ impl<'a> Cursor<'a> {
                 b'"' => {
                     self.pass_string()?;
                 }
-                b'{' | b'[' if depth == DEEPEST => {
-                    return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
-                }
+                b'{' | b'[' if depth == LEVELS_OF_A_WORD => self.pass_deeper(byte)?,
                 b'{' | b'[' => {
                     objects = objects << 1 | u128::from(byte == b'{');
                     depth += 1;
@@ -302,6 +304,35 @@ impl<'a> Cursor<'a> {
                 b'}' | b']' => {
                     objects >>= 1;
                     depth -= 1;
+                }
+                _ => {}
+            }
+        }
+        Err(WireError::at(opened, "malformed JSON: an array or object that does not end"))
+    }
+
+    /// Skips from after this opening bracket, which is below as many levels as fit into a word, to after its closing
+    /// bracket.
+    #[cold]
+    fn pass_deeper(&mut self, first: u8) -> Result<(), WireError> {
+        let (opened, mut open) = (self.at, vec![first]);
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => drop(self.pass_string()?),
+                b'{' | b'[' if open.len() + LEVELS_OF_A_WORD as usize == DEEPEST => {
+                    return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
+                }
+                b'{' | b'[' => open.push(byte),
+                b'}' | b']' if open.last().is_some_and(|open| (*open == b'{') != (byte == b'}')) => {
+                    self.at -= 1;
+                    return Err(self.error("the bracket that closes the last opened one"));
+                }
+                b'}' | b']' => {
+                    open.pop();
+                    if open.is_empty() {
+                        return Ok(());
+                    }
                 }
                 _ => {}
             }
@@ -329,8 +360,9 @@ fn name_too_long((what, at): (&str, usize), bytes: usize) -> WireError {
 }
 
 /// Whether an object's key is `name` for Go's `encoding/json`: letter case is ignored.
+#[inline]
 pub fn key_is(key: &[u8], name: &str) -> bool {
-    key.eq_ignore_ascii_case(name.as_bytes())
+    folds_to(key, name)
 }
 
 /// Appends `text` as a JSON string with quotes.

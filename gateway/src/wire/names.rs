@@ -1,8 +1,9 @@
 //! The node names of a request, as positions in its body.
 
-use std::{hash::BuildHasher, ops::Range, str};
+use std::{hash::BuildHasher, ops::Range};
 
 use bytes::Bytes;
+use extender_apiserver::text::utf8;
 use foldhash::fast::RandomState;
 use hashbrown::{HashTable, hash_table::Entry};
 
@@ -42,7 +43,7 @@ impl Names {
     /// The names at these positions of a body.
     ///
     /// # Errors
-    /// A name is not UTF-8, or its escapes are malformed.
+    /// The escapes of a name are malformed.
     pub(super) fn new(body: Bytes, strings: Vec<RawString>) -> Result<Self, WireError> {
         let texts = NameTexts::read(&body, &strings)?;
         let repetitions = Repetitions::among(&texts);
@@ -109,9 +110,21 @@ impl NameTexts {
             all.extend_from_slice(&cursor.unescaped(*string)?);
             ends.push(number(all.len()));
         }
-        checked(all, &ends)
-            .map(|all| Self { all, ends })
-            .map_err(|entry| WireError::at(strings[entry].inner().start, "node name is not UTF-8"))
+        Ok(match checked(all, &ends) {
+            Ok(all) => Self { all, ends },
+            Err(bytes) => Self::replaced(&bytes, &ends),
+        })
+    }
+
+    /// The same with replaced bytes in the names that are not UTF-8.
+    #[cold]
+    fn replaced(bytes: &[u8], bounds: &[u32]) -> Self {
+        let (mut all, mut ends) = (String::with_capacity(bytes.len()), Vec::with_capacity(bounds.len()));
+        for entry in 0..bounds.len() {
+            all.push_str(&utf8(bytes[range(bounds, entry)].into()));
+            ends.push(number(all.len()));
+        }
+        Self { all, ends }
     }
 
     #[inline]
@@ -120,19 +133,14 @@ impl NameTexts {
     }
 }
 
-/// The text, if each of its parts, which end at `ends`, is UTF-8; otherwise the first part that is not.
-fn checked(all: Vec<u8>, ends: &[u32]) -> Result<String, usize> {
+/// The text, if each of its parts, which end at `ends`, is UTF-8; otherwise the bytes.
+fn checked(all: Vec<u8>, ends: &[u32]) -> Result<String, Vec<u8>> {
     let apart = |all: &str| ends.iter().all(|end| all.is_char_boundary(*end as usize));
     match String::from_utf8(all) {
         Ok(all) if apart(&all) => Ok(all),
-        Ok(all) => Err(malformed(all.as_bytes(), ends)),
-        Err(error) => Err(malformed(error.as_bytes(), ends)),
+        Ok(all) => Err(all.into_bytes()),
+        Err(error) => Err(error.into_bytes()),
     }
-}
-
-fn malformed(all: &[u8], ends: &[u32]) -> usize {
-    let malformed = |entry: &usize| str::from_utf8(&all[range(ends, *entry)]).is_err();
-    (0..ends.len()).find(malformed).expect("not all names are strings")
 }
 
 /// The range of an entry's name in the concatenated text.

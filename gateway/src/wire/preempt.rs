@@ -4,9 +4,10 @@
 //! with UIDs. In both cases the reply is a map to UIDs. It is written from candidates of the request, and cannot
 //! contain a null, which would crash kube-scheduler.
 
-use std::{collections::HashSet, ops::Range, str};
+use std::{collections::HashSet, ops::Range};
 
 use bytes::Bytes;
+use extender_apiserver::text::utf8;
 use extender_gateway_core::preempt::Candidate;
 use foldhash::{HashMap, HashMapExt};
 
@@ -159,9 +160,7 @@ fn nodes(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Vec<Offered>, Wire
     let (mut seen, mut victims) = (0, 0);
     cursor.object(|cursor, key| {
         name_fits(("a node's name", cursor.place()), key.len())?;
-        let name = str::from_utf8(key)
-            .map_err(|_| WireError::at(cursor.place(), "node name is not UTF-8"))?
-            .to_owned();
+        let name = utf8(key.into()).into_owned();
         let offered = offered(cursor, name.clone(), as_objects)?;
         (seen, victims) = (seen + 1, victims + offered.victims.len());
         bounded((seen, MOST_NODES), "nodes", cursor)?;
@@ -205,15 +204,23 @@ fn offered(cursor: &mut Cursor<'_>, name: String, as_objects: bool) -> Result<Of
 fn victim(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Victim, WireError> {
     cursor.peek();
     let start = cursor.place();
-    let uid = if as_objects {
-        nullable_member(cursor, "metadata", |cursor| nullable_member(cursor, "uid", uid))?.flatten()
-    } else {
-        nullable_member(cursor, "UID", uid)?
-    };
+    let uid = if as_objects { uid_of(cursor)? } else { nullable_member(cursor, "UID", uid)? };
     match uid.filter(|uid| !uid.is_empty()) {
         Some(uid) => Ok(Victim { uid, object: as_objects.then(|| start..cursor.place()) }),
         None => Err(WireError::at(start, "a victim without UID")),
     }
+}
+
+/// The UID in the metadata of an object. Go merges metadata that is there twice.
+fn uid_of(cursor: &mut Cursor<'_>) -> Result<Option<String>, WireError> {
+    let mut found = None;
+    cursor.optional(|cursor| {
+        cursor.member("metadata", |cursor| {
+            found = nullable_member(cursor, "uid", uid)?.or(found.take());
+            Ok(())
+        })
+    })?;
+    Ok(found)
 }
 
 /// Reads a member of an object; `None` if it is missing or null, or the object is.
@@ -228,7 +235,7 @@ fn nullable_member<T>(
 
 fn uid(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
     let string = cursor.name("a UID")?;
-    cursor.text(string, "a UID").map(Into::into)
+    cursor.text(string).map(Into::into)
 }
 
 fn integer(cursor: &mut Cursor<'_>) -> Result<i64, WireError> {

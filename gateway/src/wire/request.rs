@@ -205,10 +205,13 @@ fn node_objects(cursor: &mut Cursor<'_>, known: &impl KnownObjects) -> Result<No
             objects.push(start..cursor.place());
             return bounded((objects.len(), MOST_NODES), "nodes", cursor);
         }
-        let metadata = cursor.member("metadata", |cursor| {
-            cursor.optional(|cursor| cursor.member("name", |cursor| cursor.name(NAME)))
+        let mut name = None;
+        // Go merges metadata that is there twice.
+        cursor.member("metadata", |cursor| {
+            let read = cursor.optional(|cursor| cursor.member("name", |cursor| cursor.name(NAME)))?;
+            name = read.flatten().or(name);
+            Ok(())
         })?;
-        let name = metadata.flatten().flatten();
         names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
         objects.push(start..cursor.place());
         bounded((objects.len(), MOST_NODES), "nodes", cursor)

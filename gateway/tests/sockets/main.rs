@@ -49,6 +49,7 @@ mod stalls;
 mod standard_input;
 mod status;
 mod stopping;
+mod strange_objects;
 mod support;
 mod tables;
 mod tables_of_calls;

@@ -4,10 +4,38 @@ use std::fmt;
 
 use extender_apiserver::RequestError;
 use extender_policy_sdk::BindAsk;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, Client, api::ObjectMeta};
+use kube::{
+    Client,
+    api::{GetParams, ObjectMeta},
+    core::Request,
+};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Pairs;
+
+/// The largest object in bytes: more than etcd stores.
+const LARGEST: usize = 16 << 20;
+
+/// The fields of a node or a pod that are read. Others may have any JSON that Go reads.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    uid: String,
+    labels: Option<Pairs>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
 
 /// The apiserver behind a client.
 #[derive(Clone)]
@@ -22,8 +50,9 @@ impl Cluster {
 
     /// The labels of a node.
     pub(super) async fn labels(&self, node: &str) -> Result<Pairs, String> {
-        let found = Api::<Node>::all(self.client.clone()).get_metadata(node).await;
-        let found = found.map_err(|error| failed(&format!("cannot read node {node}"), error))?;
+        let request = Request::new("/api/v1/nodes").get_metadata(node, &GetParams::default());
+        let found: Result<Object, _> = self.read(request).await;
+        let found = found.map_err(|error| format!("cannot read node {node}: {error}"))?;
         Ok(found.metadata.labels.unwrap_or_default())
     }
 
@@ -41,16 +70,23 @@ impl Cluster {
 
     /// Whether the pod of this UID is bound to this node.
     pub(super) async fn is_bound(&self, ask: BindAsk<'_>) -> Result<bool, String> {
-        let pod = self.pods(ask).get_opt(ask.name()).await;
-        let pod = pod.map_err(|error| failed("cannot read the pod", error))?;
-        Ok(pod.is_some_and(|pod| {
-            let node = pod.spec.and_then(|spec| spec.node_name);
-            pod.metadata.uid.as_deref() == Some(ask.uid()) && node.as_deref() == Some(ask.node())
-        }))
+        let pods = Request::new(format!("/api/v1/namespaces/{}/pods", ask.namespace()));
+        match self.read::<Object>(pods.get(ask.name(), &GetParams::default())).await {
+            Ok(Object { metadata, spec }) => {
+                Ok(metadata.uid == ask.uid() && spec.node_name.as_deref() == Some(ask.node()))
+            }
+            Err(error) if error.code() == Some(404) => Ok(false),
+            Err(error) => Err(format!("cannot read the pod: {error}")),
+        }
     }
 
-    fn pods(&self, ask: BindAsk<'_>) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), ask.namespace())
+    async fn read<O: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<O, RequestError> {
+        let json = extender_apiserver::read(&self.client, request, LARGEST).await?;
+        serde_json::from_slice(&json)
+            .map_err(|error| RequestError::Failed(format!("the answer cannot be read: {error}")))
     }
 }
 
@@ -58,8 +94,4 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster").finish_non_exhaustive()
     }
-}
-
-fn failed(what: &str, error: kube::Error) -> String {
-    format!("{what}: {}", RequestError::from(error))
 }

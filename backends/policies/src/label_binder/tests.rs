@@ -59,11 +59,20 @@ impl Apiserver {
             }
             _ => (404, failure(404, "not found")),
         };
-        Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap()
+        // Node and pod have what Go reads and passes on.
+        let (open, close) = ("[".repeat(200), "]".repeat(200));
+        let strange =
+            [b"\"managedFields\":[{\"f:\xff\":".as_slice(), open.as_bytes(), close.as_bytes(), b"}]"];
+        let answer = answer.to_string();
+        let body = match answer.split_once(r#""managedFields":[]"#) {
+            Some((before, after)) => [before.as_bytes(), &strange.concat(), after.as_bytes()].concat(),
+            None => answer.into_bytes(),
+        };
+        Response::builder().status(code).body(Body::from(body)).unwrap()
     }
 
     fn pod(&self) -> Value {
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "uid": "uid"},
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "uid": "uid", "managedFields": []},
                "spec": {"containers": [], "nodeName": *self.node.lock().unwrap()}})
     }
 
@@ -86,7 +95,7 @@ impl Apiserver {
 
 fn node() -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-           "metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "z1", "other": "o"}}})
+           "metadata": {"name": "a", "managedFields": [], "labels": {"topology.kubernetes.io/zone": "z1", "other": "o"}}})
 }
 
 fn failure(code: u16, message: &str) -> Value {

@@ -5,7 +5,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use extender_apiserver::{RequestError, read, send};
+use extender_apiserver::{RequestError, read, send, text::utf8};
 use http_body_util::BodyExt as _;
 use kube::{
     Client,
@@ -100,7 +100,9 @@ async fn follow(
         let (mut lines, mut is_silent) = (Lines { body, received: Vec::new() }, true);
         while let Some(line) = lines.next().await? {
             is_silent = false;
-            let Event { kind, object } = parsed(&line)?;
+            // An object may have bytes in raw JSON that are no text.
+            let line = utf8(line.into());
+            let Event { kind, object } = parsed(line.as_bytes())?;
             match (kind, object) {
                 (EventKind::Error, _) => return Ok(()),
                 (EventKind::Bookmark, object) => from = object.version_text()?,
@@ -237,5 +239,96 @@ impl Lines {
                 Some(Err(_)) | None => return Ok(None),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request as Asked, Response};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// What was told, in order.
+    #[derive(Default)]
+    struct Told {
+        names: Mutex<Vec<String>>,
+        changed: Notify,
+    }
+
+    impl Told {
+        fn push(&self, what: &str, name: &str) {
+            self.names.lock().unwrap().push(format!("{what} {name}"));
+            self.changed.notify_one();
+        }
+    }
+
+    impl Watched for Told {
+        fn listed(&self, objects: Vec<Object>, _: u64) {
+            objects.iter().for_each(|object| self.push("listed", &object.name));
+        }
+
+        fn told(&self, object: Object) {
+            self.push("told", &object.name);
+        }
+
+        fn deleted(&self, object: Object) {
+            self.push("deleted", &object.name);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_object_stops_neither_a_list_nor_a_watch() {
+        let pod = |name: &str, fields: &[u8]| {
+            let before = format!(
+                "{{\"metadata\":{{\"name\":\"{name}\",\"resourceVersion\":\"2\",\"managedFields\":[{{\"f:"
+            );
+            [
+                before.as_bytes(),
+                fields,
+                b"\":",
+                "[".repeat(5_000).as_bytes(),
+                "]".repeat(5_000).as_bytes(),
+                b"}]}}",
+            ]
+            .concat()
+        };
+        let list = [
+            br#"{"metadata":{"resourceVersion":"1"},"items":["#.as_slice(),
+            &pod("a", b"\xff"),
+            b",",
+            &pod("b", b""),
+            b"]}",
+        ];
+        let event = |kind: &str, pod: Vec<u8>| {
+            [format!("{{\"type\":\"{kind}\",\"object\":").as_bytes(), &pod, b"}\n"].concat()
+        };
+        let events = [
+            event("ADDED", pod("c", b"\xff")),
+            event("DELETED", pod("a", b"\xff")),
+            event("ADDED", pod("d", b"")),
+        ];
+        let (list, events) = (list.concat(), events.concat());
+        let answer = move |asked: Asked<Body>| {
+            let is_watch = asked.uri().query().is_some_and(|query| query.contains("watch="));
+            let body = if is_watch { events.clone() } else { list.clone() };
+            std::future::ready(Ok::<_, std::io::Error>(Response::new(Body::from(body))))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        let told = Told::default();
+        let kind = Kind { path: "/api/v1/pods", plural: "pods" };
+        let until = async {
+            while told.names.lock().unwrap().len() < 5 {
+                told.changed.notified().await;
+            }
+        };
+        tokio::select! {
+            never = watch(client, kind, &told) => match never {},
+            () = until => {}
+        }
+        let names = told.names.lock().unwrap();
+        assert_eq!(names[..5], ["listed a", "listed b", "told c", "deleted a", "told d"]);
     }
 }

@@ -14,6 +14,8 @@ pub struct Seat {
     /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's
     /// place in the order, if the backend's answer counts.
     pub unknown: Vec<u32>,
+    /// As `unknown`, for nodes that the gateway cannot read: a retry would not help.
+    pub unreadable: Vec<u32>,
     /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
     pub deleted: Vec<u32>,
     /// As `unknown`, for nodes that are too large for a request to this backend.
@@ -86,6 +88,8 @@ pub enum By {
     Seat(usize),
     /// The gateway, for the backend at this seat, which needed facts about the nodes.
     Unknown(usize),
+    /// The gateway, for the backend at this seat, about nodes that it cannot read.
+    Unreadable(usize),
     /// The gateway, for the backend at this seat, about nodes that were deleted.
     Deleted(usize),
     /// The gateway, for the backend at this seat, about nodes that are too large for a request to it.

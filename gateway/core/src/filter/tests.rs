@@ -4,8 +4,8 @@ use super::*;
 use crate::FailureKind;
 
 fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
-    let (unknown, deleted, oversize) = (Vec::new(), Vec::new(), Vec::new());
-    Seat { policy, turn, preemption: Preemption::Honored, unknown, deleted, oversize }
+    let [unknown, unreadable, deleted, oversize] = [(); 4].map(|()| Vec::new());
+    Seat { policy, turn, preemption: Preemption::Honored, unknown, unreadable, deleted, oversize }
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
@@ -191,9 +191,13 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     let mut unknown = 0;
     for (seat, backend) in backends.iter().enumerate() {
         let left = (0..count).filter(|&at| fallen[at as usize].is_none());
-        let Seat { unknown: not_known, deleted, oversize, .. } = &backend.seat;
-        let untold =
-            [(not_known, By::Unknown(seat)), (deleted, By::Deleted(seat)), (oversize, By::Oversize(seat))];
+        let Seat { unknown: not_known, unreadable, deleted, oversize, .. } = &backend.seat;
+        let untold = [
+            (not_known, By::Unknown(seat)),
+            (unreadable, By::Unreadable(seat)),
+            (deleted, By::Deleted(seat)),
+            (oversize, By::Oversize(seat)),
+        ];
         let by = |at: u32| untold.iter().find(|(nodes, _)| nodes.contains(&at)).map(|(_, by)| *by);
         let (untold_here, asked): (Vec<u32>, Vec<u32>) = left.partition(|at| by(*at).is_some());
         let answer = if asked.is_empty() { Ok(refuse("no", &[])) } else { backend.answer(&asked) };
@@ -247,15 +251,15 @@ fn backend(count: usize) -> impl Strategy<Value = Backend> {
     let turn = prop_oneof![3 => Just(Turn::Parallel), 1 => Just(Turn::InTurn)];
     let policy = prop_oneof![Just(FAIL), Just(IGNORE)];
     let refuses = prop::collection::vec(prop::bool::weighted(0.4), count);
-    let untold = prop::collection::btree_map(0..count.max(1), 0..3, 0..3);
+    let untold = prop::collection::btree_map(0..count.max(1), 0..4, 0..3);
     let most = prop_oneof![2 => Just(usize::MAX), 1 => 0..=count];
     (turn, policy, refuses, untold, most).prop_map(move |(turn, policy, refuses, untold, most)| {
         let nodes = |why| {
             let nodes = untold.iter().filter(|(at, reason)| **at < count && **reason == why);
             nodes.map(|(at, _)| u32::try_from(*at).unwrap()).collect()
         };
-        let [unknown, deleted, oversize] = [0, 1, 2].map(nodes);
-        Backend { seat: Seat { unknown, deleted, oversize, ..seat(policy, turn) }, refuses, most }
+        let [unknown, deleted, oversize, unreadable] = [0, 1, 2, 3].map(nodes);
+        Backend { seat: Seat { unknown, unreadable, deleted, oversize, ..seat(policy, turn) }, refuses, most }
     })
 }
 

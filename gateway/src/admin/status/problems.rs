@@ -3,6 +3,7 @@
 mod backends;
 mod certificates;
 mod modes;
+mod objects;
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
@@ -46,6 +47,7 @@ pub(super) fn of(
         traces(observer),
     ];
     let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
+    problems.extend(objects::of(gateway_status));
     problems.extend(certificates::of(&gateway_status.sources.certificates, config));
     for backend in &status.backends {
         problems.extend(backends::of(backend, config, &gateway_status.sources.exempt));

@@ -6,7 +6,7 @@ use crate::cluster::usage::NodePods;
 impl PodTable {
     /// The pod with this name.
     pub(crate) fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<KnownPod>> {
-        self.pods.read().by_name.get(namespace)?.get(name).cloned()
+        self.pods.read().by_name(namespace, name)
     }
 }
 
@@ -152,19 +152,74 @@ async fn a_reader_waits_for_a_change() {
     assert_eq!(reader.await.unwrap(), [pods_on("n1", 1)]);
 }
 
+/// A pod with this much JSON in its spec.
+fn large(namespace: &str, number: usize, bytes: usize) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"p{number}","namespace":"{namespace}","uid":"{namespace}-{number}","labels":{{"app":"web"}}}},"spec":{{"nodeName":"n1","containers":[{{"env":"{}","resources":{{"requests":{{"cpu":"1"}}}}}}]}}}}"#,
+        "x".repeat(bytes)
+    )
+}
+
+fn cpu_on(table: &PodTable, node: &str) -> i64 {
+    let change = table.usage.lock().take_changed(|_| Vec::new());
+    let pods = change.nodes.into_iter().find(|(name, _)| &**name == node);
+    pods.map_or(0, |(_, pods)| pods.usage.requested.map_or(0, |requested| requested.milli_cpu))
+}
+
 #[test]
-fn only_status_and_managed_fields_are_removed() {
-    for (json, expected) in [
-        (
-            r#"{"metadata":{"name":"a\u00e4","managedFields":[{}],"uid":"1"},"spec":{"x": 1.50},"status":{}}"#,
-            Some(r#"{"metadata":{"name":"a\u00e4","uid":"1"},"spec":{"x": 1.50}}"#),
-        ),
-        (r#"{"spec":{"status":1}}"#, Some(r#"{"spec":{"status":1}}"#)),
-        (r#"{"metadata":null,"status":{}}"#, None),
-    ] {
-        let slim = slim(json.as_bytes());
-        assert_eq!(slim.as_deref(), expected.map(str::as_bytes));
-        let capacity = slim.map(|slim| Vec::from(slim).capacity());
-        assert_eq!(capacity, expected.map(str::len), "no spare capacity is kept");
+fn large_pods_of_a_namespace_cost_no_other_and_all_requests_count() {
+    let table = PodTable::new();
+    let mib = 1 << 20;
+    for number in 0..20 {
+        table.apply(large("shop", number, mib).as_bytes()).unwrap();
+        table.apply(large("shop", 100 + number, 1_000).as_bytes()).unwrap();
     }
+    table.apply(large("other", 0, mib).as_bytes()).unwrap();
+    // 15 of a little more than 1 MiB fit into 16 MiB; the small ones and those of other namespaces are whole.
+    assert_eq!((table.crowded(), table.reduced()), (vec![("shop".to_owned(), 5)], 5));
+    let whole = |uid: &str| table.get(uid).unwrap().whole();
+    assert!(whole("shop-14").is_some_and(|json| (mib..mib + 300).contains(&json.len())));
+    assert_eq!(
+        (whole("shop-15"), whole("shop-119").is_some(), whole("other-0").is_some()),
+        (None, true, true)
+    );
+    let bytes: usize = table.pods.read().by_uid.values().map(|pod| pod.json.len()).sum();
+    assert!(bytes < 17 * mib + 20 * 2_000, "{bytes} bytes");
+    assert_eq!(cpu_on(&table, "n1"), 41_000);
+    // A list counts the same, by any attribute.
+    let mut list = table.relist();
+    for number in 0..20 {
+        list.add(large("shop", number, mib).as_bytes()).unwrap();
+    }
+    table.replace(list);
+    assert_eq!((table.reduced(), cpu_on(&table, "n1")), (5, 20_000));
+    let by: Arc<[_]> = [CountedBy::Label("app".into())].into();
+    assert!((0..20).all(|number| table.get(&format!("shop-{number}")).unwrap().attributes(&by).is_some()));
+    // What becomes smaller, or goes, makes room for the next state of the others.
+    for number in 0..5 {
+        table.remove(&format!("shop-{number}"));
+        table.apply(large("shop", 15 + number, mib).as_bytes()).unwrap();
+    }
+    assert_eq!((table.crowded(), table.reduced()), (Vec::new(), 0));
+    assert_eq!(cpu_on(&table, "n1"), 15_000);
+}
+
+#[test]
+fn an_assumed_pod_that_is_reduced_keeps_its_requests() {
+    let table = PodTable::new();
+    for number in 0..20 {
+        table.apply(large("shop", number, 1 << 20).replace(r#""nodeName":"n1","#, "").as_bytes()).unwrap();
+    }
+    let json = large("shop", 19, 1).replace(r#""nodeName":"n1","#, "");
+    table.assume(&pod::parse(json.as_bytes()).unwrap(), "n1").unwrap();
+    assert_eq!(cpu_on(&table, "n1"), 1_000);
+    let mut list = table.relist();
+    for number in 0..20 {
+        list.add(large("shop", number, 1 << 20).replace(r#""nodeName":"n1","#, "").as_bytes()).unwrap();
+    }
+    table.replace(list);
+    assert!(table.get("shop-19").unwrap().whole().is_none());
+    // The same sums are no change.
+    table.remove("shop-19");
+    assert_eq!(cpu_on(&table, "n1"), 0, "it was counted until now");
 }

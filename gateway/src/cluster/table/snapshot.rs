@@ -18,7 +18,9 @@ pub struct Found {
     pub rows: NodeRows,
     /// The positions of the nodes without rows, ascending.
     pub unknown: Vec<u32>,
-    /// The positions of those that were deleted, ascending. Only [`NodeTable::rows`](super::NodeTable::rows) sets it.
+    /// The positions of those that cannot be read, ascending. Not set by look-ups without waiting.
+    pub unreadable: Vec<u32>,
+    /// The positions of those that were deleted, ascending. Not set by look-ups without waiting.
     pub deleted: Vec<u32>,
     /// The table's version: while the table has it, all rows are current.
     pub version: u64,
@@ -143,7 +145,8 @@ impl TableSnapshot {
             }
             if unknown.is_empty() { Arc::clone(&slots.slots) } else { known.into() }
         };
-        Found { rows: NodeRows::new(column, slots), unknown, deleted: Vec::new(), version: self.version() }
+        let (unreadable, deleted) = <(Vec<_>, Vec<_>)>::default();
+        Found { rows: NodeRows::new(column, slots), unknown, unreadable, deleted, version: self.version() }
     }
 
     /// The rows of a view.

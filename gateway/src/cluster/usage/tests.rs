@@ -150,7 +150,8 @@ fn a_pod_that_was_assumed_while_a_list_arrived_stays() {
     usage.assume(&gone, "n1").unwrap();
     let list = usage.relist();
     usage.assume(&since, "n2").unwrap();
-    let json = |uid: &str| (uid == "before").then(|| of_owner("", uid, "o1", None).to_string().into());
+    let json =
+        |uid: &str| (uid == "before").then(|| KnownPod::parsed(&of_owner("", uid, "o1", None).to_string()));
     usage.replace(list, json);
     let pods: Vec<_> = by_owner(&usage, "o1").into_iter().map(|(node, pods, ..)| (node, pods)).collect();
     assert_eq!(pods, [("n1".to_owned(), 1), ("n2".to_owned(), 1)]);
@@ -451,7 +452,7 @@ proptest! {
                 }
                 Event::Relist(list, same) => {
                     model.pods = list.iter().map(|pod| (uid(pod), pod.clone())).collect();
-                    let json = |uid: &str| Some(model.pods.get(uid)?.to_string().into());
+                    let json = |uid: &str| Some(KnownPod::parsed(&model.pods.get(uid)?.to_string()));
                     // What is counted may change while a list arrives.
                     let mut list = usage.relist();
                     if !same {

@@ -225,7 +225,11 @@ async fn an_invalid_node_does_not_affect_others() {
             &["watch=true"],
             Answer::Events(vec![
                 event("MODIFIED", &broken.replace("n2", "n1")),
-                event("ADDED", &node("n4", "a", 12)),
+                event("ADDED", &node("n5", "a", 12).replace("\"n5\"", "{}")),
+                event("DELETED", &broken),
+                event("MODIFIED", &broken.replace("n2", "n3")),
+                event("MODIFIED", &node("n3", "b", 13)),
+                event("ADDED", &node("n4", "a", 14)),
             ]),
         ),
     ])
@@ -233,7 +237,76 @@ async fn an_invalid_node_does_not_affect_others() {
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
     let watching = begin(&table, client, short_pauses());
-    scripted.within(until(&table, facts, &["n1 a", "n3 a", "n4 a"])).await;
+    scripted.within(until(&table, facts, &["n3 b", "n4 a"])).await;
+    // The one that was deleted, and the one that can be read again, are no longer named.
+    let (unreadable, count) = table.unreadable.all();
+    let named: Vec<_> = unreadable.iter().map(|(name, _)| name.name.as_str()).collect();
+    assert_eq!((named, count), (vec!["n1", ""], 3), "two have no name");
+    assert!(unreadable[0].1.error.contains("status.capacity.cpu"), "{unreadable:?}");
+    let names = ["n1", "n2", "n3", "n9"];
+    let found = table.rows(names.into_iter(), facts, &mut None, Instant::now()).await;
+    assert_eq!((found.unknown, found.unreadable, found.deleted), (vec![0, 1, 3], vec![0], vec![1]));
+    watching.abort();
+}
+
+/// The bytes of a text in which this character stands for one that is not UTF-8.
+fn bytes(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| if byte == 0x1a { 0xff } else { byte }).collect()
+}
+
+/// A node or pod whose managed fields have what Go reads and passes on.
+fn strange(object: &str) -> String {
+    let (open, close) = (r#"{"f:a":["#.repeat(4_900), "]}".repeat(4_900));
+    let fields = format!(
+        r#"{{"metadata":{{"managedFields":[{{"fieldsV1":{{"\u{{1a}}\ud800":{open}1e400{close},"n":{}}}}}],"#,
+        "9".repeat(400)
+    );
+    let fields = fields.replace("BAD", "\u{1a}");
+    let object = object.replacen(r#"{"metadata":{"#, &fields, 1);
+    assert!(object.len() > 40_000);
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_go_passes_on_stops_no_list_and_no_watch() {
+    let (list, line) = (strange(&node("n1", "a", 1)), strange(&node("n2", "a", 11)));
+    let lines = [event("ADDED", &line), event("MODIFIED", &node("n3", "c", 12))].join("\n") + "\n";
+    let apiserver = InMemory::with(
+        move |_, _| (200, listed(10, "", &[list.clone(), node("n3", "b", 2)])),
+        move |_, _| (200, lines.clone(), After::Silence),
+    );
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    timeout(seconds(30), until(&table, facts, &["n1 a", "n2 a", "n3 c"])).await.unwrap();
+    assert_eq!((apiserver.counts(), table.unreadable.count()), ((1, 1), 0));
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_too_long_costs_its_object_alone() {
+    let long =
+        node("n2", "a", 11).replace(r#""images":["#, &format!(r#""images":["{}","#, "x".repeat(17 << 20)));
+    let lines = [event("ADDED", &long), event("ADDED", &node("n3", "c", 12))].join("\n") + "\n";
+    let apiserver = InMemory::with(
+        |_, _| (200, listed(10, "", &[node("n1", "a", 1), node("n2", "a", 1)])),
+        move |_, nth| (200, if nth == 0 { lines.clone() } else { String::new() }, After::End(seconds(2))),
+    );
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(KeyPrefixes::default().into())).leak();
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    timeout(seconds(30), until(&table, facts, &["n1 a", "n3 c"])).await.unwrap();
+    let (unreadable, _) = table.unreadable.all();
+    assert_eq!(unreadable[0].1.error, "its JSON has more than 16 MiB");
+    assert_eq!((unreadable[0].0.words(), apiserver.counts().0), ("node n2".to_owned(), 1));
+    timeout(seconds(30), async {
+        while apiserver.counts().1 < 2 {
+            sleep(seconds(1)).await
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(apiserver.watch(1).1, "12", "it continues");
     watching.abort();
 }
 
@@ -408,12 +481,12 @@ impl InMemory {
                     }
                     After::Line(time, line) => {
                         sleep(time).await;
-                        Some(Ok(line.to_owned()))
+                        Some(Ok(bytes(line)))
                     }
                 }
             };
             let next = stream::once(next).filter_map(std::future::ready);
-            let lines = stream::iter([Ok(lines)]).chain(next);
+            let lines = stream::iter([Ok(bytes(&lines))]).chain(next);
             let body = match after {
                 After::Line(..) => Body::from_stream(lines.chain(stream::pending())),
                 _ => Body::from_stream(lines),
@@ -421,7 +494,7 @@ impl InMemory {
             (status, body)
         } else {
             let (status, body) = (self.list)(query, before.len() - 1);
-            (status, body.into())
+            (status, bytes(&body).into())
         };
         Response::builder().status(status).body(body).unwrap()
     }
@@ -579,8 +652,8 @@ async fn a_watch_continues_from_the_bookmark_at_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_begin_again_after_a_watch_that_lasted() {
-    // A watch may end with an error event, an unreadable line or one that is too long.
-    for line in [error_event(500, "etcd"), "<html>\n".to_owned(), "x".repeat(17 << 20)] {
+    // A watch may end with an error event or an unreadable line.
+    for line in [error_event(500, "etcd"), "<html>\n".to_owned()] {
         let line: &'static str = line.leak();
         let apiserver = InMemory::with(
             |_, _| one_node(),
@@ -672,9 +745,16 @@ async fn a_page_that_is_too_large_is_requested_in_smaller_ones() {
     let watching = begin(&table, apiserver.client(), Backoff::default());
     timeout(seconds(1), table.synced()).await.unwrap();
     let lists = [0, 1, 2, 3].map(|nth| apiserver.list(nth)).map(|(_, limit, next)| (limit, next));
-    assert_eq!(lists, [(Some(500), false), (Some(250), false), (Some(125), false), (Some(125), true)]);
+    assert_eq!(lists, [(Some(500), false), (Some(250), false), (Some(125), false), (Some(250), true)]);
     assert_eq!((table.len(), table.source_health.failing()), (2, None));
     watching.abort();
+    // The size is remembered, and pages grow again as long as they are small.
+    let mut watcher = Watcher::new(&*table, apiserver.client(), Backoff::default());
+    watcher.list().await.unwrap();
+    let first = apiserver.counts().0;
+    watcher.list().await.unwrap();
+    let lists = [first, first + 1].map(|nth| apiserver.list(nth)).map(|(_, limit, next)| (limit, next));
+    assert_eq!((lists, apiserver.counts().0), ([(Some(125), false), (Some(250), true)], first + 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -712,7 +792,6 @@ async fn long_messages_of_the_apiserver_are_truncated() {
         (403, status(403).replace("\"no\"", &format!("{long:?}")), AT_ONCE),
         (200, error_event(500, &long), After::Silence),
         (200, event(&long, "{}") + "\n", After::Silence),
-        (200, format!("{{\"type\":\"ADDED\",\"object\":{{\"metadata\":{long:?}}}}}\n"), After::Silence),
     ] {
         let apiserver = InMemory::with(|_, _| one_node(), move |_, _| answer.clone());
         let table = Arc::new(NodeTable::new());

@@ -4,7 +4,7 @@
 //! position; an earlier end is a failure. After a failure the watch continues, a few times, if its position is still
 //! valid; otherwise it lists again. Pauses are reset only after a watch that has lasted.
 
-use std::{borrow::Cow, convert::Infallible, pin::pin, time::Duration};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use extender_apiserver::{RequestError, bounded, read, send};
 use kube::{
@@ -12,23 +12,28 @@ use kube::{
     api::{ListParams, WatchParams},
     core::Request,
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    HeadMeta, WatchedTable,
-    lines::{Lines, Received},
+    WatchedTable,
+    answer::{EventStatus, Page, WatchEvent, parse, reported, unreadable, version},
+    lines::{self, Lines, Received},
     state::{Backoff, WatchErrorCause, WatchState},
 };
-use crate::{object::ObjectError, observe::RateLimitedLog};
+use crate::{
+    cluster::{head::ObjectHead, unreadable::ObjectName},
+    observe::RateLimitedLog,
+};
 
 /// Objects per page of a list. Mirrors client-go.
 const PAGE: u32 = 500;
 
 /// The largest page in bytes: several times the largest object that etcd stores. If users' objects make a page larger,
-/// the rest of the list is requested in smaller pages.
+/// the rest of the list is requested in smaller pages, and the next list begins with these.
 const LARGEST_PAGE: usize = 64 << 20;
+
+/// After a page that is smaller than this, the next one has twice as many objects.
+const SMALL_PAGE: usize = LARGEST_PAGE / 16;
 
 /// The largest list without pages, in bytes. It is requested only after a continue token has expired.
 const LARGEST_LIST: usize = 1 << 30;
@@ -61,41 +66,8 @@ pub(super) struct Watcher<'t, T> {
     failures: u32,
     state: WatchState,
     unreadable: RateLimitedLog,
-}
-
-/// A page of a list.
-#[derive(Deserialize)]
-struct Page<'a> {
-    metadata: ListMeta,
-    /// Required, but may be null.
-    #[serde(borrow, deserialize_with = "Option::deserialize")]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-    r#continue: Option<String>,
-}
-
-/// A line of a watch response.
-#[derive(Deserialize)]
-struct WatchEvent<'a> {
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-/// The part of an object that the watcher reads; the table reads the rest.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ObjectHead {
-    metadata: HeadMeta,
-    /// Set in the `Status` of an error event, like `message`.
-    code: u16,
-    message: String,
+    /// The smallest page that the latest list needed, in objects.
+    page: u32,
 }
 
 impl<'t, T: WatchedTable> Watcher<'t, T> {
@@ -110,6 +82,7 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             failures: 0,
             state: WatchState::default(),
             unreadable: RateLimitedLog::default(),
+            page: PAGE,
         }
     }
 
@@ -128,6 +101,14 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
         }
     }
 
+    /// Lists, and applies what a watch sends until it ends.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) async fn once(&mut self) -> Result<(), RequestError> {
+        let position = self.list().await?;
+        let body = send(&self.client, self.requests.watch(&WatchParams::default(), &position)).await?;
+        self.follow(Lines::new(body), Instant::now()).await
+    }
+
     async fn list_and_watch(&mut self) -> Result<(), RequestError> {
         let position = match self.position.clone() {
             Some(position) => position,
@@ -137,11 +118,12 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     }
 
     /// Replaces the objects of the table; returns the resource version of the list.
-    async fn list(&mut self) -> Result<String, RequestError> {
+    pub(super) async fn list(&mut self) -> Result<String, RequestError> {
         (self.worked, self.failures) = (false, 0);
-        let mut list = self.table.begin();
+        let (mut list, mut unreadable) = (self.table.begin(), Vec::new());
+        let mut smallest = PAGE;
         let mut params = ListParams {
-            limit: Some(PAGE),
+            limit: Some(self.page),
             field_selector: T::FIELDS.map(str::to_owned),
             ..ListParams::default()
         };
@@ -150,24 +132,36 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             let json = match (read(&self.client, self.requests.list(&params), largest).await, params.limit) {
                 (Err(RequestError::TooLarge(_)), Some(limit @ 2..)) => {
                     params.limit = Some(limit / 2);
+                    smallest = smallest.min(limit / 2);
                     continue;
                 }
                 // Mirrors `FullListIfExpired` of client-go's pager.
                 (Err(error), _) if error.code() == Some(410) && params.continue_token.take().is_some() => {
                     (params.limit, list) = (None, self.table.begin());
+                    unreadable.clear();
                     continue;
                 }
                 (answer, _) => answer?,
             };
             let Page { metadata, items } = parse(&json, "list")?;
-            for object in items.into_iter().flatten() {
-                self.report(object, T::add(&mut list, object.get().as_bytes()));
+            for object in items.into_iter().flatten().map(|object| object.get().as_bytes()) {
+                if let Err(error) = T::add(&mut list, object) {
+                    let (object, error) =
+                        (ObjectHead::of(object).object(T::KIND), bounded(&error.to_string()));
+                    self.log_unreadable(&object, &error);
+                    unreadable.push((object, error));
+                }
+            }
+            if json.len() < SMALL_PAGE {
+                params.limit = params.limit.map(|limit| (limit * 2).min(PAGE));
             }
             match metadata.r#continue.filter(|next| !next.is_empty()) {
                 Some(next) => params.continue_token = Some(next),
                 None => break version(metadata.resource_version)?,
             }
         };
+        self.page = smallest;
+        self.table.unreadable().replace(unreadable);
         self.table.replace(list);
         self.table.source_health().received();
         if self.state.listed() {
@@ -211,54 +205,89 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
                 received = lines.next() => received,
             };
             match received {
-                Ok(Received::Line(line)) => {
+                Received::Line(line) => {
                     self.apply(&line)?;
                     works = true;
                 }
-                Ok(Received::End(reason)) if works => {
+                Received::TooLong(beginning) => {
+                    self.skip(&beginning);
+                    works = true;
+                }
+                Received::End(reason) if works => {
                     tracing::debug!(reason, "watch of {} ended; continuing", T::OBJECTS);
                     return Ok(());
                 }
-                Ok(Received::End(reason)) => {
+                Received::End(reason) => {
                     return Err(RequestError::Failed(format!(
                         "{reason} (in less than a second, without an event)"
                     )));
                 }
-                Err(too_long) => {
-                    self.position = None;
-                    return Err(too_long);
-                }
             }
         }
     }
 
-    /// Applies an event. After a line that cannot be read, the objects must be listed.
+    /// Applies an event. An object that cannot be read costs itself; after a line that is no event, the objects must be
+    /// listed.
     fn apply(&mut self, line: &[u8]) -> Result<(), RequestError> {
         let position = self.position.take();
         let WatchEvent { r#type, object } = parse(line, "watch")?;
-        let ObjectHead { metadata, code, message } = parse(object.get().as_bytes(), "watch")?;
+        let head = ObjectHead::of(object.get().as_bytes());
+        let mut is_rejected = false;
         match &*r#type {
-            "ADDED" | "MODIFIED" => self.report(object, self.table.apply(object.get().as_bytes())),
-            "DELETED" => self.table.remove(&metadata),
+            "ADDED" | "MODIFIED" => {
+                if let Err(error) = self.table.apply(object.get().as_bytes()) {
+                    self.reject(&head, &bounded(&error.to_string()));
+                    is_rejected = true;
+                }
+            }
+            "DELETED" => self.table.remove(&head),
             "BOOKMARK" => {}
             "ERROR" => {
                 self.position = position;
+                let EventStatus { code, message } = serde_json::from_str(object.get()).unwrap_or_default();
                 return Err(RequestError::Refused { code, message: reported(code, &message) });
             }
             other => return Err(unreadable("watch", &format!("it has an event of type {other:?}"))),
         }
-        self.position = Some(version(metadata.resource_version)?);
+        self.position = match (head.resource_version, is_rejected) {
+            // What cannot be read may have lost its version, too.
+            (version, true) if version.is_empty() => position,
+            (version, _) => Some(self::version(version)?),
+        };
         self.works();
         Ok(())
     }
 
-    /// Logs an object that cannot be read. If the table has an earlier state of it, that remains.
-    fn report(&self, object: &RawValue, read: Result<(), ObjectError>) {
-        let Err(error) = read else { return };
-        let Some(similar) = self.unreadable.turn() else { return };
-        let head: ObjectHead = serde_json::from_str(object.get()).unwrap_or_default();
-        let (name, objects) = (&*head.metadata.name, T::OBJECTS);
-        tracing::warn!(name, %error, similar, "one of the {objects} from the apiserver cannot be read and is ignored");
+    /// Skips an event that is too long to be read.
+    fn skip(&mut self, beginning: &[u8]) {
+        let (kind, head) = ObjectHead::of_event(beginning);
+        if kind == "DELETED" {
+            self.table.remove(&head);
+        } else {
+            self.reject(&head, &format!("its JSON has more than {} MiB", lines::LONGEST >> 20));
+        }
+        if !head.resource_version.is_empty() {
+            self.position = Some(head.resource_version);
+        }
+        self.works();
+    }
+
+    fn reject(&self, head: &ObjectHead, error: &str) {
+        let object = head.object(T::KIND);
+        self.log_unreadable(&object, error);
+        self.table.reject(object, error);
+    }
+
+    fn log_unreadable(&self, object: &ObjectName, error: &str) {
+        if let Some(similar) = self.unreadable.turn() {
+            tracing::warn!(
+                object = object.words(),
+                error,
+                similar,
+                "an object from the apiserver cannot be read and is left out; the others are used. Look at the object, \
+                 and correct or delete it"
+            );
+        }
     }
 
     /// The watch works: changes would arrive.
@@ -300,26 +329,4 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             }
         }
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], what: &str) -> Result<T, RequestError> {
-    serde_json::from_slice(json).map_err(|error| unreadable(what, &error.to_string()))
-}
-
-fn unreadable(what: &str, why: &str) -> RequestError {
-    RequestError::Failed(format!("the {what} cannot be read: {}", bounded(why)))
-}
-
-/// The message of an error event, or what stands for it if the event has none.
-fn reported(code: u16, message: &str) -> String {
-    let message = bounded(message);
-    if message.is_empty() {
-        format!("the watch ended with an error without a message, code {code}")
-    } else {
-        message
-    }
-}
-
-fn version(version: String) -> Result<String, RequestError> {
-    if version.is_empty() { Err(unreadable("answer", "it has no resourceVersion")) } else { Ok(version) }
 }

@@ -16,7 +16,6 @@ use crate::{
         pod::{PodView, pod_field, pod_message},
         row::{self, RowView},
     },
-    object,
 };
 
 /// The request for candidates, in a backend's views.
@@ -34,6 +33,8 @@ pub(super) struct EncodedVictims {
     pub(super) messages: Vec<api::Candidate>,
     /// The nodes of candidates that are left out because the gateway does not know them yet.
     pub(super) unknown: Vec<u32>,
+    /// The nodes of candidates that are left out because the gateway cannot read them.
+    pub(super) unreadable: Vec<u32>,
     /// The nodes of candidates that are left out because they were deleted.
     pub(super) deleted: Vec<u32>,
     /// The nodes of candidates that are left out because they are too large for a request.
@@ -44,6 +45,7 @@ pub(super) struct EncodedVictims {
 enum CandidateRow {
     Row(Bytes),
     Unknown,
+    Unreadable,
     Deleted,
 }
 
@@ -81,6 +83,7 @@ impl Decider {
                 }
                 CandidateRow::Row(_) => &mut encoded.oversize,
                 CandidateRow::Unknown => &mut encoded.unknown,
+                CandidateRow::Unreadable => &mut encoded.unreadable,
                 CandidateRow::Deleted => &mut encoded.deleted,
             };
             why.push(candidate.node);
@@ -102,11 +105,14 @@ impl Decider {
         else {
             return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
         };
-        let Found { rows, unknown, deleted, .. } =
+        let Found { rows, unknown, unreadable, deleted, .. } =
             table.rows(names, column.id(), &mut None, wait_until).await;
         let own = OwnPod::find(&self.settings.tables, call.pod.uid());
         let mut rows = rows.iter();
         let row = |place: u32| {
+            if unreadable.binary_search(&place).is_ok() {
+                return CandidateRow::Unreadable;
+            }
             if deleted.binary_search(&place).is_ok() {
                 return CandidateRow::Deleted;
             }
@@ -128,11 +134,11 @@ impl Decider {
         budget: &mut Budget,
     ) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
-        let watched = |uid: &str| Some(self.settings.tables.pods.as_ref()?.get(uid)?.json.clone());
+        let watched = |uid: &str| self.settings.tables.pods.as_ref()?.get(uid)?.whole();
         let victim = |uid: &String| {
             let json = sent.remove(uid.as_str()).or_else(|| watched(uid));
             let pod = match json {
-                Some(json) => budget.take_json(&json).map(|()| facts(&json, view))?,
+                Some(json) => budget.take_json(&json).map(|()| self.facts(&json, view))?,
                 None => None,
             };
             budget.take_facts(pod.as_ref())?;
@@ -142,13 +148,13 @@ impl Decider {
         let pdb_violations = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);
         Ok(api::Candidate { victims, pdb_violations })
     }
-}
 
-/// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still
-/// need a decision.
-fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
-    let pod = object::pod::offered(json).ok()?;
-    Some(pod_message(&pod, view, json))
+    /// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still
+    /// need a decision.
+    fn facts(&self, json: &Bytes, view: &PodView) -> Option<api::Pod> {
+        let pod = self.pod(json).ok()?;
+        Some(pod_message(&pod, view, json))
+    }
 }
 
 /// The most JSON of victims that is parsed for one request, in bytes. kube-scheduler offers a tenth of the nodes;

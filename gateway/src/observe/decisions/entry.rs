@@ -68,7 +68,7 @@ pub(super) struct PartEntry {
     pub(super) took: Duration,
     /// Positions of nodes that it did not receive: those without the facts that it needs, deleted ones, and those
     /// that are too large for a request to it.
-    pub(super) not_sent: [Runs; 3],
+    pub(super) not_sent: [Runs; 4],
     pub(super) outcome: OutcomeEntry,
     pub(super) agreement: Option<Agreement>,
     /// Why it is in shadow mode although it is configured otherwise.
@@ -224,7 +224,7 @@ fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut TextIds) -> Ru
 impl PartEntry {
     fn new(part: &BackendOutcome, texts: &mut TextIds) -> Self {
         let last = part.attempts.last();
-        let not_sent = [&part.unknown, &part.deleted, &part.oversize];
+        let not_sent = [&part.unknown, &part.unreadable, &part.deleted, &part.oversize];
         Self {
             name: texts.number(part.backend.name.as_str()),
             verb: part.verb,

@@ -24,8 +24,12 @@ use crate::{
 /// The answer of a backend that was no longer needed, or came after the caller disconnected.
 const CANCELED: &str = "canceled: the caller disconnected, or the call was decided without it";
 /// The reasons of nodes that a backend did not receive, in the order of [`PartEntry::not_sent`].
-const NOT_SENT: [&str; 3] =
-    ["node is not yet known to the gateway", "node was deleted", "node is too large for the backend"];
+const NOT_SENT: [&str; 4] = [
+    "node is not yet known to the gateway",
+    "node cannot be read by the gateway",
+    "node was deleted",
+    "node is too large for the backend",
+];
 /// The reason of a candidate that a backend dropped: preempt has no reasons.
 const LEFT_OUT: &str = "left out";
 

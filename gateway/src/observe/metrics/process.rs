@@ -59,6 +59,8 @@ unlabeled! {
     counters {
         unknown_nodes: "extender_gateway_unknown_nodes_total",
             "Nodes rejected because the gateway did not know them yet";
+        unreadable_objects: "extender_gateway_unreadable_objects_total",
+            "Nodes, pods and victims of calls that could not be read";
         panics: "extender_gateway_panics_total",
             "Panics caught in calls, in their background work, and in connections to backends";
         summarized_refusals: "extender_gateway_summarized_refusals_total",
@@ -95,8 +97,14 @@ unlabeled! {
             "1 while the source of nodes fails, 0 otherwise";
         nodes_silence: "extender_gateway_nodes_silence_seconds",
             "Time since the last event of the watch of nodes";
+        unreadable_nodes: "extender_gateway_unreadable_nodes",
+            "Nodes from the apiserver that cannot be read, and that calls reject";
         known_pods: "extender_gateway_known_pods",
             "Pods in the pod table";
+        unreadable_pods: "extender_gateway_unreadable_pods",
+            "Pods from the apiserver that cannot be read";
+        reduced_pods: "extender_gateway_reduced_pods",
+            "Pods that are kept without most of their fields, because their namespace has too much JSON";
         pods_synced: "extender_gateway_pods_synced",
             "1 after the first list of pods, 0 before";
         pods_watch_failing: "extender_gateway_pods_watch_failing",

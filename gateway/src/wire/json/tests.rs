@@ -21,7 +21,7 @@ fn values_end_where_they_end() {
 
 #[test]
 fn malformed_text_is_named_with_its_place() {
-    let deep = "[".repeat(129);
+    let deep = "[".repeat(DEEPEST + 1);
     for (text, message) in [
         ("", "malformed JSON: expected a value, found the end of the text at byte 0"),
         (" }", "malformed JSON: expected a value, found '}' at byte 1"),
@@ -29,10 +29,39 @@ fn malformed_text_is_named_with_its_place() {
         ("[\"a]", "malformed JSON: a string that does not end at byte 1"),
         ("[\"a\\", "malformed JSON: a string that does not end at byte 1"),
         ("[}", "malformed JSON: expected the bracket that closes the last opened one, found '}' at byte 1"),
-        (deep.as_str(), "nested deeper than 128 levels at byte 129"),
+        (deep.as_str(), "nested deeper than 10240 levels at byte 10241"),
     ] {
         assert_eq!(span(text), Err(message.to_owned()), "{text}");
     }
+}
+
+#[test]
+fn nesting_ends_where_it_ends_at_every_depth() {
+    for depth in [1, 127, 128, 129, 255, 256, 257, 10_000, DEEPEST] {
+        let (open, close) = (r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2));
+        if depth > 1 && depth < DEEPEST {
+            let wrong = "expected the bracket that closes the last opened one, found '}'";
+            assert!(span(&format!("{open}[{close}")).unwrap_err().contains(wrong), "{depth}");
+        }
+        let (open, close) = ("[".repeat(depth % 2) + &open, close + &"]".repeat(depth % 2));
+        assert_eq!(span(&format!("{open}{close},")), Ok(0..open.len() + close.len()), "{depth}");
+    }
+}
+
+#[test]
+fn strings_are_read_as_go_reads_them() {
+    for (text, expected) in [
+        (&b"\"\\u00e4\\/\\n\""[..], "ä/\n"),
+        (b"\"\xff\\ud800x\\udc00\\ud83d\\ude00\"", "\u{fffd}\u{fffd}x\u{fffd}😀"),
+        (b"\"a\xe2\x82\"", "a\u{fffd}\u{fffd}"),
+    ] {
+        let mut cursor = Cursor::new(text);
+        let string = cursor.string("a string").unwrap();
+        assert_eq!(cursor.text(string).unwrap(), expected, "{}", text.escape_ascii());
+    }
+    let mut cursor = Cursor::new(br#""\x""#);
+    let string = cursor.string("a string").unwrap();
+    assert!(cursor.text(string).unwrap_err().to_string().contains("malformed string"));
 }
 
 #[test]

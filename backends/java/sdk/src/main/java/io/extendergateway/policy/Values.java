@@ -1,5 +1,7 @@
 package io.extendergateway.policy;
 
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
@@ -21,9 +23,15 @@ import java.util.stream.Collectors;
  * missing would shift all others. Counts by topology are looked up, so they must be in order.
  */
 final class Values {
+  /** Managed fields are nested as deeply as their writer likes: Go reads 10,000 levels. */
+  private static final StreamReadConstraints AS_GO =
+      StreamReadConstraints.builder().maxNestingDepth(10_240).maxNumberLength(16 << 20).build();
+
   /** Objects have fields of any version of Kubernetes. */
   private static final ObjectMapper OBJECTS =
-      JsonMapper.builder().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES).build();
+      JsonMapper.builder(JsonFactory.builder().streamReadConstraints(AS_GO).build())
+          .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+          .build();
 
   private Values() {}
 
@@ -127,7 +135,8 @@ final class Values {
 
   static <T> T model(ByteString json, Class<T> type, String object) {
     try {
-      return OBJECTS.readValue(json.newInput(), type);
+      // Bytes that are not UTF-8, which Go passes on in managed fields, are replaced.
+      return OBJECTS.readValue(json.toStringUtf8(), type);
     } catch (IOException wrong) {
       throw new IllegalStateException(
           "the JSON of the %s cannot be read as %s: %s"

@@ -1,0 +1,7 @@
+//! See `extender_gateway::fuzzing::strange::object`.
+
+#![no_main]
+
+use extender_gateway::fuzzing::strange;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| strange::object(bytes));

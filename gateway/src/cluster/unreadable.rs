@@ -1,0 +1,122 @@
+//! The objects that cannot be read: each costs itself, and status names it until it is readable or gone.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The most objects that are named; later ones are counted.
+const MOST: usize = 1_000;
+/// The longest error that is kept, in characters.
+const LONGEST: usize = 300;
+
+/// The identity of an object, as far as it can be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// `Node` or `Pod`.
+    pub kind: &'static str,
+    /// `metadata.namespace`; empty for a node.
+    pub namespace: String,
+    /// `metadata.name`; empty if it cannot be read.
+    pub name: String,
+}
+
+impl ObjectName {
+    /// A node.
+    pub fn node(name: &str) -> Self {
+        Self { kind: "Node", namespace: String::new(), name: name.to_owned() }
+    }
+
+    /// The object in words, such as `pod shop/web-1`.
+    pub fn words(&self) -> String {
+        let Self { kind, namespace, name } = self;
+        let kind = kind.to_lowercase();
+        match (&**namespace, &**name) {
+            (_, "") => format!("a {kind} whose name cannot be read"),
+            ("", name) => format!("{kind} {name}"),
+            (namespace, name) => format!("{kind} {namespace}/{name}"),
+        }
+    }
+}
+
+/// Why an object cannot be read, and when that was last seen.
+#[derive(Debug, Clone)]
+pub struct UnreadableObject {
+    /// The error.
+    pub error: String,
+    /// When it was last received.
+    pub seen: Instant,
+}
+
+/// The objects of a source that cannot be read.
+#[derive(Debug, Default)]
+pub struct Unreadable(Mutex<UnreadableState>);
+
+#[derive(Debug, Default)]
+struct UnreadableState {
+    named: BTreeMap<ObjectName, UnreadableObject>,
+    /// The latest object without a name, or for which there is no room, and their number.
+    others: Option<(UnreadableObject, u64)>,
+}
+
+impl Unreadable {
+    /// An object cannot be read.
+    pub fn add(&self, object: ObjectName, error: &str) {
+        self.0.lock().add(object, error);
+    }
+
+    /// An object can be read, or is gone.
+    pub fn remove(&self, kind: &'static str, namespace: &str, name: &str) {
+        let mut state = self.0.lock();
+        if !state.named.is_empty() {
+            let object = ObjectName { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+            state.named.remove(&object);
+        }
+    }
+
+    /// These are all, after a list.
+    pub fn replace(&self, objects: Vec<(ObjectName, String)>) {
+        let mut listed = UnreadableState::default();
+        for (object, error) in objects {
+            listed.add(object, &error);
+        }
+        *self.0.lock() = listed;
+    }
+
+    /// Whether a node of this name cannot be read.
+    pub fn has_node(&self, name: &str) -> bool {
+        let state = self.0.lock();
+        !state.named.is_empty() && state.named.contains_key(&ObjectName::node(name))
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        let state = self.0.lock();
+        let others = state.others.as_ref().map_or(0, |(_, count)| *count);
+        state.named.len() + usize::try_from(others).unwrap_or(usize::MAX)
+    }
+
+    /// The named ones, and with an empty name the latest of the others; with their number.
+    pub fn all(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
+        let count = self.count();
+        let state = self.0.lock();
+        let other = state.others.iter().map(|(object, _)| (ObjectName::default(), object.clone()));
+        let named = state.named.iter().map(|(name, object)| (name.clone(), object.clone()));
+        (named.chain(other).collect(), count)
+    }
+}
+
+impl UnreadableState {
+    fn add(&mut self, object: ObjectName, error: &str) {
+        let error = error.chars().take(LONGEST).collect();
+        let unreadable = UnreadableObject { error, seen: Instant::now() };
+        let is_named =
+            !object.name.is_empty() && (self.named.len() < MOST || self.named.contains_key(&object));
+        if is_named {
+            self.named.insert(object, unreadable);
+        } else {
+            let count = self.others.as_ref().map_or(0, |(_, count)| *count);
+            self.others = Some((unreadable, count + 1));
+        }
+    }
+}
