@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(answered(Binder, request("declined")).await.unwrap(), (2, 1024));
         for (name, code, text) in [
             ("failed", Code::Unavailable, "the apiserver is away"),
-            ("panic at once", Code::Internal, "as asked"),
-            ("panic later", Code::Internal, "the policy panicked: no panic later"),
+            ("panic at once", Code::Internal, "see the policy's log"),
+            ("panic later", Code::Internal, "the policy panicked; see the policy's log"),
         ] {
             let status = answered(Binder, request(name)).await.unwrap_err();
             assert_eq!(status.code(), code, "{name}: {status}");
