@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// maxBytesInProgress bounds the bytes of requests that are arriving or being answered, over all connections: four of the
+// maxBytesInProgress bounds the bytes of requests that are arriving or being answered, over all connections: two of the
 // largest. Without it a few clients that begin large messages and never end them take all memory.
-const maxBytesInProgress = 4 * MaxMessageBytes
+const maxBytesInProgress = 2 * MaxMessageBytes
 
 // HTTP/2 as far as it is followed here: RFC 9113, sections 3.4, 4.1 and 6.
 const (

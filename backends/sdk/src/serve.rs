@@ -48,9 +48,9 @@ use crate::{
 /// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// The most bytes of requests that are arriving or being answered, over all connections: four of the largest. Without it
+/// The most bytes of requests that are arriving or being answered, over all connections: two of the largest. Without it
 /// a few clients that begin large messages and never end them take all memory.
-const MAX_BYTES_IN_PROGRESS: usize = 4 * MAX_MESSAGE_BYTES;
+const MAX_BYTES_IN_PROGRESS: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// HTTP/2 frames and windows of 1 MiB: with the defaults of 16 and 64 KiB a request of thousands of nodes
 /// waits for many small acknowledgements.
