@@ -321,16 +321,6 @@ def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
     assert 1000 < len(text.encode()) <= 1024
 
 
-def test_the_text_of_an_exception_is_cut(serve: Serve) -> None:
-    class Loud(Scripted):
-        def filter(self, pod: Pod, node: Node) -> Verdict:
-            raise ValueError("ä" * 70_000)
-
-    client = serve(Loud())
-    code, text = failing(lambda: client.filter(question(inline([row("a")]))))
-    assert (code, 500 < len(text.encode()) < 600) == (StatusCode.INTERNAL, True)
-
-
 def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
     client = serve(Scripted(Info("p", "1").binds()))
     request = question(inline([row("a")]))
