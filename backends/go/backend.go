@@ -21,8 +21,8 @@ type Backend struct {
 	policyFor func(args []byte) (*prepared, error)
 	// earlier are the policies that this one has replaced, the latest first; nil if there are none.
 	earlier func() []*prepared
-	// named is the policy's name and version if they are known before args come.
-	named func() (name, version string)
+	// known is the policy if it is known before args come.
+	known func() *prepared
 }
 
 // prepared is a policy with its checked declaration, which belong together: a call never mixes two policies.
@@ -46,7 +46,7 @@ func (p Policy) backend() (*Backend, error) {
 	}
 	return &Backend{
 		policyFor: func(args []byte) (*prepared, error) { return fixed, refuseAny(args) },
-		named:     func() (string, string) { return p.Name, p.Version },
+		known:     func() *prepared { return fixed },
 	}, nil
 }
 
@@ -102,7 +102,7 @@ func Replaceable(policy Policy) (*Backend, *Replacer, error) {
 	return &Backend{
 		policyFor: func(args []byte) (*prepared, error) { return latest(), refuseAny(args) },
 		earlier:   func() []*prepared { return (*replacer.versions.Load())[1:] },
-		named:     func() (string, string) { return latest().policy.Name, latest().policy.Version },
+		known:     latest,
 	}, replacer, nil
 }
 

@@ -712,7 +712,7 @@ func TestHooksFailAsVerbsDo(t *testing.T) {
 		hooks  int
 	}{
 		{notReady, call(), codes.Unavailable, "the price list is a day old", 3},
-		{panics, call(), codes.Internal, "the policy failed: as asked", 3},
+		{panics, call(), codes.Internal, "the policy panicked; see the policy's log", 3},
 		{allHooks(), withArgs, codes.InvalidArgument, "this policy takes no args", 3},
 		{allHooks(), withReads, codes.FailedPrecondition, "repeat the handshake", 3},
 		{undeclared, reading, codes.Internal, `label "app" of the pod is read and not declared`, 1},

@@ -44,7 +44,8 @@ func run(arguments []string, source Source, stdout, stderr io.Writer, changes ..
 	return exitStarted
 }
 
-// Register adds the options that every backend has to a flag set: --address, --tls-cert, --tls-key and --tls-client-ca.
+// Register adds the options that every backend has to a flag set: --address, --tls-cert, --tls-key, --tls-client-ca and
+// --allow-unauthenticated-bind.
 func (o *Options) Register(flags *flag.FlagSet) {
 	flags.Func("address", "`HOST:PORT` to listen on; port 0 takes a free one (default 127.0.0.1:0)", func(given string) error {
 		host, port, err := net.SplitHostPort(given)
@@ -60,6 +61,8 @@ func (o *Options) Register(flags *flag.FlagSet) {
 	flags.StringVar(&o.TLS.Cert, "tls-cert", "", "`FILE` with the server's certificate in PEM: serve with TLS")
 	flags.StringVar(&o.TLS.Key, "tls-key", "", "`FILE` with the key of --tls-cert in PEM")
 	flags.StringVar(&o.TLS.ClientCA, "tls-client-ca", "", "`FILE` with the authorities of clients in PEM: clients must present a certificate")
+	flags.BoolVar(&o.AllowUnauthenticatedBind, "allow-unauthenticated-bind", false,
+		"serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address may bind pods")
 }
 
 // Parse reads the arguments of a program with these options, which may have others in its flag set. If it returns true, the

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -45,6 +46,9 @@ type Options struct {
 	Address string
 	// TLS are the files of a server with TLS.
 	TLS TLSFiles
+	// AllowUnauthenticatedBind serves a policy that binds also beyond loopback to clients without a certificate: whoever reaches
+	// the address may then bind pods. Default: it is refused.
+	AllowUnauthenticatedBind bool
 	// Drain is how long calls in progress may take after the first signal. Default: 10 s.
 	Drain time.Duration
 	// Tracer records spans of traced calls; see package otlp. Nil: there are none.
@@ -154,6 +158,11 @@ func listen(source Source, options Options) (*bound, error) {
 		return nil, err
 	}
 	b.service = service
+	if b.options.isExposed() {
+		if service.from, err = service.from.exposedAt(b.options.Address); err != nil {
+			return nil, err
+		}
+	}
 	service.tracer, service.log.logger = b.options.Tracer, b.options.Logger
 	if b.options.Controllers != nil {
 		if err := service.Announce(b.options.Controllers); err != nil {
@@ -162,8 +171,9 @@ func listen(source Source, options Options) (*bound, error) {
 	}
 	if b.options.Tracer != nil {
 		name, version := "", ""
-		if service.from.named != nil {
-			name, version = service.from.named()
+		if service.from.known != nil {
+			known := service.from.known().policy
+			name, version = known.Name, known.Version
 		}
 		b.options.Tracer.Named(name, version)
 	}
@@ -196,16 +206,20 @@ func reasonOfListen(err error) error {
 // serve answers until ctx ends or the controllers fail, then drains.
 func (b *bound) serve(ctx context.Context) error {
 	watched := &watched{}
-	options := append(ServerOptions(), grpc.StreamInterceptor(watched.intercept))
+	transport := insecure.NewCredentials()
 	if b.tls != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(b.tls.config())))
+		transport = credentials.NewTLS(b.tls.config())
 	}
-	server := grpc.NewServer(options...)
+	counted := countedCredentials{TransportCredentials: transport, of: newProgress(maxBytesInProgress)}
+	server := grpc.NewServer(append(ServerOptions(), grpc.StreamInterceptor(watched.intercept), grpc.Creds(counted))...)
 	b.service.Register(server)
 	status := health.NewServer()
 	status.SetServingStatus(v1alpha1.PolicyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	healthpb.RegisterHealthServer(server, status)
-	reflection.Register(server)
+	healthpb.RegisterHealthServer(uncompressed{server}, status)
+	reflection.Register(struct {
+		uncompressed
+		reflection.ServiceInfoProvider
+	}{uncompressed{server}, server})
 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(b.listener) }()

@@ -49,7 +49,8 @@ func NewService(source Source) (*Service, error) {
 }
 
 // Register adds its services to a server that was made with [ServerOptions].
-func (s *Service) Register(server grpc.ServiceRegistrar) {
+func (s *Service) Register(registrar grpc.ServiceRegistrar) {
+	server := uncompressed{registrar}
 	calls := v1alpha1.PolicyService_ServiceDesc
 	calls.Methods = []grpc.MethodDesc{
 		unary(v1alpha1.PolicyService_GetInfo_FullMethodName, (*Service).GetInfo),
@@ -180,6 +181,15 @@ func (l *failureLog) isFirst(seen *map[string]struct{}, text string) bool {
 	return true
 }
 
+// panickedWith is the error of a call. The text of a panic may hold anything, and this one reaches people outside; that of a
+// read that is not declared is this package's own, and without a log there is a test.
+func panickedWith(panicked any, log *failureLog) error {
+	if _, is := panicked.(Undeclared); is || log == nil {
+		return refused(codes.Internal, "the policy failed: %s", cut(fmt.Sprint(panicked), maxStatusMessageBytes))
+	}
+	return refused(codes.Internal, "the policy panicked; see the policy's log")
+}
+
 // guarded turns a panic of the policy into the error of this call: one pod that triggers a bug must not stop a cluster.
 func guarded(log *failureLog, work func() error) (err error) {
 	defer func() {
@@ -189,7 +199,7 @@ func guarded(log *failureLog, work func() error) (err error) {
 		} else if panicked != nil {
 			text := cut(fmt.Sprint(panicked), maxStatusMessageBytes)
 			log.report(text, debug.Stack())
-			err = refused(codes.Internal, "the policy failed: %s", text)
+			err = panickedWith(panicked, log)
 		}
 	}()
 	return work()

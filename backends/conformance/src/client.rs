@@ -173,21 +173,72 @@ impl Client {
         content_type: &'static str,
         body: Bytes,
     ) -> Result<(), Stop> {
+        let request = http::Request::post(Self::path(service, method)?).header(CONTENT_TYPE, content_type);
+        self.exchange(method, request, body).await.map(drop)
+    }
+
+    /// The code with which a call ends whose message is compressed.
+    pub(crate) async fn compressed(
+        &self,
+        (service, method): (&str, &str),
+        message: &[u8],
+    ) -> Result<Option<Code>, Stop> {
         let request = http::Request::post(Self::path(service, method)?)
-            .header(CONTENT_TYPE, content_type)
+            .header(CONTENT_TYPE, "application/grpc")
+            .header("grpc-encoding", "gzip");
+        let zipped = gzip(message);
+        let length = crate::question::number(zipped.len());
+        self.exchange(method, request, framed(1, length, &zipped)).await
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<Option<Code>, Stop> {
+        let request = request
             .header(http::header::TE, "trailers")
             .body(Body::new(http_body_util::Full::new(body).map_err(|never| match never {})))
             .map_err(|error| Stop::broken(error.to_string()))?;
         let answered = async {
-            let Ok(response) = self.channel.clone().oneshot(request).await else { return };
-            let mut body = response.into_body();
+            let response = self.channel.clone().oneshot(request).await.ok()?;
+            let (parts, mut body) = response.into_parts();
+            let mut status = status_in(&parts.headers);
             // Frame by frame: a hostile body does not end.
-            while let Some(Ok(_)) = body.frame().await {}
+            while let Some(Ok(frame)) = body.frame().await {
+                status = frame.trailers_ref().map_or(status, status_in);
+            }
+            status
         };
         tokio::time::timeout(self.patience, answered)
             .await
             .map_err(|_| Stop::Failed(format!("{method}: no response within {:?}", self.patience)))
     }
+}
+
+/// The code in headers or trailers.
+fn status_in(headers: &http::HeaderMap) -> Option<Code> {
+    headers.get("grpc-status").map(|status| Code::from_bytes(status.as_bytes()))
+}
+
+/// Bytes in the format of gzip, in one block that is stored as it is (RFC 1951 and 1952).
+fn gzip(message: &[u8]) -> Bytes {
+    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    let message = &message[..usize::from(length)];
+    let mut zipped = BytesMut::from(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1][..]);
+    zipped.put_u16_le(length);
+    zipped.put_u16_le(!length);
+    zipped.put_slice(message);
+    zipped.put_u32_le(checksum(message));
+    zipped.put_u32_le(u32::from(length));
+    zipped.freeze()
+}
+
+/// CRC-32.
+fn checksum(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 0 { sum >> 1 } else { (sum >> 1) ^ 0xedb8_8320 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
 }
 
 /// The message of a response, or why it is none of a unary call.

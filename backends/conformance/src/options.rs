@@ -234,6 +234,14 @@ impl Asking {
 }
 
 impl Target {
+    /// A connection without TLS and HTTP/2.
+    pub(crate) async fn silent(&self) -> std::io::Result<tokio::net::TcpStream> {
+        let uri = self.endpoint.uri();
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        tokio::net::TcpStream::connect((host, port)).await
+    }
+
     /// Another connection to the backend.
     pub(crate) async fn connect(&self) -> Result<Client, tonic::transport::Error> {
         Client::connect(&self.endpoint, self.patience).await

@@ -8,6 +8,7 @@
 //! [`args`] are the extender's entry in kube-scheduler's configuration, [`request`] the bodies, [`client`] sends
 //! them, [`reply`] reads what comes back.
 
+mod allowed;
 mod args;
 mod client;
 mod json;
@@ -24,6 +25,7 @@ use extender_policy_sdk::{
     NotReady, Pod, Policy, Reads, Scale, Unanswered, Verb, Verdict, View,
 };
 
+pub use self::allowed::{Allowed, Url};
 use self::{
     args::Entry,
     client::Client,
@@ -46,9 +48,10 @@ impl HttpExtender {
     /// The extender that args describe: its entry in kube-scheduler's configuration.
     ///
     /// # Errors
-    /// All mistakes of the entry, with what is expected.
-    pub fn new(name: &str, args: &Args) -> Result<Self, ArgsError> {
+    /// All mistakes of the entry, with what is expected; it names what is not allowed.
+    pub fn new(name: &str, allowed: &Allowed, args: &Args) -> Result<Self, ArgsError> {
         let entry = Entry::parse(args)?;
+        allowed.check(&entry).map_err(|mistakes| ArgsError::new(mistakes.join("; ")))?;
         let client = Client::new(&entry).map_err(ArgsError::new)?;
         Ok(Self { name: name.to_owned(), entry, client })
     }

@@ -115,14 +115,18 @@ pub struct Listen {
     /// Accept only clients with a certificate of these CAs, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    /// Serve a policy that binds, or http-extender, also beyond loopback without --tls-client-ca: anyone who reaches the
+    /// address may then use it
+    #[arg(long)]
+    allow_unauthenticated_bind: bool,
 }
 
 impl Listen {
     /// The options of the server.
     pub fn options(self) -> Options {
-        let Self { address, tls_cert, tls_key, tls_client_ca: client_ca } = self;
+        let Self { address, tls_cert, tls_key, tls_client_ca: client_ca, allow_unauthenticated_bind } = self;
         let tls = tls_cert.zip(tls_key).map(|(cert, key)| TlsFiles { cert, key, client_ca });
-        Options { address, tls, ..Options::default() }
+        Options { address, tls, allow_unauthenticated_bind, ..Options::default() }
     }
 }
 
@@ -140,6 +144,11 @@ pub fn serve<P: Policy>(
 ) -> ExitCode {
     let options = options(&name, listen);
     let backend = Backend::configured(move |args| build(&name, args));
+    serve_backend(backend, options)
+}
+
+/// Serves a backend until a signal stops it.
+pub fn serve_backend(backend: Backend, options: Options) -> ExitCode {
     run(|| serve_blocking(backend, options), |_: &ServeError| Fault::Other)
 }
 

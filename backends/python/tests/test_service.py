@@ -281,7 +281,7 @@ def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
     assert (not_bound.outcome, len(not_bound.message.encode())) == (policy_pb2.BIND_OUTCOME_NOT_BOUND, 1024)
     assert failing(lambda: client.bind(binding("failed"))) == (StatusCode.UNAVAILABLE, "the apiserver is away")
     code, text = failing(lambda: client.bind(binding("raises")))
-    assert (code, text) == (StatusCode.INTERNAL, "bind failed: RuntimeError: a bug")
+    assert (code, text) == (StatusCode.INTERNAL, "bind failed (RuntimeError); see the policy's log")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_bind_is_only_asked_whole_decisions(
 def test_an_exception_fails_only_its_call(serve: Serve) -> None:
     client = serve(Scripted())
     request = question(inline([row("raises")]))
-    expected = StatusCode.INTERNAL, "filter failed: ValueError: this node is a bug"
+    expected = StatusCode.INTERNAL, "filter failed (ValueError); see the policy's log"
     assert failing(lambda: client.filter(request)) == expected
     assert client.filter(question(inline([row("a")]))).result.evaluated == 1
     code, text = failing(lambda: client.filter(question(inline([row("none")]))))
@@ -335,16 +335,6 @@ def test_status_messages_have_at_most_a_kibibyte(serve: Serve) -> None:
     client = serve(Scripted(ready="ä" * 70_000))
     _, text = failing(lambda: client.filter(question(inline([row("a")]))))
     assert 1000 < len(text.encode()) <= 1024
-
-
-def test_the_text_of_an_exception_is_cut(serve: Serve) -> None:
-    class Loud(Scripted):
-        def filter(self, pod: Pod, node: Node) -> Verdict:
-            raise ValueError("ä" * 70_000)
-
-    client = serve(Loud())
-    code, text = failing(lambda: client.filter(question(inline([row("a")]))))
-    assert (code, 500 < len(text.encode()) < 600) == (StatusCode.INTERNAL, True)
 
 
 def test_a_verb_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
@@ -685,7 +675,7 @@ def test_a_policy_that_cannot_be_built_is_a_failure(serve: Serve) -> None:
         raise OSError("no disk")
 
     client = serve(configured(build))
-    expected = StatusCode.INTERNAL, "building the policy failed: OSError: no disk"
+    expected = StatusCode.INTERNAL, "building the policy failed (OSError); see the policy's log"
     assert failing(client.get_info) == expected
     code, text = failing(lambda: client.get_info(b'{"declares": "nothing"}'))
     assert (code, "no verb is declared" in text) == (StatusCode.INTERNAL, True)

@@ -177,7 +177,7 @@ def test_traced_calls_have_spans(kind: str, protocol: str, monkeypatch: pytest.M
     assert found["acme.tenant"] == "shop"
     assert attributes(missed)["extender.miss"] == "MISS_TABLE_UNKNOWN"
     assert failed.status.code == trace_pb2.Status.STATUS_CODE_ERROR
-    assert failed.status.message == "INTERNAL: filter_all failed: ValueError: a bug"
+    assert failed.status.message == "INTERNAL: filter_all failed (ValueError); see the policy's log"
     assert attributes(failed)["error.type"] == "INTERNAL"
     traceparent = f"00-{TRACE}-{first.span_id.hex()}-01"
     assert policy.traceparents[:2] == policy.injected[:2] == [traceparent, None]

@@ -1,6 +1,7 @@
 //! The source of the policy that answers a call: a fixed one, one that is replaced while running, or one built from
 //! the operator's args.
 
+mod exposure;
 mod recent;
 mod versions;
 
@@ -11,6 +12,7 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
+pub(crate) use self::exposure::Exposed;
 use self::{recent::Recent, versions::Versions};
 use crate::{
     Args, ArgsError, ControllersFailed, DeclarationError, Info, Policy, RunControllers,
@@ -25,6 +27,10 @@ use crate::{
 pub struct Backend {
     source: Arc<Source>,
     beside: Option<Result<Beside, ControllersFailed>>,
+    /// What its callers can do, if that needs client certificates.
+    power: Option<&'static str>,
+    /// Set where strangers can call it.
+    exposed: Option<Exposed>,
 }
 
 enum Source {
@@ -66,7 +72,7 @@ impl<P: Policy> From<P> for Backend {
 
 impl From<Source> for Backend {
     fn from(source: Source) -> Self {
-        Self { source: Arc::new(source), beside: None }
+        Self { source: Arc::new(source), beside: None, power: None, exposed: None }
     }
 }
 
@@ -132,7 +138,7 @@ impl Backend {
     /// The policy that this backend has for these args, for any args.
     pub(crate) fn with_args(&self, args: &[u8]) -> Result<Self, CallError> {
         let source = Arc::new(Source::WithArgs(self.policy_for(args)?));
-        Ok(Self { source, beside: self.beside.clone() })
+        Ok(Self { source, ..self.clone() })
     }
 
     /// What is wrong with the policy's declaration, if that is known before args come.
@@ -160,6 +166,10 @@ impl Backend {
 
     /// The policy for a call with these args.
     pub(crate) fn policy_for(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+        self.permitted(self.prepared(args)?)
+    }
+
+    fn prepared(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
         match &*self.source {
             Source::Fixed(prepared) => {
                 Args::new(args)?.refuse_any()?;

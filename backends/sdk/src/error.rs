@@ -7,8 +7,10 @@ use tonic::{Code, Status};
 
 use crate::{
     ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered, View,
+    backend::Exposed,
     change::limits::WrongChange,
     node::row::Unreadable,
+    reads::access::Undeclared,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
     size::Refused,
 };
@@ -98,16 +100,22 @@ pub(crate) enum CallError {
     LargeJson { path: String, bytes: usize },
     #[error("this backend is shutting down: {0}")]
     Stopping(String),
-    #[error("the policy panicked: {0}")]
-    Panicked(String),
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    #[error("the policy failed: {0}")]
+    Undeclared(String),
+    /// The text of the panic is in the policy's log alone: it may hold anything, and this one reaches people outside.
+    #[error("the policy panicked; see the policy's log")]
+    Panicked,
 }
 
 impl CallError {
     /// From the payload that `catch_unwind` returned.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
-        let constant = panic.downcast_ref::<&str>().copied();
-        let text = constant.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Panicked(text.unwrap_or("without a text").to_owned())
+        match panic.downcast_ref::<Undeclared>() {
+            Some(Undeclared(text)) => Self::Undeclared(text.clone()),
+            None => Self::Panicked,
+        }
     }
 
     fn code(&self) -> Code {
@@ -131,7 +139,7 @@ impl CallError {
             | Self::NoParameter { .. }
             | Self::NotShown(IntrospectError::InvalidParameter(_))
             | Self::Args(_) => Code::InvalidArgument,
-            Self::OnlyDecides | Self::Reads { .. } => Code::FailedPrecondition,
+            Self::OnlyDecides | Self::Reads { .. } | Self::Exposed(_) => Code::FailedPrecondition,
             Self::NoPath(_) | Self::NotShown(IntrospectError::NotFound(_)) => Code::NotFound,
             Self::NotServed(_) | Self::NotShown(IntrospectError::NotImplemented) => Code::Unimplemented,
             Self::NotReady(_)
@@ -147,7 +155,8 @@ impl CallError {
             | Self::Declaration(_)
             | Self::ShowFailed(_)
             | Self::NotShown(IntrospectError::Failed(_))
-            | Self::Panicked(_) => Code::Internal,
+            | Self::Undeclared(_)
+            | Self::Panicked => Code::Internal,
         }
     }
 }
@@ -183,7 +192,7 @@ mod tests {
     #[test]
     fn a_status_message_is_cut_to_a_kibibyte() {
         for error in [
-            CallError::Panicked("ä".repeat(70_000)),
+            CallError::Undeclared("ä".repeat(70_000)),
             CallError::NotReady("ä".repeat(70_000)),
             CallError::Args(ArgsError::new("ä".repeat(70_000))),
             CallError::NotBound(BindFailed("ä".repeat(70_000))),

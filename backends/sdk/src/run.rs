@@ -49,6 +49,9 @@ Serves one policy to the extender gateway over gRPC.
   --tls-cert FILE         serve with TLS: the certificate chain, PEM; changed files are read again
   --tls-key FILE          its private key, PEM
   --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM
+  --allow-unauthenticated-bind
+                          serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
+                          reaches the address may then bind pods
   --help                  prints this
 
 Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
@@ -88,6 +91,7 @@ fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String>
             "--tls-cert" => files.cert = Some(file(option, &value())?),
             "--tls-key" => files.key = Some(file(option, &value())?),
             "--tls-client-ca" => files.client_ca = Some(file(option, &value())?),
+            "--allow-unauthenticated-bind" => options.allow_unauthenticated_bind = true,
             _ => return Err(format!("unknown option {argument}\n\n{HELP}")),
         }
     }
@@ -167,6 +171,14 @@ mod tests {
         };
         let client_ca = Some("c".into());
         assert_eq!(options.tls, Some(TlsFiles { cert: "a".into(), key: "b".into(), client_ca }));
+    }
+
+    #[test]
+    fn the_option_for_binders_has_no_value() {
+        let Ok(Command::Serve(options)) = parse(&["--allow-unauthenticated-bind"]) else {
+            panic!("it is right")
+        };
+        assert!(options.allow_unauthenticated_bind && !Options::default().allow_unauthenticated_bind);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! to draining, with the controllers beside it.
 
 mod health;
+mod in_progress;
 mod incoming;
 mod joined;
 mod signals;
@@ -26,9 +27,17 @@ use tonic::transport::{
 };
 
 pub use self::tls::{TlsError, TlsFiles};
-use self::{health::Health, incoming::connections, signals::Signals, stopping::Stopping, tls::Tls};
+use self::{
+    health::Health,
+    in_progress::{Counting, Holds, Total},
+    incoming::connections,
+    signals::Signals,
+    stopping::Stopping,
+    tls::Tls,
+};
 use crate::{
     Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
+    backend::Exposed,
     controllers::Beside,
     introspect::service::IntrospectionService,
     service::{HookService, Service},
@@ -38,6 +47,10 @@ use crate::{
 
 /// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// The most bytes of requests that are arriving or being answered, over all connections: two of the largest. Without it
+/// a few clients that begin large messages and never end them take all memory.
+const MAX_BYTES_IN_PROGRESS: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// HTTP/2 frames and windows of 1 MiB: with the defaults of 16 and 64 KiB a request of thousands of nodes
 /// waits for many small acknowledgements.
@@ -67,6 +80,9 @@ pub struct Options {
     pub tls: Option<TlsFiles>,
     /// Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say.
     pub telemetry: Telemetry,
+    /// Serves a policy that binds, or one with [`Backend::requires_client_certificates`], also beyond loopback to clients
+    /// without a certificate: whoever reaches the address can then use it. Default: `false`.
+    pub allow_unauthenticated_bind: bool,
 }
 
 impl Default for Options {
@@ -76,7 +92,17 @@ impl Default for Options {
             drain: Duration::from_secs(10),
             tls: None,
             telemetry: Telemetry::environment(),
+            allow_unauthenticated_bind: false,
         }
+    }
+}
+
+impl Options {
+    /// Whether other machines reach the address without a certificate, and that was not allowed.
+    fn is_exposed(&self) -> bool {
+        let has_client_ca = self.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+        let is_local = self.address.ip().to_canonical().is_loopback();
+        !(is_local || has_client_ca || self.allow_unauthenticated_bind)
     }
 }
 
@@ -89,6 +115,9 @@ pub enum ServeError {
     /// A TLS file cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Callers could use the policy's permissions, and strangers can call it.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; set another --address, or stop the process that uses it")]
     Listen {
@@ -147,13 +176,17 @@ impl Bound {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Declaration`], [`ServeError::Controllers`], [`ServeError::Tls`], [`ServeError::Telemetry`] and
-    /// [`ServeError::Listen`].
+    /// [`ServeError::Declaration`], [`ServeError::Controllers`], [`ServeError::Exposed`], [`ServeError::Tls`],
+    /// [`ServeError::Telemetry`] and [`ServeError::Listen`].
     pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
-        let Options { address, drain, tls, telemetry } = options;
-        let backend = backend.into();
+        let is_exposed = options.is_exposed();
+        let Options { address, drain, tls, telemetry, allow_unauthenticated_bind: _ } = options;
+        let mut backend = backend.into();
         backend.check()?;
         backend.check_controllers()?;
+        if is_exposed {
+            backend = backend.exposed_at(address)?;
+        }
         let tls = tls.map(Tls::open).transpose()?.map(Arc::new);
         let tracer = Tracer::start(&telemetry, &backend)?;
         let listen = |source| ServeError::Listen { address, source };
@@ -205,7 +238,9 @@ impl Bound {
         let report = self.backend.beside().map(|beside| beside.report.clone());
         let introspection = IntrospectionService::new(self.backend.clone());
         let service = Service::new(self.backend, tables.clone(), self.tracer.clone());
-        let router = router(service, &tables, &health).add_service(introspection);
+        let total = Total::new(MAX_BYTES_IN_PROGRESS);
+        let introspection = Counting::new(introspection, Holds::UntilAnswered, &total);
+        let router = router(service, &tables, &health, &total).add_service(introspection);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
         let incoming = connections(self.incoming, self.tls.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
@@ -260,7 +295,7 @@ async fn follow(tls: Option<&Tls>) -> Infallible {
 /// Why building the reflection service cannot fail.
 const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
 
-fn router(service: Service, tables: &Tables, health: &Health) -> Router {
+fn router(service: Service, tables: &Tables, health: &Health, total: &Arc<Total>) -> Router {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -271,10 +306,10 @@ fn router(service: Service, tables: &Tables, health: &Health) -> Router {
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
-        .add_service(HookService(service.clone()))
-        .add_service(service)
-        .add_service(TableService::new(tables.clone()))
-        .add_service(health.service())
-        .add_service(reflection().build_v1().expect(BUILT_IN))
-        .add_service(reflection().build_v1alpha().expect(BUILT_IN))
+        .add_service(Counting::new(HookService(service.clone()), Holds::UntilAnswered, total))
+        .add_service(Counting::new(service, Holds::UntilAnswered, total))
+        .add_service(Counting::new(TableService::new(tables.clone()), Holds::UntilArrived, total))
+        .add_service(Counting::new(health.service(), Holds::UntilArrived, total))
+        .add_service(Counting::new(reflection().build_v1().expect(BUILT_IN), Holds::UntilArrived, total))
+        .add_service(Counting::new(reflection().build_v1alpha().expect(BUILT_IN), Holds::UntilArrived, total))
 }

@@ -138,7 +138,7 @@ async fn failures_have_the_status_of_their_cause() {
         (BeforeFilterRequest { call: None, ..of_pod("shop") }, Code::InvalidArgument, "call is missing"),
         (BeforeFilterRequest { pod: None, ..of_pod("shop") }, Code::InvalidArgument, "pod is missing"),
         (without_purpose, Code::InvalidArgument, "call.purpose is missing"),
-        (of_pod("panic"), Code::Internal, "the policy panicked: as asked"),
+        (of_pod("panic"), Code::Internal, "the policy panicked; see the policy's log"),
         (of_pod("undeclared"), Code::Internal, "before_filter returned a change of PodLabels"),
     ] {
         let status = hooks.before_filter(request).await.unwrap_err();

@@ -11,7 +11,8 @@ use extender_policy_api::v1alpha1::{
     policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
-    Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb, Verdict,
+    Backend, Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb,
+    Verdict,
 };
 use tokio::{
     sync::{Semaphore, oneshot},
@@ -244,6 +245,49 @@ async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
     let _held = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
     running.stop.send(()).unwrap();
     soon(running.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn strangers_get_no_policy_that_binds() {
+    fn open() -> Options {
+        Options { address: ([0, 0, 0, 0], 0).into(), ..Options::default() }
+    }
+    fn binder() -> Slow {
+        Slow { asked: Arc::new(Semaphore::new(0)) }
+    }
+    let refused = |error: Option<ServeError>| {
+        let text = error.unwrap().to_string();
+        assert!(
+            text.starts_with("0.0.0.0:0 is reached from other machines without a client certificate"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind"),
+            "{text}"
+        );
+    };
+    refused(Bound::new(binder(), open()).await.err());
+    let powerful = Backend::from(NoArm).requires_client_certificates("read files");
+    refused(Bound::new(powerful, open()).await.err());
+    for (backend, options) in [
+        (Backend::from(binder()), Options::default()),
+        (binder().into(), Options { allow_unauthenticated_bind: true, ..open() }),
+        (NoArm.into(), open()),
+    ] {
+        Bound::new(backend, options).await.unwrap();
+    }
+    // Whether one that is built from args binds is known when it is called.
+    let configured = Backend::configured(|_| Ok(binder()));
+    let bound = Bound::new(configured, open()).await.unwrap();
+    let uri = format!("http://127.0.0.1:{}", bound.address().port());
+    tokio::spawn(bound.until(std::future::pending()));
+    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let info = client.get_info(GetInfoRequest::default()).await.unwrap_err();
+    let bind = client.bind(BindRequest::default()).await.unwrap_err();
+    for status in [info, bind] {
+        assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+        assert!(status.message().contains("callers of this policy can bind pods"), "{status}");
+    }
 }
 
 #[tokio::test]

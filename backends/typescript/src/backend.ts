@@ -86,6 +86,21 @@ export class Backend {
   ) {}
 
   /**
+   * The same backend where strangers can call it, for whom it must not bind. Whether a policy that is built from args binds
+   * is known when it is called. @internal
+   */
+  exposed(refusal: string): Backend {
+    const source: Source = (args) => {
+      const versions = this.source(args);
+      if (versions.latest().declaration.of('Bind') !== undefined) {
+        throw CallError.precondition(refusal);
+      }
+      return versions;
+    };
+    return new Backend(source, this.fixed);
+  }
+
+  /**
    * One policy that takes no args.
    *
    * @throws {DeclarationError}

@@ -2,6 +2,7 @@
 
 import { status } from '@grpc/grpc-js';
 
+import { UndeclaredRead } from './reads/access.js';
 import { cut } from './text.js';
 
 /**
@@ -149,7 +150,21 @@ export function callError(thrown: unknown): CallError {
   if (thrown instanceof DeclarationError) {
     return CallError.internal(thrown.message);
   }
-  return CallError.internal(`the policy failed: ${shortText(thrown)}`);
+  if (thrown instanceof UndeclaredRead) {
+    return CallError.internal(`the policy failed: ${thrown.message}`);
+  }
+  // The text may hold anything, and that of a status reaches people outside.
+  return CallError.bug(`the policy failed (${kindOf(thrown)}); see the policy's log`, thrown);
+}
+
+/** What the author of a policy gets to see in a test. */
+export function testText(thrown: unknown): string {
+  const error = callError(thrown);
+  return error.cause === undefined ? error.message : `the policy failed: ${shortText(error.cause)}`;
+}
+
+function kindOf(thrown: unknown): string {
+  return thrown instanceof Error ? cut(thrown.constructor.name, 64) : typeof thrown;
 }
 
 /**

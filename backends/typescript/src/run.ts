@@ -18,6 +18,9 @@ const HELP = `Serves one policy to the extender gateway over gRPC.
   --tls-cert FILE       serves TLS with this certificate and its chain (PEM), with --tls-key
   --tls-key FILE        the private key of the certificate (PEM)
   --tls-client-ca FILE  clients must present a certificate of one of these authorities (PEM)
+  --allow-unauthenticated-bind
+                        serves a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches
+                        the address may then bind pods
   --help                prints this
 
 Prints \`listening on HOST:PORT\` when it is ready. SIGTERM drains, a second one ends at once. Files of TLS are read
@@ -78,6 +81,7 @@ export function command(given: readonly string[]): Command {
       'tls-cert': text,
       'tls-key': text,
       'tls-client-ca': text,
+      'allow-unauthenticated-bind': { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -88,21 +92,27 @@ export function command(given: readonly string[]): Command {
   if (mistake !== undefined) {
     return { mistake };
   }
-  const { address, 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': clientCa } = values;
+  const { address: at, 'tls-cert': cert, 'tls-key': key, 'tls-client-ca': clientCa } = values;
+  const address =
+    values['allow-unauthenticated-bind'] === true
+      ? { address: at, allowUnauthenticatedBind: true }
+      : { address: at };
   if (cert === undefined || key === undefined) {
-    return { serve: { address } };
+    return { serve: address };
   }
-  return { serve: { address, tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa }) } } };
+  return { serve: { ...address, tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa }) } } };
 }
 
 const OPTIONS = ['--address', '--tls-cert', '--tls-key', '--tls-client-ca'];
+
+const FLAGS = ['--allow-unauthenticated-bind', '--help', '-h'];
 
 function unknownOption(given: readonly string[]): string | undefined {
   for (let at = 0; at < given.length; at += 1) {
     const [name = ''] = (given[at] ?? '').split('=', 1);
     if (OPTIONS.includes(name)) {
       at += given[at] === name ? 1 : 0;
-    } else if (given[at] !== '--help' && given[at] !== '-h') {
+    } else if (!FLAGS.includes(given[at] ?? '')) {
       return `unknown option ${given[at] ?? ''}`;
     }
   }

@@ -8,6 +8,7 @@ import { ReflectionService } from '@grpc/reflection';
 import { protoPath } from 'grpc-health-check';
 
 import { Backend } from './backend.js';
+import { BEGINNING_MILLISECONDS, follow, mostConnections } from './connections.js';
 import { MAX_MESSAGE_BYTES } from './declaration.js';
 import { DESCRIPTORS } from './gen/descriptors.js';
 import { Health } from './health.js';
@@ -23,9 +24,6 @@ import { RotatingCredentials, type TlsFiles } from './tls.js';
  */
 const WINDOW_BYTES = 1 << 20;
 
-/** Gateways keep one connection or two each. */
-const MAX_CONNECTIONS = 1_000;
-
 /** A gateway whose machine is gone no longer responds: then the connection is closed, and its tables are dropped. */
 const KEEPALIVE_MILLISECONDS = 60_000;
 const KEEPALIVE_TIMEOUT_MILLISECONDS = 20_000;
@@ -39,6 +37,11 @@ export interface ServeOptions {
   readonly address?: string;
   /** Serves TLS with these files, which are read again when they change. Default: none. */
   readonly tls?: TlsFiles;
+  /**
+   * Serves a policy that binds also beyond loopback to clients without a certificate: whoever reaches the address may then
+   * bind pods. Default: false.
+   */
+  readonly allowUnauthenticatedBind?: boolean;
   /** How long calls in progress may take after the first signal, before they are canceled. Default: 10 s. */
   readonly drainMilliseconds?: number;
   /** Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say. */
@@ -68,7 +71,7 @@ export class ListenError extends Error {
  * {@link ServeOptions.drainMilliseconds}, and queued spans are sent for at most 5 s. A second signal ends the process at
  * once.
  *
- * @throws {DeclarationError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ * @throws {DeclarationError} {@link ExposedError} {@link ListenError} {@link TlsError} {@link TelemetryError}
  */
 export async function serve(backend: Policy | Backend, options: ServeOptions = {}): Promise<void> {
   const listening = await listen(backend, options);
@@ -91,10 +94,10 @@ export async function serve(backend: Policy | Backend, options: ServeOptions = {
  * Listens and answers. For tests and for programs with a life cycle of their own; {@link serve} is enough for the
  * others.
  *
- * @throws {DeclarationError} {@link ListenError} {@link TlsError} {@link TelemetryError}
+ * @throws {DeclarationError} {@link ExposedError} {@link ListenError} {@link TlsError} {@link TelemetryError}
  */
 export async function listen(backend: Policy | Backend, options: ServeOptions = {}): Promise<Listening> {
-  const served = Backend.of(backend);
+  const served = permitted(Backend.of(backend), options);
   const log = options.log ?? toStandardError;
   const tracer = await Tracer.start(options.telemetry ?? {}, nameAndVersion(served));
   const credentials = options.tls && RotatingCredentials.read(options.tls, log);
@@ -122,6 +125,27 @@ export async function listen(backend: Policy | Backend, options: ServeOptions = 
     credentials,
     drain: options.drainMilliseconds,
   });
+}
+
+/** Strangers reach the address, and the policy would bind pods for them. */
+export class ExposedError extends Error {
+  override readonly name = 'ExposedError';
+}
+
+/** The backend as it may be served at its address. */
+function permitted(backend: Backend, options: ServeOptions): Backend {
+  const address = options.address ?? '127.0.0.1:0';
+  const isLocal = /^(localhost|127(\.\d+){3}|\[::1\]):/.test(address);
+  if (isLocal || options.tls?.clientCa !== undefined || options.allowUnauthenticatedBind === true) {
+    return backend;
+  }
+  const refusal =
+    `${address} is reached from other machines without a client certificate, and callers of this policy can bind pods ` +
+    'with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind';
+  if (backend.fixed?.latest().declaration.of('Bind') !== undefined) {
+    throw new ExposedError(refusal);
+  }
+  return backend.exposed(refusal);
 }
 
 interface Parts {
@@ -193,7 +217,10 @@ async function bound(server: Server, address: string, credentials: ServerCredent
 function widenWindows(server: Server): void {
   const options: unknown = Reflect.get(server, 'commonServerOptions');
   if (options instanceof Object) {
-    Object.assign(options, { settings: { initialWindowSize: WINDOW_BYTES } });
+    Object.assign(options, {
+      settings: { initialWindowSize: WINDOW_BYTES },
+      handshakeTimeout: BEGINNING_MILLISECONDS,
+    });
   }
 }
 
@@ -202,7 +229,8 @@ function limitConnections(server: Server): void {
   const servers: unknown = Reflect.get(server, 'http2Servers');
   if (servers instanceof Map) {
     for (const http2 of servers.keys() as MapIterator<Http2Server>) {
-      http2.maxConnections = MAX_CONNECTIONS;
+      http2.maxConnections = mostConnections();
+      follow(http2);
       http2.on('session', (session: ServerHttp2Session) => {
         session.setLocalWindowSize(WINDOW_BYTES);
       });

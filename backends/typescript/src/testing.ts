@@ -20,7 +20,7 @@ import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from '
 import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
 import { NodeChange, PodChange } from './change.js';
-import { callError } from './errors.js';
+import { callError, testText } from './errors.js';
 import {
   BeforeFilterNodesRequest,
   BeforeFilterRequest,
@@ -496,7 +496,7 @@ function unnoted(): void {
 /** An error of the policy's code stays its own cause, so that a failed test shows where it is. */
 function asCallError(error: unknown): Error {
   const failed = callError(error);
-  return failed === error ? failed : Object.assign(failed, { cause: error });
+  return failed === error ? failed : Object.assign(failed, { message: testText(error), cause: error });
 }
 
 function answered<T>(answer: () => T): T {

@@ -459,10 +459,10 @@ test('a policy that is not ready, or fails, fails the call alone', async () => {
     failure(beforeFilter(backend, { call: call(), pod: podOf(what) }));
   assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
   assert.equal(backend.log.length, 0);
-  assert.equal(await asked('throw'), 'INTERNAL: the policy failed: as asked');
+  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
   assert.match(
     backend.log[0] ?? '',
-    /the policy failed: as asked; .*\nError: as asked\n.*at Hooked\.beforeFilter/,
+    /the policy failed \(Error\); see the policy's log; .*\nError: as asked\n.*at Hooked\.beforeFilter/,
   );
   assert.equal(await asked('change'), 'OK');
   class Unready extends Hooked {

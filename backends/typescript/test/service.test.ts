@@ -189,12 +189,12 @@ test('a failure of the policy fails its call alone, and is logged once', async (
   const backend = await served(new Obedient(everything));
   const asked = (what: string): Promise<string> =>
     failure(filter(backend, { call: call(), pod, nodes: inline([row('a', { do: what })]) }));
-  assert.equal(await asked('throw'), 'INTERNAL: the policy failed: as asked');
-  assert.equal(await asked('throw'), 'INTERNAL: the policy failed: as asked');
+  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
+  assert.equal(await asked('throw'), "INTERNAL: the policy failed (Error); see the policy's log");
   assert.equal(backend.log.length, 1);
   assert.match(
     backend.log[0] ?? '',
-    /the policy failed: as asked; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
+    /the policy failed \(Error\); see the policy's log; this is logged once.*\nError: as asked\n.*at Obedient\.filter/,
   );
   assert.equal(await asked('not ready'), 'UNAVAILABLE: prices are a day old');
   assert.equal(await asked('unknown'), 'ABORTED: no such claim');
@@ -208,12 +208,12 @@ test('a failure of the policy fails its call alone, and is logged once', async (
 test('messages of a status have at most a kibibyte', async () => {
   class Long extends Obedient {
     override filter(): Verdict {
-      throw new Error('ä'.repeat(70_000));
+      throw new NotReady('ä'.repeat(70_000));
     }
   }
   const backend = await served(new Long(everything));
   const text = await failure(filter(backend, { call: call(), pod, nodes: inline([row('a')]) }));
-  const bytes = Buffer.byteLength(text.replace('INTERNAL: ', ''));
+  const bytes = Buffer.byteLength(text.replace('UNAVAILABLE: ', ''));
   assert.ok(bytes > 1_000 && bytes <= 1_024, String(bytes));
 });
 

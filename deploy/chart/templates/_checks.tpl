@@ -70,6 +70,11 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- $_ := set $names $name $i -}}
 {{- include "extender-gateway.checkVerbs" (dict "root" $ "policy" $policy "at" $at) -}}
 {{- include "extender-gateway.checkPlace" (dict "root" $ "policy" $policy "at" $at) -}}
+{{- $acts := has ($policy.program | default "") (list "label-binder" "reservation" "http-extender") -}}
+{{- $isReached := and (eq (include "extender-gateway.policyPlace" $policy) "Deployment") (eq $.Values.policyTLS.mode "None") -}}
+{{- if and $acts $isReached (not $policy.allowUnauthenticatedBind) -}}
+{{- fail (printf "%s.program: %s would act for anyone who reaches its port, because callers need no certificate; set policyTLS.mode to Generated or CertManager, or %s.allowUnauthenticatedBind: true" $at $policy.program $at) -}}
+{{- end -}}
 {{- if eq (include "extender-gateway.policyPlace" $policy) "Sidecar" -}}
 {{- $port := include "extender-gateway.policyPort" (dict "root" $ "policy" $policy) -}}
 {{- if hasKey $ports $port -}}
@@ -226,6 +231,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 
 {{- define "extender-gateway.checkTLS" -}}
+{{- if and (eq .Values.policyTLS.mode "CertManager") (not .Values.policyTLS.certManager.issuerRef.name) -}}
+{{- fail "policyTLS.certManager.issuerRef.name: is empty, and policyTLS.mode is CertManager; set the name of an Issuer or ClusterIssuer" -}}
+{{- end -}}
 {{- $tls := .Values.tls -}}
 {{- $issuer := $tls.certManager.issuerRef.name -}}
 {{- $clients := or $tls.clients.caSecretName $tls.clients.caConfigMapName -}}

@@ -110,7 +110,12 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- range .Values.policies -}}
 {{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
 {{- if not .url -}}
-{{- $_ := set $backend "url" (include "extender-gateway.policyURL" (dict "root" $ "policy" .)) -}}
+{{- $it := dict "root" $ "policy" . -}}
+{{- $_ := set $backend "url" (include "extender-gateway.policyURL" $it) -}}
+{{- if include "extender-gateway.policyHasTLS" $it -}}
+{{- $folder := "/etc/extender-gateway/policy-tls" -}}
+{{- $_ := set $backend "tls" (dict "caFile" (printf "%s/ca.crt" $folder) "certFile" (printf "%s/tls.crt" $folder) "keyFile" (printf "%s/tls.key" $folder)) -}}
+{{- end -}}
 {{- end -}}
 {{- $backends = append $backends $backend -}}
 {{- end -}}

@@ -17,12 +17,29 @@
 {{- .policy.port | default .root.Values.policyDefaults.port -}}
 {{- end -}}
 
+{{/* "true" if the gateway and this policy verify each other's certificates: a ready-made one in pods of its own. */}}
+{{- define "extender-gateway.policyHasTLS" -}}
+{{- if and .policy.program (eq (include "extender-gateway.policyPlace" .policy) "Deployment") (ne .root.Values.policyTLS.mode "None") -}}true{{- end -}}
+{{- end -}}
+
+{{/* The namespaces of these policies, as JSON. */}}
+{{- define "extender-gateway.policyTLSNamespaces" -}}
+{{- $namespaces := list -}}
+{{- range .Values.policies -}}
+{{- $it := dict "root" $ "policy" . -}}
+{{- if include "extender-gateway.policyHasTLS" $it -}}
+{{- $namespaces = append $namespaces (include "extender-gateway.policyNamespace" $it) -}}
+{{- end -}}
+{{- end -}}
+{{- $namespaces | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
 {{- define "extender-gateway.policyURL" -}}
 {{- $port := include "extender-gateway.policyPort" . -}}
 {{- if .policy.inPod -}}
 http://127.0.0.1:{{ $port }}
 {{- else -}}
-http://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gateway.policyNamespace" . }}.svc:{{ $port }}
+{{ include "extender-gateway.policyHasTLS" . | ternary "https" "http" }}://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gateway.policyNamespace" . }}.svc:{{ $port }}
 {{- end -}}
 {{- end -}}
 
@@ -73,6 +90,7 @@ labels:
 {{- $policy := .policy -}}
 {{- $port := include "extender-gateway.policyPort" . -}}
 {{- $image := $policy.image | default .root.Values.image -}}
+{{- $tls := include "extender-gateway.policyHasTLS" . -}}
 {{- $tag := $policy.program | empty | ternary "" .root.Chart.AppVersion -}}
 name: {{ $policy.name | quote }}
 image: {{ include "extender-gateway.image" (dict "image" $image "tag" $tag) | quote }}
@@ -89,6 +107,28 @@ args:
 - --rules
 - /etc/extender-policy/rules.yaml
 {{- end }}
+{{- if eq $policy.program "http-extender" }}
+{{- with dig "urlPrefix" "" ($policy.args | default dict) }}
+- --allow-url
+- {{ . | quote }}
+{{- end }}
+{{- range $field := list "caFile" "certFile" "keyFile" }}
+{{- with dig "tlsConfig" $field "" ($policy.args | default dict) }}
+- --allow-file
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $tls }}
+- --tls-cert
+- /etc/extender-policy-tls/tls.crt
+- --tls-key
+- /etc/extender-policy-tls/tls.key
+- --tls-client-ca
+- /etc/extender-policy-tls/ca.crt
+{{- else if $policy.allowUnauthenticatedBind }}
+- --allow-unauthenticated-bind
+{{- end }}
 {{- else }}
 {{- with $policy.command }}
 command: {{ toJson . }}
@@ -104,7 +144,9 @@ env:
 {{- if not $policy.inPod }}
 ports:
 - {name: grpc, containerPort: {{ $port }}}
+{{- /* The kubelet's probe of gRPC has no TLS. */}}
 {{- $probe := $policy.probe | default "GRPC" }}
+{{- if and $tls (eq $probe "GRPC") }}{{ $probe = "TCP" }}{{ end }}
 {{- if eq $probe "GRPC" }}
 livenessProbe:
   grpc: {port: {{ $port }}}
@@ -126,8 +168,11 @@ resources:
   {{- toYaml ($policy.resources | default .root.Values.policyDefaults.resources) | nindent 2 }}
 securityContext:
   {{- include "extender-gateway.containerSecurity" . | nindent 2 }}
-{{- if or $policy.rules $policy.extraVolumeMounts }}
+{{- if or $policy.rules $policy.extraVolumeMounts $tls }}
 volumeMounts:
+{{- if $tls }}
+- {name: policy-tls, mountPath: /etc/extender-policy-tls, readOnly: true}
+{{- end }}
 {{- if $policy.rules }}
 - {name: {{ include "extender-gateway.rulesVolume" . }}, mountPath: /etc/extender-policy, readOnly: true}
 {{- end }}
@@ -146,6 +191,10 @@ volumeMounts:
 {{- if .policy.rules }}
 - name: {{ include "extender-gateway.rulesVolume" . }}
   configMap: {name: {{ include "extender-gateway.policyName" . }}}
+{{- end }}
+{{- if include "extender-gateway.policyHasTLS" . }}
+- name: policy-tls
+  secret: {secretName: {{ include "extender-gateway.fullname" .root }}-policy-server, defaultMode: 0440}
 {{- end }}
 {{- with .policy.extraVolumes }}
 {{- toYaml . | nindent 0 }}

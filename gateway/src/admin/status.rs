@@ -461,6 +461,11 @@ fn backend(
     }
 }
 
+/// Those of existing extenders have no bound, which their operators know: only a declared one is reported.
+fn unscaled_scores(info: &Info) -> Option<String> {
+    info.unscaled_scores().filter(|scores| scores.largest.is_some()).map(|scores| scores.to_string())
+}
+
 fn backend_verb(
     settings: &BackendSettings,
     verb: PolicyVerb,
@@ -476,6 +481,7 @@ fn backend_verb(
         verb: verb.name().to_owned(),
         failure_policy: settings.failure_policy(verb).to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        unscaled_scores: info.filter(|_| verb == PolicyVerb::Score).and_then(unscaled_scores),
         circuits: Vec::new(),
         reads: info
             .and_then(|info| info.reads_in_words(verb))

@@ -312,6 +312,9 @@ pub struct BackendVerb {
     /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
+    /// Why its scores probably count for more than they should, according to its handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unscaled_scores: Option<String>,
     /// Its open circuit breakers: calls are refused without being sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circuits: Vec<CircuitStatus>,

@@ -66,6 +66,29 @@ pub struct Info {
     pub introspection: Introspection,
 }
 
+/// Scores that are not normalized and may be larger than those of extenders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its scores {}, are not normalized, and count 10 times in kube-scheduler, where a plugin gives at most 100", scores(*.largest)
+)]
+pub struct UnscaledScores {
+    /// The largest one; `None` without a bound.
+    pub largest: Option<i32>,
+}
+
+impl UnscaledScores {
+    /// What to do about them.
+    pub const REMEDY: &str = "if they are to count as much as a plugin's, set `score.normalize` to Range, or to MinMax if they have \
+                              no bounds, in its entry, or declare it in the policy";
+}
+
+fn scores(largest: Option<i32>) -> String {
+    largest.map_or_else(|| "have no bound".to_owned(), |largest| format!("reach {largest}"))
+}
+
+/// The largest score of an extender, `MaxExtenderPriority` of kube-scheduler.
+const USUAL_SCORE: i32 = 10;
+
 /// A backend's view of nodes, with its columns in the node tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodesView {
@@ -300,6 +323,15 @@ impl Info {
             PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().err(),
             PolicyVerb::BeforeScore => self.before_score.as_ref().err(),
         }
+    }
+
+    /// What is probably unintended about its scores: an extender's reach 10, and kube-scheduler multiplies them by 10, so that
+    /// 100 of a policy outweighs ten plugins of its own.
+    pub fn unscaled_scores(&self) -> Option<UnscaledScores> {
+        let score = self.score.as_ref().ok()?;
+        let is_usual = score.range.largest.is_some_and(|largest| largest <= USUAL_SCORE);
+        let is_scaled = score.normalization != Normalization::None;
+        (!is_scaled && !is_usual).then_some(UnscaledScores { largest: score.range.largest })
     }
 
     /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.

@@ -62,7 +62,14 @@ fn handshake(case: &str) -> Fault {
         "views" => info(|info, _| info.verbs[0].node_view = 0),
         "enums" => info(|info, _| info.verbs[0].scope = 77),
         "score-range" => info(|info, _| info.verbs[1].score_min = Some(5_000)),
-        "reversed" => info(|info, _| info.verbs[1].reversed = true),
+        "score-scale" => info(|info, _| {
+            info.verbs[1].score_max = Some(11);
+            info.verbs[1].normalization = api::Normalization::None.into();
+        }),
+        "reversed" => info(|info, _| {
+            info.verbs[1].reversed = true;
+            info.verbs[1].normalization = api::Normalization::None.into();
+        }),
         "pure" => info(|info, _| info.verbs[0].side_effects = true),
         "table" => streams(streams::Fault::Unimplemented),
         "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
@@ -136,6 +143,8 @@ fn service(case: &str) -> Fault {
         "unknown-method" => ok("Conformance", &[]),
         "unknown-service" => ok("/conformance.Unknown/Method", &[]),
         "connections" => Fault { open_connections: Some(30), ..Fault::none() },
+        "compressed" => Fault { reads_compressed: true, ..Fault::none() },
+        "silent" => Fault { keeps_silent: true, ..Fault::none() },
         other => panic!("no fault for {other}"),
     }
 }

@@ -92,6 +92,9 @@ pub(super) struct Fault {
     /// More connections than these are closed at once: in all, and at the same time.
     pub(super) connections: Option<usize>,
     pub(super) open_connections: Option<usize>,
+    /// Compressed messages are answered, and silent connections are kept.
+    pub(super) reads_compressed: bool,
+    pub(super) keeps_silent: bool,
     pub(super) stream: streams::Fault,
     pub(super) envelope: Envelope,
 }
@@ -117,7 +120,7 @@ impl Fault {
 
     /// Whether the case would wait for the backend to forget something.
     pub(super) fn forgets_late(&self) -> bool {
-        matches!(self.stream, streams::Fault::NeverEnds | streams::Fault::KeepsRemoved)
+        self.keeps_silent || matches!(self.stream, streams::Fault::NeverEnds | streams::Fault::KeepsRemoved)
     }
 }
 
@@ -171,8 +174,19 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
+/// How long a connection may be silent.
+const BEGINNING: Duration = Duration::from_secs(1);
+
 async fn serve(stream: TcpStream, connection: usize, shared: Arc<Shared>) {
-    let of_service = Arc::clone(&shared);
+    let begins = tokio::time::timeout(BEGINNING, stream.readable()).await.is_ok();
+    if begins || shared.fault.keeps_silent {
+        serve_begun(stream, connection, &shared).await;
+    }
+    shared.state.open_connections.fetch_sub(1, Ordering::SeqCst);
+}
+
+async fn serve_begun(stream: TcpStream, connection: usize, shared: &Arc<Shared>) {
+    let of_service = Arc::clone(shared);
     let service = hyper::service::service_fn(move |request| {
         let shared = Arc::clone(&of_service);
         async move { Ok::<_, Infallible>(route(shared, connection, request).await) }
@@ -182,7 +196,6 @@ async fn serve(stream: TcpStream, connection: usize, shared: Arc<Shared>) {
         .max_header_list_size(64 << 10)
         .serve_connection(TokioIo::new(stream), service);
     drop(served.await);
-    shared.state.open_connections.fetch_sub(1, Ordering::SeqCst);
 }
 
 async fn route(shared: Arc<Shared>, connection: usize, request: Request<Incoming>) -> Response<Body> {
@@ -222,6 +235,12 @@ impl Drop for Canceled {
 
 async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, path: &str) -> Response<Body> {
     let (parts, body) = request.into_parts();
+    if parts.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+        return match shared.fault.reads_compressed {
+            true => message_in(Envelope::Right, &Bytes::new()),
+            false => refusal(&Status::unimplemented("compressed messages are not read")),
+        };
+    }
     let state = &shared.state;
     let Ok(body) = body.collect().await else {
         return refusal(&Status::internal("the body is cut off"));

@@ -4,8 +4,8 @@ use std::{future::ready, net::SocketAddr};
 
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, Change, ControllersFailed, ControllersReport,
-    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Options, Pod,
-    PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb, Verdict, View,
+    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Normalization, Options,
+    Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb, Verdict, View,
 };
 
 /// Which verbs a backend declares, and how.
@@ -84,7 +84,7 @@ impl Policy for Reading {
         let pure = || Verb::per_node().pure().reads(&reads);
         Info::new("reading", "1")
             .filters(pure())
-            .scores(pure(), Scale::between(-10..=1_000))
+            .scores(pure(), Scale::between(-10..=1_000).normalize(Normalization::MinMax))
             .preempts(Verb::per_node().reads(&reads))
             .binds_reading(&Reads::new())
             .before_filter(Hook::changing([Change::PodLabels]).pure().reads(&reads_app()))
@@ -166,7 +166,7 @@ impl Policy for Effects {
             .raw_pod()
             .annotations("zo")
             .filters(verb())
-            .scores(verb(), Scale::unbounded())
+            .scores(verb(), Scale::unbounded().normalize(Normalization::MinMax))
             .preempts(verb())
     }
 
@@ -191,7 +191,8 @@ struct Scores;
 
 impl Policy for Scores {
     fn info(&self) -> Info {
-        Info::new("scores", "1").scores(Verb::per_node().pure(), Scale::unbounded())
+        Info::new("scores", "1")
+            .scores(Verb::per_node().pure(), Scale::unbounded().normalize(Normalization::MinMax))
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
             "the bounds of scores fit the normalization",
             score_range
         ),
+        case!("handshake.score-scale", Should, ["14.3"], "scores are at most 10, or normalized", score_scale),
         case!("handshake.reversed", Must, ["6.4"], "reversed scores are normalized", reversed),
         case!("handshake.pure", Must, ["29.1"], "a pure verb declares nothing that excludes it", pure),
         case!("handshake.table", Must, ["18.1"], "a listed NodeTableService is served", table),
@@ -197,6 +198,17 @@ async fn score_range(suite: &Suite) -> Result<(), Stop> {
         );
     }
     Ok(())
+}
+
+async fn score_scale(suite: &Suite) -> Result<(), Stop> {
+    let terms = suite.terms(Verb::Score)?;
+    let none =
+        matches!(terms.info.normalization(), api::Normalization::None | api::Normalization::Unspecified);
+    match terms.info.score_max {
+        Some(max) if none && max > 10 => failed(format!("`score_max` is {max}, without a normalization")),
+        None if none => failed("there is no `score_max` and no normalization"),
+        _ => Ok(()),
+    }
 }
 
 async fn reversed(suite: &Suite) -> Result<(), Stop> {

@@ -1,9 +1,12 @@
 //! The server: health, reflection, methods that do not exist.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use http::uri::PathAndQuery;
 use prost::Message as _;
+use tokio::io::AsyncReadExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic_health::pb::{
@@ -49,6 +52,8 @@ pub(super) fn cases() -> Vec<Case> {
             "an unknown service is UNIMPLEMENTED",
             unknown_service
         ),
+        case!("service.compressed", Should, ["51.2"], "a compressed message is UNIMPLEMENTED", compressed),
+        case!("service.silent", Should, ["51.3"], "a connection on which nothing comes is closed", silent),
         case!("service.connections", Must, ["3.1"], "50 connections at once are served", connections),
     ];
     all.extend(cases!(VERBS, "undeclared", Must, ["50.1"], "UNIMPLEMENTED if it is not listed", undeclared));
@@ -144,6 +149,28 @@ async fn unknown_method(suite: &Suite) -> Result<(), Stop> {
 
 async fn unknown_service(suite: &Suite) -> Result<(), Stop> {
     unimplemented(suite, "/conformance.Unknown/Method").await
+}
+
+async fn compressed(suite: &Suite) -> Result<(), Stop> {
+    match suite.client.compressed((SERVICE, "GetInfo"), &suite.target.info_request().encode_to_vec()).await? {
+        Some(Code::Unimplemented) => Ok(()),
+        Some(code) => {
+            failed(format!("GetInfo compressed with gzip: {}; expected UNIMPLEMENTED", code_name(code)))
+        }
+        None => failed("GetInfo compressed with gzip: no status; expected UNIMPLEMENTED"),
+    }
+}
+
+/// How long a silent connection may stay open.
+const SILENCE: Duration = Duration::from_secs(20);
+
+async fn silent(suite: &Suite) -> Result<(), Stop> {
+    let mut connection = suite.target.silent().await.map_err(|error| Stop::Failed(error.to_string()))?;
+    let limit = SILENCE.min(suite.client.patience());
+    let closed = async { while connection.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
+    let open = |_| Stop::Failed(format!("a connection on which nothing came was still open after {limit:?}"));
+    tokio::time::timeout(limit, closed).await.map_err(open)?;
+    suite.still_serves("a silent connection").await
 }
 
 async fn connections(suite: &Suite) -> Result<(), Stop> {

@@ -165,6 +165,10 @@ impl Entry {
             tls,
         };
         let verbs = [&entry.filter_verb, &entry.prioritize_verb, &entry.preempt_verb, &entry.bind_verb];
+        mistakes.extend(verbs.into_iter().flatten().filter_map(|verb| wrong_verb(verb)));
+        if entry.url_prefix.split('/').any(is_dots) || entry.url_prefix.contains(['%', '\\']) {
+            mistakes.push(format!("args.urlPrefix: {:?} is no plain path; {PLAIN}", entry.url_prefix));
+        }
         if verbs.into_iter().all(Option::is_none) {
             mistakes.push(
                 "args has no verb; expected at least one of filterVerb, prioritizeVerb, preemptVerb and bindVerb"
@@ -207,6 +211,18 @@ fn elsewhere(given: &Given) -> Vec<String> {
             .to_owned()
     });
     weight.into_iter().chain(ignorable).chain(resources).collect()
+}
+
+const PLAIN: &str = "expected segments without \"..\", \".\", \"%\", \"\\\", \"?\" and \"#\"";
+
+/// A verb leads below the prefix and nowhere else.
+fn wrong_verb(verb: &str) -> Option<String> {
+    let is_plain = !verb.split('/').any(is_dots) && !verb.contains(['?', '#', '%', '\\']);
+    (!is_plain).then(|| format!("args has the verb {verb:?}; {PLAIN}"))
+}
+
+fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
 }
 
 /// The prefix without slashes at the end, and whether it is `https`.
@@ -343,6 +359,23 @@ mod tests {
         for url in ["http://u:p@a", "ftp://a", "http://a?b=c", "a", "", "http:///x"] {
             let said = parse(&format!(r#"{{"urlPrefix":"{url}","filterVerb":"f"}}"#)).unwrap_err();
             assert!(said.starts_with("args.urlPrefix: "), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_verb_leads_below_the_prefix() {
+        for verb in ["../secret", "a/..", "filter?x=1", "filter#y", "%2e%2e/a", "./a", "a\\\\b"] {
+            for field in ["filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb"] {
+                let said = parse(&format!(r#"{{"urlPrefix":"http://a","{field}":"{verb}"}}"#)).unwrap_err();
+                assert!(
+                    said.starts_with("args has the verb ") && said.contains("expected segments"),
+                    "{said}"
+                );
+            }
+        }
+        for prefix in ["http://a/../b", "http://a/%2e%2e", "http://a/./b"] {
+            let said = parse(&format!(r#"{{"urlPrefix":"{prefix}","filterVerb":"f"}}"#)).unwrap_err();
+            assert!(said.contains("is no plain path"), "{said}");
         }
     }
 

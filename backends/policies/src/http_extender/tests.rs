@@ -143,7 +143,7 @@ fn policy(url: &str, fields: Value) -> Backend {
 fn try_policy(url: &str, fields: Value) -> Result<Backend, NoAnswer> {
     let mut args = json!({"urlPrefix": url, "nodeCacheCapable": true});
     args.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let backend = Backend::configured(|args| HttpExtender::new("http-extender", args));
+    let backend = Backend::configured(|args| HttpExtender::new("http-extender", &Allowed::default(), args));
     testing::with_args(backend, &args.to_string())
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import operator
+import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -38,8 +39,9 @@ MAX_RULE_BYTES = 63
 """The longest name of a rule in the contract."""
 MAX_BIND_MESSAGE_BYTES = 1024
 """The longest message of a bind in the contract."""
-MAX_FAILURE_BYTES = 512
-"""The longest text of an exception in a status; the log has all of it."""
+MAX_LOGGED = 1000
+"""The different texts of failures that are counted and logged."""
+POWERS_OF_TEN = frozenset(10**digits for digits in range(1, 16))
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -161,7 +163,7 @@ def _policy(find: Callable[[], T]) -> T:
     except CallError:
         raise
     except (Exception, SystemExit) as error:
-        raise _failure("building the policy", error) from error
+        raise failure("building the policy", error) from error
 
 
 def _check_ready(prepared: Prepared) -> None:
@@ -170,7 +172,7 @@ def _check_ready(prepared: Prepared) -> None:
     except NotReady as error:
         raise CallError(StatusCode.UNAVAILABLE, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _failure("ready", error) from error
+        raise failure("ready", error) from error
 
 
 async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
@@ -189,7 +191,7 @@ async def _called(prepared: Prepared, method: str, *arguments: object) -> Any:
     except CannotAnswer as error:
         raise CallError(StatusCode.ABORTED, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _failure(written(prepared.policy, method), error) from error
+        raise failure(written(prepared.policy, method), error) from error
     return answer
 
 
@@ -206,7 +208,7 @@ def _one_per_node(method: str, answers: Any, asked: int) -> Sequence[Any]:
         raise failed(f"{method} returned {_short(answers)}; expected a list with one answer per node") from None
     except (Exception, SystemExit) as error:
         # A generator runs only now.
-        raise _failure(method, error) from error
+        raise failure(method, error) from error
     given = len(answers)
     if given != asked:
         raise failed(f"{method} returned {given} answers for {asked} nodes; expected one per node")
@@ -338,27 +340,45 @@ def _missed(prepared: Prepared, missed: Missed) -> policy_pb2.Result:
     return policy_pb2.Result(evaluated=0, miss=missed.miss, revision=prepared.declaration.revision)
 
 
-_logged: set[str] = set()
+_logged: dict[str, int] = {}
+_counting = threading.Lock()
 """The failures whose stack trace was logged."""
 
 
-def _failure(method: str, error: BaseException) -> CallError:
-    """The policy's code raised."""
-    return failed(f"{method} failed: {cut(log_failure(method, error), MAX_FAILURE_BYTES)}")
+def failure(method: str, error: BaseException) -> CallError:
+    """The policy's code raised.
+
+    The text of an exception may hold anything, and that of a status reaches people outside. That of a read that is not
+    declared is this package's own.
+    """
+    log_failure(method, error)
+    if isinstance(error, UndeclaredRead):
+        return failed(f"{method} failed: {error}")
+    kind = type(error).__name__
+    text = f"{method} failed ({kind}); see the policy's log"
+    return CallError(StatusCode.INTERNAL, text, f"{method} failed: {kind}: {error}")
 
 
-def log_failure(method: str, error: BaseException) -> str:
-    """The text of what the policy's code raised. The log has the stack trace once, and a line for each further call."""
-    text = str(error) if isinstance(error, UndeclaredRead) else f"{type(error).__name__}: {error}"
+def log_failure(method: str, error: BaseException) -> None:
+    """Logs what the policy's code raised: its stack trace once for each place."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = f"{last[0].filename}:{last[0].lineno}" if last else ""
-    if f"{place} {type(error)}" in _logged:
-        LOG.error("%s failed again at %s: %s", method, place, cut(text, MAX_FAILURE_BYTES))
-    else:
-        if len(_logged) < 1000:
-            _logged.add(f"{place} {type(error)}")
-        LOG.error("%s failed; the call is answered with INTERNAL", method, exc_info=error)
-    return text
+    log_rarely(f"{method} failed at {place}: {type(error).__name__}", error)
+
+
+def log_rarely(text: str, error: BaseException | None = None) -> None:
+    """Logs a text for the first time, and then when its number has another digit.
+
+    A bug that each call meets must not fill the disk.
+    """
+    with _counting:
+        count = _logged.get(text, 0) + 1
+        if count > 1 or len(_logged) < MAX_LOGGED:
+            _logged[text] = count
+    if count == 1:
+        LOG.error("%s; the call is answered with INTERNAL", text, exc_info=error)
+    elif count in POWERS_OF_TEN:
+        LOG.error("%s, %d times now", text, count)
 
 
 def _short(value: object) -> str:

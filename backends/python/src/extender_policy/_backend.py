@@ -47,6 +47,11 @@ class Prepared:
         )
         """The methods, and the functions of paths, that are coroutine functions."""
 
+    @property
+    def binds(self) -> bool:
+        """Whether the policy declares the verb bind."""
+        return "Bind" in self.declaration.terms
+
 
 class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
@@ -188,6 +193,29 @@ class WithArgs(Backend):
 
     def _policy_for(self, args: bytes) -> Prepared:
         return self._prepared
+
+
+class Exposed(Backend):
+    """A backend that strangers can call, for whom it must not bind.
+
+    Whether a policy that is built from args binds is known when it is called.
+    """
+
+    def __init__(self, backend: Backend, refusal: str) -> None:
+        self._backend = backend
+        self._refusal = refusal
+
+    def _policy_for(self, args: bytes) -> Prepared:
+        prepared = self._backend._policy_for(args)
+        if prepared.binds:
+            raise CallError(StatusCode.FAILED_PRECONDITION, self._refusal)
+        return prepared
+
+    def _earlier(self) -> Iterator[Prepared]:
+        return self._backend._earlier()
+
+    def _known(self) -> Iterator[Prepared]:
+        return self._backend._known()
 
 
 def backend_of(source: Backend | Policy) -> Backend:

@@ -14,10 +14,12 @@ does with 16 KiB, closes the connection with all its calls."""
 class CallError(Exception):
     """Why a call is not answered."""
 
-    def __init__(self, code: StatusCode, text: str) -> None:
+    def __init__(self, code: StatusCode, text: str, detail: str = "") -> None:
+        """`detail` is what only the author of the policy gets to see, in a test."""
         super().__init__(text)
         self.code = code
         self.text = text
+        self.detail = cut(detail or text, MAX_STATUS_MESSAGE_BYTES)
 
     @property
     def message(self) -> str:

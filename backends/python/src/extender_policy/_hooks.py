@@ -180,5 +180,5 @@ def _check_size(method: str, response: Message, most: int) -> None:
 
 def _mistake(text: str) -> CallError:
     """What the policy returned breaks the contract."""
-    _answer.LOG.error("%s; the call is answered with INTERNAL", text)
+    _answer.log_rarely(text)
     return failed(text)

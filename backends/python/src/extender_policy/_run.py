@@ -150,6 +150,12 @@ def argument_parser(
     usage.add_argument("--tls-cert", metavar="FILE", help="the server's certificate chain, in PEM")
     usage.add_argument("--tls-key", metavar="FILE", help="its private key, in PEM")
     usage.add_argument("--tls-client-ca", metavar="FILE", help="clients must present a certificate of this CA, in PEM")
+    usage.add_argument(
+        "--allow-unauthenticated-bind",
+        action="store_true",
+        help="serve a policy that binds also beyond loopback without --tls-client-ca: anyone who reaches the address "
+        "may bind pods",
+    )
     return usage
 
 
@@ -160,7 +166,7 @@ def options_from(usage: argparse.ArgumentParser, given: argparse.Namespace) -> O
             option, missing = (f"--{text.replace('_', '-')}" for text in (name, other))
             usage.error(f"{option} is given without {missing}; expected --tls-cert FILE and --tls-key FILE together")
     tls = None if given.tls_cert is None else Tls(given.tls_cert, given.tls_key, given.tls_client_ca)
-    return Options(address=given.address, tls=tls)
+    return Options(address=given.address, tls=tls, allow_unauthenticated_bind=given.allow_unauthenticated_bind)
 
 
 def _address(text: str) -> Address:

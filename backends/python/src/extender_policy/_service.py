@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -19,8 +20,8 @@ from ._declaration import (
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
 )
-from ._errors import CallError
-from ._tables import Tables
+from ._errors import CallError, invalid
+from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
 
 HEALTH_SERVICE = "grpc.health.v1.Health"
@@ -47,6 +48,17 @@ METHODS = ("GetInfo", "Filter", "Score", "Preempt", "Bind")
 HOOKS = ("BeforeFilter", "BeforeFilterNodes", "BeforeScore")
 """Those of HookService."""
 
+BEGINNING_SECONDS = 10.0
+"""How long a connection has to begin, and the message of a call to arrive."""
+
+MAX_RECEIVING = 4
+"""The calls whose message is received at a time.
+
+gRPC reads the whole of a message into memory when it is wanted, so this many of the largest bound the memory of
+unfinished ones. Others wait with the few kilobytes that HTTP/2 reads ahead."""
+
+MAX_CONNECTIONS = 1000
+
 INTROSPECT = "Introspect"
 """The only one of IntrospectionService."""
 
@@ -66,11 +78,37 @@ __all__ = [
 ]
 
 
+def most_connections() -> int:
+    """A quarter of the descriptors stays for what the policy opens itself."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(MAX_CONNECTIONS, soft * 3 // 4))
+
+
+def late() -> CallError:
+    """The message of a call is not complete."""
+    return CallError(StatusCode.DEADLINE_EXCEEDED, f"the message did not arrive within {BEGINNING_SECONDS:g} s")
+
+
+def no_message() -> CallError:
+    """A call ended without its message."""
+    return invalid("the call has no message; every call has one")
+
+
+def many_tables() -> CallError:
+    """There is no room for another stream of a table, however little it has sent."""
+    return CallError(StatusCode.RESOURCE_EXHAUSTED, f"this backend already holds {MAX_TABLES} tables, the maximum")
+
+
 def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
     """Limits, and keepalive in both directions."""
     return [
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        # Compressed messages are refused: a few kilobytes become megabytes.
+        ("grpc.compression_enabled_algorithms_bitset", 1),
+        # A connection that stays silent is closed, and many leave descriptors for the policy itself.
+        ("grpc.server_handshake_timeout_ms", int(BEGINNING_SECONDS * 1000)),
+        ("grpc.max_allowed_incoming_connections", most_connections()),
         # A second process at the same address is a mistake, unless it is wanted.
         ("grpc.so_reuseport", int(reuse_port)),
         # A peer that is gone ends its tables after 80 s.
@@ -125,5 +163,4 @@ class Service:
         except CallError:
             raise
         except Exception as error:
-            _answer.LOG.exception("%s failed", method)
-            raise CallError(StatusCode.INTERNAL, f"{method} failed: {type(error).__name__}") from error
+            raise _answer.failure(method, error) from error

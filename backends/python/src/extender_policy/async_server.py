@@ -11,13 +11,15 @@ from grpc import StatusCode
 
 from ._api.v1alpha1 import table_pb2
 from ._backend import Backend, backend_of
-from ._errors import CallError, invalid
+from ._errors import CallError
 from ._service import (
+    BEGINNING_SECONDS,
     HEALTH_OF,
     HOOK_SERVICE,
     HOOKS,
     INTROSPECT,
     INTROSPECTION_SERVICE,
+    MAX_RECEIVING,
     METHODS,
     NODE_TABLE_SERVICE,
     POLICY_SERVICE,
@@ -27,8 +29,11 @@ from ._service import (
     SHUTTING_DOWN,
     Service,
     channel_options,
+    late,
+    many_tables,
+    no_message,
 )
-from ._tables import Filling
+from ._tables import MAX_TABLES, Filling
 from ._telemetry import Tracer
 from ._untyped import (
     SERVING,
@@ -48,10 +53,12 @@ class AsyncServer:
     def __init__(self, backend: Backend | Policy, options: Options | None = None) -> None:
         """Binds the address. Raises `DeclarationError` and `ServeError`."""
         self._options = options or Options()
-        backend = backend_of(backend)
+        backend = self._options.permitted(backend_of(backend))
         credentials = self._options.credentials()
         self._service = Service(backend, Tracer.start(backend))
         self._stopping = asyncio.Event()
+        self._turns = asyncio.BoundedSemaphore(MAX_RECEIVING)
+        self._streams = 0
         self._server = grpc.aio.server(options=channel_options(reuse_port=self._options.reuse_port))
         self._health = AsyncHealthServicer()
         self._add_services()
@@ -103,9 +110,13 @@ class AsyncServer:
         service = self._service
 
         async def answered(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            encoded = await anext(messages, None)
+            try:
+                async with self._turns:
+                    encoded = await asyncio.wait_for(asyncio.ensure_future(anext(messages, None)), BEGINNING_SECONDS)
+            except asyncio.TimeoutError:
+                await _end(context, late())
             if encoded is None:
-                await _end(context, invalid("the call has no message; every call has one"))
+                await _end(context, no_message())
             followed = service.tracer.follow(name, context.invocation_metadata() or ())
             if followed is None:
                 try:
@@ -127,6 +138,9 @@ class AsyncServer:
         return answered
 
     async def _sync_nodes(self, messages: AsyncIterator[bytes], context: Any) -> None:
+        if self._streams >= MAX_TABLES:
+            await _end(context, many_tables())
+        self._streams += 1
         filling = Filling(self._service.tables)
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -134,6 +148,7 @@ class AsyncServer:
         except CallError as error:
             await _end(context, error)
         finally:
+            self._streams -= 1
             stopping.cancel()
             filling.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from ._backend import Backend, Exposed
 from ._tls import Tls
 from .errors import ServeError
 
@@ -41,12 +43,35 @@ class Options:
     address: Address = LOOPBACK
     tls: Tls | None = None
     """Certificate and key; `None`: without TLS."""
+    allow_unauthenticated_bind: bool = False
+    """Serves a policy that binds also beyond loopback to clients without a certificate: whoever reaches the address may
+    then bind pods."""
     drain: float = 10.0
     """The most seconds that calls in progress may take after the first signal."""
     threads: int = 16
     """Of the server with threads: the calls that may be in progress at the same time, besides streams."""
     reuse_port: bool = False
     """Several processes may listen at this address; the kernel chooses one for each connection."""
+
+    def permitted(self, backend: Backend) -> Backend:
+        """The backend as it may be served at this address. Raises `ServeError`."""
+        has_client_ca = self.tls is not None and self.tls.client_ca is not None
+        if has_client_ca or self.allow_unauthenticated_bind or self._is_local():
+            return backend
+        refusal = (
+            f"{self.address} is reached from other machines without a client certificate, and callers of this policy "
+            "can bind pods with its permissions; set --tls-client-ca or a loopback --address, or "
+            "--allow-unauthenticated-bind"
+        )
+        if any(prepared.binds for prepared in backend._known()):
+            raise ServeError(refusal)
+        return Exposed(backend, refusal)
+
+    def _is_local(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.address.host).is_loopback
+        except ValueError:
+            return self.address.host == "localhost"
 
     def credentials(self) -> grpc.ServerCredentials | None:
         """Those of TLS. Raises `ServeError`."""

@@ -14,6 +14,7 @@ from ._answer import finished
 from ._api.v1alpha1 import table_pb2
 from ._backend import Backend, Prepared, backend_of
 from ._errors import CallError
+from ._receiving import Receiving
 from ._service import (
     HEALTH_OF,
     HOOK_SERVICE,
@@ -30,6 +31,7 @@ from ._service import (
     SHUTTING_DOWN,
     Service,
     channel_options,
+    many_tables,
 )
 from ._tables import MAX_TABLES, Filling
 from ._telemetry import Tracer
@@ -51,7 +53,7 @@ class Server:
     def __init__(self, backend: Backend | Policy, options: Options | None = None) -> None:
         """Binds the address. Raises `DeclarationError` and `ServeError`."""
         self._options = options or Options()
-        backend = backend_of(backend)
+        backend = self._options.permitted(backend_of(backend))
         for prepared in backend._known():
             check_threads(prepared)
         credentials = self._options.credentials()
@@ -59,6 +61,7 @@ class Server:
         self._streams: set[Any] = set()
         self._lock = threading.Lock()
         self._is_stopping = False
+        self._receiving = Receiving()
         # Streams occupy threads for as long as they are open, and calls do not wait for slow introspection; threads are
         # started when they are needed.
         workers = self._options.threads + MAX_TABLES + MAX_REFLECTIONS + MAX_SHOWN
@@ -88,10 +91,12 @@ class Server:
         for context in open_streams:
             context.cancel()
         self._server.stop(self._options.drain).wait()
+        self._receiving.stop()
         self._service.tracer.end()
 
     def _add_services(self) -> None:
-        unary = grpc.unary_unary_rpc_method_handler
+        # A unary handler of grpcio receives the message at once, however many others are being received.
+        unary = grpc.stream_unary_rpc_method_handler
         methods = {name: unary(self._method(name)) for name in METHODS}
         hooks = {name: unary(self._method(name)) for name in HOOKS}
         introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
@@ -115,10 +120,14 @@ class Server:
         info = {"ServerReflectionInfo": reflect}
         self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
 
-    def _method(self, name: str) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def _method(self, name: str) -> Callable[[Iterator[bytes], grpc.ServicerContext], bytes]:
         service = self._service
 
-        def answered(encoded: bytes, context: grpc.ServicerContext) -> bytes:
+        def answered(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+            try:
+                encoded = self._receiving.message(messages, context)
+            except CallError as error:
+                _end(context, error)
             if not context.is_active():
                 # The caller gave up while the call waited for a thread.
                 _end(context, CallError(StatusCode.CANCELLED, "the caller gave up"))
@@ -144,8 +153,7 @@ class Server:
             if self._is_stopping:
                 _end(context, CallError(StatusCode.UNAVAILABLE, SHUTTING_DOWN))
             if len(self._streams) >= MAX_TABLES:
-                text = f"this backend already holds {MAX_TABLES} tables, the maximum"
-                _end(context, CallError(StatusCode.RESOURCE_EXHAUSTED, text))
+                _end(context, many_tables())
             self._streams.add(context)
         filling = Filling(self._service.tables)
         # A generator that waits for a message is not closed when the stream ends.

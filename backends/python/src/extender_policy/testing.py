@@ -468,7 +468,7 @@ def _said(answer: Callable[[], T]) -> T:
     try:
         return answer()
     except CallError as error:
-        raise NoAnswer(error.message) from (error.__cause__ or error)
+        raise NoAnswer(error.detail) from (error.__cause__ or error)
 
 
 __all__ = [

@@ -133,8 +133,8 @@ mod tests {
         for (name, code, text) in [
             ("failed", Code::Unavailable, "the apiserver is away"),
             ("locked", Code::Aborted, "node locked"),
-            ("panic at once", Code::Internal, "as asked"),
-            ("panic later", Code::Internal, "the policy panicked: no panic later"),
+            ("panic at once", Code::Internal, "see the policy's log"),
+            ("panic later", Code::Internal, "the policy panicked; see the policy's log"),
         ] {
             let status = answered(Binder, request(name)).await.unwrap_err();
             assert_eq!(status.code(), code, "{name}: {status}");

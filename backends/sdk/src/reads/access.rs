@@ -1,6 +1,8 @@
 //! Enforces a declaration where the policy reads. A read that is not declared panics: any value would look like that
 //! of an object without the label, and a policy that goes on with it might bind a pod or make a reservation.
 
+use std::panic::panic_any;
+
 use super::{
     Part,
     key::{Key, Map, Prefix},
@@ -148,7 +150,11 @@ pub(crate) fn undeclared_topology_requests(topology: &Topology) -> ! {
 
 #[cold]
 #[track_caller]
-#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
 fn undeclared(what: &str, right: &str) -> ! {
-    panic!("{what} is read and not declared; declare it with Reads::{right}")
+    panic_any(Undeclared(format!("{what} is read and not declared; declare it with Reads::{right}")))
 }
+
+/// What a read that is not declared panics with: the text is this crate's own, so it may reach the gateway, which the
+/// text of any other panic may not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Undeclared(pub(crate) String);

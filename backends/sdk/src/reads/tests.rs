@@ -128,7 +128,7 @@ fn a_key_of_another_declaration_is_found_by_its_text() {
     assert_eq!(Access::EVERYTHING.key(&c.0), Place::Entry);
     let undeclared = std::panic::catch_unwind(|| access.key(&c.0)).unwrap_err();
     let expected = "label \"c\" of the node is read and not declared; declare it with Reads::node_label";
-    assert_eq!(undeclared.downcast_ref::<String>().unwrap(), expected);
+    assert_eq!(undeclared.downcast_ref::<access::Undeclared>().unwrap().0, expected);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_count_that_is_not_declared_panics_with_the_right_declaration() {
     let layout = Layout::new(&reads, View::Facts);
     let text = |access: Access<'_>, by: &PodsBy| {
         let undeclared = std::panic::catch_unwind(|| access.pods(by).position).unwrap_err();
-        undeclared.downcast_ref::<String>().unwrap().clone()
+        undeclared.downcast_ref::<access::Undeclared>().unwrap().0.clone()
     };
     let access = Access::to(Some(&layout.node));
     let expected = "a count of pods is read and not declared; declare it with Reads::pods_by";
@@ -299,7 +299,7 @@ fn a_topology_that_is_not_declared_panics_with_the_right_declaration() {
     let layout = Layout::new(&reads, View::Facts);
     let text = |access: Access<'_>| {
         let undeclared = std::panic::catch_unwind(|| access.topology(&zones).position).unwrap_err();
-        undeclared.downcast_ref::<String>().unwrap().clone()
+        undeclared.downcast_ref::<access::Undeclared>().unwrap().0.clone()
     };
     let expected = "a count of pods by topology is read and not declared; declare it with \
                     Reads::pods_by_topology(PodsBy::label(\"app\"), \"zone\")";

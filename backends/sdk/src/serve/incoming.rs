@@ -125,7 +125,11 @@ mod tests {
     use std::{cell::Cell, pin::pin};
 
     use futures_util::stream::repeat_with;
-    use tokio::{io::AsyncReadExt as _, net::TcpListener, time::timeout};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        time::timeout,
+    };
     use tonic::transport::server::TcpIncoming;
 
     use super::*;
@@ -160,6 +164,37 @@ mod tests {
         drop(held);
         let _third = TcpStream::connect(address).await.unwrap();
         connections.next().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_begin_is_closed_and_another_takes_its_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connections = pin!(limited(TcpIncoming::from(listener), 1));
+        for sent in [&b""[..], b"PRI * HTTP/2.0"] {
+            let mut silent = TcpStream::connect(address).await.unwrap();
+            silent.write_all(sent).await.unwrap();
+            let mut joined = secured(connections.next().await.unwrap(), None).await.unwrap();
+            let mut received = Vec::new();
+            tokio::time::pause();
+            let ended = joined.read_to_end(&mut received).await.unwrap_err();
+            tokio::time::resume();
+            assert_eq!((ended.kind(), &*received), (io::ErrorKind::TimedOut, sent));
+        }
+        let _next = TcpStream::connect(address).await.unwrap();
+        connections.next().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_begun_may_be_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut connections = pin!(limited(TcpIncoming::from(listener), 1));
+        let mut joined = secured(connections.next().await.unwrap(), None).await.unwrap();
+        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        joined.read_exact(&mut [0; 33]).await.unwrap();
+        tokio::time::pause();
+        timeout(Duration::from_mins(1), joined.read_u8()).await.unwrap_err();
     }
 
     #[test]

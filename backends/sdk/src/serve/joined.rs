@@ -7,15 +7,23 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     sync::OwnedSemaphorePermit,
+    time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// How long a connection has to begin. One that stays silent takes a place of the limit from a gateway.
+const BEGINNING: Duration = Duration::from_secs(10);
+
+/// The bytes with which each client begins: the preface of HTTP/2, and the head of its SETTINGS.
+const BEGINNING_BYTES: usize = 24 + 9;
 
 /// What carries the bytes of a connection.
 #[derive(Debug)]
@@ -28,13 +36,34 @@ pub(super) enum Transport {
 #[derive(Debug)]
 pub(super) struct Joined {
     transport: Transport,
+    /// Until the client has begun.
+    beginning: Option<Beginning>,
     /// Released when the connection ends.
     _slot: OwnedSemaphorePermit,
 }
 
+#[derive(Debug)]
+struct Beginning {
+    end: Pin<Box<Sleep>>,
+    received: usize,
+}
+
+impl Beginning {
+    fn new() -> Self {
+        Self { end: Box::pin(sleep(BEGINNING)), received: 0 }
+    }
+}
+
 impl Joined {
     pub(super) fn new(transport: Transport, slot: OwnedSemaphorePermit) -> Self {
-        Self { transport, _slot: slot }
+        Self { transport, beginning: Some(Beginning::new()), _slot: slot }
+    }
+
+    fn read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
     }
 }
 
@@ -55,10 +84,16 @@ impl AsyncRead for Joined {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        let before = buffer.filled().len();
+        let polled = self.read(context, buffer);
+        let Some(beginning) = &mut self.beginning else { return polled };
+        beginning.received += buffer.filled().len() - before;
+        if beginning.received >= BEGINNING_BYTES {
+            self.beginning = None;
+        } else if polled.is_pending() && beginning.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        polled
     }
 }
 

@@ -262,6 +262,36 @@ fn the_operator_may_override_how_scores_are_normalized() {
 }
 
 #[test]
+fn scores_that_outweigh_plugins_are_noticed() {
+    use api::Normalization as Declared;
+    for (declared, largest, normalize, expected) in [
+        (Declared::None, Some(10), None, None),
+        (Declared::None, Some(11), None, Some("its scores reach 11, are not normalized, and count 10 times")),
+        (Declared::Unspecified, None, None, Some("its scores have no bound, are not normalized")),
+        (Declared::Range, Some(100), None, None),
+        (Declared::None, Some(100), Some(Normalize::Range), None),
+        (Declared::Range, Some(100), Some(Normalize::None), Some("its scores reach 100")),
+    ] {
+        let score = VerbInfo {
+            normalization: declared as i32,
+            score_min: largest.map(|_| 0),
+            score_max: largest,
+            ..verb(Verb::Score)
+        };
+        let settings = settings(normalize, None);
+        let backend = config::BackendSettings { score: Some(settings), ..configured("filter: {}") };
+        let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
+        let said = info.unscaled_scores().map(|scores| scores.to_string());
+        let fits = match (&said, expected) {
+            (None, None) => true,
+            (Some(said), Some(expected)) => said.starts_with(expected),
+            _ => false,
+        };
+        assert!(fits, "{declared:?} {largest:?} {normalize:?}: {said:?}");
+    }
+}
+
+#[test]
 fn preempt_calls_bring_no_nodes() {
     let table = || Some(Arc::new(NodeTable::new()));
     let preempt = |view: NodeView| VerbInfo { node_view: view as i32, ..verb(Verb::Preempt) };

@@ -10,7 +10,10 @@ use prost::Message;
 use tokio::time::Instant;
 
 use super::SessionPublisher;
-use crate::{backend::info::Info, config};
+use crate::{
+    backend::info::{Info, UnscaledScores},
+    config,
+};
 
 /// The limits of one backend over all of its sessions.
 #[derive(Debug, Default)]
@@ -47,6 +50,9 @@ impl Announcements {
                 let verb = verb.name();
                 tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
             }
+        }
+        if let Some(scores) = info.unscaled_scores() {
+            tracing::warn!(%backend, "{scores}; {}", UnscaledScores::REMEDY);
         }
         if let [first, others @ ..] = &info.introspection.left_out[..] {
             let others = others.len();

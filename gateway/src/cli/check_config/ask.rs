@@ -12,7 +12,7 @@ use crate::{
     backend::{
         grpc::RpcError,
         handshake::preflight,
-        info::{ClusterTables, Info},
+        info::{ClusterTables, Info, UnscaledScores},
         remedy,
     },
     config::{BackendSettings, Config, Finding, Mode},
@@ -65,6 +65,10 @@ impl Answers {
             let policy = clean(&format!("{} {}", info.name, info.version)).into_owned();
             let verbs = verbs.join(", ");
             self.notes.push(format!("{place}: {} answers: {policy} serves {verbs}", backend.name));
+            self.notes.extend(
+                info.unscaled_scores()
+                    .map(|scores| format!("warning: {place}.score: {scores}; {}", UnscaledScores::REMEDY)),
+            );
         }
         self.findings.extend(unusable);
     }

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   extender-policies label-binder --kubeconfig ~/.kube/config
-  extender-policies label-binder --address 0.0.0.0:9000
+  extender-policies label-binder --address 0.0.0.0:9000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid kubeconfig.";
 
@@ -47,5 +47,5 @@ async fn serve_binder(arguments: Arguments) -> Result<(), apiserver::Error> {
     let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
     let options = program::options(&name, listen);
     let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
-    Ok(serve(backend, options).await?)
+    Ok(serve(backend.requires_client_certificates("bind pods"), options).await?)
 }

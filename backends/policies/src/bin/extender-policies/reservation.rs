@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   extender-policies reservation --kubeconfig ~/.kube/config --lease-namespace extender-gateway
-  extender-policies reservation --address 0.0.0.0:9000
+  extender-policies reservation --address 0.0.0.0:9000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt
 
 Exit codes: 0 stopped by a signal, 1 failed to start or a controller failed, 2 usage error or invalid kubeconfig.";
 

@@ -260,12 +260,12 @@ fn what_the_policy_may_not_change_fails_the_call() {
         ),
         (pod("empty key"), "before_filter returned a change with an empty key"),
         (pod("large"), "before_filter returned changes of 13"),
-        (pod("panic"), "the policy panicked: as asked"),
+        (pod("panic"), "the policy panicked; see the policy's log"),
         (
             filter(nodes("undeclared")),
             "before_filter_nodes returned for position 1 a change of NodeTaints, which it does not declare",
         ),
-        (filter(nodes("panic")), "the policy panicked: as asked"),
+        (filter(nodes("panic")), "the policy panicked; see the policy's log"),
         (filter(nodes("lost count")), "before_filter_nodes returned 1 answers for 2 nodes"),
         (
             filter(nodes_request("many", &many)),

@@ -7,7 +7,7 @@ use extender_gateway_core::PolicyVerb;
 use super::{MAX_FAILURE_AGE, modes::excessive_rejections, problem, seconds_since};
 use crate::{
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity},
-    backend::remedy,
+    backend::{info::UnscaledScores, remedy},
     config::{BackendSettings, Choice, Config, Mode, Requeueing, lockout_remedy},
 };
 
@@ -124,8 +124,12 @@ fn of_verb(
         _ => Problem { impact: impact.clone(), ..problem },
     });
     let unsuitable = unsuitable.map(|problem| Problem { impact: impact.clone(), ..problem });
+    let outweighs = verb.unscaled_scores.as_ref().map(|what| {
+        problem((Severity::Warning, "scores-outweigh"), about, what.clone(), UnscaledScores::REMEDY)
+    });
     unsuitable
         .into_iter()
+        .chain(outweighs)
         .chain(failing)
         .chain(slow)
         .chain(rejects_all(about, (backend, verb), settings))

@@ -55,6 +55,7 @@ fn verb(name: &str) -> BackendVerb {
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
+        unscaled_scores: None,
         missing_labels: Vec::new(),
         rejects_all: None,
         last_failure: Some(failed(MAX_FAILURE_AGE + 5)),
@@ -301,6 +302,12 @@ const BACKENDS: [(Change, &str, Severity, &str); 13] = [
         "backend zones",
         Severity::Error,
         "cannot serve filter: it wants facts",
+    ),
+    (
+        |scene| filter(scene).unscaled_scores = Some("its scores reach 100, are not normalized".to_owned()),
+        "backend zones",
+        Severity::Warning,
+        "its scores reach 100, are not normalized",
     ),
     (
         |scene| fail(filter(scene), 10, 1),

@@ -132,6 +132,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
         median_seconds: Some(0.0008),
         p99_seconds: Some(0.002),
         rejected_share,
+        unscaled_scores: None,
         missing_labels: Vec::new(),
         rejects_all: None,
         last_failure: None,

@@ -26,6 +26,10 @@ public abstract class Backend {
       return new Prepared(policy, new Declaration(policy.info()));
     }
 
+    boolean binds() {
+      return declaration.readsId(Declaration.Kind.BIND) != null;
+    }
+
     boolean reads(Declaration.Kind verb, int id) {
       Integer declared = declaration.readsId(verb);
       return declared != null && declared == id;
@@ -103,9 +107,31 @@ public abstract class Backend {
     return Optional.empty();
   }
 
-  /** The policy's name, if it is known before args come. */
-  Optional<String> name() {
+  /** The policy, if it is known before args come. */
+  Optional<Prepared> known() {
     return Optional.empty();
+  }
+
+  /** The policy's name, if it is known before args come. */
+  final Optional<String> name() {
+    return known().map(prepared -> prepared.declaration.response.getName());
+  }
+
+  /**
+   * The same backend at an address that strangers reach, where it must not bind pods for them.
+   * Whether a policy that is built from args binds is known when it is called.
+   *
+   * @throws ServeException if it is known already
+   */
+  final Backend exposedAt(String address) throws ServeException {
+    String refusal =
+        ("%s is reached from other machines without a client certificate, and callers of this policy can bind pods"
+                + " with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind")
+            .formatted(address);
+    if (known().filter(Prepared::binds).isPresent()) {
+      throw new ServeException(refusal, null);
+    }
+    return new Exposed(this, refusal);
   }
 
   /**
@@ -130,6 +156,36 @@ public abstract class Backend {
                             Integer.toUnsignedString(declared))));
   }
 
+  /** Refuses to bind for strangers. */
+  private static final class Exposed extends Backend {
+    private final Backend backend;
+    private final String refusal;
+
+    Exposed(Backend backend, String refusal) {
+      this.backend = backend;
+      this.refusal = refusal;
+    }
+
+    @Override
+    Prepared policyFor(ByteString args) {
+      Prepared prepared = backend.policyFor(args);
+      if (prepared.binds()) {
+        throw CallException.of(Status.Code.FAILED_PRECONDITION, refusal);
+      }
+      return prepared;
+    }
+
+    @Override
+    Optional<Prepared> earlier(Predicate<Prepared> fits) {
+      return backend.earlier(fits);
+    }
+
+    @Override
+    Optional<Prepared> known() {
+      return backend.known();
+    }
+  }
+
   private static final class Fixed extends Backend {
     private final Prepared prepared;
     private final boolean takesAnyArgs;
@@ -148,8 +204,8 @@ public abstract class Backend {
     }
 
     @Override
-    Optional<String> name() {
-      return Optional.of(prepared.declaration.response.getName());
+    Optional<Prepared> known() {
+      return Optional.of(prepared);
     }
   }
 
@@ -205,8 +261,8 @@ public abstract class Backend {
     }
 
     @Override
-    Optional<String> name() {
-      return Optional.of(versions.get(0).declaration.response.getName());
+    Optional<Prepared> known() {
+      return Optional.of(versions.get(0));
     }
   }
 

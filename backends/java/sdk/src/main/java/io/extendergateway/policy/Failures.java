@@ -48,12 +48,27 @@ final class Failures {
           unwrapped(shown.getCause()),
           failure -> "failed to show %s; the backend's log says why".formatted(shown.path));
     }
+    // The same holds for a call: a status reaches people outside.
     return of(
         cause,
-        failure -> {
-          String line = text(failure).lines().findFirst().orElse("");
-          return "the policy failed: " + Utf8.cut(line, MAX_TEXT_BYTES);
-        });
+        failure ->
+            failure instanceof UndeclaredReadException
+                ? withText(failure)
+                : "the policy failed (%s); see the policy's log"
+                    .formatted(failure.getClass().getSimpleName()));
+  }
+
+  /** What the author of a policy gets to see in a test. */
+  static String testText(Throwable thrown) {
+    Throwable cause = unwrapped(thrown);
+    return cause instanceof ShowException
+        ? of(cause).getMessage()
+        : of(cause, Failures::withText).getMessage();
+  }
+
+  private static String withText(Throwable failure) {
+    String line = text(failure).lines().findFirst().orElse("");
+    return "the policy failed: " + Utf8.cut(line, MAX_TEXT_BYTES);
   }
 
   private static Throwable unwrapped(Throwable thrown) {

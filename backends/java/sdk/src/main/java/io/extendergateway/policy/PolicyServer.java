@@ -1,6 +1,8 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1alpha1.PolicyServiceGrpc;
+import io.grpc.Codec;
+import io.grpc.DecompressorRegistry;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
 import io.grpc.ServerCredentials;
@@ -44,6 +46,12 @@ public final class PolicyServer implements AutoCloseable {
   /** The largest message in bytes, in both directions: 5,000 nodes with their JSON fit. */
   static final int MAX_MESSAGE_BYTES = 64 << 20;
 
+  /**
+   * Of requests that are arriving or being answered, over all connections: two of the largest.
+   * Without it a few clients that begin large messages and never end them take all memory.
+   */
+  private static final long MAX_BYTES_IN_PROGRESS = 2L * MAX_MESSAGE_BYTES;
+
   /** Exit status: a wrong command line. */
   private static final int BAD_USAGE = 2;
 
@@ -54,6 +62,10 @@ public final class PolicyServer implements AutoCloseable {
   private static final Duration KEEPALIVE = Duration.ofSeconds(60);
 
   private static final Duration KEEPALIVE_TIMEOUT = Duration.ofSeconds(20);
+
+  /** How long a connection has to begin: a silent one takes a descriptor of the policy. */
+  private static final Duration BEGINNING = Duration.ofSeconds(10);
+
   private static final Duration FLUSH = Duration.ofSeconds(5);
 
   /** Calls that the gateway cancels because they are decided without this backend: no attack. */
@@ -78,6 +90,9 @@ public final class PolicyServer implements AutoCloseable {
         --tls-cert FILE        serve TLS with this certificate and its chain (PEM); needs --tls-key
         --tls-key FILE         the certificate's private key (PEM)
         --tls-client-ca FILE   clients must present a certificate of this authority (PEM)
+        --allow-unauthenticated-bind
+                               serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
+                               reaches the address may then bind pods
         --help                 prints this
       Prints `listening on HOST:PORT` when it is ready. The TLS files are read again when they change. SIGTERM lets calls
       in progress finish, a second one ends at once.
@@ -93,7 +108,13 @@ public final class PolicyServer implements AutoCloseable {
   private final String address;
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  private PolicyServer(Backend backend, ServeOptions options) throws ServeException {
+  private PolicyServer(Backend given, ServeOptions options) throws ServeException {
+    InetSocketAddress wanted = resolve(options.address);
+    boolean strangersCall =
+        !wanted.getAddress().isLoopbackAddress()
+            && options.tlsClientCa == null
+            && !options.allowUnauthenticatedBind;
+    Backend backend = strangersCall ? given.exposedAt(options.address) : given;
     ScheduledThreadPoolExecutor timers = new ScheduledThreadPoolExecutor(1, threads("timers"));
     timers.setRemoveOnCancelPolicy(true);
     int processors = Math.max(2, Runtime.getRuntime().availableProcessors());
@@ -117,7 +138,6 @@ public final class PolicyServer implements AutoCloseable {
       health = new HealthStatusManager();
       health.setStatus(HealthStatusManager.SERVICE_NAME_ALL_SERVICES, ServingStatus.SERVING);
       health.setStatus(PolicyServiceGrpc.SERVICE_NAME, ServingStatus.SERVING);
-      InetSocketAddress wanted = resolve(options.address);
       ServerCredentials credentials =
           options.tlsCert == null
               ? InsecureServerCredentials.create()
@@ -135,6 +155,11 @@ public final class PolicyServer implements AutoCloseable {
     return NettyServerBuilder.forAddress(wanted, credentials)
         .executor(calls)
         .maxInboundMessageSize(MAX_MESSAGE_BYTES)
+        .addStreamTracerFactory(new InProgress(MAX_BYTES_IN_PROGRESS))
+        // A few compressed kilobytes become megabytes.
+        .decompressorRegistry(
+            DecompressorRegistry.emptyInstance().with(Codec.Identity.NONE, /* advertised= */ true))
+        .handshakeTimeout(BEGINNING.toSeconds(), TimeUnit.SECONDS)
         .maxConcurrentCallsPerConnection(MAX_CALLS_PER_CONNECTION)
         .maxRstFramesPerWindow(MAX_RESETS, 10)
         .keepAliveTime(KEEPALIVE.toSeconds(), TimeUnit.SECONDS)

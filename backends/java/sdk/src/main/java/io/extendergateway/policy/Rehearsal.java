@@ -57,7 +57,7 @@ public final class Rehearsal {
     private static final long serialVersionUID = 1L;
 
     private NoAnswerException(Throwable cause) {
-      super(Failures.of(cause).getMessage(), cause);
+      super(Failures.testText(cause), cause);
     }
   }
 

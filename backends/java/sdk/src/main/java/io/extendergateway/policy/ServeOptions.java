@@ -15,6 +15,8 @@ public final class ServeOptions {
   private static final List<String> NAMES =
       List.of("--address", "--tls-cert", "--tls-key", "--tls-client-ca");
 
+  private static final String ALLOW_BIND = "--allow-unauthenticated-bind";
+
   /** {@code HOST:PORT}. */
   final String address;
 
@@ -24,6 +26,7 @@ public final class ServeOptions {
   final Path tlsKey;
   final Path tlsClientCa;
   final Duration drain;
+  final boolean allowUnauthenticatedBind;
 
   /** {@code null}: those of the process. */
   final Map<String, String> variables;
@@ -34,12 +37,14 @@ public final class ServeOptions {
       Path tlsKey,
       Path tlsClientCa,
       Duration drain,
+      boolean allowUnauthenticatedBind,
       Map<String, String> variables) {
     this.address = address;
     this.tlsCert = tlsCert;
     this.tlsKey = tlsKey;
     this.tlsClientCa = tlsClientCa;
     this.drain = drain;
+    this.allowUnauthenticatedBind = allowUnauthenticatedBind;
     this.variables = variables;
   }
 
@@ -50,7 +55,7 @@ public final class ServeOptions {
    * @return the options
    */
   public static ServeOptions defaults() {
-    return new ServeOptions(DEFAULT_ADDRESS, null, null, null, Duration.ofSeconds(10), null);
+    return new ServeOptions(DEFAULT_ADDRESS, null, null, null, Duration.ofSeconds(10), false, null);
   }
 
   /**
@@ -61,7 +66,8 @@ public final class ServeOptions {
    * @return the options with it
    */
   public ServeOptions address(String hostAndPort) {
-    return new ServeOptions(hostAndPort, tlsCert, tlsKey, tlsClientCa, drain, variables);
+    return new ServeOptions(
+        hostAndPort, tlsCert, tlsKey, tlsClientCa, drain, allowUnauthenticatedBind, variables);
   }
 
   /**
@@ -74,7 +80,8 @@ public final class ServeOptions {
   public ServeOptions tls(Path certificate, Path key) {
     Objects.requireNonNull(certificate, "certificate");
     Objects.requireNonNull(key, "key");
-    return new ServeOptions(address, certificate, key, tlsClientCa, drain, variables);
+    return new ServeOptions(
+        address, certificate, key, tlsClientCa, drain, allowUnauthenticatedBind, variables);
   }
 
   /**
@@ -84,7 +91,8 @@ public final class ServeOptions {
    * @return the options with it
    */
   public ServeOptions tlsClientCa(Path authority) {
-    return new ServeOptions(address, tlsCert, tlsKey, authority, drain, variables);
+    return new ServeOptions(
+        address, tlsCert, tlsKey, authority, drain, allowUnauthenticatedBind, variables);
   }
 
   /**
@@ -94,7 +102,18 @@ public final class ServeOptions {
    * @return the options with it
    */
   public ServeOptions drain(Duration most) {
-    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, most, variables);
+    return new ServeOptions(
+        address, tlsCert, tlsKey, tlsClientCa, most, allowUnauthenticatedBind, variables);
+  }
+
+  /**
+   * Serves a policy that binds also beyond loopback to clients without a certificate: whoever
+   * reaches the address may then bind pods.
+   *
+   * @return the options with it
+   */
+  public ServeOptions allowUnauthenticatedBind() {
+    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, drain, true, variables);
   }
 
   /**
@@ -105,13 +124,15 @@ public final class ServeOptions {
    * @return the options with them
    */
   public ServeOptions telemetry(Map<String, String> names) {
-    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, drain, Map.copyOf(names));
+    return new ServeOptions(
+        address, tlsCert, tlsKey, tlsClientCa, drain, allowUnauthenticatedBind, Map.copyOf(names));
   }
 
   /**
    * Takes the options of every backend out of a command line, for a program with options of its
    * own: {@code --address HOST:PORT}, {@code --tls-cert FILE}, {@code --tls-key FILE} and {@code
-   * --tls-client-ca FILE}, each also as {@code --name=value}.
+   * --tls-client-ca FILE}, each also as {@code --name=value}, and {@code
+   * --allow-unauthenticated-bind}.
    *
    * @param arguments the command line; only what is not taken stays in it
    * @return the options
@@ -124,6 +145,10 @@ public final class ServeOptions {
       String argument = all.next();
       int equals = argument.indexOf('=');
       String name = equals < 0 ? argument : argument.substring(0, equals);
+      if (argument.equals(ALLOW_BIND)) {
+        given.put(ALLOW_BIND, "");
+        continue;
+      }
       if (!NAMES.contains(name)) {
         others.add(argument);
         continue;
@@ -152,6 +177,9 @@ public final class ServeOptions {
     if (address != null) {
       HostPort.parse(address);
       options = options.address(address);
+    }
+    if (given.containsKey(ALLOW_BIND)) {
+      options = options.allowUnauthenticatedBind();
     }
     String cert = given.get("--tls-cert");
     String key = given.get("--tls-key");

@@ -153,14 +153,21 @@ class ServiceTest {
             .build();
     Status status = Served.failure(() -> served.client.score(request));
     assertEquals(Status.Code.INTERNAL, status.getCode());
-    assertEquals("the policy failed: integer overflow", status.getDescription());
+    assertEquals(
+        "the policy failed (ArithmeticException); see the policy's log", status.getDescription());
   }
 
   @Test
   void aFailureOfThePolicyEndsOneCall() {
-    refused(Served.about("bug"), Status.Code.INTERNAL, "the policy failed: a bug");
+    refused(
+        Served.about("bug"),
+        Status.Code.INTERNAL,
+        "the policy failed (IllegalStateException); see the policy's log");
     refused(Served.about("unknown"), Status.Code.ABORTED, "no such claim");
-    refused(Served.about("deep"), Status.Code.INTERNAL, "the policy failed: StackOverflowError");
+    refused(
+        Served.about("deep"),
+        Status.Code.INTERNAL,
+        "the policy failed (StackOverflowError); see the policy's log");
     refused(
         Served.about("few", "b"), Status.Code.INTERNAL, "filterAll returned 1 answers for 2 nodes");
     assertEquals(1, served.filter(Served.about("a")).getResult().getEvaluated());
@@ -277,7 +284,7 @@ class ServiceTest {
     assertEquals("the apiserver is away", failed.getDescription());
     Status bug = Served.failure(() -> served.client.bind(bind("bug")));
     assertEquals(Status.Code.INTERNAL, bug.getCode());
-    assertEquals("the policy failed: a broken pipe", bug.getDescription());
+    assertEquals("the policy failed (IOException); see the policy's log", bug.getDescription());
     BindRequest shadow =
         bind("web").toBuilder().setCall(Served.call().setPurpose(Purpose.PURPOSE_SHADOW)).build();
     Status refused = Served.failure(() -> served.client.bind(shadow));

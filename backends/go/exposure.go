@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// isExposed says whether other machines reach the address without a certificate, and that was not allowed. A host that cannot
+// be resolved cannot be listened on either.
+func (o Options) isExposed() bool {
+	if o.TLS.ClientCA != "" || o.AllowUnauthenticatedBind {
+		return false
+	}
+	address, err := net.ResolveTCPAddr("tcp", o.Address)
+	return err == nil && !address.IP.IsLoopback()
+}
+
+// exposedAt is the same backend at an address that strangers reach, where it must not bind pods for them. A policy that is built
+// from args is checked when it is called.
+func (b *Backend) exposedAt(address string) (*Backend, error) {
+	refusal := fmt.Sprintf("%s is reached from other machines without a client certificate, and callers of this policy can bind pods "+
+		"with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind", address)
+	binds := func(p *prepared) bool { return p.declaration.verbs[verbBind] != nil }
+	if b.known != nil && binds(b.known()) {
+		return nil, fmt.Errorf("%s", refusal)
+	}
+	exposed := *b
+	exposed.policyFor = func(args []byte) (*prepared, error) {
+		policy, err := b.policyFor(args)
+		if err == nil && binds(policy) {
+			return nil, refused(codes.FailedPrecondition, "%s", refusal)
+		}
+		return policy, err
+	}
+	return &exposed, nil
+}
+
+// uncompressed registers services that refuse compressed messages before they are read: a few kilobytes become megabytes. Which
+// compressors gRPC knows depends on what else the program imports.
+type uncompressed struct{ grpc.ServiceRegistrar }
+
+func (u uncompressed) RegisterService(described *grpc.ServiceDesc, served any) {
+	checked := *described
+	checked.Methods = make([]grpc.MethodDesc, len(described.Methods))
+	for position, method := range described.Methods {
+		handle := method.Handler
+		method.Handler = func(served any, ctx context.Context, receive func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			if err := checkCompression(ctx); err != nil {
+				return nil, err
+			}
+			return handle(served, ctx, receive, intercept)
+		}
+		checked.Methods[position] = method
+	}
+	checked.Streams = make([]grpc.StreamDesc, len(described.Streams))
+	for position, stream := range described.Streams {
+		handle := stream.Handler
+		stream.Handler = func(served any, stream grpc.ServerStream) error {
+			if err := checkCompression(stream.Context()); err != nil {
+				return err
+			}
+			return handle(served, stream)
+		}
+		checked.Streams[position] = stream
+	}
+	u.ServiceRegistrar.RegisterService(&checked, served)
+}
+
+func checkCompression(ctx context.Context) error {
+	stream, is := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string })
+	if !is {
+		return nil
+	}
+	if encoding := stream.RecvCompress(); encoding != "" && encoding != "identity" {
+		return status.Errorf(codes.Unimplemented, "messages compressed with %s are not read; send them as they are", cut(valid(encoding), 64))
+	}
+	return nil
+}

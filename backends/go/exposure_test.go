@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
+
+func binder() Policy {
+	bind := func(context.Context, BindRequest) (BindResult, error) { return Bound(), nil }
+	return Policy{Name: "binder", Version: "1", Bind: &Bind{Pod: bind}}
+}
+
+func TestStrangersGetNoPolicyThatBinds(t *testing.T) {
+	const open = "0.0.0.0:0"
+	want := open + " is reached from other machines without a client certificate"
+	if _, err := listen(binder(), Options{Address: open}); err == nil || !strings.HasPrefix(err.Error(), want) ||
+		!strings.HasSuffix(err.Error(), "or --allow-unauthenticated-bind") {
+		t.Errorf("%v", err)
+	}
+	for _, served := range []struct {
+		policy  Policy
+		options Options
+	}{
+		{binder(), Options{}},
+		{binder(), Options{Address: "localhost:0"}},
+		{binder(), Options{Address: open, AllowUnauthenticatedBind: true}},
+		{noArm(), Options{Address: open}},
+	} {
+		startWith(t, served.policy, served.options)
+	}
+	// Whether one that is built from args binds is known when it is called.
+	s := startWith(t, Configured(struct{}{}, func(struct{}) (Policy, error) { return binder(), nil }), Options{Address: open})
+	_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{})
+	expect(t, err, codes.FailedPrecondition, want)
+	_, err = s.Bind(within(t), &v1alpha1.BindRequest{Call: call(), Namespace: "a", Name: "b", Uid: "c", Node: "d"})
+	expect(t, err, codes.FailedPrecondition, want)
+}
+
+func TestCompressedMessagesAreRefused(t *testing.T) {
+	s := start(t, noArm())
+	compressed := grpc.UseCompressor(gzip.Name)
+	_, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}, compressed)
+	expect(t, err, codes.Unimplemented, "messages compressed with gzip are not read")
+	_, err = healthpb.NewHealthClient(s).Check(within(t), &healthpb.HealthCheckRequest{}, compressed)
+	expect(t, err, codes.Unimplemented, "gzip")
+	stream, err := v1alpha1.NewNodeTableServiceClient(s).SyncNodes(within(t), compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	expect(t, err, codes.Unimplemented, "gzip")
+	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// frame is one of HTTP/2.
+func frameOf(kind, flags byte, stream uint32, payload int) []byte {
+	head := binary.BigEndian.AppendUint32([]byte{byte(payload >> 16), byte(payload >> 8), byte(payload), kind, flags}, stream)
+	return append(head, make([]byte, payload)...)
+}
+
+// piped is a connection that was accepted, and the client's end of it.
+func piped(t *testing.T, of *progress) (accepted, client net.Conn) {
+	client, server := net.Pipe()
+	accepted = of.wrap(server)
+	t.Cleanup(func() { _, _ = client.Close(), accepted.Close() })
+	return accepted, client
+}
+
+// send lets the client send and the server read, in parts that do not respect frames.
+func send(t *testing.T, accepted, client net.Conn, bytes []byte) {
+	t.Helper()
+	go func() { _, _ = client.Write(bytes) }()
+	for left := len(bytes); left > 0; {
+		n, err := accepted.Read(make([]byte, min(7, left)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left -= n
+	}
+}
+
+func TestTheLargestUnfinishedMessageIsGivenUp(t *testing.T) {
+	of := newProgress(100)
+	preface := make([]byte, prefaceBytes)
+	large, largeClient := piped(t, of)
+	small, smallClient := piped(t, of)
+	send(t, large, largeClient, append(preface, frameOf(frameData, 0, 1, 60)...))
+	send(t, small, smallClient, append(preface, frameOf(frameData, 0, 1, 30)...))
+	send(t, small, smallClient, frameOf(frameData, 0, 3, 20))
+	if _, err := largeClient.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection with the largest is open: %v", err)
+	}
+	if of.bytes != 50 || len(of.open) != 1 {
+		t.Errorf("%d bytes of %d connections are counted", of.bytes, len(of.open))
+	}
+	_ = small.Close()
+	if of.bytes != 0 || len(of.open) != 0 {
+		t.Errorf("%d bytes of %d connections are counted", of.bytes, len(of.open))
+	}
+}
+
+func TestBytesCountUntilTheyAreAnswered(t *testing.T) {
+	of := newProgress(100)
+	accepted, client := piped(t, of)
+	go func() { _, _ = io.Copy(io.Discard, client) }()
+	send(t, accepted, client, make([]byte, prefaceBytes))
+	for _, step := range []struct {
+		send, answer []byte
+		want         int
+	}{
+		{frameOf(frameHeaders, 0, 1, 50), nil, 0},
+		{frameOf(frameData, 0, 1, 40), nil, 40},
+		{frameOf(frameData, flagEndStream, 1, 0), frameOf(8, 0, 1, 4), 40},
+		{frameOf(frameData, 0, 3, 10), frameOf(frameHeaders, 0, 1, 9), 10},
+		{frameOf(frameData, 0, 5, 5), frameOf(frameData, 0, 3, 20), 5},
+		{frameOf(frameData, 0, 3, 1), nil, 6},
+		{frameOf(frameReset, 0, 5, 4), nil, 1},
+		{frameOf(4, 0, 0, 6), frameOf(frameReset, 0, 3, 4), 0},
+	} {
+		send(t, accepted, client, step.send)
+		for _, part := range [][]byte{step.answer[:len(step.answer)/2], step.answer[len(step.answer)/2:]} {
+			if _, err := accepted.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if of.bytes != step.want {
+			t.Errorf("%d bytes are counted after %v; want %d", of.bytes, step, step.want)
+		}
+	}
+}
+
+// A complete message is being answered: it counts, and another one is given up.
+func TestACompleteMessageIsNotGivenUp(t *testing.T) {
+	of := newProgress(100)
+	complete, completeClient := piped(t, of)
+	other, otherClient := piped(t, of)
+	preface := make([]byte, prefaceBytes)
+	send(t, complete, completeClient, append(preface, frameOf(frameData, flagEndStream, 1, 90)...))
+	send(t, other, otherClient, append(preface, frameOf(frameData, 0, 1, 11)...))
+	if _, err := otherClient.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the unfinished message is kept: %v", err)
+	}
+	if of.bytes != 90 {
+		t.Errorf("%d bytes are counted", of.bytes)
+	}
+}
+
+func TestASilentConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	s := start(t, noArm())
+	silent, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	if err := silent.SetReadDeadline(time.Now().Add(2 * handshakeTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(silent); err != nil {
+		t.Errorf("the connection stays open: %v", err)
+	}
+	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
+		t.Error(err)
+	}
+}

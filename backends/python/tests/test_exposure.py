@@ -1,0 +1,168 @@
+"""What strangers can do to a backend whose address they reach."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import socket
+import struct
+from collections.abc import Callable
+
+import grpc
+import pytest
+from client import SERVICE, SYNC_NODES, Client
+from grpc import StatusCode
+from servers import KINDS, serving
+
+from extender_policy import (
+    Address,
+    Backend,
+    Bind,
+    BindAsk,
+    Info,
+    Options,
+    Policy,
+    ServeError,
+    Verb,
+    Verdict,
+    _answer,
+    _service,
+    configured,
+)
+from extender_policy._api.v1alpha1 import info_pb2
+from extender_policy._receiving import Receiving
+from extender_policy._run import argument_parser, options_from
+
+OPEN = Address("0.0.0.0", 0)
+REFUSED = "is reached from other machines without a client certificate, and callers of this policy can bind pods"
+
+
+def info(client: Client) -> info_pb2.GetInfoResponse:
+    return client.call("GetInfo", info_pb2.GetInfoRequest(), info_pb2.GetInfoResponse)
+
+
+def failing(call: Callable[[], object]) -> tuple[StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as refused:
+        call()
+    return refused.value.code(), refused.value.details() or ""
+
+
+class Binder(Policy):
+    def info(self) -> Info:
+        return Info("binder", "1").binds()
+
+    def bind(self, ask: BindAsk) -> Bind:
+        return Bind.BOUND
+
+
+class Filters(Policy):
+    def info(self) -> Info:
+        return Info("filters", "1").filters(Verb.per_node())
+
+    def filter(self, pod: object, node: object) -> Verdict:
+        raise KeyError("password=hunter2")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strangers_get_no_policy_that_binds(kind: str) -> None:
+    with pytest.raises(ServeError, match=REFUSED), serving(kind, Binder(), Options(OPEN)):
+        pass
+    served: list[tuple[Backend | Policy, Options]] = [
+        (Binder(), Options()),
+        (Binder(), Options(Address("localhost", 0))),
+        (Binder(), Options(OPEN, allow_unauthenticated_bind=True)),
+        (Filters(), Options(OPEN)),
+    ]
+    for policy, options in served:
+        with serving(kind, policy, options):
+            pass
+    # Whether one that is built from args binds is known when it is called.
+    with (
+        serving(kind, configured(lambda args: Binder()), Options(OPEN)) as address,
+        Client(Address("127.0.0.1", address.port)) as client,
+    ):
+        code, text = failing(lambda: info(client))
+        assert code is StatusCode.FAILED_PRECONDITION
+        assert REFUSED in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compressed_messages_are_refused(kind: str) -> None:
+    with serving(kind, Filters()) as address, Client(address) as client:
+        gzip = grpc.Compression.Gzip
+        for path in (f"{SERVICE}/GetInfo", "/grpc.health.v1.Health/Check"):
+            unary = client.channel.unary_unary(path, None, None)
+            sent = functools.partial(unary, b"\x0a\x40" + b"a" * 64, timeout=20, compression=gzip)
+            code, _ = failing(sent)
+            assert code is StatusCode.UNIMPLEMENTED
+        stream = client.channel.stream_stream(SYNC_NODES, None, None)
+        code, _ = failing(lambda: list(stream(iter([b"a" * 100]), timeout=20, compression=gzip)))
+        assert code is StatusCode.UNIMPLEMENTED
+        assert info(client).name == "filters"
+
+
+def unfinished(address: Address) -> socket.socket:
+    """A call whose message is announced and does not come, without a client of gRPC."""
+    connection = socket.create_connection(address, timeout=60)
+    path = f"{SERVICE}/Filter".encode()
+    # Literal fields without indexing, by static names: :path, :method POST, :scheme http, :authority, content-type, te.
+    fields = b"\x83\x86" + b"\x04" + bytes([len(path)]) + path + b"\x01\x01a"
+    fields += b"\x0f\x10\x10application/grpc" + b"\x00\x02te\x08trailers"
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b""))
+    connection.sendall(frame(1, 4, 1, fields) + frame(0, 0, 1, struct.pack(">BI", 0, 1000)))
+    return connection
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_that_do_not_end_hold_up_no_other_for_long(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender_policy.async_server.BEGINNING_SECONDS", 0.5)
+    monkeypatch.setattr("extender_policy.server.Receiving", lambda: Receiving(0.5))
+    with serving(kind, Filters()) as address:
+        connections = [unfinished(address) for _ in range(2 * _service.MAX_RECEIVING)]
+        try:
+            with Client(address) as client:
+                assert info(client).name == "filters"
+        finally:
+            for connection in connections:
+                connection.close()
+
+
+def test_a_silent_connection_is_closed_and_a_gateway_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_service, "BEGINNING_SECONDS", 0.5)
+    monkeypatch.setattr(_service, "most_connections", lambda: 4)
+    with serving("threads", Filters()) as address:
+        silent = [socket.create_connection(address, timeout=60) for _ in range(4)]
+        try:
+            for connection in silent:
+                while connection.recv(1000):
+                    pass
+            with Client(address) as client:
+                assert info(client).name == "filters"
+        finally:
+            for connection in silent:
+                connection.close()
+
+
+def test_a_failure_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+    _answer._logged.clear()
+    with caplog.at_level(logging.ERROR):
+        for _ in range(25):
+            try:
+                raise KeyError("password=hunter2")
+            except KeyError as error:
+                told = _answer.failure("filter", error)
+            assert told.message == "filter failed (KeyError); see the policy's log"
+    first, second = caplog.records
+    assert first.exc_info is not None
+    assert "password=hunter2" in caplog.text
+    assert second.getMessage().endswith("KeyError, 10 times now")
+
+
+def test_the_option_is_known() -> None:
+    usage = argument_parser()
+    given = options_from(usage, usage.parse_args(["--allow-unauthenticated-bind"]))
+    assert given.allow_unauthenticated_bind

@@ -1,0 +1,160 @@
+/** What strangers can do to a backend whose address they reach. */
+
+import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
+import { createServer } from 'node:http2';
+import { connect, type AddressInfo } from 'node:net';
+import { test } from 'node:test';
+
+import { compressionAlgorithms, ChannelCredentials } from '@grpc/grpc-js';
+
+import { follow, mostConnections, Progress, type CountedStream } from '../src/connections.js';
+import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
+import { PolicyServiceClient } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { Backend, Bind, Info, Policy, args, Verb, Verdict } from '../src/index.js';
+import { command } from '../src/run.js';
+import { listen, type ServeOptions } from '../src/serve.js';
+import { ask, failure, served } from './support.js';
+
+class Binder extends Policy {
+  override info(): Info {
+    return new Info('binder', '1').binds();
+  }
+
+  override bind(): Bind {
+    return Bind.bound;
+  }
+}
+
+class Filters extends Policy {
+  override info(): Info {
+    return new Info('filters', '1').filters(Verb.perNode());
+  }
+
+  override filter(): Verdict {
+    return Verdict.accept;
+  }
+}
+
+function request(): GetInfoRequest {
+  return GetInfoRequest.create({ gatewayVersion: 'a'.repeat(100) });
+}
+
+const OPEN = '0.0.0.0:0';
+const REFUSED = /0\.0\.0\.0:0 is reached from other machines without a client certificate.* can bind pods/;
+
+test('strangers get no policy that binds', async () => {
+  await assert.rejects(listen(new Binder(), { address: OPEN }), REFUSED);
+  const allowed: [Policy, ServeOptions][] = [
+    [new Binder(), {}],
+    [new Binder(), { address: 'localhost:0' }],
+    [new Binder(), { address: OPEN, allowUnauthenticatedBind: true }],
+    [new Filters(), { address: OPEN }],
+  ];
+  for (const [policy, options] of allowed) {
+    await (await listen(policy, options)).stop();
+  }
+  // Whether one that is built from args binds is known when it is called.
+  const backend = await served(
+    Backend.configured(args.object({}), () => new Binder()),
+    { address: OPEN },
+  );
+  const info = failure(ask(backend.policy, backend.policy.getInfo.bind(backend.policy), request()));
+  assert.match(await info, /^FAILED_PRECONDITION: 0\.0\.0\.0:0 is reached/);
+});
+
+test('compressed messages are refused', async () => {
+  const { listening, policy } = await served(new Filters());
+  const client = new PolicyServiceClient(listening.address, ChannelCredentials.createInsecure(), {
+    'grpc.default_compression_algorithm': compressionAlgorithms.gzip,
+  });
+  const refused = await failure(ask(client, client.getInfo.bind(client), request()));
+  client.close();
+  assert.match(refused, /^UNIMPLEMENTED: .*gzip \(this backend reads no compressed messages\)/);
+  const info = await ask<GetInfoRequest, GetInfoResponse>(policy, policy.getInfo.bind(policy), request());
+  assert.equal(info.name, 'filters');
+});
+
+test('a connection that does not begin is closed, and the next one is served', async () => {
+  const server = createServer();
+  server.maxConnections = 1;
+  follow(server, undefined, 50);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  for (const sent of ['', 'PRI * HTTP/2.0']) {
+    const silent = connect(port, '127.0.0.1');
+    silent.resume().write(sent);
+    await once(silent, 'close');
+  }
+  server.close();
+});
+
+/** A stream that a test feeds. */
+class Fed extends EventEmitter {
+  closedWith: number | undefined;
+
+  close(code?: number): void {
+    this.closedWith = code;
+    this.emit('close');
+  }
+
+  /** A message of a length, of which so much arrives, in chunks that do not respect its borders. */
+  feed(length: number, arrived: number): void {
+    const bytes = Buffer.alloc(5 + arrived);
+    bytes.writeUInt32BE(length, 1);
+    for (let at = 0; at < bytes.length; at += 3) {
+      this.emit('data', bytes.subarray(at, at + 3));
+    }
+  }
+}
+
+function fed(progress: Progress, path = '/a/Filter'): Fed {
+  const stream = new Fed();
+  progress.follow(stream as unknown as CountedStream, path);
+  return stream;
+}
+
+test('the largest unfinished message is given up', () => {
+  const progress = new Progress(100);
+  const [large, small, other] = [fed(progress), fed(progress), fed(progress)];
+  large.feed(1_000, 60);
+  small.feed(1_000, 30);
+  assert.equal(progress.bytes, 90);
+  other.feed(1_000, 20);
+  assert.deepEqual([large.closedWith, small.closedWith, other.closedWith], [11, undefined, undefined]);
+  assert.equal(progress.bytes, 50);
+  small.close();
+  other.close();
+  assert.equal(progress.bytes, 0);
+});
+
+test('a message counts until it is complete, and that of a bind until its answer', () => {
+  const progress = new Progress(100);
+  const stream = fed(progress, '/a/SyncNodes');
+  stream.feed(0, 0);
+  stream.feed(40, 40);
+  assert.equal(progress.bytes, 0);
+  stream.feed(40, 39);
+  assert.equal(progress.bytes, 39);
+  stream.emit('data', Buffer.alloc(1));
+  const bind = fed(progress, '/a/Bind');
+  bind.feed(50, 50);
+  assert.equal(progress.bytes, 50);
+  const filter = fed(progress);
+  filter.feed(1_000, 51);
+  assert.deepEqual([bind.closedWith, filter.closedWith, progress.bytes], [undefined, 11, 50]);
+  bind.close();
+  assert.equal(progress.bytes, 0);
+});
+
+test('a quarter of the descriptors is left', () => {
+  const limits = (soft: string): number => mostConnections(`Max open files            ${soft}   4096  files`);
+  assert.deepEqual(['1', '1024', 'unlimited'].map(limits), [1, 768, 1_000]);
+  assert.equal(mostConnections(''), 768);
+});
+
+test('the option for binders has no value', () => {
+  const parsed = command(['--allow-unauthenticated-bind']);
+  assert.deepEqual(parsed, { serve: { address: '127.0.0.1:0', allowUnauthenticatedBind: true } });
+});
