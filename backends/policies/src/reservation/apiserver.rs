@@ -221,6 +221,7 @@ impl Apiserver {
             ("GET", None) => self.get(list, name.trim_start_matches('/')),
             ("PUT", Some((name, "status"))) => self.put_status(name, &body),
             ("PATCH", None) => self.annotated(list, name.trim_start_matches('/'), &body),
+            ("DELETE", None) => self.collected(name.trim_start_matches('/'), &body),
             _ => status(405, "not allowed"),
         }
     }
@@ -235,8 +236,27 @@ impl Apiserver {
         let Some(mut object) = stored.objects.get(&(list, name.to_owned())).cloned() else {
             return status(404, "not found");
         };
-        object["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+            object["metadata"]["annotations"][key] = value.clone();
+        }
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.retain(|_, value| !value.is_null());
+        }
         (200, stored.put(list, name, object, "MODIFIED"))
+    }
+
+    /// A Reservation of this version.
+    fn collected(&self, name: &str, options: &Value) -> (u16, Value) {
+        let mut stored = self.stored.lock().unwrap();
+        let Some(object) = stored.objects.get(&(RESERVATIONS, name.to_owned())).cloned() else {
+            return status(404, "not found");
+        };
+        for precondition in ["resourceVersion", "uid"] {
+            if options["preconditions"][precondition] != object["metadata"][precondition] {
+                return status(409, "the object has been modified");
+            }
+        }
+        (200, stored.put(RESERVATIONS, name, object, "DELETED"))
     }
 
     fn lease(&self, method: &str, name: &str, lease: Value) -> (u16, Value) {

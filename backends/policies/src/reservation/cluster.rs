@@ -29,11 +29,9 @@ pub(super) const RESERVED: &str = "scheduling.extender-gateway.io/room-reserved"
 /// What the annotations of a node tell from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Note {
-    /// Room is reserved on it.
-    Reserved,
-    /// Some reserved room has become free.
+    /// Some reserved room has become free, and some is reserved.
     Freed(Timestamp),
-    /// The same, and no room is reserved on it any more.
+    /// Some has become free, and no room is reserved on it any more.
     Emptied(Timestamp),
 }
 
@@ -224,8 +222,7 @@ impl Cluster {
     /// Changes the annotations of a node.
     pub(super) async fn annotate_node(&self, name: &str, note: Note) -> Result<(), RequestError> {
         let annotations = match note {
-            Note::Reserved => json!({RESERVED: "true"}),
-            Note::Freed(now) => json!({FREED: now.to_string()}),
+            Note::Freed(now) => json!({FREED: now.to_string(), RESERVED: "true"}),
             Note::Emptied(now) => json!({FREED: now.to_string(), RESERVED: null}),
         };
         let patch = json!({"metadata": {"annotations": annotations}});

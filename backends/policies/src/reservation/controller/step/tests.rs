@@ -47,7 +47,7 @@ fn pod_ref(uid: &str) -> PodRef {
 }
 
 fn pod(uid: &str, state: State) -> SeenPod {
-    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None }
+    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None, recorded: None }
 }
 
 fn placeholder(uid: &str, state: State, gated: bool) -> SeenPod {

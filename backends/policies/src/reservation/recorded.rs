@@ -1,0 +1,196 @@
+//! What is recorded of a placeholder pod when it is created, so that a change is noticed: whoever may edit pods of its
+//! namespace can resize it, and as long as it has a gate, choose its nodes.
+
+use std::fmt::Write as _;
+
+use extender_policy_sdk::Resources;
+use ring::digest::{SHA256, digest};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    amounts::{self, ResourceList, fits, is_nothing, most, plus},
+    placeholder::{KEPT, KEPT_OF_CONTAINERS},
+};
+
+/// What the apiserver adds to what the placeholder has of its template.
+const ADDED: [&str; 3] = ["hostNetwork", "overhead", "priority"];
+/// The bytes of a digest that are recorded.
+const LENGTH: usize = 16;
+
+/// What a placeholder pod requests and where it may be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Recorded {
+    /// Of all of its spec that bears on nodes.
+    pub(super) digest: String,
+    pub(super) requests: Resources,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    overhead: ResourceList,
+    resources: Requirements,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Container {
+    restart_policy: String,
+    resources: Requirements,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Requirements {
+    requests: ResourceList,
+}
+
+impl Recorded {
+    /// Of a pod's JSON.
+    ///
+    /// # Errors
+    /// It is no pod, or a quantity is invalid.
+    pub(super) fn of(pod: &[u8]) -> Result<Self, String> {
+        let mut pod: Value = serde_json::from_slice(pod).map_err(|error| error.to_string())?;
+        let spec = pod.get_mut("spec").map(Value::take).unwrap_or_default();
+        let digest = digest_of(&spec);
+        let spec: Spec = serde_json::from_value(spec).map_err(|error| error.to_string())?;
+        Ok(Self { digest, requests: spec.requests()? })
+    }
+
+    /// # Errors
+    /// This pod, of which the gateway tells that it requests this, is not as it was recorded.
+    pub(super) fn check(&self, now: &Self, told: &Resources) -> Result<(), String> {
+        let changed = if self.requests != now.requests {
+            format!("it requests {} instead of {}", text(&now.requests), text(&self.requests))
+        } else if self.digest != now.digest {
+            "what decides about its node is no longer as in the template".to_owned()
+        } else if !fits(told, &self.requests) {
+            format!("the gateway counts {} for it instead of {}", text(told), text(&self.requests))
+        } else {
+            return Ok(());
+        };
+        Err(format!("the placeholder pod was changed: {changed}; create the Reservation again"))
+    }
+}
+
+fn text(amounts: &Resources) -> String {
+    if is_nothing(amounts) {
+        return "nothing".to_owned();
+    }
+    let amount = |(name, amount): (String, Value)| format!("{name} {}", amount.as_str().unwrap_or_default());
+    amounts::list(amounts).into_iter().map(amount).collect::<Vec<_>>().join(", ")
+}
+
+impl Spec {
+    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource, each amount rounded up.
+    fn requests(&self) -> Result<Resources, String> {
+        let (mut total, mut sidecars, mut peak) = <(Resources, Resources, Resources)>::default();
+        for container in &self.containers {
+            total = plus(&total, &container.resources.amounts()?);
+        }
+        for container in &self.init_containers {
+            let amounts = container.resources.amounts()?;
+            if container.restart_policy == "Always" {
+                (total, sidecars) = (plus(&total, &amounts), plus(&sidecars, &amounts));
+            } else {
+                peak = most(&peak, &plus(&amounts, &sidecars));
+            }
+        }
+        let mut total = amounts::list(&most(&total, &peak));
+        // Of the pod as a whole: they replace what the containers request.
+        for (name, amount) in &self.resources.requests {
+            if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+                total.insert(name.clone(), amount.clone());
+            }
+        }
+        Ok(plus(&amounts::parse(&total)?, &amounts::parse(&self.overhead)?))
+    }
+}
+
+impl Requirements {
+    fn amounts(&self) -> Result<Resources, String> {
+        amounts::parse(&self.requests)
+    }
+}
+
+/// Fields are in order in JSON that this program writes.
+fn digest_of(spec: &Value) -> String {
+    let mut relevant = kept(spec, KEPT.iter().chain(&ADDED));
+    for field in ["containers", "initContainers"] {
+        let containers = spec.get(field).and_then(Value::as_array).into_iter().flatten();
+        let containers: Vec<_> = containers.map(|one| kept(one, &KEPT_OF_CONTAINERS)).map(Value::Object).collect();
+        relevant.insert(field.to_owned(), containers.into());
+    }
+    let hash = digest(&SHA256, Value::Object(relevant).to_string().as_bytes());
+    hash.as_ref().iter().take(LENGTH).fold(String::new(), |mut text, byte| {
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn kept<'f>(of: &Value, fields: impl IntoIterator<Item = &'f &'f str>) -> Map<String, Value> {
+    let field = |field: &&str| Some(((*field).to_owned(), of.get(*field)?.clone()));
+    fields.into_iter().filter_map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn recorded(spec: &Value) -> Recorded {
+        Recorded::of(json!({"spec": spec}).to_string().as_bytes()).unwrap()
+    }
+
+    fn cpu(cpu: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpu}}})
+    }
+
+    #[test]
+    fn a_pod_requests_what_kube_scheduler_counts() {
+        let sidecar = json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}});
+        for (spec, expected) in [
+            (json!({"containers": [cpu("1"), cpu("500m")]}), 1_500),
+            (json!({"containers": [cpu("1")], "initContainers": [cpu("4"), cpu("2")]}), 4_000),
+            (json!({"containers": [cpu("1")], "initContainers": [sidecar, cpu("2")]}), 3_000),
+            (json!({"containers": [cpu("1")], "initContainers": [cpu("2"), sidecar]}), 2_000),
+            (json!({"containers": [cpu("1")], "overhead": {"cpu": "250m"}}), 1_250),
+            (json!({"containers": [cpu("1")], "resources": {"requests": {"cpu": "5"}}}), 5_000),
+            (json!({"containers": [{}]}), 0),
+        ] {
+            assert_eq!(recorded(&spec).requests.milli_cpu, expected, "{spec}");
+        }
+        assert!(Recorded::of(b"{\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"cpu\": \"x\"}}}]}}").is_err());
+    }
+
+    #[test]
+    fn a_change_that_bears_on_nodes_is_noticed_and_no_other() {
+        let spec = json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]});
+        let before = recorded(&spec);
+        let checked = |pointer: &str, value: Value| {
+            let mut changed = spec.clone();
+            changed[pointer] = value;
+            before.check(&recorded(&changed), &before.requests)
+        };
+        for (field, value) in [("schedulingGates", json!([])), ("activeDeadlineSeconds", json!(7)), ("nodeName", json!("a"))] {
+            assert_eq!(checked(field, value), Ok(()), "{field}");
+        }
+        for (field, value, expected) in [
+            ("containers", json!([cpu("64")]), "it requests cpu 64 instead of cpu 1"),
+            ("nodeSelector", json!({"a": "c"}), "no longer as in the template"),
+            ("tolerations", json!([{"operator": "Exists"}]), "no longer as in the template"),
+        ] {
+            let wrong = checked(field, value).unwrap_err();
+            assert!(wrong.contains(expected), "{wrong}");
+        }
+        let more = Resources { milli_cpu: 1_001, ..Resources::default() };
+        assert!(before.check(&before, &more).unwrap_err().contains("counts cpu 1001m for it instead of cpu 1"));
+        assert_eq!(before.check(&before, &Resources::default()), Ok(()));
+    }
+}
