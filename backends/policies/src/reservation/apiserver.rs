@@ -36,6 +36,8 @@ struct Stored {
     faults: VecDeque<(String, Fault)>,
     /// Method and path of all writes.
     writes: Vec<String>,
+    /// Pods of this namespace are not created.
+    refused: String,
 }
 
 /// The apiserver. Clones are the same one.
@@ -56,6 +58,10 @@ impl Stored {
         }
         self.events.push((list, self.version, json!({"type": kind, "object": object})));
         object
+    }
+
+    fn since(&self, version: u64) -> impl Iterator<Item = &(&'static str, u64, Value)> {
+        self.events[self.events.partition_point(|(_, of, _)| *of <= version)..].iter()
     }
 
     fn fault(&mut self, request: &str) -> Option<Fault> {
@@ -110,6 +116,39 @@ impl Apiserver {
         self.stored.lock().unwrap().put(PODS, &format!("shop/{name}"), pod, "ADDED");
     }
 
+    /// A pod that requests this.
+    pub(crate) fn create_pod_with(&self, namespace: &str, name: &str, milli_cpu: i64) {
+        let requests = json!({"cpu": format!("{milli_cpu}m")});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]},
+            "status": {"phase": "Pending"},
+        });
+        self.stored.lock().unwrap().put(PODS, &format!("{namespace}/{name}"), pod, "ADDED");
+    }
+
+    /// All Reservations, and the names of all nodes.
+    pub(crate) fn reservations(&self) -> Vec<Value> {
+        let list = self.list(RESERVATIONS);
+        list["items"].as_array().unwrap().clone()
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        let list = self.list(NODES);
+        let name = |node: &Value| node["metadata"]["name"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(name).collect()
+    }
+
+    /// The version of the latest change, and whether since this version a node has changed, or a pod has gone.
+    pub(crate) fn wakes(&self, version: u64) -> (u64, bool) {
+        let stored = self.stored.lock().unwrap();
+        let wakes = |(list, _, event): &(&'static str, u64, Value)| {
+            let is_gone = event["type"] == "DELETED" || event["object"]["status"]["phase"] == "Succeeded";
+            *list == NODES || *list == PODS && is_gone
+        };
+        (stored.version, stored.since(version).any(wakes))
+    }
+
     /// Creates a Reservation with its name as UID for the pods of namespace shop, and with this status.
     pub(crate) fn create_reservation(&self, name: &str, spec: &Value, status: &Value) {
         let mut object = json!({
@@ -129,6 +168,15 @@ impl Apiserver {
 
     pub(crate) fn reservation(&self, name: &str) -> Value {
         self.stored.lock().unwrap().objects[&(RESERVATIONS, name.to_owned())].clone()
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Value {
+        self.stored.lock().unwrap().objects[&(NODES, name.to_owned())].clone()
+    }
+
+    /// As if there were no such namespace.
+    pub(crate) fn refuse_pods_of(&self, namespace: &str) {
+        namespace.clone_into(&mut self.stored.lock().unwrap().refused);
     }
 
     /// All pods by NAMESPACE/NAME.
@@ -199,7 +247,7 @@ impl Apiserver {
         let from = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")).unwrap();
         let from: u64 = from.parse().unwrap();
         let stored = self.stored.lock().unwrap();
-        let events = stored.events.iter().filter(|(list, version, _)| *list == path && *version > from);
+        let events = stored.since(from).filter(|(list, ..)| *list == path);
         events.flat_map(|(.., event)| [event.to_string(), "\n".to_owned()]).collect()
     }
 
@@ -303,6 +351,9 @@ impl Apiserver {
 
     fn create(&self, namespace: &str, mut pod: Value) -> (u16, Value) {
         let mut stored = self.stored.lock().unwrap();
+        if stored.refused == namespace {
+            return status(404, &format!("namespaces \"{namespace}\" not found"));
+        }
         let prefix = pod["metadata"]["generateName"].as_str().unwrap();
         let name = format!("{prefix}{}", stored.version);
         pod["metadata"]["namespace"] = namespace.into();

@@ -312,4 +312,6 @@ fn cause(namespace: &str, error: &RequestError) -> String {
 }
 
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
 mod tests;

@@ -140,9 +140,61 @@ fn kept<'f>(of: &Value, fields: impl IntoIterator<Item = &'f &'f str>) -> Map<St
 
 #[cfg(test)]
 mod tests {
+    use extender_policy_sdk::{
+        Backend, OwnerReference,
+        testing::{self, PodFacts, TestPod},
+    };
     use serde_json::json;
 
     use super::*;
+    use crate::reservation::{
+        apiserver::Apiserver,
+        object::{API_VERSION, KIND},
+        tests::{Seconds, replica},
+    };
+
+    /// Binds a placeholder that was recorded with 1 CPU, and is now like this; the gateway tells these CPUs, in thousandths.
+    /// Returns the status of its Reservation.
+    async fn bound(pod: &Value, told: i64) -> Value {
+        let apiserver = Apiserver::default();
+        apiserver.create_pod("pod");
+        apiserver.edit_pod("shop/pod", |stored| (stored["spec"], stored["metadata"]["uid"]) = (pod.clone(), "uid".into()));
+        let recorded = recorded(&json!({"containers": [cpu("1")]}));
+        let status = json!({
+            "placeholder": "uid", "placeholderDigest": recorded.digest,
+            "placeholderRequests": amounts::list(&recorded.requests),
+        });
+        apiserver.create_reservation("one", &json!({}), &status);
+        let (api_version, kind, name, uid) = (API_VERSION.into(), KIND.into(), "one".into(), "one".into());
+        let owner = Some(OwnerReference { api_version, kind, name, uid });
+        let requests = Some(Resources { milli_cpu: told, ..Resources::default() });
+        let pod = TestPod::from(PodFacts { namespace: "shop".into(), owner, requests, ..PodFacts::default() });
+        let policy = replica(&apiserver, &Seconds::default()).0;
+        testing::bind(Backend::from(policy), &pod, "a").await.unwrap();
+        assert!(apiserver.pods().is_empty(), "it is deleted in any case");
+        apiserver.reservation("one")["status"].clone()
+    }
+
+    #[tokio::test]
+    async fn a_placeholder_that_was_changed_reserves_nothing() {
+        let kept = bound(&json!({"containers": [cpu("1")], "activeDeadlineSeconds": 9}), 1_000).await;
+        assert_eq!((&kept["phase"], &kept["allocatable"]), (&json!("Available"), &json!({"cpu": "1"})));
+        for (pod, told, expected) in [
+            (json!({"containers": [cpu("64")]}), 64_000, "it requests cpu 64 instead of cpu 1;"),
+            // It was resized back while the gateway asked.
+            (json!({"containers": [cpu("1")]}), 64_000, "the gateway counts cpu 64 for it instead of cpu 1;"),
+            (json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}}), 1_000, "no longer as in the template;"),
+        ] {
+            let status = bound(&pod, told).await;
+            assert_eq!((&status["phase"], &status["conditions"][0]["reason"]), (&json!("Failed"), &json!("Invalid")));
+            assert!(text_of(&status["conditions"][0]["message"]).contains(expected), "{status}");
+            assert_eq!((&status["allocatable"], &status["nodeName"]), (&Value::Null, &Value::Null));
+        }
+    }
+
+    fn text_of(value: &Value) -> &str {
+        value.as_str().unwrap()
+    }
 
     fn recorded(spec: &Value) -> Recorded {
         Recorded::of(json!({"spec": spec}).to_string().as_bytes()).unwrap()
