@@ -326,8 +326,7 @@ impl Simulation {
     fn assumed(&self, node: &str, state: &State) -> i64 {
         let assumed = self.attempts.iter().filter_map(|(uid, attempt)| match attempt {
             Attempt::Binds { node: on, milli_cpu, until } if on == node => {
-                let is_there = state.pods.iter().any(|pod| pod["metadata"]["uid"] == uid.as_str() && !oracle::waits(pod));
-                (!is_there && *until > Instant::now()).then_some(*milli_cpu)
+                (!state.has(uid) && *until > Instant::now()).then_some(*milli_cpu)
             }
             _ => None,
         });
@@ -338,7 +337,7 @@ impl Simulation {
 /// What the gateway keeps of a reservation: what it holds, without what its pods use.
 fn kept(reservation: &Reservation, state: &State, now: Timestamp) -> i64 {
     let claims = reservation.room.claims();
-    let is_there = |uid: &str| state.on_nodes().any(|pod| pod["metadata"]["uid"] == uid);
+    let is_there = |uid: &str| state.has(uid);
     let may_reopen = reservation.status.phase == Phase::Succeeded
         && !reservation.is_expired(now)
         && claims.iter().any(|claim| !claim.bound);

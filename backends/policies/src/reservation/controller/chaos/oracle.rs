@@ -1,6 +1,6 @@
 //! What must hold at any moment, as the objects of the API show it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,6 +20,9 @@ pub(super) struct Cluster {
     pub(super) pods: Vec<Value>,
     pub(super) reservations: Vec<Value>,
     nodes: Vec<String>,
+    /// UIDs of the pods that are on a node and have not ended, and what they request, by node.
+    there: HashSet<String>,
+    used: HashMap<String, i64>,
 }
 
 /// What it has seen.
@@ -30,7 +33,7 @@ pub(super) struct Oracle {
     since: HashMap<String, Instant>,
     looks: u64,
     most_owners: usize,
-    bound: u64,
+    bound: usize,
 }
 
 pub(super) fn text(value: &Value) -> &str {
@@ -61,12 +64,18 @@ pub(super) fn waits(pod: &Value) -> bool {
 
 impl Cluster {
     pub(super) fn of(apiserver: &Apiserver) -> Self {
-        let pods = apiserver.pods().into_values().collect();
-        Self { pods, reservations: apiserver.reservations(), nodes: apiserver.nodes() }
+        let pods: Vec<_> = apiserver.pods().into_values().collect();
+        let (mut there, mut used) = (HashSet::new(), HashMap::new());
+        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod)) {
+            there.insert(text(&pod["metadata"]["uid"]).to_owned());
+            *used.entry(text(&pod["spec"]["nodeName"]).to_owned()).or_default() += cpu_of(pod);
+        }
+        Self { pods, reservations: apiserver.reservations(), nodes: apiserver.nodes(), there, used }
     }
 
-    pub(super) fn on_nodes(&self) -> impl Iterator<Item = &Value> {
-        self.pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod))
+    /// Whether the pod of this UID is on a node.
+    pub(super) fn has(&self, uid: &str) -> bool {
+        self.there.contains(uid)
     }
 
     /// How many Reservations are not over.
@@ -76,21 +85,21 @@ impl Cluster {
     }
 
     pub(super) fn used(&self, node: &str) -> i64 {
-        self.on_nodes().filter(|pod| pod["spec"]["nodeName"] == node).map(cpu_of).sum()
+        self.used.get(node).copied().unwrap_or_default()
     }
 
     /// What is reserved on a node, and not used by owners.
     fn kept(&self, node: &str, now: Timestamp) -> i64 {
         let lives = |reservation: &&Value| {
-            let expires: Option<Timestamp> = text(&reservation["spec"]["expires"]).parse().ok();
             let status = &reservation["status"];
-            status["phase"] == "Available" && status["nodeName"] == node && expires.is_none_or(|at| at > now)
+            let expires = || text(&reservation["spec"]["expires"]).parse::<Timestamp>().ok();
+            status["phase"] == "Available" && status["nodeName"] == node && expires().is_none_or(|at| at > now)
         };
         self.reservations.iter().filter(lives).map(|one| (allocatable(one) - self.used_by_owners(one)).max(0)).sum()
     }
 
     fn used_by_owners(&self, reservation: &Value) -> i64 {
-        let is_there = |owner: &&Value| self.on_nodes().any(|pod| pod["metadata"]["uid"] == owner["uid"]);
+        let is_there = |owner: &&Value| self.has(text(&owner["uid"]));
         owners(reservation).iter().filter(is_there).map(|owner| milli(&owner["requests"]["cpu"])).sum()
     }
 }
@@ -115,9 +124,10 @@ impl Oracle {
     /// Panics if something is wrong.
     pub(super) fn look(&mut self, state: &Cluster, now: Timestamp, instant: Instant) {
         self.looks += 1;
-        let mut passing = HashMap::new();
+        let (mut passing, mut taken) = (HashMap::new(), Vec::new());
         for node in &state.nodes {
             let (used, kept) = (state.used(node), state.kept(node, now));
+            taken.push((node, used + kept));
             assert!(used <= self.capacity, "{now}: node {node} has {used} of {}", self.capacity);
             if used + kept > self.capacity {
                 passing.insert(format!("{used} are used and {kept} kept on node {node}"), LONGEST_LOSS);
@@ -128,8 +138,8 @@ impl Oracle {
             passing.extend(gone_owners(state, reservation).map(|why| (why, LONGEST_CLAIM)));
         }
         for pod in state.pods.iter().filter(|pod| waits(pod)) {
-            let fits = |node: &&String| state.used(node) + state.kept(node, now) + cpu_of(pod) <= self.capacity;
-            if let Some(node) = state.nodes.iter().find(fits) {
+            let milli_cpu = cpu_of(pod);
+            if let Some((node, _)) = taken.iter().find(|(_, taken)| taken + milli_cpu <= self.capacity) {
                 passing.insert(format!("{} waits, with room on {node}", text(&pod["metadata"]["name"])), LONGEST_WAIT);
             }
         }
@@ -139,7 +149,7 @@ impl Oracle {
             assert!(instant - since <= limit, "{now}: for {limit:?}, {why}: {}", shown(state));
         }
         self.most_owners = self.most_owners.max(state.reservations.iter().map(|one| owners(one).len()).sum());
-        self.bound = self.bound.max(state.on_nodes().count().try_into().unwrap());
+        self.bound = self.bound.max(state.there.len());
     }
 }
 
