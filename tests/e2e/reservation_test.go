@@ -286,11 +286,11 @@ func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 				}
 			})
 			r.untilPhases("owner", "Available", 1)
+			s.must(r.servers["one"].Kill())
+			killed := time.Now()
 			stranger := requesting("stranger", 4000)
 			s.pods(stranger)
 			s.refused(stranger, corev1.PodReasonUnschedulable)
-			s.must(r.servers["one"].Kill())
-			killed := time.Now()
 			free(r)
 			s.boundTo(stranger)
 			results.note(fmt.Sprintf("%s while nobody leads: a waiting pod got the room %v after the leader was killed\n", name, time.Since(killed).Round(100*time.Millisecond)))
@@ -321,7 +321,7 @@ func TestAPlaceholderThatWasResizedReservesNothing(t *testing.T) {
 	s.must(err)
 	failed := r.untilPhases("owner", "Failed", 1)[0]
 	ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready")
-	if ready == nil || ready.Reason != "Invalid" || !strings.Contains(ready.Message, "it requests cpu 3 instead of cpu 1") {
+	if ready == nil || ready.Reason != "Invalid" || !strings.Contains(ready.Message, "it requests cpu 3 instead of 1") {
 		s.Errorf("%+v", failed.Status)
 	}
 	s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, filler.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))

@@ -31,8 +31,8 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BindFailed, BoxFuture, Change, Hook, Info, Introspect, IntrospectError, Node, NodeChange,
-    NodePart, NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb, Verdict,
-    View,
+    NodePart, NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Verb,
+    Verdict, View,
 };
 use jiff::Timestamp;
 use kube::Client;

@@ -103,7 +103,7 @@ impl Affinity {
 
     pub(super) fn new(text: &str) -> Self {
         let rules: Result<Rules, _> = serde_json::from_str(text);
-        let checked = rules.map_err(|error| error.to_string()).and_then(|rules| rules.checked());
+        let checked = rules.map_err(|error| error.to_string()).and_then(Rules::checked);
         match checked {
             Ok(rules) => Self::Valid(rules),
             Err(wrong) => Self::Invalid(format!("the annotation {ANNOTATION} is invalid: {wrong}")),
@@ -231,7 +231,10 @@ impl Reservation {
                 (rules.match_reservation(&self.name, &admission.labels), &rules.tolerations[..])
             }
         };
-        matches && !admission.unschedulable && terms.owners.include(pod) && admission.is_tolerated(tolerations)
+        matches
+            && !admission.unschedulable
+            && terms.owners.include(pod)
+            && admission.is_tolerated(tolerations)
     }
 
     pub(super) fn rank(&self) -> Rank {
@@ -282,9 +285,20 @@ mod tests {
             (json!({"reservationSelector": {"tier": "gold", "more": ""}}), false),
             (terms(&json!([{"matchExpressions": [gold("In")]}])), true),
             (terms(&json!([{"matchExpressions": [gold("NotIn")]}])), false),
-            (terms(&json!([{"matchExpressions": [gold("NotIn")]}, {"matchExpressions": [gold("In")]}])), true),
-            (terms(&json!([{"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": ["one"]}]}])), true),
-            (terms(&json!([{"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": ["one"]}]}])), false),
+            (
+                terms(&json!([{"matchExpressions": [gold("NotIn")]}, {"matchExpressions": [gold("In")]}])),
+                true,
+            ),
+            (
+                terms(&json!([{"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": ["one"]}]}])),
+                true,
+            ),
+            (
+                terms(
+                    &json!([{"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": ["one"]}]}]),
+                ),
+                false,
+            ),
             (terms(&json!([{}])), false),
             (terms(&json!([])), false),
         ] {
@@ -305,11 +319,17 @@ mod tests {
             (json!({"nome": "one"}), "unknown field"),
             (requirement(json!({"key": "a", "operator": "Gt", "values": ["1"]})), "has an unknown operator"),
             (requirement(json!({"key": "a", "operator": "In"})), "has no values"),
-            (terms(&json!([{"matchFields": [{"key": "b", "operator": "Exists"}]}])), "other than metadata.name"),
+            (
+                terms(&json!([{"matchFields": [{"key": "b", "operator": "Exists"}]}])),
+                "other than metadata.name",
+            ),
             (terms(&json!(vec![json!({}); 17])), "more than 16 terms"),
         ] {
             let pod = pod(Some(&affinity));
-            assert!(pod.wrong_affinity().is_some_and(|wrong| wrong.contains(expected)), "{affinity}: {pod:?}");
+            assert!(
+                pod.wrong_affinity().is_some_and(|wrong| wrong.contains(expected)),
+                "{affinity}: {pod:?}"
+            );
             assert!(pod.needs_reservation() && !reservation(&json!({}), &json!({})).admits(&pod));
         }
     }
@@ -324,7 +344,11 @@ mod tests {
             (taint("NoSchedule"), Some(tolerates(json!({"operator": "Exists"}))), true),
             (taint("NoSchedule"), Some(tolerates(json!({"key": "k", "value": "v"}))), true),
             (taint("NoSchedule"), Some(tolerates(json!({"key": "k", "value": "w"}))), false),
-            (taint("NoSchedule"), Some(tolerates(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}))), false),
+            (
+                taint("NoSchedule"),
+                Some(tolerates(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}))),
+                false,
+            ),
             (json!({"unschedulable": true}), None, false),
         ] {
             let pod = pod(affinity.as_ref());
@@ -338,7 +362,8 @@ mod tests {
     #[test]
     fn an_order_and_then_the_narrower_owners_come_first() {
         let wide = json!({"owners": [{"labelSelector": {}, "namespaces": ["shop"]}, {"labelSelector": {}, "namespaces": ["mall"]}]});
-        let exact = json!({"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["shop"]}]});
+        let exact =
+            json!({"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["shop"]}]});
         let order = |order: &str| json!({ORDER: order});
         let ranks = [
             reservation(&order("1"), &wide),

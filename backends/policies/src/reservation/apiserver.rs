@@ -129,14 +129,20 @@ impl Apiserver {
 
     /// All Reservations, and the names of all nodes.
     pub(crate) fn reservations(&self) -> Vec<Value> {
-        let list = self.list(RESERVATIONS);
-        list["items"].as_array().unwrap().clone()
+        let stored = self.stored.lock().unwrap();
+        let all = stored.objects.iter().filter(|((list, _), _)| *list == RESERVATIONS);
+        all.map(|(_, object)| object.clone()).collect()
     }
 
     pub(crate) fn nodes(&self) -> Vec<String> {
-        let list = self.list(NODES);
-        let name = |node: &Value| node["metadata"]["name"].as_str().unwrap().to_owned();
-        list["items"].as_array().unwrap().iter().map(name).collect()
+        let stored = self.stored.lock().unwrap();
+        let all = stored.objects.keys().filter(|(list, _)| *list == NODES);
+        all.map(|(_, name)| name.clone()).collect()
+    }
+
+    /// The version of the latest change.
+    pub(crate) fn version(&self) -> u64 {
+        self.stored.lock().unwrap().version
     }
 
     /// The version of the latest change, and whether since this version a node has changed, or a pod has gone.

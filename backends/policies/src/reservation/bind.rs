@@ -75,9 +75,9 @@ impl Binder {
         let asking = Asking { uid: ask.uid(), ..Asking::new(&pod) };
         match self.claim(ask, &asking).await? {
             Some(claimed) => self.create(ask, &claimed).await,
-            None if asking.needs_reservation() => {
-                Err(BindFailed("the pod requires a reservation, and none on this node has room for it".to_owned()))
-            }
+            None if asking.needs_reservation() => Err(BindFailed(
+                "the pod requires a reservation, and none on this node has room for it".to_owned(),
+            )),
             None => Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned())),
         }
     }

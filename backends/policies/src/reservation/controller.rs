@@ -110,7 +110,8 @@ impl Controller {
 
     /// One step for each Reservation that needs it, again and again.
     async fn advance_all(&self) {
-        let (mut changes, mut queue, mut running) = (self.changes(), Queue::default(), FuturesUnordered::new());
+        let (mut changes, mut queue, mut running) =
+            (self.changes(), Queue::default(), FuturesUnordered::new());
         loop {
             self.offer(&mut queue);
             let next = changes.next();
@@ -151,7 +152,8 @@ impl Controller {
                 let moment = Moment { now: (self.clock)(), instant: Instant::now() };
                 let nodes = freed.on(&self.store.read(), &self.nodes.reserved(), moment);
                 let exists = |(node, _): &(String, Note)| self.nodes.contain(node);
-                let annotated = stream::iter(nodes.into_iter().filter(exists)).map(|note| self.annotate(note));
+                let annotated = stream::iter(nodes.into_iter().filter(exists))
+                    .map(|(node, note)| self.annotate(node, note));
                 let failed: Vec<_> = annotated.buffer_unordered(AT_ONCE).collect().await;
                 failed.into_iter().flatten().for_each(|node| freed.again(node));
             }
@@ -160,8 +162,9 @@ impl Controller {
     }
 
     /// Returns the node if it failed.
-    async fn annotate(&self, (node, note): (String, Note)) -> Option<String> {
-        let error = self.cluster.annotate_node(&node, note).await.err().filter(|error| !is_missing(error))?;
+    async fn annotate(&self, node: String, annotations: Note) -> Option<String> {
+        let error =
+            self.cluster.annotate_node(&node, annotations).await.err().filter(|error| !is_missing(error))?;
         let left_out = self.complaints.of(&cause("nodes", &error), Instant::now());
         if let Some(left_out) = left_out {
             tracing::warn!(

@@ -166,7 +166,7 @@ pub(super) struct Condition {
 /// A condition that is to be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewCondition<'c> {
-    /// "Scheduled", "Ready" or "NodeUsable".
+    /// `Scheduled`, `Ready` or `NodeUsable`.
     pub(super) kind: &'c str,
     pub(super) holds: bool,
     /// One word in camel case.

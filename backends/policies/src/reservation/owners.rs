@@ -173,9 +173,7 @@ impl LabelSelector {
             ));
         }
         for (at, requirement) in self.match_expressions.iter().enumerate() {
-            requirement
-                .check()
-                .map_err(|wrong| format!(".labelSelector.matchExpressions[{at}] {wrong}"))?;
+            requirement.check().map_err(|wrong| format!(".labelSelector.matchExpressions[{at}] {wrong}"))?;
         }
         Ok(())
     }

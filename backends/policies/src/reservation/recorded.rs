@@ -1,7 +1,7 @@
 //! What is recorded of a placeholder pod when it is created, so that a change is noticed: whoever may edit pods of its
 //! namespace can resize it, and as long as it has a gate, choose its nodes.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use extender_policy_sdk::Resources;
 use ring::digest::{SHA256, digest};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    amounts::{self, ResourceList, fits, is_nothing, most, plus},
+    amounts::{self, ResourceList, fits, most, plus},
     placeholder::{KEPT, KEPT_OF_CONTAINERS},
 };
 
@@ -65,11 +65,11 @@ impl Recorded {
     /// This pod, of which the gateway tells that it requests this, is not as it was recorded.
     pub(super) fn check(&self, now: &Self, told: &Resources) -> Result<(), String> {
         let changed = if self.requests != now.requests {
-            format!("it requests {} instead of {}", text(&now.requests), text(&self.requests))
+            differing("it requests", &now.requests, &self.requests)
         } else if self.digest != now.digest {
             "what decides about its node is no longer as in the template".to_owned()
         } else if !fits(told, &self.requests) {
-            format!("the gateway counts {} for it instead of {}", text(told), text(&self.requests))
+            differing("the gateway counts for it", told, &self.requests)
         } else {
             return Ok(());
         };
@@ -77,12 +77,16 @@ impl Recorded {
     }
 }
 
-fn text(amounts: &Resources) -> String {
-    if is_nothing(amounts) {
-        return "nothing".to_owned();
-    }
-    let amount = |(name, amount): (String, Value)| format!("{name} {}", amount.as_str().unwrap_or_default());
-    amounts::list(amounts).into_iter().map(amount).collect::<Vec<_>>().join(", ")
+/// The resources that are not as they were recorded.
+fn differing(what: &str, now: &Resources, recorded: &Resources) -> String {
+    let (now, recorded) = (amounts::list(now), amounts::list(recorded));
+    let amount =
+        |of: &ResourceList, name: &String| of.get(name).and_then(Value::as_str).unwrap_or("0").to_owned();
+    let names: BTreeSet<_> = now.keys().chain(recorded.keys()).collect();
+    let differ = names.into_iter().filter(|name| now.get(*name) != recorded.get(*name));
+    let told =
+        differ.map(|name| format!("{name} {} instead of {}", amount(&now, name), amount(&recorded, name)));
+    format!("{what} {}", told.collect::<Vec<_>>().join(", "))
 }
 
 impl Spec {
@@ -122,7 +126,8 @@ fn digest_of(spec: &Value) -> String {
     let mut relevant = kept(spec, KEPT.iter().chain(&ADDED));
     for field in ["containers", "initContainers"] {
         let containers = spec.get(field).and_then(Value::as_array).into_iter().flatten();
-        let containers: Vec<_> = containers.map(|one| kept(one, &KEPT_OF_CONTAINERS)).map(Value::Object).collect();
+        let containers: Vec<_> =
+            containers.map(|one| kept(one, &KEPT_OF_CONTAINERS)).map(Value::Object).collect();
         relevant.insert(field.to_owned(), containers.into());
     }
     let hash = digest(&SHA256, Value::Object(relevant).to_string().as_bytes());
@@ -158,7 +163,9 @@ mod tests {
     async fn bound(pod: &Value, told: i64) -> Value {
         let apiserver = Apiserver::default();
         apiserver.create_pod("pod");
-        apiserver.edit_pod("shop/pod", |stored| (stored["spec"], stored["metadata"]["uid"]) = (pod.clone(), "uid".into()));
+        apiserver.edit_pod("shop/pod", |stored| {
+            (stored["spec"], stored["metadata"]["uid"]) = (pod.clone(), "uid".into());
+        });
         let recorded = recorded(&json!({"containers": [cpu("1")]}));
         let status = json!({
             "placeholder": "uid", "placeholderDigest": recorded.digest,
@@ -168,7 +175,8 @@ mod tests {
         let (api_version, kind, name, uid) = (API_VERSION.into(), KIND.into(), "one".into(), "one".into());
         let owner = Some(OwnerReference { api_version, kind, name, uid });
         let requests = Some(Resources { milli_cpu: told, ..Resources::default() });
-        let pod = TestPod::from(PodFacts { namespace: "shop".into(), owner, requests, ..PodFacts::default() });
+        let pod =
+            TestPod::from(PodFacts { namespace: "shop".into(), owner, requests, ..PodFacts::default() });
         let policy = replica(&apiserver, &Seconds::default()).0;
         testing::bind(Backend::from(policy), &pod, "a").await.unwrap();
         assert!(apiserver.pods().is_empty(), "it is deleted in any case");
@@ -180,13 +188,20 @@ mod tests {
         let kept = bound(&json!({"containers": [cpu("1")], "activeDeadlineSeconds": 9}), 1_000).await;
         assert_eq!((&kept["phase"], &kept["allocatable"]), (&json!("Available"), &json!({"cpu": "1"})));
         for (pod, told, expected) in [
-            (json!({"containers": [cpu("64")]}), 64_000, "it requests cpu 64 instead of cpu 1;"),
+            (json!({"containers": [cpu("64")]}), 64_000, "it requests cpu 64 instead of 1;"),
             // It was resized back while the gateway asked.
-            (json!({"containers": [cpu("1")]}), 64_000, "the gateway counts cpu 64 for it instead of cpu 1;"),
-            (json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}}), 1_000, "no longer as in the template;"),
+            (json!({"containers": [cpu("1")]}), 64_000, "the gateway counts for it cpu 64 instead of 1;"),
+            (
+                json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}}),
+                1_000,
+                "no longer as in the template;",
+            ),
         ] {
             let status = bound(&pod, told).await;
-            assert_eq!((&status["phase"], &status["conditions"][0]["reason"]), (&json!("Failed"), &json!("Invalid")));
+            assert_eq!(
+                (&status["phase"], &status["conditions"][0]["reason"]),
+                (&json!("Failed"), &json!("Invalid"))
+            );
             assert!(text_of(&status["conditions"][0]["message"]).contains(expected), "{status}");
             assert_eq!((&status["allocatable"], &status["nodeName"]), (&Value::Null, &Value::Null));
         }
@@ -218,23 +233,31 @@ mod tests {
         ] {
             assert_eq!(recorded(&spec).requests.milli_cpu, expected, "{spec}");
         }
-        assert!(Recorded::of(b"{\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"cpu\": \"x\"}}}]}}").is_err());
+        assert!(
+            Recorded::of(
+                b"{\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"cpu\": \"x\"}}}]}}"
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn a_change_that_bears_on_nodes_is_noticed_and_no_other() {
-        let spec = json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]});
+        let spec =
+            json!({"containers": [cpu("1")], "nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]});
         let before = recorded(&spec);
         let checked = |pointer: &str, value: Value| {
             let mut changed = spec.clone();
             changed[pointer] = value;
             before.check(&recorded(&changed), &before.requests)
         };
-        for (field, value) in [("schedulingGates", json!([])), ("activeDeadlineSeconds", json!(7)), ("nodeName", json!("a"))] {
+        for (field, value) in
+            [("schedulingGates", json!([])), ("activeDeadlineSeconds", json!(7)), ("nodeName", json!("a"))]
+        {
             assert_eq!(checked(field, value), Ok(()), "{field}");
         }
         for (field, value, expected) in [
-            ("containers", json!([cpu("64")]), "it requests cpu 64 instead of cpu 1"),
+            ("containers", json!([cpu("64")]), "it requests cpu 64 instead of 1"),
             ("nodeSelector", json!({"a": "c"}), "no longer as in the template"),
             ("tolerations", json!([{"operator": "Exists"}]), "no longer as in the template"),
         ] {
@@ -242,7 +265,7 @@ mod tests {
             assert!(wrong.contains(expected), "{wrong}");
         }
         let more = Resources { milli_cpu: 1_001, ..Resources::default() };
-        assert!(before.check(&before, &more).unwrap_err().contains("counts cpu 1001m for it instead of cpu 1"));
+        assert!(before.check(&before, &more).unwrap_err().contains("counts for it cpu 1001m instead of 1"));
         assert_eq!(before.check(&before, &Resources::default()), Ok(()));
     }
 }

@@ -69,7 +69,8 @@ const ANYWHERE: [&str; 8] =
 pub(super) fn check(spec: &Map<String, Value>) -> Result<(), String> {
     let at = |wrong| format!("spec.template.spec.{wrong}");
     for (field, value) in spec {
-        let is_known = [&KEPT[..], &WITHOUT_EFFECT, &READ].iter().any(|known| known.contains(&field.as_str()));
+        let is_known =
+            [&KEPT[..], &WITHOUT_EFFECT, &READ].iter().any(|known| known.contains(&field.as_str()));
         match field.as_str() {
             // What is there and says nothing.
             _ if value.is_null() => {}
@@ -90,9 +91,9 @@ fn containers(field: &str, containers: &Value) -> Result<(), String> {
     let known = [&KEPT_OF_CONTAINERS[..], &WITHOUT_EFFECT_IN_CONTAINERS];
     for (at, container) in containers.as_array().into_iter().flatten().enumerate() {
         let mut fields = container.as_object().into_iter().flatten();
-        if let Some((unknown, _)) =
-            fields.find(|(name, value)| !value.is_null() && !known.iter().any(|known| known.contains(&name.as_str())))
-        {
+        if let Some((unknown, _)) = fields.find(|(name, value)| {
+            !value.is_null() && !known.iter().any(|known| known.contains(&name.as_str()))
+        }) {
             return Err(format!("{field}[{at}].{unknown} is not honored or unknown; remove it"));
         }
         if container.pointer("/resources/claims").is_some_and(|claims| *claims != json!([])) {
@@ -161,9 +162,18 @@ mod tests {
             (json!({"resourceClaims": [{"name": "gpu"}]}), "resourceClaims is not honored"),
             (json!({"schedulingGates": [{"name": "g"}]}), "schedulingGates is not honored"),
             (json!({"nodeName": 7}), "nodeName is not a string"),
-            (json!({"containers": [{}, {"resorces": {}}]}), "containers[1].resorces is not honored or unknown"),
-            (json!({"initContainers": [{"resources": {"claims": [{"name": "g"}]}}]}), "claims is not honored"),
-            (json!({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}), "volumes[0].persistentVolumeClaim is"),
+            (
+                json!({"containers": [{}, {"resorces": {}}]}),
+                "containers[1].resorces is not honored or unknown",
+            ),
+            (
+                json!({"initContainers": [{"resources": {"claims": [{"name": "g"}]}}]}),
+                "claims is not honored",
+            ),
+            (
+                json!({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}),
+                "volumes[0].persistentVolumeClaim is",
+            ),
         ] {
             let wrong = checked(&spec).unwrap_err();
             assert!(wrong.contains(expected), "{wrong}");
@@ -179,9 +189,7 @@ mod tests {
     #[test]
     fn a_node_is_required_besides_every_term() {
         let on = json!([{"key": "metadata.name", "operator": "In", "values": ["a"]}]);
-        let terms = |terms: Value| {
-            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
-        };
+        let terms = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
         let zone = json!([{"key": "zone", "operator": "Exists"}]);
         for (given, expected) in [
             (json!({}), terms(json!([{"matchFields": on}]))),

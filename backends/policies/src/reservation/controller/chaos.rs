@@ -34,7 +34,7 @@ const LEASE: Duration = Duration::from_secs(15);
 /// Replicas may need this long to hear of a placeholder that is bound.
 const LAG: Duration = Duration::from_secs(1);
 
-/// Numbers that look random (SplitMix64).
+/// Numbers that look random (`SplitMix64`).
 #[derive(Clone)]
 struct Dice(u64);
 
@@ -78,7 +78,11 @@ enum Attempt {
     Waits,
     At(Instant),
     /// It is assumed on this node, if it is there, until this time at least.
-    Binds { node: String, milli_cpu: i64, until: Instant },
+    Binds {
+        node: String,
+        milli_cpu: i64,
+        until: Instant,
+    },
 }
 
 struct Simulation {
@@ -125,7 +129,9 @@ fn timestamp(began: Instant) -> Timestamp {
 impl Simulation {
     fn new(seed: u64) -> Self {
         let (apiserver, now) = (Apiserver::default(), Instant::now());
-        NODES.iter().for_each(|node| apiserver.create_node(node));
+        for node in NODES {
+            apiserver.create_node(node);
+        }
         Self {
             apiserver,
             began: now,
@@ -166,7 +172,8 @@ impl Simulation {
         if let Some(replica) = self.replicas.iter_mut().flatten().next() {
             let clock = Clock(Arc::new(move || timestamp(began)));
             let cluster = Cluster::new(client.clone());
-            let controller = Controller::new(Arc::clone(&replica.store), cluster, clock, "pause:1".to_owned());
+            let controller =
+                Controller::new(Arc::clone(&replica.store), cluster, clock, "pause:1".to_owned());
             replica.controls = Some(tokio::spawn(async move { drop(controller.run(client).await) }));
         }
     }
@@ -196,7 +203,8 @@ impl Simulation {
             }
             11..15 => {
                 if let Some(pod) = self.dice.of(&pods) {
-                    let name = format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
+                    let name =
+                        format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
                     if self.dice.below(2) == 0 && !oracle::has_ended(&pod) {
                         self.apiserver.edit_pod(&name, |pod| pod["status"]["phase"] = "Succeeded".into());
                     } else {
@@ -210,7 +218,8 @@ impl Simulation {
                 }
             }
             16..18 => {
-                let requests = ["PUT /apis", "POST /api/v1/namespaces/shop/pods", "PATCH /api", "DELETE /api"];
+                let requests =
+                    ["PUT /apis", "POST /api/v1/namespaces/shop/pods", "PATCH /api", "DELETE /api"];
                 let request = self.dice.of(&requests).unwrap();
                 let fault = match self.dice.below(3) {
                     0 => Fault::Refused(503),
@@ -284,14 +293,17 @@ impl Simulation {
     fn attempt(&mut self, pod: &Value, state: &State) -> Attempt {
         let now = Instant::now();
         let listed = |replica: &&Replica| replica.store.read().is_listed();
-        let mut ready: Vec<_> = self.replicas.iter().flatten().filter(listed).map(|one| Arc::clone(&one.store)).collect();
+        let mut ready: Vec<_> =
+            self.replicas.iter().flatten().filter(listed).map(|one| Arc::clone(&one.store)).collect();
         // Hook and bind may be answered by two.
         let Some(store) = self.dice.of(&ready) else { return Attempt::At(now + Duration::from_secs(1)) };
         let Some(node) = self.node_for(pod, state, &store.read()) else { return Attempt::Waits };
         let binder = self.dice.of(&std::mem::take(&mut ready)).unwrap();
         let (milli_cpu, uid) = (cpu_of(pod), text(&pod["metadata"]["uid"]).to_owned());
-        let replica = self.replicas.iter_mut().flatten().find(|replica| Arc::ptr_eq(&replica.store, &binder)).unwrap();
-        let (backend, asked, to, object) = (replica.backend.clone(), test_pod(pod), node.clone(), pod.clone());
+        let replica =
+            self.replicas.iter_mut().flatten().find(|replica| Arc::ptr_eq(&replica.store, &binder)).unwrap();
+        let (backend, asked, to, object) =
+            (replica.backend.clone(), test_pod(pod), node.clone(), pod.clone());
         let apiserver = self.apiserver.clone();
         replica.binds.spawn(async move {
             let result = testing::bind(backend, &asked, &to).await;
@@ -370,7 +382,8 @@ fn test_pod(pod: &Value) -> TestPod {
         uid: text(&owner["uid"]).into(),
     });
     let requests = Some(Resources { milli_cpu: cpu_of(pod), pods: 1, ..Resources::default() });
-    let facts = PodFacts { namespace: text(&metadata["namespace"]).into(), owner, requests, ..PodFacts::default() };
+    let facts =
+        PodFacts { namespace: text(&metadata["namespace"]).into(), owner, requests, ..PodFacts::default() };
     TestPod::from(facts).identity(text(&metadata["name"]), text(&metadata["uid"]))
 }
 
@@ -383,10 +396,17 @@ fn bind_as_the_gateway(apiserver: &Apiserver, pod: &Value, node: &str) {
 }
 
 impl Simulation {
-    async fn run(&mut self, duration: Duration, oracle: &mut Oracle, mut disturb: impl FnMut(&mut Self, &State)) {
-        let ends = Instant::now() + duration;
+    async fn run(
+        &mut self,
+        duration: Duration,
+        oracle: &mut Oracle,
+        mut disturb: impl FnMut(&mut Self, &State),
+    ) {
+        let (ends, mut state) = (Instant::now() + duration, State::of(&self.apiserver));
         while Instant::now() < ends {
-            let state = State::of(&self.apiserver);
+            if state.version != self.apiserver.version() {
+                state = State::of(&self.apiserver);
+            }
             disturb(self, &state);
             self.collect_garbage(&state);
             self.keep_running();
@@ -402,7 +422,8 @@ impl Simulation {
         for pod in state.pods.iter().filter(|pod| is_placeholder(pod)) {
             if !exists(&pod["metadata"]["ownerReferences"][0]["uid"]) {
                 let [namespace, name] = ["namespace", "name"].map(|field| text(&pod["metadata"][field]));
-                let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}});
+                let options =
+                    json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}});
                 let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
                 self.apiserver.answer("DELETE", &path, "", options.to_string().as_bytes());
             }
@@ -413,7 +434,11 @@ impl Simulation {
     async fn fill(&mut self, oracle: &mut Oracle) {
         let state = State::of(&self.apiserver);
         for pod in state.pods.iter().filter(|pod| !is_placeholder(pod)) {
-            self.apiserver.delete_pod(&format!("{}/{}", text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"])));
+            self.apiserver.delete_pod(&format!(
+                "{}/{}",
+                text(&pod["metadata"]["namespace"]),
+                text(&pod["metadata"]["name"])
+            ));
         }
         for number in 0..CAPACITY / 1_000 * i64::try_from(NODES.len()).unwrap() {
             self.apiserver.create_pod_with("mall", &format!("last{number}"), 1_000);
@@ -434,7 +459,8 @@ impl Simulation {
 
 fn chaos(seed: u64) {
     println!("CHAOS_SEED={seed}");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (mut simulation, mut oracle) = (Simulation::new(seed), Oracle::new(CAPACITY));
         let disturb = |simulation: &mut Simulation, state: &State| {

@@ -56,7 +56,10 @@ mod tests {
         let (complaints, start) = (Complaints::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(complaints.of("a", at(0)), Some(0));
-        assert_eq!([complaints.of("a", at(1)), complaints.of("a", at(59)), complaints.of("b", at(59))], [None, None, Some(0)]);
+        assert_eq!(
+            [complaints.of("a", at(1)), complaints.of("a", at(59)), complaints.of("b", at(59))],
+            [None, None, Some(0)]
+        );
         assert_eq!((complaints.of("a", at(60)), more(2)), (Some(2), " (and 2 like it)".to_owned()));
         for number in 0..500 {
             complaints.of(&number.to_string(), at(300));

@@ -77,7 +77,12 @@ impl Kept {
 impl Freed {
     /// Compares the nodes with what they were; `reserved` are those whose annotation says that room is reserved. Returns
     /// those whose annotations are to be changed now.
-    pub(super) fn on(&mut self, known: &Known, reserved: &HashSet<String>, moment: Moment) -> Vec<(String, Note)> {
+    pub(super) fn on(
+        &mut self,
+        known: &Known,
+        reserved: &HashSet<String>,
+        moment: Moment,
+    ) -> Vec<(String, Note)> {
         let Moment { now, instant } = moment;
         if !std::mem::replace(&mut self.has_begun, true) {
             self.waiting.extend(reserved.iter().cloned());
@@ -104,7 +109,8 @@ impl Freed {
             self.once_more.insert(node.clone(), instant + ONCE_MORE_AFTER);
         }
         let again = self.once_more.extract_if(|_, at| *at <= instant).map(|(node, _)| node);
-        let note = |node: &String| if self.kept.contains_key(node) { Note::Freed(now) } else { Note::Emptied(now) };
+        let note =
+            |node: &String| if self.kept.contains_key(node) { Note::Freed(now) } else { Note::Emptied(now) };
         due.into_iter().chain(again).map(|node| (node.clone(), note(&node))).collect()
     }
 
@@ -195,7 +201,8 @@ mod tests {
     async fn a_term_begins_with_all_nodes_where_room_may_have_become_free() {
         let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
         let over = |at: &str| {
-            let condition = json!({"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": at});
+            let condition =
+                json!({"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": at});
             json!({"phase": "Failed", "nodeName": at, "conditions": [condition]})
         };
         let (late, early) = ("2026-01-01T00:50:01Z", "2026-01-01T00:49:59Z");

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::reservation::{
     bind,
-    cluster::{PodRef, RESERVED},
+    cluster::PodRef,
     object::Reservation,
     placeholder::{GATE, LABEL},
     recorded::Recorded,
@@ -242,7 +242,7 @@ impl Watched for Nodes {
 /// One that cannot be read exists nevertheless.
 fn seen_node(json: &[u8]) -> SeenNode {
     let NodeObject { metadata, spec } = serde_json::from_slice(json).unwrap_or_default();
-    SeenNode { is_cordoned: spec.unschedulable, is_reserved: metadata.annotations.contains_key(RESERVED) }
+    SeenNode { is_cordoned: spec.unschedulable, is_reserved: metadata.annotations.room_reserved.is_some() }
 }
 
 #[derive(Default, Deserialize)]
@@ -255,7 +255,15 @@ struct NodeObject {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeMetadata {
-    annotations: HashMap<String, IgnoredAny>,
+    annotations: NodeAnnotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeAnnotations {
+    /// [`RESERVED`](crate::reservation::cluster::RESERVED).
+    #[serde(rename = "scheduling.extender-gateway.io/room-reserved")]
+    room_reserved: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -363,6 +371,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::reservation::cluster::RESERVED;
 
     fn pod(change: impl FnOnce(&mut Value)) -> Option<(u64, SeenPod)> {
         let mut pod = json!({
@@ -457,7 +466,8 @@ mod tests {
         nodes.told(node("b"));
         nodes.deleted(node("a"));
         assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a") && !nodes.is_cordoned("b"));
-        let changed = json!({"metadata": {"annotations": {RESERVED: "true"}}, "spec": {"unschedulable": true}});
+        let changed =
+            json!({"metadata": {"annotations": {RESERVED: "true"}}, "spec": {"unschedulable": true}});
         nodes.told(Object { name: "b".to_owned(), ..object(&changed) });
         assert_eq!((nodes.is_cordoned("b"), nodes.reserved()), (true, ["b".to_owned()].into()));
     }

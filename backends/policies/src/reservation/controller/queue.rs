@@ -114,9 +114,11 @@ impl Queue {
         let before = self.pauses.get(uid).map_or(0, |pause| pause.failures);
         let failures = if failed.is_some() { before.saturating_add(1) } else { 0 };
         let growth = 2_u32.saturating_pow(failures.saturating_sub(1));
-        let pause = if failed.is_some() { (FIRST_PAUSE * growth.min(1 << 16)).min(LONGEST_PAUSE) } else { REST };
+        let pause =
+            if failed.is_some() { (FIRST_PAUSE * growth.min(1 << 16)).min(LONGEST_PAUSE) } else { REST };
         let (until, namespace) = (now + pause, work.namespace().to_owned());
-        self.pauses.insert(uid.clone(), Pause { until, failures, namespace, failed: failed.map(discriminant) });
+        self.pauses
+            .insert(uid.clone(), Pause { until, failures, namespace, failed: failed.map(discriminant) });
     }
 }
 
@@ -159,7 +161,10 @@ mod tests {
         queue.offer([bad, vec![good]].concat(), |_| true, now);
         let next: Vec<_> = taken(&mut queue).into_iter().map(|work| work.reservation.uid).collect();
         assert_eq!((next.len(), &*next[0]), (5, "good"), "{next:?}");
-        assert!(next[1..].iter().all(|uid| first.iter().all(|first| first.reservation.uid != *uid)), "{next:?}");
+        assert!(
+            next[1..].iter().all(|uid| first.iter().all(|first| first.reservation.uid != *uid)),
+            "{next:?}"
+        );
     }
 
     #[test]
@@ -174,7 +179,10 @@ mod tests {
             assert!(queue.take().is_none(), "it is worked on");
             queue.ended(&taken, Some(&Action::CreatePlaceholder), now);
             let mut pause = Duration::ZERO;
-            while { queue.offer(vec![one.clone()], |_| true, now + pause); queue.waiting.is_empty() } {
+            while {
+                queue.offer(vec![one.clone()], |_| true, now + pause);
+                queue.waiting.is_empty()
+            } {
                 pause += Duration::from_secs(1);
             }
             pauses.push(pause.as_secs());

@@ -198,7 +198,8 @@ fn tell_of_node(status: &mut Status, nodes: &Nodes, now: Timestamp) -> bool {
     if status.holds(kind).unwrap_or(true) != is_cordoned {
         return false;
     }
-    let message = if is_cordoned { "the node is cordoned: owners go elsewhere, without the room" } else { "" };
+    let message =
+        if is_cordoned { "the node is cordoned: owners go elsewhere, without the room" } else { "" };
     let reason = if is_cordoned { "NodeUnschedulable" } else { "NodeSchedulable" };
     status.set_condition(NewCondition { kind, holds: !is_cordoned, reason, message }, now);
     true

@@ -217,7 +217,8 @@ async fn many_that_fail_do_not_hold_up_one_that_can_be_placed() {
         let name = format!("good-{wait}");
         apiserver.create_reservation(&name, &namespace("shop"), &json!({}));
         let began = Instant::now();
-        let has_placeholder = || apiserver.pods().iter().any(|(key, pod)| key.contains(&name) && is_open(pod));
+        let has_placeholder =
+            || apiserver.pods().iter().any(|(key, pod)| key.contains(&name) && is_open(pod));
         until("the placeholder", has_placeholder).await;
         assert!(began.elapsed() < Duration::from_millis(1_500), "{name}: {:?}", began.elapsed());
     }
@@ -241,7 +242,8 @@ async fn whoever_leads_next_wakes_those_that_wait_for_room_that_became_free_mean
             seconds.set(60);
         }
         let _second = Running::new(&apiserver, &seconds);
-        until("a change of the node", || apiserver.writes().contains(&"PATCH /api/v1/nodes/a".to_owned())).await;
+        until("a change of the node", || apiserver.writes().contains(&"PATCH /api/v1/nodes/a".to_owned()))
+            .await;
         until("no mark", || annotation(RESERVED) == Value::Null).await;
     }
 }

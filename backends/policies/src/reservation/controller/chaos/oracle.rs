@@ -17,6 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(150);
 
 /// The objects of a moment.
 pub(super) struct Cluster {
+    pub(super) version: u64,
     pub(super) pods: Vec<Value>,
     pub(super) reservations: Vec<Value>,
     nodes: Vec<String>,
@@ -64,13 +65,15 @@ pub(super) fn waits(pod: &Value) -> bool {
 
 impl Cluster {
     pub(super) fn of(apiserver: &Apiserver) -> Self {
+        let version = apiserver.version();
         let pods: Vec<_> = apiserver.pods().into_values().collect();
         let (mut there, mut used) = (HashSet::new(), HashMap::new());
         for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod)) {
             there.insert(text(&pod["metadata"]["uid"]).to_owned());
             *used.entry(text(&pod["spec"]["nodeName"]).to_owned()).or_default() += cpu_of(pod);
         }
-        Self { pods, reservations: apiserver.reservations(), nodes: apiserver.nodes(), there, used }
+        let (reservations, nodes) = (apiserver.reservations(), apiserver.nodes());
+        Self { version, pods, reservations, nodes, there, used }
     }
 
     /// Whether the pod of this UID is on a node.
@@ -93,9 +96,15 @@ impl Cluster {
         let lives = |reservation: &&Value| {
             let status = &reservation["status"];
             let expires = || text(&reservation["spec"]["expires"]).parse::<Timestamp>().ok();
-            status["phase"] == "Available" && status["nodeName"] == node && expires().is_none_or(|at| at > now)
+            status["phase"] == "Available"
+                && status["nodeName"] == node
+                && expires().is_none_or(|at| at > now)
         };
-        self.reservations.iter().filter(lives).map(|one| (allocatable(one) - self.used_by_owners(one)).max(0)).sum()
+        self.reservations
+            .iter()
+            .filter(lives)
+            .map(|one| (allocatable(one) - self.used_by_owners(one)).max(0))
+            .sum()
     }
 
     fn used_by_owners(&self, reservation: &Value) -> i64 {
@@ -118,7 +127,10 @@ impl Oracle {
     }
 
     pub(super) fn told(&self) -> String {
-        format!("{} looks, {} pods seen on nodes, at most {} owners", self.looks, self.bound, self.most_owners)
+        format!(
+            "{} looks, {} pods seen on nodes, at most {} owners",
+            self.looks, self.bound, self.most_owners
+        )
     }
 
     /// Panics if something is wrong.
@@ -140,7 +152,10 @@ impl Oracle {
         for pod in state.pods.iter().filter(|pod| waits(pod)) {
             let milli_cpu = cpu_of(pod);
             if let Some((node, _)) = taken.iter().find(|(_, taken)| taken + milli_cpu <= self.capacity) {
-                passing.insert(format!("{} waits, with room on {node}", text(&pod["metadata"]["name"])), LONGEST_WAIT);
+                passing.insert(
+                    format!("{} waits, with room on {node}", text(&pod["metadata"]["name"])),
+                    LONGEST_WAIT,
+                );
             }
         }
         self.since.retain(|why, _| passing.contains_key(why));
@@ -167,11 +182,16 @@ fn gone_owners<'c>(state: &'c Cluster, reservation: &'c Value) -> impl Iterator<
         !pods.any(|pod| pod["metadata"]["uid"] == owner["uid"] && !has_ended(pod))
     };
     let name = text(&reservation["metadata"]["name"]);
-    owners(reservation).iter().filter(is_gone).map(move |owner| format!("{name} has the gone owner {}", text(&owner["uid"])))
+    owners(reservation)
+        .iter()
+        .filter(is_gone)
+        .map(move |owner| format!("{name} has the gone owner {}", text(&owner["uid"])))
 }
 
 fn shown(state: &Cluster) -> String {
-    let reservations = state.reservations.iter().map(|one| format!("{} {}", one["metadata"]["name"], one["status"]));
-    let pods = state.pods.iter().map(|pod| format!("{} {} {}", pod["metadata"]["name"], pod["spec"], pod["status"]));
+    let reservations =
+        state.reservations.iter().map(|one| format!("{} {}", one["metadata"]["name"], one["status"]));
+    let pods =
+        state.pods.iter().map(|pod| format!("{} {} {}", pod["metadata"]["name"], pod["spec"], pod["status"]));
     reservations.chain(pods).collect::<Vec<_>>().join("\n")
 }
