@@ -82,7 +82,8 @@ impl Queue {
         });
         let mut waiting: Vec<_> = queued.collect();
         // The next one is the last.
-        waiting.sort_by_key(|queued| std::cmp::Reverse((queued.failures, queued.is_doubtful)));
+        waiting.sort_by_key(|queued| (queued.failures, queued.is_doubtful));
+        waiting.reverse();
         self.waiting = waiting;
     }
 
