@@ -145,12 +145,13 @@ impl Apiserver {
         self.stored.lock().unwrap().version
     }
 
-    /// The version of the latest change, and whether since this version a node has changed, or a pod has gone.
+    /// The version of the latest change, and whether since this version a node has changed, or a pod on one has gone.
     pub(crate) fn wakes(&self, version: u64) -> (u64, bool) {
         let stored = self.stored.lock().unwrap();
         let wakes = |(list, _, event): &(&'static str, u64, Value)| {
             let is_gone = event["type"] == "DELETED" || event["object"]["status"]["phase"] == "Succeeded";
-            *list == NODES || *list == PODS && is_gone
+            let was_placed = event["object"]["spec"]["nodeName"].is_string();
+            *list == NODES || *list == PODS && is_gone && was_placed
         };
         (stored.version, stored.since(version).any(wakes))
     }
