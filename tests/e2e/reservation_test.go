@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
@@ -51,6 +53,7 @@ func (s *scenario) reservations(replicas ...string) *reservations {
 		{
 			Name: product.ReservationPolicy, URL: "http://" + server.Address,
 			BeforeFilterNodes: &product.Hook{Timeout: backendTimeout},
+			Filter:            &product.Filter{Timeout: backendTimeout},
 			Score:             &product.Score{Timeout: backendTimeout, Weight: 10},
 			Bind:              &product.Bind{FailurePolicy: "Fail"},
 		},
@@ -265,4 +268,80 @@ func TestReservationsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 	s.expectNoNodeOverfull()
 	r.untilPhases("before", "Succeeded", 1)
 	r.untilPhases("after", "Succeeded", 1)
+}
+
+func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
+	for name, free := range map[string]func(*reservations){
+		"expires": func(*reservations) {},
+		"deleted": func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScenario(t, "a pod that waits gets reserved room that becomes free ("+name+") after the leader was killed", gatewayFront{}, controlplane.Names)
+			s.nodes(objects.Nodes(1, cpus(4)))
+			// The first one leads, and the gateway calls the second one.
+			r := s.reservations("one", "two")
+			r.reserve(1, "owner", 1, 4000, func(spec *product.ReservationSpec) {
+				if name == "expires" {
+					spec.TTL = "15s"
+				}
+			})
+			r.untilPhases("owner", "Available", 1)
+			s.must(r.servers["one"].Kill())
+			killed := time.Now()
+			stranger := requesting("stranger", 4000)
+			s.pods(stranger)
+			s.refused(stranger, corev1.PodReasonUnschedulable)
+			free(r)
+			s.boundTo(stranger)
+			results.note(fmt.Sprintf("%s while nobody leads: a waiting pod got the room %v after the leader was killed\n", name, time.Since(killed).Round(100*time.Millisecond)))
+			s.expectNoNodeOverfull()
+		})
+	}
+}
+
+func TestAPlaceholderThatWasResizedReservesNothing(t *testing.T) {
+	s := newScenario(t, "a Reservation whose placeholder was enlarged fails, and nothing is kept", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(1, cpus(4)))
+	r := s.reservations("one")
+	filler := requesting("filler", 4000)
+	s.pods(filler)
+	s.bound(filler)
+	r.reserve(1, "owner", 1, 1000)
+	var placeholder corev1.Pod
+	s.until("the placeholder to wait", func(ctx context.Context) (bool, error) {
+		pods, err := shared.Client.CoreV1().Pods(shop).List(ctx, metav1.ListOptions{LabelSelector: "scheduling.extender-gateway.io/reservation"})
+		if err != nil || len(pods.Items) != 1 {
+			return false, err
+		}
+		placeholder = pods.Items[0]
+		return scheduled(&placeholder).Reason == corev1.PodReasonUnschedulable, nil
+	}, func() string { return placeholder.Name })
+	patch := `{"spec": {"containers": [{"name": "room", "resources": {"requests": {"cpu": "3"}}}]}}`
+	_, err := shared.Client.CoreV1().Pods(shop).Patch(s.ctx, placeholder.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize")
+	s.must(err)
+	failed := r.untilPhases("owner", "Failed", 1)[0]
+	ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready")
+	if ready == nil || ready.Reason != "Invalid" || !strings.Contains(ready.Message, "it requests cpu 3 instead of 1") {
+		s.Errorf("%+v", failed.Status)
+	}
+	s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, filler.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	stranger := requesting("stranger", 4000)
+	s.pods(stranger)
+	s.bound(stranger)
+}
+
+func TestAPodThatRequiresAReservationWaitsForIt(t *testing.T) {
+	s := newScenario(t, "a pod that requires a Reservation goes to its node, which the template names, and waits before", gatewayFront{}, controlplane.Names)
+	nodes := objects.Nodes(3, cpus(4))
+	s.nodes(nodes)
+	r := s.reservations("one")
+	pod := requesting("owner", 1000)
+	pod.Annotations = map[string]string{"scheduling.extender-gateway.io/reservation-affinity": `{"name": "owner-00"}`}
+	s.pods(pod)
+	s.refused(pod, corev1.PodReasonUnschedulable)
+	r.reserve(1, "owner", 1, 1000, func(spec *product.ReservationSpec) { spec.Template.Spec.NodeName = nodes[1].Name })
+	if node := s.boundTo(pod); node != nodes[1].Name {
+		s.Errorf("it is on %s; expected %s", node, nodes[1].Name)
+	}
+	r.untilPhases("owner", "Succeeded", 1)
 }

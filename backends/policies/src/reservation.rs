@@ -7,9 +7,10 @@
 //! then rejects other pods and accepts owners, while nothing runs on the node and kube-scheduler's own filter counts the room
 //! as free.
 //!
-//! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`object`] the API
+//! [`room`] is the arithmetic, [`amounts`] are resources, [`owners`] the rules of who owns a reservation, [`affinity`] what else decides which one a pod gets, [`object`] the API
 //! object, [`store`] what a replica knows, [`claims`] how it writes which pods have room, [`shown`] what people see of it, [`mod@watch`] how it comes to know it, [`cluster`] the requests to the apiserver.
 
+mod affinity;
 mod amounts;
 mod bind;
 mod claims;
@@ -18,9 +19,11 @@ mod controller;
 mod object;
 mod owners;
 mod placeholder;
+mod recorded;
 mod room;
 mod shown;
 mod store;
+mod template;
 mod watch;
 
 use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
@@ -29,7 +32,7 @@ use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BoxFuture, Change, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart,
     NodeUsage, Nodes, NonZero, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Unanswered, Verb,
-    View,
+    Verdict, View,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -128,6 +131,7 @@ fn reads() -> Reads {
     let mut reads = Reads::new();
     reads.pod(PodPart::Namespace).pod(PodPart::Owner).pod(PodPart::Requests).pod(PodPart::Identity);
     reads.pod_labels("");
+    reads.pod_annotation(affinity::ANNOTATION);
     reads
 }
 
@@ -162,6 +166,17 @@ fn reason(by: &[&str]) -> String {
 }
 
 impl Reservations {
+    /// Rejects nodes without a reservation that the pod requires.
+    fn required_on(&self, known: &Known, pod: &Asking<'_>, node: &str) -> Verdict {
+        if let Some(wrong) = pod.wrong_affinity() {
+            return Verdict::reject(wrong.to_owned());
+        }
+        match room::chosen(known.on(node), pod, (self.clock)()) {
+            Some(_) => Verdict::Accept,
+            None => Verdict::reject("no reservation that the pod requires has room for it"),
+        }
+    }
+
     fn score_on(&self, known: &Known, pod: Option<&Asking<'_>>, node: &str) -> i32 {
         let Some(pod) = pod else { return 0 };
         let Some(chosen) = room::chosen(known.on(node), pod, (self.clock)()) else { return 0 };
@@ -179,6 +194,7 @@ impl Policy for Reservations {
         let score = Verb::per_node().view(View::Name).reads(&reads);
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
             .before_filter_nodes(hook)
+            .filters(score.clone())
             .scores(score, Scale::between(0..=SCORE))
             .binds_reading(&bind_reads)
             .shows(shown::PATH.0, shown::PATH.1)
@@ -192,6 +208,16 @@ impl Policy for Reservations {
             change(held(known.on(node.name()), asking.as_ref(), now), pod.requests(), entries)
         };
         nodes.iter().map(change).collect()
+    }
+
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        match asking(pod).filter(Asking::needs_reservation) {
+            None => vec![Verdict::Accept; nodes.len()],
+            Some(asking) => {
+                let known = self.store.read();
+                nodes.iter().map(|node| self.required_on(&known, &asking, node.name())).collect()
+            }
+        }
     }
 
     fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {

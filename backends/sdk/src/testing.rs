@@ -206,6 +206,13 @@ impl TestPod {
         self
     }
 
+    /// With this name and UID, which [`bind`] tells the policy.
+    pub fn identity(mut self, name: impl Into<String>, uid: impl Into<String>) -> Self {
+        let (name, uid) = (name.into(), uid.into());
+        self.pod.identity = Some(api::PodIdentity { name, uid, ..api::PodIdentity::default() });
+        self
+    }
+
     /// What the gateway sends of it to a verb, to be placed on one of these nodes.
     fn sent(&self, fields: &Fields, nodes: &[TestNode]) -> api::Pod {
         let cluster: Vec<_> = nodes.iter().map(TestNode::in_cluster).collect();
@@ -496,7 +503,7 @@ fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, 
     Ok(at_once(answer).ok_or_else(waits)??)
 }
 
-/// The result of binding the pod, which is named `pod` and has UID `uid`, to this node.
+/// The result of binding the pod to this node. Without [`TestPod::identity`] it is named `pod` and has UID `uid`.
 ///
 /// # Errors
 ///
@@ -504,8 +511,11 @@ fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, 
 pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Result<Bind, NoAnswer> {
     let backend = backend.into();
     let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
+    let identity = pod.pod.identity.clone();
     let Asked { call, pod, .. } = Asked::new(&backend, Declaration::bind, pod, &[])?;
-    let (name, uid, node) = ("pod".to_owned(), "uid".to_owned(), node.to_owned());
+    let unnamed = || ("pod".to_owned(), "uid".to_owned());
+    let (name, uid) = identity.map_or_else(unnamed, |identity| (identity.name, identity.uid));
+    let node = node.to_owned();
     let request = api::BindRequest { call, namespace, name, uid, node, pod };
     let api::BindResponse { outcome, message } = answer::bind(&backend, &request).await?;
     Ok(match api::BindOutcome::try_from(outcome) {

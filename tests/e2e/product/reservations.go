@@ -56,6 +56,7 @@ type ReservationStatus struct {
 	Owners      []struct {
 		Name string `json:"name"`
 	} `json:"owners,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NewReservation makes a Reservation of these resources for pods of these namespaces. Its placeholder is in the first one.
@@ -135,6 +136,11 @@ func (r *Reservations) List(ctx context.Context) ([]Reservation, error) {
 	}
 	var list struct{ Items []Reservation }
 	return list.Items, json.Unmarshal(text, &list)
+}
+
+// Delete deletes a Reservation.
+func (r *Reservations) Delete(ctx context.Context, name string) error {
+	return r.rest.Delete().AbsPath(reservationsPath, name).Do(ctx).Error()
 }
 
 // DeleteAll deletes all Reservations.

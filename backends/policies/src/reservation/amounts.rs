@@ -44,6 +44,11 @@ pub(super) fn minus(one: &Resources, other: &Resources) -> Resources {
     left
 }
 
+/// The larger of the amounts of each resource.
+pub(super) fn most(one: &Resources, other: &Resources) -> Resources {
+    combined(one, other, i64::max)
+}
+
 /// Whether every wanted amount is available.
 pub(super) fn fits(wanted: &Resources, available: &Resources) -> bool {
     let other = |(name, amount): (&String, &i64)| *amount <= available.others.get(name).copied().unwrap_or(0);

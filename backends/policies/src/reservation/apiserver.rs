@@ -36,6 +36,8 @@ struct Stored {
     faults: VecDeque<(String, Fault)>,
     /// Method and path of all writes.
     writes: Vec<String>,
+    /// Pods of this namespace are not created.
+    refused: String,
 }
 
 /// The apiserver. Clones are the same one.
@@ -56,6 +58,10 @@ impl Stored {
         }
         self.events.push((list, self.version, json!({"type": kind, "object": object})));
         object
+    }
+
+    fn since(&self, version: u64) -> impl Iterator<Item = &(&'static str, u64, Value)> {
+        self.events[self.events.partition_point(|(_, of, _)| *of <= version)..].iter()
     }
 
     fn fault(&mut self, request: &str) -> Option<Fault> {
@@ -110,6 +116,46 @@ impl Apiserver {
         self.stored.lock().unwrap().put(PODS, &format!("shop/{name}"), pod, "ADDED");
     }
 
+    /// A pod that requests this.
+    pub(crate) fn create_pod_with(&self, namespace: &str, name: &str, milli_cpu: i64) {
+        let requests = json!({"cpu": format!("{milli_cpu}m")});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]},
+            "status": {"phase": "Pending"},
+        });
+        self.stored.lock().unwrap().put(PODS, &format!("{namespace}/{name}"), pod, "ADDED");
+    }
+
+    /// All Reservations, and the names of all nodes.
+    pub(crate) fn reservations(&self) -> Vec<Value> {
+        let stored = self.stored.lock().unwrap();
+        let all = stored.objects.iter().filter(|((list, _), _)| *list == RESERVATIONS);
+        all.map(|(_, object)| object.clone()).collect()
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        let stored = self.stored.lock().unwrap();
+        let all = stored.objects.keys().filter(|(list, _)| *list == NODES);
+        all.map(|(_, name)| name.clone()).collect()
+    }
+
+    /// The version of the latest change.
+    pub(crate) fn version(&self) -> u64 {
+        self.stored.lock().unwrap().version
+    }
+
+    /// The version of the latest change, and whether since this version a node has changed, or a pod on one has gone.
+    pub(crate) fn wakes(&self, version: u64) -> (u64, bool) {
+        let stored = self.stored.lock().unwrap();
+        let wakes = |(list, _, event): &(&'static str, u64, Value)| {
+            let is_gone = event["type"] == "DELETED" || event["object"]["status"]["phase"] == "Succeeded";
+            let was_placed = event["object"]["spec"]["nodeName"].is_string();
+            *list == NODES || *list == PODS && is_gone && was_placed
+        };
+        (stored.version, stored.since(version).any(wakes))
+    }
+
     /// Creates a Reservation with its name as UID for the pods of namespace shop, and with this status.
     pub(crate) fn create_reservation(&self, name: &str, spec: &Value, status: &Value) {
         let mut object = json!({
@@ -129,6 +175,15 @@ impl Apiserver {
 
     pub(crate) fn reservation(&self, name: &str) -> Value {
         self.stored.lock().unwrap().objects[&(RESERVATIONS, name.to_owned())].clone()
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Value {
+        self.stored.lock().unwrap().objects[&(NODES, name.to_owned())].clone()
+    }
+
+    /// As if there were no such namespace.
+    pub(crate) fn refuse_pods_of(&self, namespace: &str) {
+        namespace.clone_into(&mut self.stored.lock().unwrap().refused);
     }
 
     /// All pods by NAMESPACE/NAME.
@@ -199,7 +254,7 @@ impl Apiserver {
         let from = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")).unwrap();
         let from: u64 = from.parse().unwrap();
         let stored = self.stored.lock().unwrap();
-        let events = stored.events.iter().filter(|(list, version, _)| *list == path && *version > from);
+        let events = stored.since(from).filter(|(list, ..)| *list == path);
         events.flat_map(|(.., event)| [event.to_string(), "\n".to_owned()]).collect()
     }
 
@@ -221,6 +276,7 @@ impl Apiserver {
             ("GET", None) => self.get(list, name.trim_start_matches('/')),
             ("PUT", Some((name, "status"))) => self.put_status(name, &body),
             ("PATCH", None) => self.annotated(list, name.trim_start_matches('/'), &body),
+            ("DELETE", None) => self.collected(name.trim_start_matches('/'), &body),
             _ => status(405, "not allowed"),
         }
     }
@@ -235,8 +291,27 @@ impl Apiserver {
         let Some(mut object) = stored.objects.get(&(list, name.to_owned())).cloned() else {
             return status(404, "not found");
         };
-        object["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+            object["metadata"]["annotations"][key] = value.clone();
+        }
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.retain(|_, value| !value.is_null());
+        }
         (200, stored.put(list, name, object, "MODIFIED"))
+    }
+
+    /// A Reservation of this version.
+    fn collected(&self, name: &str, options: &Value) -> (u16, Value) {
+        let mut stored = self.stored.lock().unwrap();
+        let Some(object) = stored.objects.get(&(RESERVATIONS, name.to_owned())).cloned() else {
+            return status(404, "not found");
+        };
+        for precondition in ["resourceVersion", "uid"] {
+            if options["preconditions"][precondition] != object["metadata"][precondition] {
+                return status(409, "the object has been modified");
+            }
+        }
+        (200, stored.put(RESERVATIONS, name, object, "DELETED"))
     }
 
     fn lease(&self, method: &str, name: &str, lease: Value) -> (u16, Value) {
@@ -283,6 +358,9 @@ impl Apiserver {
 
     fn create(&self, namespace: &str, mut pod: Value) -> (u16, Value) {
         let mut stored = self.stored.lock().unwrap();
+        if stored.refused == namespace {
+            return status(404, &format!("namespaces \"{namespace}\" not found"));
+        }
         let prefix = pod["metadata"]["generateName"].as_str().unwrap();
         let name = format!("{prefix}{}", stored.version);
         pod["metadata"]["namespace"] = namespace.into();

@@ -15,6 +15,7 @@ use super::{
     amounts::counted,
     claims::{ClaimError, ClaimKind, ClaimWriter, Claimed, MAX_WRITES, Objects, TOO_LATE, WRITTEN_WITHIN},
     cluster::{Place, PodRef, is_certain, is_conflict},
+    controller::invalid,
     object::{GROUP, KIND, NewCondition, Reservation, Status},
     owners::Asking,
     room::{Phase, Room},
@@ -74,6 +75,9 @@ impl Binder {
         let asking = Asking { uid: ask.uid(), ..Asking::new(&pod) };
         match self.claim(ask, &asking).await? {
             Some(claimed) => self.create(ask, &claimed).await,
+            None if asking.needs_reservation() => Err(BindFailed(
+                "the pod requires a reservation, and none on this node has room for it".to_owned(),
+            )),
             None => Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned())),
         }
     }
@@ -175,7 +179,11 @@ impl Binder {
                 Waiting::NoLonger => return self.delete_placeholder(ask, &of.name).await,
                 Waiting::ForNode => {}
             }
-            match self.objects.write(&current, &reserved(&current, ask, now)).await {
+            let status = match self.check(&current, ask).await? {
+                Ok(()) => reserved(&current, ask, now),
+                Err(changed) => invalid(&current, &changed, now),
+            };
+            match self.objects.write(&current, &status).await {
                 Ok(_) => return self.delete_placeholder(ask, &of.name).await,
                 Err(error) if is_conflict(&error) || !is_certain(&error) => {
                     latest = self.read_for(&of.name).await?;
@@ -186,6 +194,17 @@ impl Binder {
             }
         }
         Err(failed(&of.name, &format!("its status was changed {MAX_WRITES} times meanwhile")))
+    }
+
+    /// Whether the placeholder is as it was recorded; the text says what differs.
+    async fn check(&self, current: &Reservation, ask: BindAsk<'_>) -> Result<Result<(), String>, BindFailed> {
+        let Some(recorded) = current.status.recorded() else { return Ok(Ok(())) };
+        let told = ask.pod().map(|pod| counted(pod.requests())).unwrap_or_default();
+        match self.objects.cluster.recorded(&pod_of(ask)).await {
+            Ok(Some(now)) => Ok(recorded.check(&now, &told)),
+            Ok(None) => Err(failed(&current.name, "its placeholder pod is gone")),
+            Err(error) => Err(failed(&current.name, &format!("its placeholder pod cannot be read: {error}"))),
+        }
     }
 
     /// Declines only when the pod is gone: another binder would bind it.

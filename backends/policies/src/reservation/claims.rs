@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     Clock,
+    affinity::Affinity,
     cluster::{Cluster, is_certain, is_conflict},
     object::{NewCondition, Reservation, Status},
     owners::Asking,
@@ -103,6 +104,7 @@ struct OwnedAsking {
     namespace: String,
     controller: Option<OwnerReference>,
     labels: BTreeMap<String, String>,
+    affinity: Option<Arc<Affinity>>,
     requests: Resources,
 }
 
@@ -332,20 +334,22 @@ fn answer(group: Vec<PendingClaim>, written: &Arc<Reservation>, began: Instant) 
 
 impl OwnedAsking {
     fn new(asking: &Asking<'_>) -> Self {
-        let Asking { uid, namespace, controller, labels, requests } = asking;
+        let Asking { uid, namespace, controller, labels, affinity, requests } = asking;
         Self {
             uid: (*uid).to_owned(),
             namespace: (*namespace).to_owned(),
             controller: controller.cloned(),
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            affinity: affinity.clone(),
             requests: requests.clone(),
         }
     }
 
     fn asking(&self) -> Asking<'_> {
-        let Self { uid, namespace, controller, labels, requests } = self;
+        let Self { uid, namespace, controller, labels, affinity, requests } = self;
         let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        Asking { uid, namespace, controller: controller.as_ref(), labels, requests: requests.clone() }
+        let (affinity, requests) = (affinity.clone(), requests.clone());
+        Asking { uid, namespace, controller: controller.as_ref(), labels, affinity, requests }
     }
 
     fn claim(&self, name: &str, now: Timestamp) -> Claim {

@@ -17,10 +17,23 @@ use serde_json::{Value, json};
 use super::{
     object::{self, Reservation, Status},
     placeholder,
+    recorded::Recorded,
 };
 
 /// The annotation of nodes that says when reserved room became free there.
 const FREED: &str = "scheduling.extender-gateway.io/room-freed-at";
+
+/// The annotation of nodes on which room is reserved: whoever leads next knows where to look.
+pub(super) const RESERVED: &str = "scheduling.extender-gateway.io/room-reserved";
+
+/// What the annotations of a node tell from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// Some reserved room has become free, and some is reserved.
+    Freed(Timestamp),
+    /// Some has become free, and no room is reserved on it any more.
+    Emptied(Timestamp),
+}
 
 /// The largest answer in bytes: more than etcd stores of an object, and than a hundred small ones.
 const LARGEST: usize = 16 << 20;
@@ -143,11 +156,37 @@ impl Cluster {
         }
     }
 
-    /// Creates a placeholder pod; returns its JSON.
+    /// Creates a placeholder pod; returns its JSON. Fields that the apiserver does not know are an error: they would be dropped.
     pub(super) async fn create_pod(&self, namespace: &str, pod: &Value) -> Result<Vec<u8>, RequestError> {
-        let created =
-            read(&self.client, pods(namespace).create(&PostParams::default(), bytes(pod)), LARGEST).await?;
-        Ok(created.to_vec())
+        let request = pods(namespace).create(&PostParams::default(), bytes(pod)).map(strictly);
+        Ok(read(&self.client, request, LARGEST).await?.to_vec())
+    }
+
+    /// What the placeholder pod of this UID requests now; `None` if it does not exist.
+    pub(super) async fn recorded(&self, pod: &PodRef) -> Result<Option<Recorded>, RequestError> {
+        let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
+        let json = match read(&self.client, request, LARGEST).await {
+            Ok(json) => json,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let PlacedPod { metadata, .. } = parsed(&json)?;
+        if metadata.uid != pod.uid {
+            return Ok(None);
+        }
+        Recorded::of(&json).map(Some).map_err(RequestError::Failed)
+    }
+
+    /// Deletes a Reservation, unless it has changed since this version.
+    pub(super) async fn delete_reservation(&self, reservation: &Reservation) -> Result<(), RequestError> {
+        let Reservation { name, uid, version, .. } = reservation;
+        let preconditions =
+            Preconditions { uid: Some(uid.clone()), resource_version: Some(version.to_string()) };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match read(&self.client, reservations().delete(name, &params), LARGEST).await {
+            Err(error) if !is_missing(&error) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The UIDs of the placeholder pods of this Reservation.
@@ -180,9 +219,13 @@ impl Cluster {
         }
     }
 
-    /// Changes the annotation of a node that says when reserved room became free there.
-    pub(super) async fn annotate_node(&self, name: &str, now: Timestamp) -> Result<(), RequestError> {
-        let patch = json!({"metadata": {"annotations": {FREED: now.to_string()}}});
+    /// Changes the annotations of a node.
+    pub(super) async fn annotate_node(&self, name: &str, note: Note) -> Result<(), RequestError> {
+        let annotations = match note {
+            Note::Freed(now) => json!({FREED: now.to_string(), RESERVED: "true"}),
+            Note::Emptied(now) => json!({FREED: now.to_string(), RESERVED: null}),
+        };
+        let patch = json!({"metadata": {"annotations": annotations}});
         let nodes = Request::new(Node::url_path(&(), None));
         let request = nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch));
         read(&self.client, request, LARGEST).await.map(drop)
@@ -229,6 +272,18 @@ fn reservations() -> Request {
 
 fn pods(namespace: &str) -> Request {
     Request::new(Pod::url_path(&(), Some(namespace)))
+}
+
+/// The same request, in which unknown fields are an error.
+fn strictly(request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
+    let (mut head, body) = request.into_parts();
+    let separator = if head.uri.query().is_some() { "&" } else { "?" };
+    let uri = format!("{}{separator}fieldValidation=Strict", head.uri).replace("?&", "?");
+    // What is added is valid in a URI.
+    if let Ok(uri) = uri.parse() {
+        head.uri = uri;
+    }
+    http::Request::from_parts(head, body)
 }
 
 fn bytes(json: &Value) -> Vec<u8> {

@@ -1,31 +1,37 @@
 //! The controller, which runs in one replica: it creates placeholder pods, and removes what is over.
 //!
-//! It decides from the objects at the apiserver alone, in [`mod@step`]; [`observed`] are the pods and nodes, [`freed`]
-//! notices where room becomes free. Each write has a
-//! precondition, so that a replica that leads no more changes nothing that another one has written.
+//! It decides from the objects at the apiserver alone, in [`mod@step`]; [`observed`] are the pods and nodes, [`queue`] says
+//! which Reservations are next, [`freed`] notices where room becomes free, [`complaints`] keeps the log short. Each write
+//! has a precondition, so that a replica that leads no more changes nothing that another one has written.
 
+mod complaints;
 mod freed;
 mod observed;
+mod queue;
 mod step;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use extender_apiserver::RequestError;
+use futures_util::{StreamExt as _, stream, stream::FuturesUnordered};
 use kube::Client;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    pin,
+    sync::watch::Receiver,
+    time::{Instant, sleep},
+};
 
+pub(super) use self::step::invalid;
 use self::{
-    freed::Freed,
+    complaints::{Complaints, more},
+    freed::{Freed, Moment},
     observed::{Nodes, Pods},
+    queue::{AT_ONCE, Queue, Work},
     step::{Action, DELETES_A_ROUND, Observed, step},
 };
 use super::{
     Clock,
-    cluster::{Cluster, Place, PodRef, is_certain, is_conflict, is_missing},
+    cluster::{Cluster, Note, Place, PodRef, is_certain, is_conflict, is_missing},
     object::{NewCondition, Reservation, Status},
     placeholder,
     store::Store,
@@ -38,8 +44,6 @@ const NODES: Kind = Kind { path: "/api/v1/nodes", plural: "nodes" };
 /// The time between two rounds if nothing changes, for what only the clock decides, and the least time between two.
 const EVERY: Duration = Duration::from_secs(1);
 const AT_MOST_EVERY: Duration = Duration::from_millis(100);
-/// A Reservation for which something failed is left alone for this long.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// The controller of one term.
 #[derive(Debug)]
@@ -51,11 +55,40 @@ pub(super) struct Controller {
     image: String,
     pods: Pods,
     nodes: Nodes,
+    complaints: Complaints,
+}
+
+/// Tells of changes of what the controller decides from.
+struct Changes {
+    reservations: Receiver<u64>,
+    pods: Receiver<u64>,
+    nodes: Receiver<u64>,
+}
+
+/// What was done, and what failed, if something has.
+struct Done {
+    work: Work,
+    failed: Option<Action>,
+}
+
+impl Changes {
+    /// Waits for the next round.
+    async fn next(&mut self) {
+        sleep(AT_MOST_EVERY).await;
+        tokio::select! {
+            // The senders live as long as the controller.
+            _ = self.reservations.changed() => {}
+            _ = self.pods.changed() => {}
+            _ = self.nodes.changed() => {}
+            () = sleep(EVERY) => {}
+        }
+    }
 }
 
 impl Controller {
     pub(super) fn new(store: Arc<Store>, cluster: Cluster, clock: Clock, image: String) -> Self {
-        Self { store, cluster, clock, image, pods: Pods::default(), nodes: Nodes::default() }
+        let (pods, nodes, complaints) = Default::default();
+        Self { store, cluster, clock, image, pods, nodes, complaints }
     }
 
     /// Runs until it is dropped.
@@ -63,81 +96,105 @@ impl Controller {
         tokio::select! {
             never = watch(client.clone(), PODS, &self.pods) => match never {},
             never = watch(client, NODES, &self.nodes) => match never {},
-            () = self.rounds() => Ok(()),
+            ((), (), ()) = async { tokio::join!(self.advance_all(), self.wake(), self.remove_orphans()) } => Ok(()),
         }
     }
 
-    async fn rounds(&self) {
-        let changes = (self.store.changes(), self.pods.changes(), self.nodes.changes());
-        let (mut reservations, mut pods, mut nodes) = changes;
-        // By UID: until when they are left alone.
-        let (mut paused, mut freed) = (HashMap::new(), Freed::default());
-        loop {
-            if self.knows_all() {
-                self.round(&mut paused).await;
-                self.wake(&mut freed).await;
-            }
-            sleep(AT_MOST_EVERY).await;
-            tokio::select! {
-                // The senders live as long as this controller.
-                _ = reservations.changed() => {}
-                _ = pods.changed() => {}
-                _ = nodes.changed() => {}
-                () = sleep(EVERY) => {}
-            }
-        }
+    fn changes(&self) -> Changes {
+        Changes { reservations: self.store.changes(), pods: self.pods.changes(), nodes: self.nodes.changes() }
     }
 
     fn knows_all(&self) -> bool {
         self.store.read().is_listed() && self.pods.is_listed() && self.nodes.is_listed()
     }
 
-    /// One step for each Reservation.
-    async fn round(&self, paused: &mut HashMap<String, Instant>) {
-        let now = Instant::now();
-        paused.retain(|_, until| *until > now);
-        let reservations: Vec<_> = self.store.read().all().cloned().collect();
-        for reservation in &reservations {
-            if !paused.contains_key(&reservation.uid) && self.advance(reservation).await.is_err() {
-                paused.insert(reservation.uid.clone(), Instant::now() + PAUSE);
-            }
-        }
-        let uids: HashSet<_> = reservations.iter().map(|reservation| reservation.uid.as_str()).collect();
-        self.remove_orphans(&uids).await;
-    }
-
-    /// Makes kube-scheduler try waiting pods again where room has become free.
-    async fn wake(&self, freed: &mut Freed) {
-        let now = (self.clock)();
-        let nodes = freed.on(&self.store.read(), now, Instant::now());
-        for node in nodes.iter().filter(|node| self.nodes.contain(node)) {
-            if let Err(error) = self.cluster.annotate_node(node, now).await {
-                tracing::warn!(
-                    node,
-                    "cannot annotate node {node}, on which reserved room is free: {error}; pods that wait for it are tried later"
-                );
-            }
-        }
-    }
-
-    /// Does what is to be done for a Reservation now. A conflict is no failure: there is a later version.
-    async fn advance(&self, reservation: &Reservation) -> Result<(), ()> {
-        let observed = Observed { pods: &self.pods.read(reservation), nodes: &self.nodes };
-        for action in step(reservation, &observed, (self.clock)()) {
-            match self.act(reservation, action).await {
-                Ok(()) => {}
-                Err(error) if is_conflict(&error) || is_missing(&error) => return Ok(()),
-                Err(error) => {
-                    tracing::warn!(
-                        reservation = reservation.name,
-                        "cannot continue with Reservation {}: {error}; trying again in {PAUSE:?}",
-                        reservation.name
-                    );
-                    return Err(());
+    /// One step for each Reservation that needs it, again and again.
+    async fn advance_all(&self) {
+        let (mut changes, mut queue, mut running) =
+            (self.changes(), Queue::default(), FuturesUnordered::new());
+        loop {
+            self.offer(&mut queue);
+            let next = changes.next();
+            pin!(next);
+            loop {
+                while let Some(work) = queue.take() {
+                    running.push(self.advance(work));
+                }
+                tokio::select! {
+                    () = &mut next => break,
+                    Some(Done { work, failed }) = running.next() => {
+                        queue.ended(&work, failed.as_ref(), Instant::now());
+                    }
                 }
             }
         }
-        Ok(())
+    }
+
+    fn offer(&self, queue: &mut Queue) {
+        if !self.knows_all() {
+            return;
+        }
+        let (now, known) = ((self.clock)(), self.store.read());
+        let uids: HashSet<_> = known.all().map(|reservation| reservation.uid.as_str()).collect();
+        let work = known.all().filter_map(|reservation| {
+            let observed = Observed { pods: &self.pods.read(reservation), nodes: &self.nodes };
+            let actions = step(reservation, &observed, now);
+            (!actions.is_empty()).then(|| Work { reservation: reservation.clone(), actions })
+        });
+        queue.offer(work.collect(), |uid| uids.contains(uid), Instant::now());
+    }
+
+    /// Makes kube-scheduler try waiting pods again where room has become free.
+    async fn wake(&self) {
+        let (mut changes, mut freed) = (self.changes(), Freed::default());
+        loop {
+            if self.knows_all() {
+                let moment = Moment { now: (self.clock)(), instant: Instant::now() };
+                let nodes = freed.on(&self.store.read(), &self.nodes.reserved(), moment);
+                let exists = |(node, _): &(String, Note)| self.nodes.contain(node);
+                let annotated = stream::iter(nodes.into_iter().filter(exists))
+                    .map(|(node, note)| self.annotate(node, note));
+                let failed: Vec<_> = annotated.buffer_unordered(AT_ONCE).collect().await;
+                failed.into_iter().flatten().for_each(|node| freed.again(node));
+            }
+            changes.next().await;
+        }
+    }
+
+    /// Returns the node if it failed.
+    async fn annotate(&self, node: String, annotations: Note) -> Option<String> {
+        let error =
+            self.cluster.annotate_node(&node, annotations).await.err().filter(|error| !is_missing(error))?;
+        let left_out = self.complaints.of(&cause("nodes", &error), Instant::now());
+        if let Some(left_out) = left_out {
+            tracing::warn!(
+                node,
+                "cannot annotate node {node}, on which reserved room is free: {error}; pods that wait for it are tried later{}",
+                more(left_out)
+            );
+        }
+        Some(node)
+    }
+
+    /// Does what is to be done for a Reservation now. A conflict is no failure: there is a later version.
+    async fn advance(&self, work: Work) -> Done {
+        for action in &work.actions {
+            let Err(error) = self.act(&work.reservation, action.clone()).await else { continue };
+            if is_conflict(&error) || is_missing(&error) {
+                break;
+            }
+            if let Some(left_out) = self.complaints.of(&cause(work.namespace(), &error), Instant::now()) {
+                let name = &work.reservation.name;
+                tracing::warn!(
+                    reservation = name,
+                    "cannot continue with Reservation {name}: {error}; trying again, at most 5 minutes later{}",
+                    more(left_out)
+                );
+            }
+            let failed = Some(action.clone());
+            return Done { work, failed };
+        }
+        Done { work, failed: None }
     }
 
     async fn act(&self, reservation: &Reservation, action: Action) -> Result<(), RequestError> {
@@ -148,6 +205,7 @@ impl Controller {
                 Ok(())
             }
             Action::DeletePod(pod) => self.cluster.delete_pod(&pod).await,
+            Action::Collect => self.cluster.delete_reservation(reservation).await,
             Action::Write(status) => self.write(reservation, &status).await,
             Action::RemoveUnbound(status, pods) => {
                 for pod in &pods {
@@ -189,7 +247,7 @@ impl Controller {
         let pod = match placeholder::pod(reservation, template, &self.image) {
             Ok(pod) => pod,
             Err(wrong) => {
-                return self.write(reservation, &step::invalid(reservation, &wrong, (self.clock)())).await;
+                return self.write(reservation, &invalid(reservation, &wrong, (self.clock)())).await;
             }
         };
         let created = match self.cluster.create_pod(&terms.namespace, &pod).await {
@@ -202,12 +260,12 @@ impl Controller {
                 return Err(RequestError::Failed(format!("cannot create its placeholder pod: {error}")));
             }
         };
-        let uid = self
+        let created = self
             .pods
             .learn(&created)
             .ok_or_else(|| RequestError::Failed("the created pod has no UID".to_owned()))?;
         let mut status = reservation.status.clone();
-        status.placeholder = uid;
+        status.record(created.pod.uid, &created.recorded.unwrap_or_default());
         self.write(reservation, &status).await
     }
 
@@ -226,14 +284,37 @@ impl Controller {
 
     /// Deletes placeholder pods whose Reservation no longer exists: the garbage collector does, too, but only if the
     /// pod's owner is what its label says.
-    async fn remove_orphans(&self, uids: &HashSet<&str>) {
-        for pod in self.pods.gated_orphans(uids).iter().take(DELETES_A_ROUND) {
-            if let Err(error) = self.cluster.delete_pod(pod).await {
-                tracing::warn!("cannot delete placeholder pod {}/{}: {error}", pod.namespace, pod.name);
+    async fn remove_orphans(&self) {
+        let mut changes = self.changes();
+        loop {
+            if self.knows_all() {
+                let orphans = {
+                    let known = self.store.read();
+                    let uids = known.all().map(|reservation| reservation.uid.as_str()).collect();
+                    self.pods.gated_orphans(&uids)
+                };
+                let deletions = orphans.into_iter().take(DELETES_A_ROUND).map(|pod| self.remove_orphan(pod));
+                stream::iter(deletions).buffer_unordered(AT_ONCE).collect::<()>().await;
             }
+            changes.next().await;
+        }
+    }
+
+    async fn remove_orphan(&self, pod: PodRef) {
+        let Err(error) = self.cluster.delete_pod(&pod).await else { return };
+        if let Some(left_out) = self.complaints.of(&cause(&pod.namespace, &error), Instant::now()) {
+            let PodRef { namespace, name, .. } = pod;
+            tracing::warn!("cannot delete placeholder pod {namespace}/{name}: {error}{}", more(left_out));
         }
     }
 }
 
+/// What has the same cause most likely: the namespace is gone, a webhook is away, or the apiserver is.
+fn cause(namespace: &str, error: &RequestError) -> String {
+    format!("{namespace} {:?}", error.code())
+}
+
+#[cfg(test)]
+mod chaos;
 #[cfg(test)]
 mod tests;

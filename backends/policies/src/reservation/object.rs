@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
+    affinity::{Admission, Taint},
     amounts::{self, ResourceList},
     owners::{Owners, Rule},
+    recorded::Recorded,
     room::{Claim, MAX_CLAIMS, Phase, Room},
 };
 use crate::duration;
@@ -51,6 +53,7 @@ pub(super) struct Terms {
     pub(super) once: bool,
     /// The namespace of the placeholder pod.
     pub(super) namespace: String,
+    pub(super) admission: Admission,
 }
 
 /// The part of an object that decides whether it can be used at all.
@@ -71,6 +74,8 @@ struct Metadata {
     resource_version: String,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,6 +87,10 @@ struct Spec {
     ttl: Option<String>,
     expires: Option<Timestamp>,
     allocate_once: Option<bool>,
+    #[serde(default)]
+    unschedulable: bool,
+    #[serde(default)]
+    taints: Vec<Taint>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,6 +123,15 @@ pub(super) struct Status {
     /// UID of the placeholder pod; empty as long as there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) placeholder: String,
+    /// Of the placeholder's spec; see [`Recorded`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    placeholder_digest: String,
+    /// What the placeholder requests.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    placeholder_requests: ResourceList,
+    /// The pod that had one for a single owner, and has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_owner: Option<OwnerStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) conditions: Vec<Condition>,
 }
@@ -148,7 +166,7 @@ pub(super) struct Condition {
 /// A condition that is to be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewCondition<'c> {
-    /// "Scheduled" or "Ready".
+    /// `Scheduled`, `Ready` or `NodeUsable`.
     pub(super) kind: &'c str,
     pub(super) holds: bool,
     /// One word in camel case.
@@ -164,21 +182,27 @@ pub(super) struct NewCondition<'c> {
 pub(super) fn parse(json: &[u8]) -> Result<Option<Reservation>, String> {
     let Object { metadata, spec, status } =
         serde_json::from_slice(json).map_err(|error| format!("it is not a Reservation: {error}"))?;
-    let Metadata { name, uid, resource_version, creation_timestamp, deletion_timestamp } = metadata;
+    let Metadata { name, uid, resource_version, creation_timestamp, deletion_timestamp, labels } = metadata;
     if deletion_timestamp.is_some() {
         return Ok(None);
     }
     let version = resource_version.parse().map_err(|_| "its resourceVersion is not a number".to_owned())?;
     let status = status.unwrap_or_default();
     let room = status.room().map_err(|wrong| format!("its status is invalid: {wrong}"))?;
-    let terms = Terms::new(spec, creation_timestamp);
+    let terms = Terms::new(spec, labels, creation_timestamp);
     Ok(Some(Reservation { name, uid, version, terms, status, room, pending: BTreeMap::new() }))
 }
 
 impl Terms {
-    fn new(spec: Value, created: Option<Timestamp>) -> Result<Self, String> {
-        let Spec { template, owners, ttl, expires, allocate_once } =
+    fn new(
+        spec: Value,
+        labels: BTreeMap<String, String>,
+        created: Option<Timestamp>,
+    ) -> Result<Self, String> {
+        let Spec { template, owners, ttl, expires, allocate_once, unschedulable, taints } =
             serde_json::from_value(spec).map_err(|error| format!("spec: {error}"))?;
+        let admission = Admission { labels, taints, unschedulable };
+        admission.check()?;
         let ttl_ends = match ttl.as_deref() {
             None => None,
             Some(ttl) => Some(ends(created, ttl)?),
@@ -188,6 +212,7 @@ impl Terms {
             expires: ttl_ends.into_iter().chain(expires).min(),
             once: allocate_once.unwrap_or(true),
             namespace: template.metadata.namespace.unwrap_or_else(|| "default".to_owned()),
+            admission,
         })
     }
 
@@ -239,6 +264,36 @@ impl Status {
         self.allocatable = amounts::list(room.allocatable());
         self.allocated = amounts::list(room.allocated());
         self.owners = room.claims().iter().map(OwnerStatus::of).collect();
+    }
+
+    /// Records a placeholder pod.
+    pub(super) fn record(&mut self, uid: String, recorded: &Recorded) {
+        self.placeholder = uid;
+        self.placeholder_digest.clone_from(&recorded.digest);
+        self.placeholder_requests = amounts::list(&recorded.requests);
+    }
+
+    /// What was recorded of the placeholder; `None` if that was an older version, which recorded nothing.
+    pub(super) fn recorded(&self) -> Option<Recorded> {
+        let digest = Some(self.placeholder_digest.clone()).filter(|digest| !digest.is_empty())?;
+        let requests = amounts::parse(&self.placeholder_requests).unwrap_or_default();
+        Some(Recorded { digest, requests })
+    }
+
+    /// Keeps the pod that had the room, which has ended.
+    pub(super) fn remember(&mut self, owner: &Claim) {
+        self.last_owner = Some(OwnerStatus::of(owner));
+    }
+
+    /// When the latest of the conditions has changed.
+    pub(super) fn changed_at(&self) -> Option<Timestamp> {
+        self.conditions.iter().map(|condition| condition.last_transition_time).max()
+    }
+
+    /// Whether there is a condition of this type, and whether it holds.
+    pub(super) fn holds(&self, kind: &str) -> Option<bool> {
+        let condition = self.conditions.iter().find(|condition| condition.kind == kind)?;
+        Some(condition.status == "True")
     }
 
     /// Sets a condition. Its time changes with its status only.

@@ -1,25 +1,30 @@
 //! Which pods own a reservation: rules of its spec.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use extender_policy_sdk::{OwnerReference, Pod, Resources};
 use serde::Deserialize;
 
-use super::amounts;
+use super::{affinity::Affinity, amounts};
 
 /// The most rules of a reservation, requirements of a rule, and namespaces of a rule or values of a requirement.
 const MAX_RULES: usize = 16;
-const MAX_REQUIREMENTS: usize = 32;
+pub(super) const MAX_REQUIREMENTS: usize = 32;
 const MAX_VALUES: usize = 64;
 
 /// A pod as reservations see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Asking<'p> {
     /// Empty if the pod has none yet.
     pub(super) uid: &'p str,
     pub(super) namespace: &'p str,
     pub(super) controller: Option<&'p OwnerReference>,
     pub(super) labels: BTreeMap<&'p str, &'p str>,
+    /// Which reservations it may have.
+    pub(super) affinity: Option<Arc<Affinity>>,
     /// Without pods.
     pub(super) requests: Resources,
 }
@@ -32,6 +37,7 @@ impl<'p> Asking<'p> {
             namespace: pod.namespace(),
             controller: pod.owner(),
             labels: pod.labels().collect(),
+            affinity: Affinity::of(pod),
             requests: amounts::counted(pod.requests()),
         }
     }
@@ -71,10 +77,11 @@ struct LabelSelector {
     match_expressions: Vec<Requirement>,
 }
 
+/// Mirrors `metav1.LabelSelectorRequirement`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Requirement {
-    key: String,
+pub(super) struct Requirement {
+    pub(super) key: String,
     operator: String,
     values: BTreeSet<String>,
 }
@@ -94,6 +101,11 @@ impl Owners {
 
     pub(super) fn include(&self, pod: &Asking<'_>) -> bool {
         self.rules.iter().any(|rule| rule.matches(pod))
+    }
+
+    /// How much the widest of the rules asks for. A controller is one object, and asks for more than any labels.
+    pub(super) fn specificity(&self) -> usize {
+        self.rules.iter().map(Rule::specificity).min().unwrap_or(0) * MAX_RULES + MAX_RULES - self.rules.len()
     }
 }
 
@@ -124,6 +136,11 @@ impl Rule {
         label_selector.as_ref().map_or(Ok(()), LabelSelector::check)
     }
 
+    fn specificity(&self) -> usize {
+        let controller = if self.controller.is_some() { MAX_REQUIREMENTS + 1 } else { 0 };
+        controller + self.label_selector.as_ref().map_or(0, LabelSelector::len)
+    }
+
     fn matches(&self, pod: &Asking<'_>) -> bool {
         let Self { controller, label_selector, namespaces } = self;
         (namespaces.is_empty() || namespaces.contains(pod.namespace))
@@ -144,24 +161,19 @@ impl Controller {
 }
 
 impl LabelSelector {
+    fn len(&self) -> usize {
+        self.match_labels.len() + self.match_expressions.len()
+    }
+
     fn check(&self) -> Result<(), String> {
-        let Self { match_labels, match_expressions } = self;
-        let count = match_labels.len() + match_expressions.len();
+        let count = self.len();
         if count > MAX_REQUIREMENTS {
             return Err(format!(
                 ".labelSelector has {count} requirements; expected at most {MAX_REQUIREMENTS}"
             ));
         }
-        for (at, Requirement { operator, values, .. }) in match_expressions.iter().enumerate() {
-            let wrong = match operator.as_str() {
-                "In" | "NotIn" if values.is_empty() => "has no values",
-                "In" | "NotIn" if values.len() > MAX_VALUES => "has too many values",
-                "In" | "NotIn" => continue,
-                "Exists" | "DoesNotExist" if values.is_empty() => continue,
-                "Exists" | "DoesNotExist" => "has values, which its operator does not take",
-                _ => "has an unknown operator; expected In, NotIn, Exists or DoesNotExist",
-            };
-            return Err(format!(".labelSelector.matchExpressions[{at}] {wrong}"));
+        for (at, requirement) in self.match_expressions.iter().enumerate() {
+            requirement.check().map_err(|wrong| format!(".labelSelector.matchExpressions[{at}] {wrong}"))?;
         }
         Ok(())
     }
@@ -170,16 +182,35 @@ impl LabelSelector {
         let label = |key: &String| pod.labels.get(key.as_str()).copied();
         let has = |(key, value): (&String, &String)| label(key) == Some(value);
         self.match_labels.iter().all(has)
-            && self.match_expressions.iter().all(|Requirement { key, operator, values }| {
-                match operator.as_str() {
-                    "In" => label(key).is_some_and(|value| values.contains(value)),
-                    "NotIn" => label(key).is_none_or(|value| !values.contains(value)),
-                    "Exists" => label(key).is_some(),
-                    "DoesNotExist" => label(key).is_none(),
-                    // Such rules are rejected.
-                    _ => false,
-                }
-            })
+            && self.match_expressions.iter().all(|requirement| requirement.holds(label(&requirement.key)))
+    }
+}
+
+impl Requirement {
+    /// # Errors
+    /// The operator is unknown, or does not go with the values.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let values = &self.values;
+        Err(match self.operator.as_str() {
+            "In" | "NotIn" if values.is_empty() => "has no values",
+            "In" | "NotIn" if values.len() > MAX_VALUES => "has too many values",
+            "In" | "NotIn" => return Ok(()),
+            "Exists" | "DoesNotExist" if values.is_empty() => return Ok(()),
+            "Exists" | "DoesNotExist" => "has values, which its operator does not take",
+            _ => "has an unknown operator; expected In, NotIn, Exists or DoesNotExist",
+        })
+    }
+
+    /// Whether it holds for the value of its key.
+    pub(super) fn holds(&self, value: Option<&str>) -> bool {
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|value| self.values.contains(value)),
+            "NotIn" => value.is_none_or(|value| !self.values.contains(value)),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            // Such rules are rejected.
+            _ => false,
+        }
     }
 }
 
@@ -199,7 +230,7 @@ mod tests {
         controller: &'p OwnerReference,
     ) -> Asking<'p> {
         let labels = labels.iter().copied().collect();
-        Asking { uid: "u", namespace, controller: Some(controller), labels, requests: Resources::default() }
+        Asking { uid: "u", namespace, controller: Some(controller), labels, ..Asking::default() }
     }
 
     #[test]

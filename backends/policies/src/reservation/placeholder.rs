@@ -9,15 +9,18 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::object::{API_VERSION, KIND, Reservation};
+use super::{
+    object::{API_VERSION, KIND, Reservation},
+    template,
+};
 
 /// The label of placeholder pods. Its value is the UID of the Reservation. It proves nothing.
 pub(super) const LABEL: &str = "scheduling.extender-gateway.io/reservation";
 /// The scheduling gate.
 pub(super) const GATE: &str = "scheduling.extender-gateway.io/recorded";
 
-/// What the pod has of the template's spec, unchanged.
-const KEPT: [&str; 10] = [
+/// What the pod has of the template's spec.
+pub(super) const KEPT: [&str; 10] = [
     "affinity",
     "nodeSelector",
     "os",
@@ -30,7 +33,7 @@ const KEPT: [&str; 10] = [
     "topologySpreadConstraints",
 ];
 /// What its containers have of the template's, besides their names.
-const KEPT_OF_CONTAINERS: [&str; 3] = ["ports", "resources", "restartPolicy"];
+pub(super) const KEPT_OF_CONTAINERS: [&str; 3] = ["ports", "resources", "restartPolicy"];
 
 /// The most containers of each kind.
 const MAX_CONTAINERS: usize = 64;
@@ -56,17 +59,22 @@ struct TemplateMetadata {
 /// The pod to create for a template.
 ///
 /// # Errors
-/// The template is no pod template; the text says what is wrong. The apiserver checks the rest.
+/// The template is no pod template, or asks for what a placeholder cannot stand for; the text says what is wrong. The
+/// apiserver checks the rest.
 pub(super) fn pod(reservation: &Reservation, template: Value, image: &str) -> Result<Value, String> {
     let template: Template =
         serde_json::from_value(template).map_err(|error| format!("spec.template is invalid: {error}"))?;
     let Template { metadata: TemplateMetadata { mut labels, annotations }, spec: given } = template;
+    template::check(&given)?;
     labels.insert(LABEL.to_owned(), reservation.uid.clone());
     let mut spec = Map::new();
     for field in KEPT {
         if let Some(value) = given.get(field) {
             spec.insert(field.to_owned(), value.clone());
         }
+    }
+    if let Some(node) = given.get("nodeName").and_then(Value::as_str) {
+        template::require_node(&mut spec, node)?;
     }
     for field in ["containers", "initContainers"] {
         if let Some(containers) = given.get(field) {
@@ -117,10 +125,6 @@ fn waiting(field: &str, containers: &Value, image: &str) -> Result<Value, String
                 waits[kept] = value.clone();
             }
         }
-        // The claims that it names are left out.
-        if let Some(resources) = waits.get_mut("resources").and_then(Value::as_object_mut) {
-            resources.remove("claims");
-        }
         waits
     });
     Ok(waiting.collect())
@@ -141,10 +145,10 @@ mod tests {
         let template = json!({
             "metadata": {"namespace": "shop", "labels": {"app": "web"}, "annotations": {"a": "b"}, "name": "x"},
             "spec": {
-                "nodeName": "a", "serviceAccountName": "admin", "hostNetwork": true, "schedulerName": "other",
-                "tolerations": [{"operator": "Exists"}], "volumes": [{"name": "v"}], "schedulingGates": [{"name": "x"}],
+                "nodeName": "a", "serviceAccountName": "admin", "hostNetwork": false, "schedulerName": "other",
+                "tolerations": [{"operator": "Exists"}], "volumes": [{"name": "v", "emptyDir": {}}],
                 "containers": [{
-                    "name": "web", "image": "web:1", "command": ["rm"], "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]},
+                    "name": "web", "image": "web:1", "command": ["rm"], "resources": {"requests": {"cpu": "1"}},
                     "volumeMounts": [{"name": "v"}], "securityContext": {"privileged": true},
                 }],
                 "initContainers": [{"name": "side", "image": "side:1", "restartPolicy": "Always"}, {}],
@@ -161,6 +165,9 @@ mod tests {
         };
         let expected = json!({
             "schedulerName": "other", "tolerations": [{"operator": "Exists"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
+            ]}}},
             "containers": [container("web", json!({"resources": {"requests": {"cpu": "1"}}}))],
             "initContainers": [
                 container("side", json!({"restartPolicy": "Always"})), container("c1", json!({})),

@@ -34,6 +34,13 @@ pub(super) enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// Whether it is a final one: no pod gets room any more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// A pod's part of the room.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Claim {
@@ -136,7 +143,7 @@ impl Reservation {
         let Ok(terms) = &self.terms else { return false };
         let most = if terms.once { 1 } else { MAX_CLAIMS };
         let is_free = self.is_open(now) && self.room.claims.len() < most;
-        is_free && terms.owners.include(pod) && fits(&pod.requests, self.room.left())
+        is_free && self.admits(pod) && fits(&pod.requests, self.room.left())
     }
 
     /// The same if all other pods get their claims for which this replica is writing one.

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{
+    affinity::Rank,
     object::{Reservation, parse},
     owners::Asking,
     room::{chosen, perhaps_later},
@@ -30,8 +31,8 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     by_name: BTreeMap<String, Reservation>,
-    /// Names, in order.
-    by_node: HashMap<String, Vec<String>>,
+    /// In the order in which they are considered, without those that are over and have no owners.
+    by_node: HashMap<String, BTreeSet<Rank>>,
     /// The version up to which the watch has told everything.
     seen: u64,
     listed: bool,
@@ -130,9 +131,9 @@ impl Known {
         self.by_name.values()
     }
 
-    /// Those of a node, in the order of their names.
+    /// Those of a node that hold something, or are used, in the order in which they are considered for a pod.
     pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &Reservation> + Clone {
-        self.by_node.get(node).into_iter().flatten().filter_map(|name| self.by_name.get(name))
+        self.by_node.get(node).into_iter().flatten().filter_map(|rank| self.by_name.get(&rank.name))
     }
 
     fn learn(&mut self, reservation: Reservation) {
@@ -175,21 +176,20 @@ impl Known {
     }
 
     fn index(&mut self, reservation: &Reservation) {
-        let Reservation { name, status, .. } = reservation;
-        if status.node_name.is_empty() {
-            return;
-        }
-        let names = self.by_node.entry(status.node_name.clone()).or_default();
-        if let Err(at) = names.binary_search(name) {
-            names.insert(at, name.clone());
+        let rank = reservation.rank();
+        let is_used = !rank.is_over || !reservation.room.claims().is_empty();
+        let node = &reservation.status.node_name;
+        if is_used && !node.is_empty() {
+            self.by_node.entry(node.clone()).or_default().insert(rank);
         }
     }
 
     fn unindex(&mut self, reservation: &Reservation) {
-        let Some(names) = self.by_node.get_mut(&reservation.status.node_name) else { return };
-        names.retain(|name| *name != reservation.name);
-        if names.is_empty() {
-            self.by_node.remove(&reservation.status.node_name);
+        let node = &reservation.status.node_name;
+        let Some(ranks) = self.by_node.get_mut(node) else { return };
+        ranks.remove(&reservation.rank());
+        if ranks.is_empty() {
+            self.by_node.remove(node);
         }
     }
 
@@ -304,6 +304,27 @@ mod tests {
         assert_eq!((on(&store, "n").len(), on(&store, "m").len(), on(&store, "").len()), (3, 0, 0));
         store.deleted(object("b", 5, "n"));
         assert_eq!(on(&store, "n"), ["a 1", "c 4"]);
+    }
+
+    #[test]
+    fn those_that_are_over_hide_none_that_live() {
+        let store = Store::default();
+        let mut objects = vec![object("zzz", 1, "n")];
+        for number in 0..600 {
+            let mut over = object(&format!("aaa-{number}"), 1, "n");
+            over.json = String::from_utf8(over.json).unwrap().replace("Available", "Failed").into_bytes();
+            objects.push(over);
+        }
+        let mut used: serde_json::Value = serde_json::from_slice(&object("aab", 1, "n").json).unwrap();
+        used["status"]["phase"] = "Succeeded".into();
+        used["status"]["owners"] =
+            json!([{"namespace": "shop", "name": "p", "uid": "p", "allocatedAt": "2026-01-01T00:00:00Z"}]);
+        objects.push(Object { json: used.to_string().into_bytes(), ..object("aab", 1, "n") });
+        store.listed(objects, 1);
+        assert_eq!(on(&store, "n"), ["zzz 1", "aab 1"]);
+        assert_eq!(store.read().all().count(), 602);
+        store.told(object("aaa-7", 2, "n"));
+        assert_eq!(on(&store, "n"), ["aaa-7 2", "zzz 1", "aab 1"]);
     }
 
     #[test]

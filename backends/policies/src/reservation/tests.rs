@@ -26,7 +26,7 @@ pub(super) fn client(apiserver: &Apiserver) -> Client {
     slow_client(apiserver, Duration::ZERO)
 }
 
-/// The same, if the apiserver takes this time for each write of a Reservation.
+/// The same, if the apiserver takes this time for each write of a Reservation, and for each creation of a pod.
 pub(super) fn slow_client(apiserver: &Apiserver, writes_take: Duration) -> Client {
     let apiserver = apiserver.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -34,7 +34,7 @@ pub(super) fn slow_client(apiserver: &Apiserver, writes_take: Duration) -> Clien
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.unwrap();
-            if head.method == Method::PUT && !writes_take.is_zero() {
+            if matches!(head.method, Method::PUT | Method::POST) && !writes_take.is_zero() {
                 tokio::time::sleep(writes_take).await;
             }
             let query = head.uri.query().unwrap_or_default();
@@ -178,6 +178,28 @@ async fn only_what_the_pod_requests_is_told_of_other_resources() {
     assert_eq!(others(0..3, 1), expected(3));
     assert_eq!(others(0..40, 1), expected(31));
     assert_eq!(others(0..31, 1_000), expected(8), "no more than a call may change");
+}
+
+#[tokio::test]
+async fn a_pod_that_requires_a_reservation_goes_nowhere_else() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("one", &json!({}), &available(500));
+    let (policy, _) = replica(&apiserver, &seconds);
+    let backend = Backend::from(policy);
+    let filtered = |pod: &TestPod| testing::filter(backend.clone(), pod, &nodes()).unwrap();
+    let requires = |text: &str| shop(500).annotation(affinity::ANNOTATION, text);
+    let rejected = |nodes: &[&str]| {
+        let reason = "no reservation that the pod requires has room for it";
+        nodes.iter().map(|node| ((*node).to_owned(), reason.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(filtered(&shop(500)), []);
+    assert_eq!(filtered(&requires(r#"{"name": "one"}"#)), rejected(&["b"]));
+    assert_eq!(filtered(&requires(r#"{"name": "two"}"#)), rejected(&["a", "b"]));
+    let too_large = shop(501).annotation(affinity::ANNOTATION, r#"{"name": "one"}"#);
+    assert_eq!(filtered(&too_large), rejected(&["a", "b"]));
+    assert!(filtered(&requires("one"))[0].1.contains("reservation-affinity is invalid"));
+    let unbound = testing::bind(backend, &requires(r#"{"name": "two"}"#), "a").await.unwrap_err();
+    assert!(unbound.to_string().contains("the pod requires a reservation"), "{unbound}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn shared(milli_cpu: i64) -> Apiserver {
 
 fn pod(uid: &str) -> Asking<'_> {
     let requests = Resources { milli_cpu: 100, ..Resources::default() };
-    Asking { uid, namespace: "shop", controller: None, labels: [].into(), requests }
+    Asking { uid, namespace: "shop", requests, ..Asking::default() }
 }
 
 fn uids(numbers: Range<u32>) -> Vec<String> {

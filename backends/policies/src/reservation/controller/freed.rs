@@ -1,7 +1,8 @@
 //! Notices where reserved room becomes free, so that kube-scheduler tries waiting pods again.
 //!
 //! kube-scheduler puts a pod aside that fits nowhere, until an event of the cluster could help it. That a reservation has
-//! expired is none, so the controller changes an annotation of the node.
+//! expired is none, so the controller changes an annotation of the node. Another one says that room is reserved there:
+//! whoever leads next does not know what was freed before, and changes all of these nodes once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::reservation::{
     amounts::{fits, plus},
+    cluster::Note,
     object::Reservation,
     room::held,
     store::Known,
@@ -26,6 +28,9 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 /// uncertain way, so that waiting pods may have been rejected for that.
 const ONCE_MORE_AFTER: Duration = Duration::from_secs(95);
 
+/// At the begin of a term, Reservations that were over for less than this count: their nodes may not have been changed.
+const RECENT: Duration = Duration::from_mins(10);
+
 /// What is kept free on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Kept {
@@ -35,10 +40,19 @@ struct Kept {
     left: Resources,
 }
 
+/// A time by the clock of the cluster, and by that of this process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) instant: Instant,
+}
+
 /// The nodes with reserved room, as they were in the round before.
 #[derive(Debug, Default)]
 pub(super) struct Freed {
     kept: HashMap<String, Kept>,
+    /// Whether the nodes were looked at in this term.
+    has_begun: bool,
     /// Nodes on which room has become free.
     waiting: HashSet<String>,
     /// When a node was changed.
@@ -61,8 +75,20 @@ impl Kept {
 }
 
 impl Freed {
-    /// Compares the nodes with what they were. Returns those whose annotation is to be changed now.
-    pub(super) fn on(&mut self, known: &Known, now: Timestamp, instant: Instant) -> Vec<String> {
+    /// Compares the nodes with what they were; `reserved` are those whose annotation says that room is reserved. Returns
+    /// those whose annotations are to be changed now.
+    pub(super) fn on(
+        &mut self,
+        known: &Known,
+        reserved: &HashSet<String>,
+        moment: Moment,
+    ) -> Vec<(String, Note)> {
+        let Moment { now, instant } = moment;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.waiting.extend(reserved.iter().cloned());
+            let perhaps_freed = known.all().filter(|reservation| is_recent(reservation, now));
+            self.waiting.extend(perhaps_freed.map(node_of).filter(|node| !node.is_empty()));
+        }
         let nodes: HashSet<_> = known.all().map(node_of).chain(self.kept.keys().cloned()).collect();
         for node in nodes.into_iter().filter(|node| !node.is_empty()) {
             let kept = Kept::on(known, &node, now);
@@ -83,8 +109,21 @@ impl Freed {
             self.once_more.insert(node.clone(), instant + ONCE_MORE_AFTER);
         }
         let again = self.once_more.extract_if(|_, at| *at <= instant).map(|(node, _)| node);
-        due.into_iter().chain(again).collect()
+        let note =
+            |node: &String| if self.kept.contains_key(node) { Note::Freed(now) } else { Note::Emptied(now) };
+        due.into_iter().chain(again).map(|node| (node.clone(), note(&node))).collect()
     }
+
+    /// A node could not be changed: it is tried again.
+    pub(super) fn again(&mut self, node: String) {
+        self.waiting.insert(node);
+    }
+}
+
+fn is_recent(reservation: &Reservation, now: Timestamp) -> bool {
+    let status = &reservation.status;
+    let at = status.changed_at().filter(|_| status.phase.is_over());
+    at.is_none_or(|at| now.duration_since(at).unsigned_abs() < RECENT)
 }
 
 fn node_of(reservation: &Reservation) -> String {
@@ -98,8 +137,14 @@ mod tests {
     use super::*;
     use crate::reservation::{
         apiserver::Apiserver,
+        store::Store,
         tests::{Seconds, available, replica},
     };
+
+    fn names(freed: &mut Freed, store: &Store, seconds: &Seconds, instant: Instant) -> Vec<String> {
+        let moment = Moment { now: seconds.now(), instant };
+        freed.on(&store.read(), &HashSet::new(), moment).into_iter().map(|(node, _)| node).collect()
+    }
 
     /// Within a runtime. Nodes that are freer after this change of the only Reservation, 10 s after its creation.
     fn freed(spec: &Value, change: impl FnOnce(&Apiserver, &Seconds)) -> Vec<String> {
@@ -112,13 +157,13 @@ mod tests {
         apiserver.create_reservation("one", spec, &status);
         let (mut freed, start) = (Freed::default(), Instant::now());
         let store = replica(&apiserver, &seconds).1.store;
-        freed.on(&store.read(), seconds.now(), start);
+        names(&mut freed, &store, &seconds, start);
         seconds.set(10);
         change(&apiserver, &seconds);
         let store = replica(&apiserver, &seconds).1.store;
         let later = start + AT_MOST_EVERY;
-        let nodes = freed.on(&store.read(), seconds.now(), later);
-        assert_eq!(freed.on(&store.read(), seconds.now(), later + AT_MOST_EVERY), [""; 0], "once");
+        let nodes = names(&mut freed, &store, &seconds, later);
+        assert_eq!(names(&mut freed, &store, &seconds, later + AT_MOST_EVERY), [""; 0], "once");
         nodes
     }
 
@@ -148,8 +193,34 @@ mod tests {
         let (mut freed, start) = (Freed::default(), Instant::now());
         let store = replica(&apiserver, &seconds).1.store;
         let changed = [0, 94, 95, 96, 500]
-            .map(|at| freed.on(&store.read(), seconds.now(), start + Duration::from_secs(at)).len());
+            .map(|at| names(&mut freed, &store, &seconds, start + Duration::from_secs(at)).len());
         assert_eq!(changed, [1, 0, 1, 0, 0]);
+    }
+
+    #[tokio::test]
+    async fn a_term_begins_with_all_nodes_where_room_may_have_become_free() {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        let over = |at: &str| {
+            let condition =
+                json!({"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": at});
+            json!({"phase": "Failed", "nodeName": at, "conditions": [condition]})
+        };
+        let (late, early) = ("2026-01-01T00:50:01Z", "2026-01-01T00:49:59Z");
+        for (name, status) in [("late", over(late)), ("early", over(early)), ("lives", available(500))] {
+            apiserver.create_reservation(name, &json!({}), &status);
+        }
+        seconds.set(3_600);
+        let store = replica(&apiserver, &seconds).1.store;
+        let reserved = ["deleted".to_owned()].into();
+        let (mut freed, now, instant) = (Freed::default(), seconds.now(), Instant::now());
+        let mut notes = freed.on(&store.read(), &reserved, Moment { now, instant });
+        notes.sort_by(|one, next| one.0.cmp(&next.0));
+        let emptied = |node: &str| (node.to_owned(), Note::Emptied(now));
+        assert_eq!(notes, [emptied(late), ("a".to_owned(), Note::Freed(now)), emptied("deleted")]);
+        let later = Moment { now, instant: instant + AT_MOST_EVERY };
+        assert_eq!(freed.on(&store.read(), &reserved, later), []);
+        freed.again("a".to_owned());
+        assert_eq!(freed.on(&store.read(), &reserved, later).len(), 1);
     }
 
     #[tokio::test]
@@ -160,7 +231,7 @@ mod tests {
         for (at, cpus) in (0..).zip([500, 400, 300, 300, 300, 300]) {
             apiserver.create_reservation("one", &json!({}), &available(cpus));
             let store = replica(&apiserver, &seconds).1.store;
-            let nodes = freed.on(&store.read(), seconds.now(), start + AT_MOST_EVERY / 4 * at);
+            let nodes = names(&mut freed, &store, &seconds, start + AT_MOST_EVERY / 4 * at);
             changed.push(nodes.len());
         }
         assert_eq!(changed, [1, 0, 0, 0, 1, 0]);

@@ -13,6 +13,7 @@ use crate::reservation::{
     cluster::PodRef,
     object::Reservation,
     placeholder::{GATE, LABEL},
+    recorded::Recorded,
     watch::{Object, Watched},
 };
 
@@ -30,7 +31,7 @@ pub(super) enum State {
 }
 
 /// A pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SeenPod {
     pub(super) pod: PodRef,
     pub(super) state: State,
@@ -40,6 +41,8 @@ pub(super) struct SeenPod {
     pub(super) leaving: bool,
     /// Of a placeholder: the UID of the Reservation that controls it.
     pub(super) reservation: Option<String>,
+    /// Of a placeholder: what is recorded of it when it is new.
+    pub(super) recorded: Option<Recorded>,
 }
 
 /// All pods. Those that cannot be read do not exist for the controller.
@@ -58,11 +61,19 @@ struct SeenPods {
     listed: bool,
 }
 
-/// The names of all nodes.
+/// All nodes.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    names: Mutex<Option<HashSet<String>>>,
+    by_name: Mutex<Option<HashMap<String, SeenNode>>>,
     changes: watch::Sender<u64>,
+}
+
+/// A node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SeenNode {
+    is_cordoned: bool,
+    /// Whether its annotation says that room is reserved on it.
+    is_reserved: bool,
 }
 
 impl Default for Pods {
@@ -73,7 +84,7 @@ impl Default for Pods {
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { names: Mutex::default(), changes: watch::Sender::new(0) }
+        Self { by_name: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
 
@@ -104,12 +115,11 @@ impl Pods {
         uids.into_iter().filter_map(|uid| Some(seen.by_uid.get(uid)?.1.clone())).collect()
     }
 
-    /// A pod that this replica has created; returns its UID.
-    pub(super) fn learn(&self, json: &[u8]) -> Option<String> {
+    /// A pod that this replica has written.
+    pub(super) fn learn(&self, json: &[u8]) -> Option<SeenPod> {
         let (version, pod) = parsed(json)?;
-        let uid = pod.pod.uid.clone();
-        lock(&self.seen).put(version, pod);
-        Some(uid)
+        lock(&self.seen).put(version, pod.clone());
+        Some(pod)
     }
 
     /// Placeholder pods behind their gate whose Reservation is none of these.
@@ -188,32 +198,78 @@ impl Nodes {
     }
 
     pub(super) fn is_listed(&self) -> bool {
-        lock(&self.names).is_some()
+        lock(&self.by_name).is_some()
     }
 
     pub(super) fn contain(&self, name: &str) -> bool {
-        lock(&self.names).as_ref().is_some_and(|names| names.contains(name))
+        lock(&self.by_name).as_ref().is_some_and(|nodes| nodes.contains_key(name))
+    }
+
+    pub(super) fn is_cordoned(&self, name: &str) -> bool {
+        let nodes = lock(&self.by_name);
+        nodes.as_ref().and_then(|nodes| nodes.get(name)).is_some_and(|node| node.is_cordoned)
+    }
+
+    /// The nodes whose annotation says that room is reserved.
+    pub(super) fn reserved(&self) -> HashSet<String> {
+        let nodes = lock(&self.by_name);
+        let reserved = nodes.iter().flatten().filter(|(_, node)| node.is_reserved);
+        reserved.map(|(name, _)| name.clone()).collect()
     }
 }
 
 impl Watched for Nodes {
     fn listed(&self, objects: Vec<Object>, _: u64) {
-        *lock(&self.names) = Some(objects.into_iter().map(|object| object.name).collect());
+        let seen = |object: Object| (object.name, seen_node(&object.json));
+        *lock(&self.by_name) = Some(objects.into_iter().map(seen).collect());
         count(&self.changes);
     }
 
     fn told(&self, object: Object) {
-        // A node changes every few minutes; only a new one matters.
-        let is_new = lock(&self.names).get_or_insert_default().insert(object.name);
-        if is_new {
+        let node = seen_node(&object.json);
+        // A node changes every few minutes; what is looked at seldom does.
+        if lock(&self.by_name).get_or_insert_default().insert(object.name, node) != Some(node) {
             count(&self.changes);
         }
     }
 
     fn deleted(&self, object: Object) {
-        lock(&self.names).get_or_insert_default().remove(&object.name);
+        lock(&self.by_name).get_or_insert_default().remove(&object.name);
         count(&self.changes);
     }
+}
+
+/// One that cannot be read exists nevertheless.
+fn seen_node(json: &[u8]) -> SeenNode {
+    let NodeObject { metadata, spec } = serde_json::from_slice(json).unwrap_or_default();
+    SeenNode { is_cordoned: spec.unschedulable, is_reserved: metadata.annotations.room_reserved.is_some() }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeObject {
+    metadata: NodeMetadata,
+    spec: NodeSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeMetadata {
+    annotations: NodeAnnotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeAnnotations {
+    /// [`RESERVED`](crate::reservation::cluster::RESERVED).
+    #[serde(rename = "scheduling.extender-gateway.io/room-reserved")]
+    room_reserved: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: bool,
 }
 
 #[derive(Deserialize)]
@@ -297,7 +353,9 @@ fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
         (_, None) => waiting(status.conditions),
     };
     let pod = PodRef { namespace, name, uid };
-    Some((resource_version.parse().unwrap_or_default(), SeenPod { pod, state, gated, leaving, reservation }))
+    let recorded = reservation.is_some().then(|| Recorded::of(json).unwrap_or_default());
+    let pod = SeenPod { pod, state, gated, leaving, reservation, recorded };
+    Some((resource_version.parse().unwrap_or_default(), pod))
 }
 
 fn waiting(conditions: Vec<Condition>) -> State {
@@ -313,6 +371,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::reservation::cluster::RESERVED;
 
     fn pod(change: impl FnOnce(&mut Value)) -> Option<(u64, SeenPod)> {
         let mut pod = json!({
@@ -385,7 +444,7 @@ mod tests {
         };
         let pods = Pods::default();
         assert!(!pods.is_listed());
-        assert_eq!(pods.learn(of("p-1", "5", true).to_string().as_bytes()).as_deref(), Some("p-1"));
+        assert_eq!(pods.learn(of("p-1", "5", true).to_string().as_bytes()).unwrap().pod.uid, "p-1");
         pods.listed(vec![object(&of("p-2", "3", false))], 4);
         let orphans = |known: &[&str]| pods.gated_orphans(&known.iter().copied().collect());
         assert_eq!(orphans(&[]).len(), 1, "p-2 is not gated; p-1 is newer than the list");
@@ -402,10 +461,14 @@ mod tests {
     fn nodes_come_and_go() {
         let nodes = Nodes::default();
         let node = |name: &str| Object { name: name.to_owned(), ..object(&json!({})) };
-        assert!(!nodes.is_listed());
+        assert!(!nodes.is_listed() && nodes.reserved().is_empty());
         nodes.listed(vec![node("a")], 1);
         nodes.told(node("b"));
         nodes.deleted(node("a"));
-        assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a"));
+        assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a") && !nodes.is_cordoned("b"));
+        let changed =
+            json!({"metadata": {"annotations": {RESERVED: "true"}}, "spec": {"unschedulable": true}});
+        nodes.told(Object { name: "b".to_owned(), ..object(&changed) });
+        assert_eq!((nodes.is_cordoned("b"), nodes.reserved()), (true, ["b".to_owned()].into()));
     }
 }

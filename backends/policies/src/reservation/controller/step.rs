@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use extender_policy_sdk::Resources;
+use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{Nodes, SeenPod, State};
 use crate::reservation::{
@@ -22,6 +23,9 @@ const CONFIRM_AFTER: Duration = Duration::from_secs(3);
 
 /// The most claims of a Reservation that are removed in a round because of their time: each costs a read of its pod.
 const OVERDUE_A_ROUND: usize = 16;
+
+/// How long one that is over stays, as in Koordinator.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
 /// What is known of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -51,18 +55,31 @@ pub(super) enum Action {
     RemoveUnbound(Status, Vec<PodRef>),
     /// Write this status if the node is really gone.
     LoseNode(Status),
+    /// Delete the Reservation, which has been over for long.
+    Collect,
 }
 
 /// What to do now, in this order. At most one of the actions writes the Reservation, as the last one.
 pub(super) fn step(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Vec<Action> {
     let pending = reservation.status.phase == Phase::Pending;
     let mut actions = unneeded(reservation, observed, pending);
+    if is_old(reservation, now) {
+        actions.push(Action::Collect);
+        return actions;
+    }
     actions.extend(if pending { wait(reservation, observed, now) } else { keep(reservation, observed, now) });
     actions
 }
 
-/// The status of a Reservation whose spec cannot be used.
-pub(super) fn invalid(reservation: &Reservation, why: &str, now: Timestamp) -> Status {
+/// Whether it has been over for long, and no pod has a part of it.
+fn is_old(reservation: &Reservation, now: Timestamp) -> bool {
+    let Reservation { status, room, .. } = reservation;
+    let since = status.changed_at().filter(|_| status.phase.is_over() && room.claims().is_empty());
+    since.is_some_and(|since| now.duration_since(since) >= KEPT_FOR)
+}
+
+/// The status of a Reservation whose spec, or placeholder, cannot be used.
+pub(in crate::reservation) fn invalid(reservation: &Reservation, why: &str, now: Timestamp) -> Status {
     failed(reservation, "Invalid", why, now)
 }
 
@@ -91,6 +108,9 @@ fn wait(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
     let Some(placeholder) = observed.pod(&reservation.status.placeholder) else {
         return Some(Action::CreatePlaceholder);
     };
+    if let Some(changed) = changed(reservation, placeholder) {
+        return Some(Action::Write(invalid(reservation, &changed, now)));
+    }
     match &placeholder.state {
         State::Waiting { .. } if placeholder.gated => Some(Action::OpenGate(placeholder.pod.clone())),
         State::Waiting { reason, message } => {
@@ -102,6 +122,13 @@ fn wait(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             Some(Action::Write(failed(reservation, "PlaceholderBound", message, now)))
         }
     }
+}
+
+/// What somebody has changed of a placeholder that waits.
+fn changed(reservation: &Reservation, placeholder: &SeenPod) -> Option<String> {
+    let is_waiting = matches!(placeholder.state, State::Waiting { .. });
+    let (recorded, now) = (reservation.status.recorded()?, placeholder.recorded.as_ref()?);
+    recorded.check(now, &Resources::default()).err().filter(|_| is_waiting)
 }
 
 /// The status of one that is over.
@@ -149,6 +176,9 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
     if room != reservation.room {
         next.status = with_room(reservation, &room, now);
     }
+    if let (Phase::Succeeded, [had_it], []) = (next.status.phase, reservation.room.claims(), room.claims()) {
+        next.status.remember(had_it);
+    }
     if next.status.phase == Phase::Available {
         if let Some(over) = over(&next, now) {
             return Some(write(over));
@@ -157,8 +187,22 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             let message = format!("node {node} no longer exists");
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
+        must_write |= tell_of_node(&mut next.status, observed.nodes, now);
     }
     must_write.then(|| write(next.status))
+}
+
+/// Tells that owners cannot use the room because the node is cordoned, or that they can again. Returns whether that is new.
+fn tell_of_node(status: &mut Status, nodes: &Nodes, now: Timestamp) -> bool {
+    let (kind, is_cordoned) = ("NodeUsable", nodes.is_cordoned(&status.node_name));
+    if status.holds(kind).unwrap_or(true) != is_cordoned {
+        return false;
+    }
+    let message =
+        if is_cordoned { "the node is cordoned: owners go elsewhere, without the room" } else { "" };
+    let reason = if is_cordoned { "NodeUnschedulable" } else { "NodeSchedulable" };
+    status.set_condition(NewCondition { kind, holds: !is_cordoned, reason, message }, now);
+    true
 }
 
 /// Whether a claim counts any longer.

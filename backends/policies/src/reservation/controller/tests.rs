@@ -6,9 +6,9 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::reservation::{
     apiserver::{Apiserver, Fault},
-    cluster::PodRef,
+    cluster::{PodRef, RESERVED},
     placeholder::GATE,
-    tests::{Seconds, available, client, replica},
+    tests::{Seconds, available, client, replica, slow_client},
 };
 
 /// A controller that runs until it is dropped.
@@ -18,8 +18,13 @@ struct Running {
 
 impl Running {
     fn new(apiserver: &Apiserver, seconds: &Seconds) -> Self {
+        Self::with(client(apiserver), apiserver, seconds)
+    }
+
+    /// With a client of its own for what it writes.
+    fn with(writes: Client, apiserver: &Apiserver, seconds: &Seconds) -> Self {
         let (_, upkeep) = replica(apiserver, seconds);
-        let cluster = Cluster::new(client(apiserver));
+        let cluster = Cluster::new(writes);
         let controller =
             Controller::new(Arc::clone(&upkeep.store), cluster, seconds.clock(), "pause:1".to_owned());
         let [first, second] = [(); 2].map(|()| client(apiserver));
@@ -194,7 +199,77 @@ async fn one_reservation_that_fails_does_not_hold_up_others() {
     assert_eq!(status(&apiserver, "b")["conditions"][0]["reason"], "Invalid");
     until("another attempt", || apiserver.pods().keys().any(|name| name.starts_with("tenant/a-"))).await;
     until("the fourth attempt", || apiserver.pods().keys().any(|name| name.starts_with("none/d-"))).await;
-    assert!(began.elapsed() >= PAUSE * 3, "attempts have pauses");
+    assert!(began.elapsed() >= Duration::from_secs(1 + 2 + 4), "attempts have pauses that grow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_fail_do_not_hold_up_one_that_can_be_placed() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    let namespace = |name: &str| json!({"template": {"metadata": {"namespace": name}}});
+    for number in 0..800 {
+        apiserver.create_reservation(&format!("bad-{number:03}"), &namespace("none"), &json!({}));
+    }
+    apiserver.refuse_pods_of("none");
+    // As long as it took a real apiserver.
+    let _running = Running::with(slow_client(&apiserver, Duration::from_millis(40)), &apiserver, &seconds);
+    for wait in [0, 2, 20] {
+        sleep(Duration::from_secs(wait)).await;
+        let name = format!("good-{wait}");
+        apiserver.create_reservation(&name, &namespace("shop"), &json!({}));
+        let began = Instant::now();
+        let has_placeholder =
+            || apiserver.pods().iter().any(|(key, pod)| key.contains(&name) && is_open(pod));
+        until("the placeholder", has_placeholder).await;
+        assert!(began.elapsed() < Duration::from_millis(1_500), "{name}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leads_next_wakes_those_that_wait_for_room_that_became_free_meanwhile() {
+    for is_deleted in [true, false] {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        apiserver.create_node("a");
+        apiserver.create_reservation("one", &json!({"ttl": "1m"}), &available(500));
+        let first = Running::new(&apiserver, &seconds);
+        let annotation = |name: &str| apiserver.node("a")["metadata"]["annotations"][name].clone();
+        until("the mark", || annotation(RESERVED) == "true").await;
+        sleep(Duration::from_mins(3)).await;
+        drop(first);
+        apiserver.writes();
+        if is_deleted {
+            apiserver.delete_reservation("one");
+        } else {
+            seconds.set(60);
+        }
+        let _second = Running::new(&apiserver, &seconds);
+        until("a change of the node", || apiserver.writes().contains(&"PATCH /api/v1/nodes/a".to_owned()))
+            .await;
+        until("no mark", || annotation(RESERVED) == Value::Null).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_annotated_is_tried_again() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    apiserver.create_reservation("one", &json!({}), &available(500));
+    for _ in 0..3 {
+        apiserver.fault("PATCH /api/v1/nodes/a", Fault::Refused(503));
+    }
+    let _running = Running::new(&apiserver, &seconds);
+    until("the change", || apiserver.node("a")["metadata"]["annotations"][RESERVED] == "true").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_over_for_a_day_is_deleted() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    apiserver.create_reservation("one", &json!({"ttl": "1m"}), &available(500));
+    let _running = Running::new(&apiserver, &seconds);
+    seconds.set(60);
+    until("the expiry", || status(&apiserver, "one")["phase"] == "Failed").await;
+    seconds.set(60 + 24 * 3_600);
+    until("its deletion", || apiserver.reservations().is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::*;
-use crate::reservation::{amounts::counted, object::Terms, owners::Owners};
+use crate::reservation::{affinity::Admission, amounts::counted, object::Terms, owners::Owners};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -23,6 +23,7 @@ fn reservation(name: &str, allocatable: i64, namespace: &str, once: bool, expire
         expires: Some(at(expires)),
         once,
         namespace: "default".to_owned(),
+        admission: Admission::default(),
     };
     Reservation {
         name: name.to_owned(),
@@ -37,7 +38,7 @@ fn reservation(name: &str, allocatable: i64, namespace: &str, once: bool, expire
 
 fn pod<'p>(namespace: &'p str, uid: &'p str, requests: i64) -> Asking<'p> {
     let controller: Option<&OwnerReference> = None;
-    Asking { uid, namespace, controller, labels: [].into(), requests: cpus(requests) }
+    Asking { uid, namespace, controller, requests: cpus(requests), ..Asking::default() }
 }
 
 fn claim(uid: &str, requests: i64, since: i64) -> Claim {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::reservation::{
     object::parse,
+    recorded::Recorded,
     watch::{Object, Watched as _},
 };
 
@@ -47,7 +48,7 @@ fn pod_ref(uid: &str) -> PodRef {
 }
 
 fn pod(uid: &str, state: State) -> SeenPod {
-    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None }
+    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None, recorded: None }
 }
 
 fn placeholder(uid: &str, state: State, gated: bool) -> SeenPod {
@@ -252,6 +253,66 @@ fn one_that_expires_keeps_what_is_on_the_way() {
     );
     let actions = steps(&reservation, &[pod("u", unscheduled())]);
     assert_eq!(written(&actions), (json!("Failed"), vec![("u".to_owned(), false)], json!("Expired")));
+}
+
+#[test]
+fn a_placeholder_that_was_changed_ends_the_reservation() {
+    let recorded = |cpu: &str| {
+        let container = json!({"resources": {"requests": {"cpu": cpu}}});
+        Recorded::of(json!({"spec": {"containers": [container]}}).to_string().as_bytes()).unwrap()
+    };
+    let mut reservation = pending(&json!({}), "");
+    reservation.status.record("p-1".to_owned(), &recorded("1"));
+    for gated in [true, false] {
+        let pod = |cpu| SeenPod { recorded: Some(recorded(cpu)), ..placeholder("p-1", unscheduled(), gated) };
+        let actions = steps(&reservation, &[pod("64")]);
+        assert_eq!(written(&actions), (json!("Failed"), vec![], json!("Invalid")));
+        assert!(steps(&reservation, &[pod("1")]).iter().all(|action| matches!(action, Action::OpenGate(_))));
+    }
+}
+
+#[test]
+fn one_that_is_over_keeps_its_last_owner_and_is_deleted_after_a_day() {
+    let once = with_owners("Succeeded", &json!({}), &[("u", 500, true)]);
+    let actions = steps(&once, &[]);
+    let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
+    let shown = serde_json::to_value(status).unwrap();
+    assert_eq!((&shown["lastOwner"]["uid"], &shown["owners"]), (&json!("u"), &Value::Null));
+    for (phase, hours, owners, collected) in [
+        ("Failed", 24, &[][..], true),
+        ("Succeeded", 24, &[], true),
+        ("Succeeded", 23, &[], false),
+        ("Succeeded", 24, &[("u", 500, true)], false),
+        ("Available", 24, &[], false),
+    ] {
+        let mut reservation = with_owners(phase, &json!({}), owners);
+        let (kind, reason) = ("Ready", "Because");
+        let before = now().checked_sub(SignedDuration::from_hours(hours)).unwrap();
+        reservation.status.set_condition(NewCondition { kind, holds: false, reason, message: "" }, before);
+        let expected = if collected { vec![Action::Collect] } else { vec![] };
+        assert_eq!(steps(&reservation, &[pod("u", on("a"))]), expected, "{phase} {hours}");
+    }
+}
+
+#[test]
+fn it_tells_that_its_node_is_cordoned() {
+    let nodes = Nodes::default();
+    let cordon = |unschedulable: bool| {
+        let json = json!({"spec": {"unschedulable": unschedulable}}).to_string().into_bytes();
+        nodes.told(Object { name: "a".to_owned(), version: 1, json });
+    };
+    let mut reservation = with_owners("Available", &json!({}), &[]);
+    let step = |reservation: &Reservation| step(reservation, &Observed { pods: &[], nodes: &nodes }, now());
+    cordon(false);
+    assert_eq!(step(&reservation), []);
+    for (unschedulable, reason) in [(true, "NodeUnschedulable"), (false, "NodeSchedulable")] {
+        cordon(unschedulable);
+        let actions = step(&reservation);
+        assert_eq!(written(&actions), (json!("Available"), vec![], json!(reason)));
+        let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
+        reservation.status = status.clone();
+        assert_eq!(step(&reservation), [], "once");
+    }
 }
 
 #[test]
