@@ -130,10 +130,10 @@ async fn what_a_backend_says_about_some_pods_at_once_changes_nothing_for_the_oth
     for act in statuses.chain([Act::Reset, Act::Refuse, Act::Http(503), Act::Framed(vec![0xff])]) {
         let script = act.clone();
         let racks = Scripted::start(info(NodeView::Name), move |_, message| {
-            match crate::support::backend::names(&message) == ["bad"] {
-                true => script.clone(),
-                false => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+            if crate::support::backend::names(&message) == ["bad"] {
+                return script.clone();
             }
+            Act::Message(filtered(&message, &["a"], "no").encode_to_vec())
         })
         .await;
         let gateway = before(&racks, "filter: {timeout: 30s, failurePolicy: Ignore}", "", eager()).await;

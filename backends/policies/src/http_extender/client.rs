@@ -119,6 +119,7 @@ impl Client {
 }
 
 /// Why there is no reply to read.
+#[derive(Debug)]
 enum NoReply {
     /// None came.
     Absent(String),
