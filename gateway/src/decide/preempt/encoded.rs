@@ -136,7 +136,7 @@ impl Decider {
         };
         let victims = candidate.victims.iter().map(victim).collect::<Result<_, BackendFailure>>()?;
         let pdb_violations = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);
-        Ok(api::Candidate { victims, pdb_violations })
+        Ok(api::Candidate { victims, pdb_violations, placeholder: candidate.victims.is_empty() })
     }
 }
 
