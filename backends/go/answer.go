@@ -291,8 +291,8 @@ func (q *question) checkCandidates(candidates []*v1alpha1.Candidate) error {
 		return malformed("nodes.count is %d and there are %d candidates; each node has one", q.count, len(candidates))
 	}
 	for position, candidate := range candidates {
-		if len(candidate.GetVictims()) == 0 {
-			return malformed("candidates[%d] has no victims; each has at least one", position)
+		if len(candidate.GetVictims()) == 0 && !candidate.GetPlaceholder() {
+			return malformed("candidates[%d] has no victims and is no placeholder; expected one of them", position)
 		}
 		for index, victim := range candidate.GetVictims() {
 			if victim.GetUid() == "" {
@@ -338,7 +338,7 @@ func (e Eviction) victims(position, there int) ([]uint32, error) {
 		}
 		victims[index] = uint32(victim)
 	}
-	if len(victims) == 0 {
+	if len(victims) == 0 && e.kind != evictAll {
 		return nil, refused(codes.Internal, "preempt returned victims %v for position %d, which has %d; expected each at most once, "+
 			"at least one victim, or Spare", positions, position, there)
 	}

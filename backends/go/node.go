@@ -173,7 +173,8 @@ type Candidate struct {
 func (c Candidate) Node() Node { return c.node }
 
 // Victims are the pods that would be evicted with their positions, in kube-scheduler's order: the most important pod
-// first. At least one.
+// first. None if the pod fits on the node without evictions for all but an extender: [EvictAll] leaves the node to the
+// next policy.
 func (c Candidate) Victims() iter.Seq2[int, Victim] {
 	return func(yield func(int, Victim) bool) {
 		for position, victim := range c.candidate.GetVictims() {

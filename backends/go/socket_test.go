@@ -347,7 +347,12 @@ func TestVictimsAreNamedByPosition(t *testing.T) {
 	expect(t, err, codes.InvalidArgument, "nodes.count is 3 and there are 2 candidates; each node has one")
 	request.Candidates = append(request.Candidates, &v1alpha1.Candidate{PdbViolations: 1})
 	_, err = s.Preempt(within(t), request)
-	expect(t, err, codes.InvalidArgument, "candidates[2] has no victims; each has at least one")
+	expect(t, err, codes.InvalidArgument, "candidates[2] has no victims and is no placeholder; expected one of them")
+	request.Candidates[2] = &v1alpha1.Candidate{Placeholder: true}
+	response, err = s.Preempt(within(t), request)
+	if kept := response.GetKept(); err != nil || len(kept) != 2 || kept[1].GetPosition() != 2 || len(kept[1].GetVictims()) != 0 {
+		t.Errorf("a placeholder is left to the next policy: %v, %v", response, err)
+	}
 	request.Candidates[2] = &v1alpha1.Candidate{Victims: []*v1alpha1.Victim{{}}}
 	_, err = s.Preempt(within(t), request)
 	expect(t, err, codes.InvalidArgument, "victims has an empty entry")

@@ -52,7 +52,8 @@ const (
 // Spare evicts no pod on the node: it is no longer a candidate.
 func Spare() Eviction { return Eviction{} }
 
-// EvictAll evicts the victims as they are, if the node is taken.
+// EvictAll evicts the victims as they are, if the node is taken. Of a candidate without victims, it leaves the decision to
+// the next policy.
 func EvictAll() Eviction { return Eviction{kind: evictAll} }
 
 // EvictOnly evicts these, by their positions among the victims, each once and at least one. Nothing checks afterwards
@@ -61,7 +62,7 @@ func EvictOnly(positions ...int) Eviction {
 	return Eviction{kind: evictOnly, positions: slices.Clone(positions)}
 }
 
-// EvictWhere evicts the victims for which evict returns true, and is [Spare] if there are none.
+// EvictWhere evicts the victims for which evict returns true, and is [Spare] if there are none of those that were offered.
 func EvictWhere(candidate Candidate, evict func(Victim) bool) Eviction {
 	var positions []int
 	for position, victim := range candidate.Victims() {
@@ -70,10 +71,10 @@ func EvictWhere(candidate Candidate, evict func(Victim) bool) Eviction {
 		}
 	}
 	switch len(positions) {
-	case 0:
-		return Spare()
 	case candidate.VictimCount():
 		return EvictAll()
+	case 0:
+		return Spare()
 	default:
 		return Eviction{kind: evictOnly, positions: positions}
 	}

@@ -130,6 +130,20 @@ settings! {
     allow_unauthenticated_bind "allowUnauthenticatedBind": bool, default(false);
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
+    /// The pods for which kube-scheduler calls the gateway's decisions. Default AllPods.
+    called_for "calledFor": CalledFor, default(CalledFor::AllPods);
+    /// Whether kube-scheduler places pods without any policy while no gateway answers. Default false.
+    ignorable "ignorable": bool, default(false);
+}
+
+choices! {
+    /// The pods for which kube-scheduler calls filter, prioritize and preempt.
+    pub enum CalledFor {
+        /// All, so that a later backend needs no change in kube-scheduler's configuration.
+        AllPods = "AllPods",
+        /// Those that request a managed resource of a backend: others do not depend on the gateway.
+        ManagedResources = "ManagedResources",
+    }
 }
 
 impl ExtenderSettings {
@@ -427,6 +441,8 @@ impl Config {
                     tls,
                     allow_unauthenticated_bind: _,
                     verbs,
+                    called_for,
+                    ignorable,
                 },
             metrics,
             admin,
@@ -451,6 +467,8 @@ impl Config {
             ("extender.address", *address == start.extender.address),
             ("extender.tls", *tls == start.extender.tls),
             ("extender.verbs", *verbs == start.extender.verbs),
+            ("extender.calledFor", *called_for == start.extender.called_for),
+            ("extender.ignorable", *ignorable == start.extender.ignorable),
             ("metrics", *metrics == start.metrics),
             ("admin", *admin == start.admin),
             ("otlp", *otlp == start.otlp),

@@ -1,6 +1,6 @@
 //! The `extenders` entries that kube-scheduler's configuration needs to call the gateway. One entry has filter,
-//! prioritize and preempt, regardless of the verbs in use, and no managed resources: adding a backend later needs
-//! no restart of kube-scheduler. The binder has a separate entry, because a bind takes longer than a decision and
+//! prioritize and preempt, regardless of the verbs in use, and no managed resources unless `extender.calledFor` says so:
+//! adding a backend later needs no restart of kube-scheduler. The binder has a separate entry, because a bind takes longer than a decision and
 //! kube-scheduler has one timeout per entry. kube-scheduler rejects a resource in two entries, so each is listed
 //! once: with the binder, or alone.
 
@@ -16,11 +16,11 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::config::{
-    BackendSettings, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths,
+    BackendSettings, Binder, CalledFor, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths,
 };
 
 pub(crate) use formats::{Extenders, policy_json};
-pub(crate) use import::Import;
+pub(crate) use import::{Address, Import};
 pub(crate) use reach::{Reach, TlsFiles};
 
 /// How much longer than the gateway's limit kube-scheduler waits: a lost first packet of a connection costs a
@@ -101,14 +101,29 @@ pub(crate) fn entries(config: &Config) -> Entries {
 
 /// The entries of this scope: decisions, bind, resources that kube-scheduler ignores.
 pub(crate) fn entries_of(config: &Config, scope: Scope) -> Entries {
-    let (decide, bind, ignored) = (decide(config, scope), bind(config), ignored(config));
-    let in_bind =
-        |name: &String| bind.iter().flat_map(|entry| &entry.managed_resources).any(|r| r.name == *name);
+    let called = called(decide(config, scope), bind(config));
+    let is_there =
+        |name: &String| called.iter().flat_map(|entry| &entry.managed_resources).any(|r| r.name == *name);
     let resource = |name| ManagedResource { name, ignored_by_scheduler: true };
-    let managed_resources: Vec<_> = ignored.into_iter().filter(|name| !in_bind(name)).map(resource).collect();
+    let managed_resources: Vec<_> =
+        ignored(config).into_iter().filter(|name| !is_there(name)).map(resource).collect();
     let uncalled = ExtenderEntry { managed_resources, tls: tls(config), ..ExtenderEntry::default() };
     let uncalled = Some(uncalled).filter(|entry| !entry.managed_resources.is_empty());
-    Entries(decide.into_iter().chain(bind).chain(uncalled).collect())
+    let entries = Entries(called.into_iter().chain(uncalled).collect());
+    if config.extender.ignorable { entries.ignorable() } else { entries }
+}
+
+/// The entries that kube-scheduler calls. If both have managed resources, they are one: kube-scheduler rejects a resource
+/// in two entries.
+fn called(decide: Option<ExtenderEntry>, bind: Option<ExtenderEntry>) -> Vec<ExtenderEntry> {
+    let is_limited = |entry: &ExtenderEntry| !entry.managed_resources.is_empty();
+    match (decide, bind) {
+        (Some(decide), Some(bind)) if is_limited(&decide) && is_limited(&bind) => {
+            let http_timeout = decide.http_timeout.max(bind.http_timeout);
+            vec![ExtenderEntry { bind_verb: bind.bind_verb, http_timeout, ..decide }]
+        }
+        (decide, bind) => decide.into_iter().chain(bind).collect(),
+    }
 }
 
 impl Entries {
@@ -155,6 +170,10 @@ fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
         preempt_verb: preempt,
         node_cache_capable: Some(names_only),
         http_timeout: Some(config.timeouts.decision + margin),
+        managed_resources: match config.extender.called_for {
+            CalledFor::AllPods => Vec::new(),
+            CalledFor::ManagedResources => managed(config, resources(&config.backends)),
+        },
         tls: tls(config),
         ..ExtenderEntry::default()
     })
@@ -168,12 +187,10 @@ fn bind(config: &Config) -> Option<ExtenderEntry> {
         Binder::BuiltIn => BTreeSet::new(),
         Binder::Backend(_) => resources_of_binders(config).unwrap_or_default(),
     };
-    let ignored = ignored(config);
-    let resource = |name: String| ManagedResource { ignored_by_scheduler: ignored.contains(&name), name };
     Some(ExtenderEntry {
         bind_verb: Some(config.extender.verbs.bind.clone()),
         http_timeout: Some(config.timeouts.bind + MARGIN),
-        managed_resources: limited.into_iter().map(resource).collect(),
+        managed_resources: managed(config, limited),
         tls: tls(config),
         ..ExtenderEntry::default()
     })
@@ -183,8 +200,20 @@ fn bind(config: &Config) -> Option<ExtenderEntry> {
 fn resources_of_binders(config: &Config) -> Option<BTreeSet<String>> {
     let binders = || config.backends.iter().filter(|backend| backend.bind.is_some());
     let limited = binders().all(|backend| !backend.matches.interest.resources.is_empty());
-    limited
-        .then(|| binders().flat_map(|backend| backend.matches.interest.resources.iter().cloned()).collect())
+    limited.then(|| resources(binders()))
+}
+
+/// The managed resources of these backends.
+fn resources<'b>(backends: impl IntoIterator<Item = &'b BackendSettings>) -> BTreeSet<String> {
+    let of_each = backends.into_iter().map(|backend| &backend.matches.interest.resources);
+    of_each.flatten().cloned().collect()
+}
+
+/// These resources as items of an entry.
+fn managed(config: &Config, resources: BTreeSet<String>) -> Vec<ManagedResource> {
+    let ignored = ignored(config);
+    let resource = |name: String| ManagedResource { ignored_by_scheduler: ignored.contains(&name), name };
+    resources.into_iter().map(resource).collect()
 }
 
 /// The resources that kube-scheduler ignores. Those of a disabled backend too: pods that request them must not become

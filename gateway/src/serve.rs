@@ -26,7 +26,7 @@ use std::{
 };
 
 use extender_apiserver::ConnectError;
-use extender_otlp::{SettingsError, StartError};
+use extender_otlp::StartError;
 use futures_util::future::OptionFuture;
 use tokio::{
     net::TcpSocket,
@@ -80,9 +80,6 @@ pub enum ServeError {
     /// The configuration needs an apiserver, and none was found.
     #[error("pods.source, binder, requeue or events: {0}")]
     Apiserver(#[from] ConnectError),
-    /// The settings for telemetry are invalid.
-    #[error(transparent)]
-    Telemetry(#[from] SettingsError),
     /// An exporter of telemetry cannot be created.
     #[error(transparent)]
     Exporter(#[from] StartError),

@@ -203,6 +203,7 @@ fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec
     for (at, kept) in response.kept.iter().enumerate() {
         let candidate = usize::try_from(kept.position).ok().and_then(|at| question.candidates.get(at));
         let offered = candidate.map_or(0, |candidate| candidate.victims.len());
+        let is_placeholder = candidate.is_some_and(|candidate| candidate.placeholder);
         let verdict = verdict(&mut verdicts, kept.position, &format!("kept[{at}].position"))?;
         if *verdict != Verdict::Spared {
             return failed(format!("position {} is kept twice", kept.position));
@@ -219,7 +220,7 @@ fn evictions(question: &Question, response: &api::PreemptResponse) -> Result<Vec
         if kept.added_uids.iter().any(String::is_empty) {
             return failed(format!("`kept[{at}].added_uids` has an empty UID"));
         }
-        if victims.is_empty() && kept.added_uids.is_empty() {
+        if victims.is_empty() && kept.added_uids.is_empty() && !is_placeholder {
             return failed(format!("`kept[{at}]` keeps a candidate without victims"));
         }
         added += kept.added_uids.len();

@@ -69,7 +69,7 @@ impl Question {
                 uid: pod.identity.uid.clone(),
                 pod: Some(Box::new(terms.victim(pod, extent))),
             });
-            api::Candidate { victims: victims.collect(), pdb_violations: 0 }
+            api::Candidate { victims: victims.collect(), ..api::Candidate::default() }
         };
         let candidates = match terms.verb {
             Verb::Preempt => scene.victims.iter().map(candidate).collect(),

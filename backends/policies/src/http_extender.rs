@@ -27,9 +27,9 @@ use extender_policy_sdk::{
 
 pub use self::allowed::{Allowed, Url};
 use self::{
-    args::Entry,
+    args::{Effective, Entry},
     client::Client,
-    reply::{BindReply, FilterReply, PreemptReply, PrioritizeReply},
+    reply::{BindReply, FilterReply, PreemptReply, PrioritizeReply, Victims},
 };
 
 /// The reason of a node that the extender left out of its reply without a text. kube-scheduler shows none.
@@ -97,10 +97,10 @@ impl HttpExtender {
         let reply = self.ask(self.entry.preempt_verb.as_deref(), body).await?;
         let PreemptReply(mut kept) = PreemptReply::read(&reply).map_err(CannotAnswer)?;
         let evictions = candidates.iter().map(|candidate| match kept.remove(candidate.node().name()) {
-            None => Ok(Eviction::Spare),
-            Some(uids) => evicted(candidate, &uids),
+            None => Eviction::Spare,
+            Some(victims) => evicted(candidate, victims),
         });
-        let evictions: Vec<_> = evictions.collect::<Result<_, String>>().map_err(CannotAnswer)?;
+        let evictions: Vec<_> = evictions.collect();
         match kept.into_keys().next() {
             None => Ok(evictions),
             Some(node) => Err(not_in_the_call(&node).into()),
@@ -122,16 +122,19 @@ impl Policy for HttpExtender {
         let Entry { filter_verb, prioritize_verb, preempt_verb, bind_verb, .. } = &self.entry;
         let mut names = Reads::new();
         names.node(NodePart::Name);
-        let verb = |view: View| Verb::whole_set().waits().view(view).reads(&names);
+        let verb = |view: View, effective: Effective| {
+            let verb = Verb::whole_set().waits().view(view).reads(&names);
+            if self.entry.side_effects.contains(&effective) { verb.side_effects() } else { verb }
+        };
         let mut info = Info::new(&self.name, env!("CARGO_PKG_VERSION")).raw_pod();
         if filter_verb.is_some() {
-            info = info.filters(verb(self.view()));
+            info = info.filters(verb(self.view(), Effective::Filter));
         }
         if prioritize_verb.is_some() {
-            info = info.scores(verb(self.view()), Scale::unbounded());
+            info = info.scores(verb(self.view(), Effective::Prioritize), Scale::unbounded());
         }
         if preempt_verb.is_some() {
-            info = info.preempts(verb(View::Name));
+            info = info.preempts(verb(View::Name, Effective::Preempt));
         }
         if bind_verb.is_some() {
             info = info.binds_reading(&Reads::new());
@@ -206,20 +209,26 @@ fn narrowed(score: i64) -> i32 {
     i32::try_from(score).expect("it was clamped")
 }
 
-/// The victims that the reply names, by their positions. None of them is what the failure policy says: in
-/// kube-scheduler an error, or no such node for an ignorable extender.
-fn evicted(candidate: &Candidate<'_>, uids: &[String]) -> Result<Eviction, String> {
-    let node = candidate.node();
-    let node = node.name();
+/// The victims that the reply names: those of the call by their positions, the others by UID, which the gateway takes if
+/// its configuration allows them. None at all is what the failure policy says: in kube-scheduler an error, or no such node
+/// for an ignorable extender, unless none were in the call.
+fn evicted(candidate: &Candidate<'_>, reply: Victims) -> Eviction {
+    let Victims { uids, pdb_violations } = reply;
     let offered: HashMap<&str, u32> = candidate.victims().map(|victim| victim.uid()).zip(0..).collect();
-    let position = |uid: &String| {
-        let position = offered.get(uid.as_str()).copied();
-        position.ok_or_else(|| {
-            format!("the extender named victim {uid:?} on node {node:?}, which is not in the call")
-        })
-    };
-    let mut positions: Vec<u32> = uids.iter().map(position).collect::<Result<_, _>>()?;
-    positions.sort_unstable();
-    positions.dedup();
-    Ok(Eviction::Only(positions))
+    let (mut victims, mut added) = (Vec::new(), Vec::new());
+    for uid in uids {
+        match offered.get(uid.as_str()) {
+            Some(position) => victims.push(*position),
+            None => added.push(uid),
+        }
+    }
+    added.sort_unstable();
+    added.dedup();
+    victims.sort_unstable();
+    victims.dedup();
+    let pdb_violations = u32::try_from(pdb_violations.max(0)).unwrap_or(u32::MAX);
+    if added.is_empty() && pdb_violations == candidate.pdb_violations() {
+        return Eviction::Only(victims);
+    }
+    Eviction::Changed { victims, added, pdb_violations }
 }

@@ -1,9 +1,8 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
-//! [`program`] is what the binaries share, [`duration`] and [`resource`] read what operators write.
+//! [`program`] is what the binaries share, [`resource`] reads what operators write.
 
 #[cfg(test)]
 mod arbitrary;
-mod duration;
 pub mod http_extender;
 pub mod label_binder;
 pub mod label_rules;

@@ -409,6 +409,13 @@ def test_a_request_that_no_gateway_sends_is_named(
     assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
 
 
+def test_a_placeholder_is_left_to_the_next_policy(serve: Serve) -> None:
+    candidates = [policy_pb2.Candidate(placeholder=True)]
+    request = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=inline([row("n")]), candidates=candidates)
+    (kept,) = serve(Scripted()).preempt(request).kept
+    assert (kept.position, list(kept.victims)) == (0, [])
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

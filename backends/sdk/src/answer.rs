@@ -165,7 +165,8 @@ async fn evictions(
     if candidates.len() != question.nodes().len() {
         return Err(CallError::Candidates { count: question.count, candidates: candidates.len() });
     }
-    if let Some(at) = candidates.iter().position(|candidate| candidate.victims.is_empty()) {
+    let is_bare = |candidate: &api::Candidate| candidate.victims.is_empty() && !candidate.placeholder;
+    if let Some(at) = candidates.iter().position(is_bare) {
         return Err(CallError::NoVictims(at));
     }
     let pod = terms.reads().map(|reads| &reads.pod);

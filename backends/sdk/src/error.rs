@@ -58,7 +58,7 @@ pub(crate) enum CallError {
     View { holds: View, wanted: View },
     #[error("nodes.count is {count} and there are {candidates} candidates; each node has one")]
     Candidates { count: u32, candidates: usize },
-    #[error("candidates[{0}] has no victims; each has at least one")]
+    #[error("candidates[{0}] has no victims and is no placeholder; expected one of them")]
     NoVictims(usize),
     #[error(transparent)]
     Args(#[from] ArgsError),

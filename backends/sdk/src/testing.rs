@@ -241,7 +241,7 @@ pub struct TestCandidate {
 }
 
 impl TestCandidate {
-    /// No pod would be evicted yet; a policy never gets such a call.
+    /// No pod would be evicted: a placeholder, unless victims follow.
     pub fn new(node: TestNode) -> Self {
         Self { node, candidate: api::Candidate::default() }
     }
@@ -262,14 +262,16 @@ impl TestCandidate {
         self
     }
 
-    fn uids(&self, positions: &[u32]) -> Vec<String> {
+    fn uids(&self, kept: &api::KeptCandidate) -> Vec<String> {
         let victims = (0_u32..).zip(&self.candidate.victims);
-        victims.filter(|(at, _)| positions.contains(at)).map(|(_, victim)| victim.uid.clone()).collect()
+        let stay = victims.filter(|(at, _)| kept.victims.contains(at)).map(|(_, victim)| &victim.uid);
+        stay.chain(&kept.added_uids).cloned().collect()
     }
 
     /// What the gateway sends of it besides the node.
     fn sent(&self, fields: Option<&Fields>) -> api::Candidate {
         let mut candidate = self.candidate.clone();
+        candidate.placeholder = candidate.victims.is_empty();
         let pods = candidate.victims.iter_mut().filter_map(|victim| victim.pod.as_mut());
         if let Some(fields) = fields {
             pods.for_each(|pod| **pod = fields.pod(pod));
@@ -564,9 +566,9 @@ async fn preempted(
     let Asked { call, pod, nodes } = Asked::new(backend, Declaration::preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
     let kept = answer::preempt(backend, &Tables::default(), &request, patience).await?.kept;
-    let stays = |position| kept.iter().find(|kept| kept.position == position).map(|kept| &kept.victims);
+    let stays = |position| kept.iter().find(|kept| kept.position == position);
     let stay = (0..).zip(candidates).filter_map(|(position, candidate)| Some((candidate, stays(position)?)));
-    Ok(stay.map(|(candidate, victims)| (candidate.node.row.name.clone(), candidate.uids(victims))).collect())
+    Ok(stay.map(|(candidate, kept)| (candidate.node.row.name.clone(), candidate.uids(kept))).collect())
 }
 
 /// The common fields of all verbs, for a decision.

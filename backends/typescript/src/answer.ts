@@ -448,9 +448,9 @@ function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate
       `nodes.count is ${String(nodes.length)} and there are ${String(given.length)} candidates; each node has one`,
     );
   }
-  const empty = given.findIndex(({ victims }) => victims.length === 0);
+  const empty = given.findIndex(({ victims, placeholder }) => victims.length === 0 && !placeholder);
   if (empty !== -1) {
-    throw CallError.invalid(`candidates[${String(empty)}] has no victims; each has at least one`);
+    throw CallError.invalid(`candidates[${String(empty)}] has no victims and is no placeholder; expected one of them`);
   }
   checkVictims(question, terms);
   prepared.policy.ready();
@@ -462,7 +462,7 @@ function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate
   const evictions = counted('preemptAll', prepared.policy.preemptAll(pod, candidates), candidates.length);
   return evictions.flatMap((eviction, position) => {
     const victims = victimsOf(eviction, position, candidates[position]?.victims.length ?? 0);
-    return victims.length === 0 ? [] : [{ position, victims, addedUids: [] }];
+    return victims === undefined ? [] : [{ position, victims, addedUids: [] }];
   });
 }
 
@@ -482,8 +482,8 @@ function checkVictims({ candidates }: Question, { layout }: Terms): void {
   }
 }
 
-/** The positions of the pods to evict; none if the node is no longer a candidate. */
-function victimsOf(eviction: Eviction, position: number, there: number): number[] {
+/** The positions of the pods to evict; undefined if the node is no longer a candidate. */
+function victimsOf(eviction: Eviction, position: number, there: number): number[] | undefined {
   if (!(eviction instanceof Eviction)) {
     throw CallError.internal(
       `preempt returned no Eviction for position ${String(position)}; expected Eviction.all, Eviction.spare or Eviction.only`,
@@ -491,7 +491,7 @@ function victimsOf(eviction: Eviction, position: number, there: number): number[
   }
   const { victims } = eviction;
   if (victims === 'spare') {
-    return [];
+    return undefined;
   }
   if (victims === 'all') {
     return Array.from({ length: there }, (_, victim) => victim);

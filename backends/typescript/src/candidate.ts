@@ -7,7 +7,10 @@ import type { Access } from './reads/access.js';
 
 /** The evictions that would make room for the pod on one node. */
 export class Candidate {
-  /** The pods that would be evicted, in kube-scheduler's order: the most important pod first. At least one. */
+  /**
+   * The pods that would be evicted, in kube-scheduler's order: the most important pod first. None if the pod fits on the
+   * node without evictions for all but an extender: `Eviction.all` leaves the node to the next policy.
+   */
   readonly victims: readonly Victim[];
   /** How many of the evictions would violate a PodDisruptionBudget. */
   readonly pdbViolations: number;

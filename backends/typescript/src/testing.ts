@@ -243,7 +243,7 @@ export class TestCandidate {
     /** @internal */
     readonly node: TestNode,
     /** @internal */
-    readonly candidate: CandidateMessage = { victims: [], pdbViolations: 0 },
+    readonly candidate: CandidateMessage = { victims: [], pdbViolations: 0, placeholder: false },
   ) {}
 
   /** With a victim, after the others. */
@@ -346,6 +346,7 @@ export function preempt(
     ...asked(from, 'Preempt', pod, nodes),
     candidates: candidates.map(({ candidate }) => ({
       ...candidate,
+      placeholder: candidate.victims.length === 0,
       victims: candidate.victims.map((victim) => ({
         ...victim,
         pod: victim.pod && sentVictim(victim.pod, sent),

@@ -70,10 +70,10 @@ export class Eviction {
   /** Evicts the victims for which `evict` returns true; {@link Eviction.spare} if there are none. */
   static of(candidate: Candidate, evict: (victim: Victim) => boolean): Eviction {
     const positions = candidate.victims.flatMap((victim, position) => (evict(victim) ? [position] : []));
-    if (positions.length === 0) {
-      return Eviction.spare;
+    if (positions.length === candidate.victims.length) {
+      return Eviction.all;
     }
-    return positions.length === candidate.victims.length ? Eviction.all : Eviction.only(positions);
+    return positions.length === 0 ? Eviction.spare : Eviction.only(positions);
   }
 }
 

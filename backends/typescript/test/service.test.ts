@@ -174,14 +174,16 @@ test('preempt has a candidate with victims for each node', async () => {
     nodes,
     candidates: [{ victims: [{ uid: 'u' }] }],
   });
-  assert.deepEqual(kept.kept, [{ position: 0, victims: [0], addedUids: [] }]);
+  assert.deepEqual(kept.kept, [{ position: 0, victims: [0], addedUids: [], pdbViolations: undefined }]);
+  const left = await preempt(backend, { call: call(), pod, nodes, candidates: [{ placeholder: true }] });
+  assert.deepEqual(left.kept, [{ position: 0, victims: [], addedUids: [], pdbViolations: undefined }]);
   assert.equal(
     await failure(preempt(backend, { call: call(), pod, nodes, candidates: [] })),
     'INVALID_ARGUMENT: nodes.count is 1 and there are 0 candidates; each node has one',
   );
   assert.equal(
     await failure(preempt(backend, { call: call(), pod, nodes, candidates: [{ pdbViolations: 1 }] })),
-    'INVALID_ARGUMENT: candidates[0] has no victims; each has at least one',
+    'INVALID_ARGUMENT: candidates[0] has no victims and is no placeholder; expected one of them',
   );
 });
 

@@ -127,6 +127,18 @@ impl ConfigErrors {
         Self { file: Some(file.to_owned()), ..self }
     }
 
+    /// The same, of a text that is a value of a file: `path` is that of the value, and `line` makes lines of the text to
+    /// those of the file.
+    #[must_use]
+    pub fn below(self, path: &str, line: impl Fn(u64) -> u64) -> Self {
+        let below = |mistake: Mistake| {
+            let separator = if mistake.path.is_empty() { "" } else { "." };
+            let place = mistake.place.map(|place| Place { line: line(place.line), ..place });
+            Mistake { path: format!("{path}{separator}{}", mistake.path), place, ..mistake }
+        };
+        Self { mistakes: self.mistakes.into_iter().map(below).collect(), ..self }
+    }
+
     /// All mistakes on one line, for a log.
     pub fn on_one_line(&self) -> String {
         self.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

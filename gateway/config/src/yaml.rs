@@ -48,10 +48,21 @@ pub enum Value {
 /// # Errors
 /// The text is not valid YAML, or is too large or nested too deeply.
 pub fn parse(text: &str) -> Result<Node, Mistake> {
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| syntax_mistake(&error))
+    // `<<` is reported as an unknown field.
+    let options = options(MergeKeyPolicy::AsOrdinary);
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax_mistake(&error))
 }
 
-fn options() -> Options {
+/// Reads all documents of a text that Kubernetes reads, with merge keys.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_all(text: &str) -> Result<Vec<Node>, Mistake> {
+    let options = options(MergeKeyPolicy::Merge);
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| syntax_mistake(&error))
+}
+
+fn options(merge_keys: MergeKeyPolicy) -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
@@ -60,8 +71,7 @@ fn options() -> Options {
         // With this policy an untyped mapping arrives with every entry, so that repeated keys can be
         // reported together with all other mistakes.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
-        // `<<` is then reported as an unknown field.
-        merge_keys: MergeKeyPolicy::AsOrdinary,
+        merge_keys: merge_keys,
         // YAML 1.2: `no` is a word, not false.
         strict_booleans: true,
         reject_unsupported_tags: true,

@@ -12,7 +12,8 @@ use crate::{BackendFailure, FailureKind, FailurePolicy};
 pub struct Candidate {
     /// Position of the node in the call.
     pub node: u32,
-    /// UIDs of the pods that would be evicted, in kube-scheduler's order; at least one.
+    /// UIDs of the pods that would be evicted, in kube-scheduler's order. None if only an extender rejected the node: a
+    /// placeholder, for which a backend may name victims.
     pub victims: Vec<String>,
     /// How many evictions violate a `PodDisruptionBudget`, as kube-scheduler counted them.
     pub pdb_violations: i64,
@@ -27,6 +28,8 @@ pub struct Kept {
     pub victims: Vec<u32>,
     /// UIDs of added victims, appended to the others.
     pub added: Vec<String>,
+    /// The backend's number of violations; counts only if it may add victims.
+    pub pdb_violations: Option<u32>,
 }
 
 /// Which victims a backend may add.
@@ -125,25 +128,27 @@ fn applied(asked: &[Candidate], kept: Vec<Kept>, terms: Terms<'_>) -> Result<Vec
         }
         *place = Some(candidate_left(candidate, kept, terms.added)?);
     }
-    let left = left.into_iter().flatten();
+    let left = asked.iter().zip(left).filter_map(|(offered, left)| Some((offered, left?)));
+    let is_emptied =
+        |(offered, left): &(&Candidate, Candidate)| left.victims.is_empty() && !offered.victims.is_empty();
     match terms.policy {
-        FailurePolicy::Fail => left.map(with_victims).collect(),
-        FailurePolicy::Ignore => Ok(left.filter(|candidate| !candidate.victims.is_empty()).collect()),
+        FailurePolicy::Fail if left.clone().any(|both| is_emptied(&both)) => {
+            Err(malformed("a candidate is kept without any victim".to_owned()))
+        }
+        // As kube-scheduler does it for an ignorable extender.
+        _ => Ok(left.filter(|both| !is_emptied(both)).map(|(_, left)| left).collect()),
     }
-}
-
-/// A node without victims: under Ignore it would be dropped instead, as kube-scheduler does it.
-fn with_victims(candidate: Candidate) -> Result<Candidate, BackendFailure> {
-    if candidate.victims.is_empty() {
-        return Err(malformed("a candidate is kept without any victim".to_owned()));
-    }
-    Ok(candidate)
 }
 
 fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result<Candidate, BackendFailure> {
     let mut victims = victims_left(candidate, &kept)?;
+    let sent = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);
+    let pdb_violations = match (added, kept.pdb_violations) {
+        (Added::Checked(_), Some(counted)) if counted != sent => counted.into(),
+        _ => candidate.pdb_violations,
+    };
     if kept.added.is_empty() {
-        return Ok(Candidate { victims, ..*candidate });
+        return Ok(Candidate { victims, pdb_violations, ..*candidate });
     }
     // A set, since both the added and the existing victims may be many.
     let mut named: HashSet<String> = candidate.victims.iter().cloned().collect();
@@ -160,7 +165,7 @@ fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result
             .map_err(|wrong| malformed(format!("cannot add victim {uid}: {wrong}")))?;
         victims.push(uid);
     }
-    Ok(Candidate { victims, ..*candidate })
+    Ok(Candidate { victims, pdb_violations, ..*candidate })
 }
 
 /// The kept ones of the offered victims, in kube-scheduler's order.

@@ -22,7 +22,7 @@ pub use self::{
     context::{Malformed, TRACEPARENT, TRACESTATE, TraceContext},
     exporters::{Exporters, StartError},
     sampler::{OutOfRange, Ratio, Sampler},
-    settings::{Batch, Explicit, Export, Exporter, Program, Protocol, Settings, SettingsError},
+    settings::{Batch, Explicit, Export, Exporter, Program, Protocol, Settings},
     span::{Parent, Span},
     spans::{Delivery, Spans},
 };

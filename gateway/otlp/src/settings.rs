@@ -1,5 +1,6 @@
-//! Settings of the exporter: the standard `OTEL_*` variables, overridden by the configuration. All mistakes are
-//! reported at once.
+//! Settings of the exporter: the standard `OTEL_*` variables, overridden by the configuration. A variable that cannot be
+//! read counts as unset, with a warning, as OpenTelemetry's specification requires: others set them, and no program ends
+//! for the sake of its traces.
 
 mod export;
 mod variables;
@@ -53,6 +54,8 @@ pub struct Settings {
     pub sampler: Sampler,
     /// How spans are batched.
     pub batch: Batch,
+    /// One sentence for each variable that counts as unset because it cannot be read, without values of headers.
+    pub warnings: Vec<String>,
 }
 
 /// How spans are batched: `OTEL_BSP_*`.
@@ -82,43 +85,22 @@ impl Default for Batch {
     }
 }
 
-/// All mistakes of variables and configuration, one sentence each.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid telemetry settings: {}", .0.join("; "))]
-pub struct SettingsError(Vec<String>);
-
-impl SettingsError {
-    /// One sentence for each mistake, without values of headers.
-    #[must_use]
-    pub fn mistakes(&self) -> &[String] {
-        &self.0
-    }
-}
-
 impl Settings {
     /// From variables, which `lookup` returns by name, and a configuration. Spans are sent if the configuration or
     /// `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an endpoint is set. `OTEL_SDK_DISABLED=true`
     /// disables them unless the configuration enables them. An empty variable counts as unset. Without an exporter,
     /// other variables are ignored.
-    ///
-    /// # Errors
-    /// All invalid values, each with the variable, the value and what is expected.
-    pub fn resolve(
-        program: Program,
-        explicit: &Explicit,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, SettingsError> {
+    pub fn resolve(program: Program, explicit: &Explicit, lookup: impl Fn(&str) -> Option<String>) -> Self {
         let mut variables = Variables::new(&lookup);
         let traces = export::traces(explicit, &mut variables);
-        let settings = Self {
+        Self {
             sampler: traces.as_ref().map(|_| sampler(explicit, &mut variables)).unwrap_or_default(),
             batch: traces.as_ref().map(|_| batch(&mut variables)).unwrap_or_default(),
             resource: traces.as_ref().map(|_| resource(&program, &mut variables)).unwrap_or_default(),
             scope: program.scope,
             traces,
-        };
-        let mistakes = variables.mistakes();
-        if mistakes.is_empty() { Ok(settings) } else { Err(SettingsError(mistakes)) }
+            warnings: variables.mistakes(),
+        }
     }
 }
 

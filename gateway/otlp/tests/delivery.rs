@@ -40,7 +40,7 @@ fn settings(endpoint: &str, more: &[(&str, &str)]) -> Settings {
     let scope = InstrumentationScope::builder("deciding").with_version("7").build();
     let program = Program { service: "extender-gateway".into(), version: "1.2".into(), scope };
     let lookup = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-    Settings::resolve(program, &Explicit::default(), lookup).unwrap()
+    Settings::resolve(program, &Explicit::default(), lookup)
 }
 
 fn started(endpoint: &str, more: &[(&str, &str)]) -> Exporters {

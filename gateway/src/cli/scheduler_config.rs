@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -11,8 +12,8 @@ use http::Uri;
 
 use super::output::{Console, Failure};
 use crate::{
-    config::Config,
-    scheduler_config::{Extenders, Import, Reach, Scope, TlsFiles, entries_of, policy_json},
+    config::{Binder, Config},
+    scheduler_config::{Address, Extenders, Import, Reach, Scope, TlsFiles, entries_of, policy_json},
 };
 
 /// The command's description.
@@ -21,7 +22,7 @@ pub(super) const ABOUT: &str = "Print the extenders entries for kube-scheduler's
     included, so that adding a backend needs no change in kube-scheduler; --minimal prints only the verbs in use. Binding, \
     resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.\n\n\
     --import reads kube-scheduler's configuration instead, and prints two YAML documents: a configuration of the gateway with a backend \
-    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them. --print prints one of them, for a file.";
+    for each of its extenders, asked by `extender-policies http-extender`, and the entries that replace them. --print prints one of them, for a file, or values of the Helm chart.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
@@ -34,7 +35,8 @@ Examples:
   extender-gateway scheduler-config --import kube-scheduler.yaml \\
     --backend-url http://http-extender.policies.svc:9000
   extender-gateway scheduler-config --import kube-scheduler.yaml --print gateway > gateway.yaml
-  extender-gateway scheduler-config --import kube-scheduler.yaml --print extenders > extenders.yaml";
+  extender-gateway scheduler-config --import kube-scheduler.yaml --print extenders > extenders.yaml
+  extender-gateway scheduler-config --import kube-scheduler.yaml --print values > values.yaml";
 
 /// The command's options.
 #[derive(Clone, Debug, Args)]
@@ -52,7 +54,7 @@ pub(super) struct SchedulerConfigOptions {
     #[arg(long, value_name = "URL", requires = "import", default_value = "http://127.0.0.1:9000", value_parser = plain_url)]
     backend_url: String,
 
-    /// With --import: print one of the two documents [default: both]
+    /// With --import: print one document [default: gateway and extenders]
     #[arg(long, value_enum, value_name = "DOCUMENT", conflicts_with = "config", requires = "import")]
     print: Option<Document>,
 
@@ -95,6 +97,8 @@ enum Document {
     Gateway,
     /// The entries for kube-scheduler's configuration
     Extenders,
+    /// The gateway's configuration as values of the Helm chart
+    Values,
 }
 
 /// Prints the entries, and as notes what JSON has no comments for and what must not be overlooked.
@@ -109,18 +113,25 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
 /// Prints the gateway's configuration for the extenders of a file, and then the entries for it.
 fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let import = Import::read(file)?;
-    let yaml = import.gateway(&options.backend_url).to_string();
+    let yaml = import.gateway(&options.backend_url, address(options.url.as_deref())).to_string();
     let config = Config::parse(&yaml, Path::new(""))
         .map_err(|errors| errors.in_file(Path::new("the gateway's configuration for these extenders")))?;
-    if options.print != Some(Document::Extenders) {
-        write!(console.out, "{yaml}")?;
+    match options.print {
+        None | Some(Document::Gateway) => write!(console.out, "{yaml}")?,
+        Some(Document::Values) => write!(console.out, "{}", import.values())?,
+        Some(Document::Extenders) => {}
     }
     if options.print.is_none() {
         write!(console.out, "---\n# For kube-scheduler's configuration, instead of its extenders.\n")?;
     }
-    if options.print != Some(Document::Gateway) {
-        let ignorable = options.ignorable || import.is_ignorable();
-        print(&config, &SchedulerConfigOptions { ignorable, ..options.clone() }, console)?;
+    if matches!(options.print, None | Some(Document::Extenders)) {
+        print(&config, options, console)?;
+    }
+    if options.print == Some(Document::Values) && import.binds() {
+        writeln!(
+            console.notes,
+            "one of them binds: the chart needs tls with client certificates, see its values"
+        )?;
     }
     if options.print != Some(Document::Extenders) {
         for note in import.notes() {
@@ -128,6 +139,35 @@ fn import(file: &Path, options: &SchedulerConfigOptions, console: &mut Console<'
         }
     }
     Ok(())
+}
+
+/// The gateway's address for an operator who says how kube-scheduler reaches it.
+fn address(url: Option<&str>) -> Address {
+    let url = url.and_then(|url| url.parse::<Uri>().ok());
+    match url.filter(|url| url.scheme_str() == Some("https") && !is_local(url)) {
+        Some(url) => Address::RemoteTls(url.port_u16().unwrap_or(443)),
+        None => Address::Local,
+    }
+}
+
+fn is_local(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Why kube-scheduler cannot reach the gateway at a URL.
+fn unreachable_at(url: Option<&str>, config: &Config) -> Option<String> {
+    let url = url.filter(|url| url.parse().is_ok_and(|url| !is_local(&url)))?;
+    let address = config.extender.address;
+    address.ip().is_loopback().then(|| {
+        let remedy = if config.binder == Binder::None {
+            "set extender.address to 0.0.0.0"
+        } else {
+            "use an https URL: the gateway binds pods for clients with certificates alone, so extender.address 0.0.0.0 needs \
+             extender.tls with clientCAFile"
+        };
+        format!("kube-scheduler cannot reach extender.address {address} at {url} from another machine; {remedy}")
+    })
 }
 
 /// The URL of a backend without TLS, whose files are no part of what is imported.
@@ -180,6 +220,9 @@ fn print(
         ),
     ];
     for (_, note) in notes.iter().filter(|(applies, _)| *applies) {
+        writeln!(console.notes, "{note}")?;
+    }
+    if let Some(note) = unreachable_at(options.url.as_deref(), config) {
         writeln!(console.notes, "{note}")?;
     }
     Ok(())
@@ -242,8 +285,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, text).unwrap();
         let path = file.path().to_str().unwrap();
-        let line = ["", "--import", path, "--url", "http://gateway:1"];
-        let Line { options } = Line::parse_from(line.iter().chain(more));
+        let line = ["", "--import", path];
+        let url: &[_] = if more.contains(&"--url") { &[] } else { &["--url", "http://gateway:1"] };
+        let Line { options } = Line::parse_from(line.iter().chain(url).chain(more));
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         let outcome = run(&options, &mut Console { out: &mut out, notes: &mut notes });
         (outcome, String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
@@ -260,6 +304,9 @@ mod tests {
         assert_eq!(config.backends[0].url.to_string(), "http://127.0.0.1:9000");
         let expected = "# For kube-scheduler's configuration, instead of its extenders.\nextenders:\n- urlPrefix: \"http://gateway:1\"\n";
         assert!(scheduler.starts_with(expected) && scheduler.contains("  ignorable: true"), "{scheduler}");
+        let (outcome, values, _) = imported(&file, &["--print", "values"]);
+        outcome.unwrap();
+        assert!(values.contains("\npolicies:\n- name: a\n  program: http-extender\n"), "{values}");
         assert!(notes.starts_with("exempt.namespaces is []"), "{notes}");
         let (outcome, printed, only_notes) = imported(&file, &["--print", "gateway"]);
         outcome.unwrap();
@@ -273,6 +320,27 @@ mod tests {
         let (outcome, out, _) = imported("kind: Policy\nextenders: [{urlPrefix: 'http://a'}]\n", &[]);
         let said = outcome.unwrap_err().to_string();
         assert!(said.contains(" line 2: extenders[0]: has no verb; ") && out.is_empty(), "{said}");
+    }
+
+    #[test]
+    fn an_address_that_kube_scheduler_cannot_reach_is_said() {
+        let file = "kind: Policy\nextenders: [{urlPrefix: 'http://a', filterVerb: f, bindVerb: b}]\n";
+        let (outcome, out, notes) = imported(file, &[]);
+        outcome.unwrap();
+        assert!(out.contains("address: \"127.0.0.1:8888\""), "{out}");
+        let expected = "cannot reach extender.address 127.0.0.1:8888 at http://gateway:1 from another machine; use an https URL";
+        assert!(notes.contains(expected), "{notes}");
+        let (outcome, out, notes) = imported(file, &["--url", "https://gateway:1"]);
+        outcome.unwrap();
+        assert!(
+            out.contains("extender: {address: \"0.0.0.0:1\", tls: {certFile: /FILL/IN/tls.crt, "),
+            "{out}"
+        );
+        assert!(out.contains("    certFile: /FILL/IN/tls.crt"), "the client's {out}");
+        assert!(!notes.contains("cannot reach"), "{notes}");
+        let (outcome, _, notes) = imported(file, &["--url", "http://localhost:1"]);
+        outcome.unwrap();
+        assert!(!notes.contains("cannot reach"), "{notes}");
     }
 
     #[test]

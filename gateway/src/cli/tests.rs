@@ -160,6 +160,8 @@ extender:
     prioritize: prioritize
     preempt: preempt
     bind: bind
+  calledFor: AllPods
+  ignorable: false
 metrics:
   address: \"0.0.0.0:9402\"
   # tls: none

@@ -78,6 +78,9 @@ pub fn text(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other("it has more than 2 GiB"));
     }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Err(io::Error::other("it is UTF-16; save it as UTF-8"));
+    }
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
@@ -95,7 +98,7 @@ pub fn for_each<E: From<SyntaxError>>(
             reader.read_document(document.map_err(SyntaxError::Json)?)?;
         }
     } else {
-        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options())
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options(text.len()))
             .map_err(|error| SyntaxError::Yaml(message(&error)))?;
         for document in documents {
             reader.read_document(&serde_json::value::to_raw_value(&document).map_err(SyntaxError::Json)?)?;
@@ -117,13 +120,18 @@ fn message(error: &serde_saphyr::Error) -> String {
     error.render_with_options(rendering)
 }
 
-/// Limits for millions of values, as in 5,000 nodes. The defaults are for configuration files.
-fn yaml_options() -> Options {
+/// The most bytes that the aliases of a text may stand for. Aliases are for files that people write; kubectl writes none.
+const MOST_ALIASED: usize = 64 << 20;
+
+/// Limits for a text of this many bytes: for millions of values, as in 5,000 nodes, while the defaults are for configuration
+/// files. An alias stands for at most the whole text, and so does each value that it repeats.
+fn yaml_options(bytes: usize) -> Options {
+    let most_aliased = MOST_ALIASED / bytes.max(1);
     serde_saphyr::options! {
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: most_aliased },
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
-            // kubectl writes none, and thousands of aliases of a large value could exhaust the memory.
-            max_aliases: 0,
+            max_aliases: most_aliased,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
             max_documents: usize::MAX,

@@ -8,8 +8,8 @@ use extender_gateway_core::PolicyVerb;
 
 use super::values::parse_duration;
 use super::{
-    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, Mode, PodSource, Timeouts,
-    VerbPathParts, VerbPaths,
+    AddedVictims, BINDER, BackendSettings, Binder, CalledFor, ConfigParts, DurationText, Mode, PodSource,
+    Timeouts, VerbPathParts, VerbPaths,
 };
 
 pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
@@ -19,6 +19,7 @@ pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
         check_binder(root, binder, backends);
         strangers(root, binder, parts);
     }
+    called_for(root, parts);
     pods(root, parts);
     readiness(root, parts);
 }
@@ -128,6 +129,23 @@ fn strangers(root: &Section<'_>, binder: &Binder, parts: &ConfigParts) {
     let wrong = format!("would let anyone bind pods who reaches extender.address {}", extender.address);
     let remedy = "None, extender.tls with clientCAFile, a loopback address, or extender.allowUnauthenticatedBind: true";
     root.mistake_below(&["binder"], wrong, remedy);
+}
+
+/// Of a backend without managed resources, kube-scheduler would not know for which pods it is called.
+fn called_for(root: &Section<'_>, parts: &ConfigParts) {
+    let (Some(extender), Some(backends)) = (&parts.extender, &parts.backends) else { return };
+    let is_general = |backend: &&BackendSettings| backend.matches.interest.resources.is_empty();
+    if let (CalledFor::ManagedResources, Some(backend)) =
+        (extender.called_for, backends.iter().find(is_general))
+    {
+        let wrong =
+            format!("is ManagedResources, but backend {} has no match.managedResources", backend.name);
+        root.mistake_below(
+            &["extender", "calledFor"],
+            wrong,
+            "AllPods, or managed resources of every backend",
+        );
+    }
 }
 
 /// Added victims are checked against pods, so pods must be watched.

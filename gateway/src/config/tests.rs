@@ -82,6 +82,8 @@ fn the_least_configuration_has_the_documented_defaults() {
             tls: None,
             allow_unauthenticated_bind: false,
             verbs: VerbPaths::default(),
+            called_for: CalledFor::AllPods,
+            ignorable: false,
         },
         metrics: MetricsSettings {
             address: "0.0.0.0:9402".parse().unwrap(),

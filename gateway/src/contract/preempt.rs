@@ -59,6 +59,7 @@ pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec
         position: kept.position,
         victims: kept.victims,
         added: kept.added_uids,
+        pdb_violations: kept.pdb_violations,
     });
     Ok(Answered { value: kept.collect(), revision })
 }
@@ -123,7 +124,10 @@ mod tests {
         }
         let nodes = rows.finish();
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
-        let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
+        let candidates = [
+            Candidate { victims, pdb_violations: 3, placeholder: false },
+            Candidate { placeholder: true, ..Candidate::default() },
+        ];
         let question = PreemptQuestion {
             call: CallFields { id: "c-1", purpose: Purpose::Shadow, reads_id: 0, snapshot: 0 },
             pod: &pod,
@@ -146,7 +150,12 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_result_is_a_failure() {
-        let kept = vec![KeptCandidate { position: 1, victims: vec![0], added_uids: vec!["x".into()] }];
+        let kept = vec![KeptCandidate {
+            position: 1,
+            victims: vec![0],
+            added_uids: vec!["x".into()],
+            pdb_violations: Some(7),
+        }];
         let answered = |result| PreemptResponse { result, kept: kept.clone() }.encode_to_vec().into();
         let result = api::Result { evaluated: 2, revision: "r1".into(), ..api::Result::default() };
         assert_eq!(answer(answered(None), 2, 1).unwrap_err().detail, "response has no result");
@@ -155,7 +164,8 @@ mod tests {
             "evaluated 2 nodes, expected 3"
         );
         let read = answer(answered(Some(result)), 2, 1).unwrap();
-        let expected = Kept { position: 1, victims: vec![0], added: vec!["x".to_owned()] };
+        let expected =
+            Kept { position: 1, victims: vec![0], added: vec!["x".to_owned()], pdb_violations: Some(7) };
         assert_eq!((read.value, read.revision.as_str()), (vec![expected], "r1"));
     }
 
@@ -165,6 +175,7 @@ mod tests {
             position: 0,
             victims: victims.into(),
             added_uids: added.iter().map(|uid| (*uid).to_owned()).collect(),
+            pdb_violations: None,
         };
         let said = |kept: Vec<KeptCandidate>| {
             let message = PreemptResponse { result: None, kept }.encode_to_vec();

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, path::Path};
 
 use extender_config::ConfigErrors;
 
-use crate::{config::Config, scheduler_config::Import};
+use crate::{
+    config::Config,
+    scheduler_config::{Address, Import},
+};
 
 /// The longest text of one mistake, in bytes: it echoes at most 80 characters of a value, and as many of each key of its
 /// path.
@@ -39,7 +42,7 @@ pub fn scheduler(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Import::parse(text) {
         Ok(import) => {
-            let yaml = import.gateway("http://127.0.0.1:9000").to_string();
+            let yaml = import.gateway("http://127.0.0.1:9000", Address::Local).to_string();
             if let Err(errors) = Config::parse(&yaml, Path::new("")) {
                 panic!("{errors}\n{yaml}");
             }

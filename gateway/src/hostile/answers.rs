@@ -54,6 +54,7 @@ fn preempts() -> Vec<Vec<u8>> {
         position,
         victims: victims.into(),
         added_uids: vec!["x".into()],
+        pdb_violations: Some(u32::MAX),
     };
     let answer = |kept| PreemptResponse { result: Some(result()), kept }.encode_to_vec();
     vec![answer(vec![]), answer(vec![kept(2, &[0, 1]), kept(0, &[1])]), answer(vec![kept(1, &[])])]

@@ -1,30 +1,36 @@
 //! The extenders of an existing configuration of kube-scheduler as backends of the gateway, each asked by
-//! `extender-policies http-extender`. [`written`] writes the gateway's configuration.
+//! `extender-policies http-extender`. [`source`] finds them in a file, [`written`] writes the gateway's configuration.
 
+mod names;
+mod notes;
+mod source;
 #[cfg(test)]
 mod tests;
 mod written;
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use extender_config::{Cursor, Fields, Mistakes, Remedy, Section, Value, echo, names};
+use extender_config::{
+    Cursor, Fields, Node, Remedy, Section, Value, echo, go_duration, names::extended_resource,
+};
 use http::Uri;
 
-use crate::config::{ConfigErrors, Content, parse_duration};
+use self::{names::Origin, source::wrong_form};
+use crate::config::{ConfigErrors, Content};
+
+pub(crate) use written::Address;
 
 /// kube-scheduler's timeout if none is set.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest timeout of the gateway.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
 /// The gateway's largest weight.
 const LARGEST_WEIGHT: i128 = 1_000_000;
-/// The longest name of a backend.
-const LONGEST_NAME: usize = 63;
 
-const FORM: &str =
-    "a KubeSchedulerConfiguration of kubescheduler.config.k8s.io, v1 or v1beta1 to v1beta3, or a Policy, v1";
 const EXTENDERS: &str = "a list of extenders, at least one";
 const URL: &str = "http://HOST:PORT or https://HOST:PORT with or without a path";
 const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
-const TIMEOUT: &str = "a duration of whole numbers from 1ms to 1h such as 5s, 100ms or 1m30s";
+const TIMEOUT: &str = "a duration from 1ms to 1h such as 5s, 1.5s or 1m30s";
 
 /// `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`; `Extender` of v1 has the same fields. A `Policy` spells
 /// `enableHttps` so.
@@ -54,7 +60,11 @@ const RESOURCE: Fields =
 
 /// The extenders of a file, at least one.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Import(Vec<Extender>);
+pub(crate) struct Import {
+    extenders: Vec<Extender>,
+    /// The fields that kube-scheduler ignored.
+    ignored: Vec<String>,
+}
 
 /// One extender.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,47 +113,9 @@ impl Import {
     /// # Errors
     /// All mistakes of its extenders, with line and field.
     pub(crate) fn parse(text: &str) -> Result<Self, ConfigErrors> {
-        let document = extender_config::parse(text).map_err(ConfigErrors::one)?;
-        let mistakes = Mistakes::default();
-        let extenders = read_root(&Cursor::root(&document, &mistakes));
-        Ok(Self(mistakes.settle(extenders)?))
-    }
-
-    /// Whether kube-scheduler may go on without all of them. A binder cannot be ignored.
-    pub(crate) fn is_ignorable(&self) -> bool {
-        self.0.iter().all(|extender| extender.ignorable)
-    }
-
-    /// What the operator has to decide or to do besides.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            "exempt.namespaces is [], so that the extenders are asked about the same pods as before; add the namespaces of the \
-             gateway and of http-extender, so that they can start without each other"
-                .to_owned(),
-        ];
-        let names = |of: fn(&Extender) -> bool| {
-            let names: Vec<_> =
-                self.0.iter().filter(|extender| of(extender)).map(|extender| &*extender.name).collect();
-            Some(names.join(", ")).filter(|names| !names.is_empty())
-        };
-        if let Some(local) = names(Extender::is_local) {
-            notes
-                .push(format!("{local}: urlPrefix is loopback; run http-extender on the extender's machine"));
-        }
-        if let Some(files) = names(|extender| extender.has(|field| field.ends_with("File"))) {
-            notes.push(format!("{files}: the files of tlsConfig must exist where http-extender runs"));
-        }
-        if let Some(secrets) = names(|extender| extender.has(|field| field == "keyData")) {
-            notes.push(format!(
-                "{secrets}: keyData is a secret, now in args; better put it into a file and use keyFile"
-            ));
-        }
-        if let Some(unverified) = names(Extender::is_unverified) {
-            notes.push(format!(
-                "{unverified}: the extender's certificate is not verified, as before; set caFile"
-            ));
-        }
-        notes
+        let mut found = source::find(text)?;
+        let ignored = without_unknown(&mut found.document);
+        Ok(Self { extenders: found.check(read_root)?, ignored })
     }
 }
 
@@ -151,23 +123,39 @@ impl Extender {
     fn has(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
         self.tls.iter().flatten().any(|(field, _)| is_wanted(field))
     }
+}
 
-    fn is_local(&self) -> bool {
-        let host = self.host.trim_matches(['[', ']']);
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+/// Removes the fields of extenders that a `Policy` may have, because it is decoded without strictness. Returns their paths.
+fn without_unknown(document: &mut Node) -> Vec<String> {
+    let Value::Mapping(pairs) = &mut document.value else { return Vec::new() };
+    let is = |node: &Node, expected: &str| matches!(&node.value, Value::Text(text) if text == expected);
+    if pairs.iter().any(|(key, kind)| is(key, "kind") && is(kind, "KubeSchedulerConfiguration")) {
+        return Vec::new();
     }
-
-    fn is_unverified(&self) -> bool {
-        let is_insecure = self.tls.iter().flatten().any(|(_, value)| *value == TlsValue::Flag(true));
-        let is_https = self.url_prefix.starts_with("https:");
-        is_https && (is_insecure || (self.enable_https && !self.has(|field| field.starts_with("ca"))))
+    let mut removed = Vec::new();
+    let extenders =
+        pairs.iter_mut().filter(|(key, _)| is(key, "extenders")).map(|(_, value)| &mut value.value);
+    for items in extenders {
+        let Value::List(items) = items else { continue };
+        for (position, item) in items.iter_mut().enumerate() {
+            let Value::Mapping(fields) = &mut item.value else { continue };
+            fields.retain(|(key, _)| {
+                let Value::Text(name) = &key.value else { return true };
+                let is_known = ENTRY.known.contains(&name.as_str());
+                if !is_known {
+                    removed.push(format!("extenders[{position}].{name}"));
+                }
+                is_known
+            });
+        }
     }
+    removed
 }
 
 fn read_root(root: &Cursor<'_>) -> Option<Vec<Extender>> {
     check_form(root)?;
     let Some(list) = root.descend(&["extenders"]).filter(|list| !matches!(list.value(), Value::Null)) else {
-        root.mistake("has no extenders", EXTENDERS);
+        no_extenders(root);
         return None;
     };
     let items = list.items(EXTENDERS)?;
@@ -176,43 +164,41 @@ fn read_root(root: &Cursor<'_>) -> Option<Vec<Extender>> {
         return None;
     }
     let mut names = BTreeSet::new();
-    let mut binder: Option<String> = None;
-    let read: Vec<_> = items
-        .into_iter()
-        .enumerate()
-        .map(|(position, item)| {
-            let section = item.section(&ENTRY)?;
-            let extender = read_extender(&section, position, &mut names)?;
-            if extender.bind_verb.is_some()
-                && let Some(first) = binder.replace(extender.name.clone())
-            {
-                section.mistake_of(
-                    "bindVerb",
-                    format!("is set a second time, after {first}"),
-                    Remedy::Do("remove one of them, as kube-scheduler requires"),
-                );
-                return None;
-            }
-            Some(extender)
-        })
-        .collect();
+    let read = items.into_iter().enumerate().map(|(position, item)| {
+        let section = item.section(&ENTRY)?;
+        read_extender(&section, position, &mut names)
+    });
+    let read: Vec<_> = read.collect();
     read.into_iter().collect()
 }
 
+/// A common mistake: `extenders` of a profile, which kube-scheduler does not read.
+fn no_extenders(root: &Cursor<'_>) {
+    let profiles = root.descend(&["profiles"]).and_then(|profiles| profiles.items_if_list());
+    let misplaced = profiles.into_iter().flatten().find_map(|profile| profile.descend(&["extenders"]));
+    match misplaced {
+        Some(extenders) => extenders.mistake(
+            "is not read by kube-scheduler, which has no extenders of a profile",
+            Remedy::Do("move it to the top of the file, beside profiles"),
+        ),
+        None => root.mistake("has no extenders", EXTENDERS),
+    }
+}
+
 fn check_form(root: &Cursor<'_>) -> Option<()> {
+    const GROUP: &str = "kubescheduler.config.k8s.io/";
     let text = |field: &str| root.descend(&[field]).and_then(|field| field.text_if_any());
     let (kind, version) = (text("kind"), text("apiVersion"));
-    let known = match (kind, version) {
-        (Some("KubeSchedulerConfiguration"), Some(version)) => {
-            let version = version.strip_prefix("kubescheduler.config.k8s.io/");
-            version.is_some_and(|version| matches!(version, "v1" | "v1beta1" | "v1beta2" | "v1beta3"))
+    let of_group = version.and_then(|version| version.strip_prefix(GROUP));
+    let known = match kind {
+        Some("KubeSchedulerConfiguration") => {
+            matches!(of_group, Some("v1" | "v1beta1" | "v1beta2" | "v1beta3"))
         }
-        (Some("Policy"), version) => matches!(version, None | Some("v1")),
-        _ => false,
+        // kube-scheduler 1.19 to 1.22 reads both.
+        _ => matches!(version, None | Some("v1")) || of_group == Some("v1"),
     };
     if !known {
-        let shown = |text: Option<&str>| text.map_or_else(|| "none".to_owned(), echo);
-        root.mistake(format!("has kind {} and apiVersion {}", shown(kind), shown(version)), FORM);
+        wrong_form(root);
     }
     known.then_some(())
 }
@@ -231,7 +217,7 @@ fn read_extender(section: &Section<'_>, position: usize, names: &mut BTreeSet<St
     let weight = optional(section, "weight", whole);
     let timeout = optional(section, "httpTimeout", read_timeout);
     let tls = optional(section, "tlsConfig", |field| read_tls(&field.clone().section(&TLS)?));
-    let resources = optional(section, "managedResources", |field| field.list(RESOURCES, read_resource));
+    let resources = optional(section, "managedResources", read_resources);
     let (url_prefix, host) = url?;
     let (filter_verb, prioritize_verb, preempt_verb, bind_verb) = (filter?, prioritize?, preempt?, bind?);
     let weight = weight?.unwrap_or_default();
@@ -252,8 +238,11 @@ fn read_extender(section: &Section<'_>, position: usize, names: &mut BTreeSet<St
         );
         return None;
     }
+    let resources = resources?.unwrap_or_default();
+    let resource = resources.first().map(|resource| &*resource.name);
+    let origin = Origin { url_prefix: &url_prefix, host: &host, resource, position };
     Some(Extender {
-        name: unique(&host, position, names),
+        name: names::unique(origin, names),
         url_prefix,
         host,
         filter_verb,
@@ -266,7 +255,7 @@ fn read_extender(section: &Section<'_>, position: usize, names: &mut BTreeSet<St
         ignorable: ignorable?,
         enable_https: https? || legacy_https?,
         tls: tls?,
-        resources: resources?.unwrap_or_default(),
+        resources,
     })
 }
 
@@ -310,18 +299,30 @@ fn read_timeout(field: &Cursor<'_>) -> Option<Option<Duration>> {
         Value::Integer(0) => Some(None),
         Value::Integer(_) => {
             let nanoseconds = whole(field)?;
-            let milliseconds = u64::try_from(nanoseconds / 1_000_000).unwrap_or_default();
-            let text = format!("{milliseconds}ms");
-            let right = "nanoseconds, a whole number of milliseconds from 1ms to 1h such as 5000000000";
-            field
-                .accepted(parse_duration(&text).map_err(|_| format!("{nanoseconds} is out of range")), right)
-                .map(Some)
+            let right = "nanoseconds, from 1ms to 1h such as 5000000000";
+            let wrong = || format!("{nanoseconds} is out of range");
+            let timeout = u64::try_from(nanoseconds).ok().map(Duration::from_nanos).and_then(in_range);
+            field.accepted(timeout.ok_or_else(wrong), right).map(Some)
         }
         _ => match field.text(TIMEOUT)? {
             "0" | "0s" => Some(None),
-            text => field.accepted(parse_duration(text), TIMEOUT).map(Some),
+            text => {
+                let timeout =
+                    go_duration::parse(text).ok_or_else(|| format!("{} is not a duration", echo(text)));
+                let wrong = || format!("{} is out of range", echo(text));
+                field
+                    .accepted(timeout.and_then(|timeout| in_range(timeout).ok_or_else(wrong)), TIMEOUT)
+                    .map(Some)
+            }
         },
     }
+}
+
+/// From 1 ms to 1 h, in the whole milliseconds of the gateway's configuration, rounded up.
+fn in_range(timeout: Duration) -> Option<Duration> {
+    let milliseconds = u64::try_from(timeout.as_nanos().div_ceil(1_000_000)).ok()?;
+    let rounded = Duration::from_millis(milliseconds);
+    (timeout >= Duration::from_millis(1) && rounded <= LONGEST_TIMEOUT).then_some(rounded)
 }
 
 fn read_tls(section: &Section<'_>) -> Option<Vec<(&'static str, TlsValue)>> {
@@ -339,26 +340,28 @@ fn read_tls(section: &Section<'_>) -> Option<Vec<(&'static str, TlsValue)>> {
     Some(values)
 }
 
+/// Each once, as kube-scheduler requires.
+fn read_resources(field: &Cursor<'_>) -> Option<Vec<Resource>> {
+    let mut names = BTreeSet::new();
+    field.list(RESOURCES, |item| {
+        let resource = read_resource(item.clone())?;
+        if !names.insert(resource.name.clone()) {
+            let again = item.descend(&["name"]).unwrap_or(item);
+            again.mistake(
+                format!("{} is there twice", echo(&resource.name)),
+                Remedy::Do("remove one of them"),
+            );
+            return None;
+        }
+        Some(resource)
+    })
+}
+
 fn read_resource(field: Cursor<'_>) -> Option<Resource> {
     let section = field.section(&RESOURCE)?;
     let right = "an extended resource such as example.com/gpu";
     let name = section.required("name", right);
-    let name = name.and_then(|name| name.parsed(right, names::extended_resource));
+    let name = name.and_then(|name| name.parsed(right, extended_resource));
     let ignored = optional(&section, "ignoredByScheduler", Cursor::boolean);
     Some(Resource { name: name?, ignored_by_scheduler: ignored?.unwrap_or_default() })
-}
-
-/// A name for a backend: the first part of the URL's host, or the position of the extender.
-fn unique(host: &str, position: usize, names: &mut BTreeSet<String>) -> String {
-    let first = host.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_name = first.starts_with(|c: char| c.is_ascii_lowercase())
-        && first.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && first.len() < LONGEST_NAME - 4
-        && first.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        && first != "localhost";
-    let base = if is_name { first } else { format!("extender-{}", position + 1) };
-    let mut candidates = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
-    let name = candidates.find(|name| !names.contains(name)).unwrap_or(base);
-    names.insert(name.clone());
-    name
 }

@@ -32,7 +32,10 @@ impl Telemetry {
         let version = env!("CARGO_PKG_VERSION");
         let scope = InstrumentationScope::builder(SERVICE).with_version(version).build();
         let program = Program { service: SERVICE.to_owned(), version: version.to_owned(), scope };
-        let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok())?;
+        let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok());
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
         let exporters = Exporters::start(&settings, runtime)?;
         tracing::info!("OTLP: {settings}");
         let sampler = settings.sampler;

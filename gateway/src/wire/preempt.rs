@@ -48,8 +48,8 @@ struct Victim {
 
 impl PreemptRequest {
     /// Slices a body. Keys are treated as in [`super::Request::read`]; if a node is named twice, the last one
-    /// counts, as in Go. A node without victims is ignored: there is nothing to evict, and old kube-schedulers send
-    /// one if its victims have terminated in the meantime.
+    /// counts, as in Go. A node without victims is a placeholder: newer kube-schedulers send one where only an extender
+    /// rejected the node, so that an extender can name victims.
     ///
     /// # Errors
     /// The JSON is malformed as far as it is read, the pod is missing, not exactly one of `NodeNameToVictims` and
@@ -72,12 +72,11 @@ impl PreemptRequest {
         })?;
         cursor.end()?;
         let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
-        let mut nodes = match (victims, meta_victims) {
+        let nodes = match (victims, meta_victims) {
             (Some(nodes), None) | (None, Some(nodes)) => nodes,
             (Some(_), Some(_)) => return Err(not_one("both NodeNameToVictims and NodeNameToMetaVictims")),
             (None, None) => return Err(not_one("neither NodeNameToVictims nor NodeNameToMetaVictims")),
         };
-        nodes.retain(|offered| !offered.victims.is_empty());
         nodes.iter().try_for_each(Offered::check)?;
         Ok(Self { body, pod, nodes })
     }

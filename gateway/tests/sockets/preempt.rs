@@ -6,7 +6,7 @@ use crate::support::{
     Gateway,
     backend::{Act, Scripted},
     node, pod,
-    preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, request, sparing},
+    preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, map, request, sparing},
 };
 use extender_policy_api::v1alpha1::{KeptCandidate, NodeView, nodes::Form};
 use serde_json::{Value, json};
@@ -262,21 +262,53 @@ async fn added_victims_are_on_the_node_and_matter_less() {
 }
 
 #[tokio::test]
-async fn a_victim_that_cannot_be_read_goes_out_without_facts_and_a_node_without_victims_does_not() {
+async fn a_victim_that_cannot_be_read_goes_out_without_facts() {
     let backend = keeping(NodeView::Name, vec![kept(0, &[0, 1])]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
     let victim =
         |uid: &str, priority: Value| json!({"metadata": {"uid": uid}, "spec": {"priority": priority}});
     let victims = json!({
-        "n0": {"Pods": []},
         "n1": {"Pods": [victim("u1", json!("high")), victim("u2", json!(7))]},
-        "n2": null,
     });
     let body = json!({"Pod": pod(), "NodeNameToVictims": victims}).to_string();
     assert_eq!(gateway.post("/preempt", body).await.json(), left(&[("n1", &["u1", "u2"], 0)]));
     let told = request(&backend.messages("Preempt")[0]).candidates;
     let priority = |at: usize| Some(told[0].victims[at].pod.clone()?.facts?.priority);
     assert_eq!((told.len(), priority(0), priority(1)), (1, None, Some(7)));
-    let no_victims = json!({"Pod": pod(), "NodeNameToVictims": {"n0": {"Pods": []}}}).to_string();
-    assert_eq!(gateway.post("/preempt", no_victims).await.json(), left(&[]));
+}
+
+/// As newer kube-schedulers offer it: the pod fits on the node for all but an extender, which may name victims.
+#[tokio::test]
+async fn a_placeholder_is_handed_from_backend_to_backend_until_one_names_victims() {
+    let passing = sparing(&[], &[]).await;
+    let naming = keeping(NodeView::Name, vec![adding(0, &[], &["u7"]), kept(1, &[])]).await;
+    let next = sparing(&["n2"], &[]).await;
+    let backends = [
+        ("passing", &passing, ""),
+        ("naming", &naming, "addedVictims: Allowed"),
+        ("next", &next, "failurePolicy: Ignore"),
+    ];
+    let gateway = gateway(WATCHED, &backends).await;
+    gateway.pods.as_ref().unwrap().apply(watched("u7", "n1", 0).as_bytes()).unwrap();
+    let mut call: Value = serde_json::from_str(&call()).unwrap();
+    call["NodeNameToMetaVictims"] = map(&[("n1", &[], 0), ("n2", &[], 0)]);
+    assert_eq!(gateway.post("/preempt", call.to_string()).await.json(), left(&[("n1", &["u7"], 0)]));
+    let bare = vec![vec![("n1".to_owned(), vec![]), ("n2".to_owned(), vec![])]];
+    assert_eq!((asked(&passing), asked(&naming)), (bare.clone(), bare));
+    assert_eq!(asked(&next)[0][0], ("n1".to_owned(), vec!["u7".to_owned()]));
+    let told = |backend: &Scripted| {
+        let candidates = request(&backend.messages("Preempt")[0]).candidates.into_iter();
+        candidates.map(|candidate| candidate.placeholder).collect::<Vec<_>>()
+    };
+    assert_eq!((told(&passing), told(&next)), (vec![true, true], vec![false, true]));
+}
+
+/// What nobody changes goes back as it came, for extenders behind the gateway.
+#[tokio::test]
+async fn a_placeholder_that_all_leave_goes_back() {
+    let passing = sparing(&[], &[]).await;
+    let gateway = gateway(REQUEST, &[("passing", &passing, "")]).await;
+    let mut call: Value = serde_json::from_str(&call()).unwrap();
+    call["NodeNameToMetaVictims"] = map(&[("n1", &[], 0)]);
+    assert_eq!(gateway.post("/preempt", call.to_string()).await.json(), left(&[("n1", &[], 0)]));
 }

@@ -379,6 +379,10 @@ fn preempt(case: &str) -> Option<Fault> {
                 |candidate: &api::Candidate| candidate.victims.iter().any(|victim| victim.pod.is_none());
             refuses(move |ask| sent(ask).is_some_and(|sent| victims(&sent, unknown)), Code::Internal)
         }
+        "placeholder" => refuses(
+            move |ask| sent(ask).is_some_and(|sent| victims(&sent, |candidate| candidate.placeholder)),
+            Code::Internal,
+        ),
         "violations" => {
             let violating = |candidate: &api::Candidate| candidate.pdb_violations > 0;
             refuses(move |ask| sent(ask).is_some_and(|sent| victims(&sent, violating)), Code::Internal)

@@ -75,7 +75,7 @@ pub(super) fn minimal(suite: &Suite, verb: Verb) -> Bytes {
     let form = Some(api::nodes::Form::Rows(api::NodeRows { rows: vec![row] }));
     let nodes = Some(api::Nodes { count: 1, form });
     let victims = vec![api::Victim { uid: "uid".to_owned(), pod: None }];
-    let candidates = vec![api::Candidate { victims, pdb_violations: 0 }];
+    let candidates = vec![api::Candidate { victims, ..api::Candidate::default() }];
     let message = match verb {
         Verb::Filter => api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec(),
         Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),

@@ -34,6 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
             candidate_count
         ),
         case!("preempt.no-victims", Must, ["10.2"], "a candidate without victims is refused", no_victims),
+        case!("preempt.placeholder", Must, ["16.4"], "a placeholder, which has no victims", placeholder),
         case!(
             "preempt.unknown-victims",
             Must,
@@ -86,6 +87,12 @@ async fn no_victims(suite: &Suite) -> Result<(), Stop> {
         last.pdb_violations = 1;
     }
     suite.refused(&question, Code::InvalidArgument, "a candidate without victims").await
+}
+
+async fn placeholder(suite: &Suite) -> Result<(), Stop> {
+    let mut question = suite.random_question(Verb::Preempt, 3)?;
+    question.candidates[1] = api::Candidate { placeholder: true, ..api::Candidate::default() };
+    suite.ask(&question).await.map(drop)
 }
 
 async fn unknown_victims(suite: &Suite) -> Result<(), Stop> {

@@ -851,10 +851,13 @@ func (x *PreemptRequest) GetCandidates() []*Candidate {
 // The evictions that would make room on one node.
 type Candidate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. In kube-scheduler's order: the most important first. At least one.
+	// REQUIRED unless placeholder is set. In kube-scheduler's order: the most important first.
 	Victims []*Victim `protobuf:"bytes,1,rep,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. The number of victims that violate a PodDisruptionBudget. Absent: 0.
 	PdbViolations uint32 `protobuf:"varint,2,opt,name=pdb_violations,json=pdbViolations,proto3" json:"pdb_violations,omitempty"`
+	// OPTIONAL. There are no victims: for kube-scheduler's own filters the pod fits on the node, and only an extender
+	// rejected it. A backend keeps the node as it is, adds victims, or drops it.
+	Placeholder   bool `protobuf:"varint,3,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -901,6 +904,13 @@ func (x *Candidate) GetPdbViolations() uint32 {
 		return x.PdbViolations
 	}
 	return 0
+}
+
+func (x *Candidate) GetPlaceholder() bool {
+	if x != nil {
+		return x.Placeholder
+	}
+	return false
 }
 
 // A pod that would be evicted.
@@ -1019,12 +1029,16 @@ type KeptCandidate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Position of the node in the request.
 	Position uint32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// REQUIRED unless added_uids is set. Positions in Candidate.victims of the pods to evict, each once.
+	// REQUIRED unless added_uids is set or the candidate is a placeholder. Positions in Candidate.victims of the pods
+	// to evict, each once.
 	// The gateway keeps kube-scheduler's order.
 	Victims []uint32 `protobuf:"varint,2,rep,packed,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. UIDs of further pods on that node to evict. This is a failure unless the operator allows
 	// this backend to add victims, and each one is on that node and has a lower priority than the pod.
-	AddedUids     []string `protobuf:"bytes,3,rep,name=added_uids,json=addedUids,proto3" json:"added_uids,omitempty"`
+	AddedUids []string `protobuf:"bytes,3,rep,name=added_uids,json=addedUids,proto3" json:"added_uids,omitempty"`
+	// OPTIONAL. How many of the evictions violate a PodDisruptionBudget. Read only if the operator allows this backend
+	// to add victims. Absent: kube-scheduler's number.
+	PdbViolations *uint32 `protobuf:"varint,4,opt,name=pdb_violations,json=pdbViolations,proto3,oneof" json:"pdb_violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1078,6 +1092,13 @@ func (x *KeptCandidate) GetAddedUids() []string {
 		return x.AddedUids
 	}
 	return nil
+}
+
+func (x *KeptCandidate) GetPdbViolations() uint32 {
+	if x != nil && x.PdbViolations != nil {
+		return *x.PdbViolations
+	}
+	return 0
 }
 
 type BindRequest struct {
@@ -1273,21 +1294,24 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\x05nodes\x18\x03 \x01(\v2\x1f.extender.policy.v1alpha1.NodesR\x05nodes\x12C\n" +
 	"\n" +
 	"candidates\x18\x04 \x03(\v2#.extender.policy.v1alpha1.CandidateR\n" +
-	"candidates\"n\n" +
+	"candidates\"\x90\x01\n" +
 	"\tCandidate\x12:\n" +
 	"\avictims\x18\x01 \x03(\v2 .extender.policy.v1alpha1.VictimR\avictims\x12%\n" +
-	"\x0epdb_violations\x18\x02 \x01(\rR\rpdbViolations\"K\n" +
+	"\x0epdb_violations\x18\x02 \x01(\rR\rpdbViolations\x12 \n" +
+	"\vplaceholder\x18\x03 \x01(\bR\vplaceholder\"K\n" +
 	"\x06Victim\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12/\n" +
 	"\x03pod\x18\x02 \x01(\v2\x1d.extender.policy.v1alpha1.PodR\x03pod\"\x88\x01\n" +
 	"\x0fPreemptResponse\x128\n" +
 	"\x06result\x18\x01 \x01(\v2 .extender.policy.v1alpha1.ResultR\x06result\x12;\n" +
-	"\x04kept\x18\x02 \x03(\v2'.extender.policy.v1alpha1.KeptCandidateR\x04kept\"d\n" +
+	"\x04kept\x18\x02 \x03(\v2'.extender.policy.v1alpha1.KeptCandidateR\x04kept\"\xa3\x01\n" +
 	"\rKeptCandidate\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x12\x18\n" +
 	"\avictims\x18\x02 \x03(\rR\avictims\x12\x1d\n" +
 	"\n" +
-	"added_uids\x18\x03 \x03(\tR\taddedUids\"\xca\x01\n" +
+	"added_uids\x18\x03 \x03(\tR\taddedUids\x12*\n" +
+	"\x0epdb_violations\x18\x04 \x01(\rH\x00R\rpdbViolations\x88\x01\x01B\x11\n" +
+	"\x0f_pdb_violations\"\xca\x01\n" +
 	"\vBindRequest\x122\n" +
 	"\x04call\x18\x01 \x01(\v2\x1e.extender.policy.v1alpha1.CallR\x04call\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1411,6 +1435,7 @@ func file_extender_policy_v1alpha1_policy_proto_init() {
 	file_extender_policy_v1alpha1_info_proto_init()
 	file_extender_policy_v1alpha1_node_proto_init()
 	file_extender_policy_v1alpha1_pod_proto_init()
+	file_extender_policy_v1alpha1_policy_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -4,12 +4,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use extender_config::go_duration;
 use extender_policy_sdk::{Args, ArgsError};
 use http::Uri;
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Deserializer, de::Error as _};
-
-use crate::duration;
 
 /// kube-scheduler's timeout if none is set.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,7 +26,20 @@ pub(super) struct Entry {
     pub(super) node_cache_capable: bool,
     pub(super) timeout: Duration,
     pub(super) tls: Tls,
+    pub(super) side_effects: Vec<Effective>,
 }
+
+/// A verb that may change something outside, such as an annotation of the pod. Bind always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Effective {
+    Filter,
+    Prioritize,
+    Preempt,
+}
+
+/// What an extender changes of which nothing is known: several reserve devices when they filter.
+const ASSUMED_EFFECTS: [Effective; 1] = [Effective::Filter];
 
 /// How an extender with an `https` URL is verified, and how it verifies the caller.
 #[derive(Debug, Default)]
@@ -67,7 +79,8 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, with what `Extender` of 1.18 called otherwise.
+/// `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, with what `Extender` of 1.18 called otherwise, and `sideEffects`,
+/// which kube-scheduler does not have: it calls extenders for nothing but decisions.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Given {
@@ -94,6 +107,8 @@ struct Given {
     managed_resources: Option<Vec<serde_json::Value>>,
     #[serde(default)]
     ignorable: Option<bool>,
+    #[serde(default)]
+    side_effects: Option<Vec<Effective>>,
 }
 
 /// `ExtenderTLSConfig`.
@@ -132,9 +147,9 @@ impl<'de> Deserialize<'de> for Timeout {
         const RIGHT: &str = "expected a duration such as 5s or 100ms";
         match Form::deserialize(deserializer).map_err(|_| D::Error::custom(RIGHT))? {
             Form::Nanoseconds(nanoseconds) => Ok(Self(Duration::from_nanos(nanoseconds))),
-            Form::Text(text) => {
-                duration::parse(&text).map(Self).ok_or_else(|| D::Error::custom(format!("{text:?}; {RIGHT}")))
-            }
+            Form::Text(text) => go_duration::parse(&text)
+                .map(Self)
+                .ok_or_else(|| D::Error::custom(format!("{text:?}; {RIGHT}"))),
         }
     }
 }
@@ -163,6 +178,7 @@ impl Entry {
                 .http_timeout
                 .map_or(DEFAULT_TIMEOUT, |Timeout(timeout)| timeout.max(Duration::ZERO)),
             tls,
+            side_effects: given.side_effects.unwrap_or_else(|| ASSUMED_EFFECTS.to_vec()),
         };
         let verbs = [&entry.filter_verb, &entry.prioritize_verb, &entry.preempt_verb, &entry.bind_verb];
         mistakes.extend(verbs.into_iter().flatten().filter_map(|verb| wrong_verb(verb)));

@@ -63,9 +63,16 @@ impl PrioritizeReply {
     }
 }
 
-/// `ExtenderPreemptionResult`: the UIDs of the victims on each node that stays.
+/// `ExtenderPreemptionResult`: the victims on each node that stays.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct PreemptReply(pub(super) BTreeMap<String, Vec<String>>);
+pub(super) struct PreemptReply(pub(super) BTreeMap<String, Victims>);
+
+/// `MetaVictims`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Victims {
+    pub(super) uids: Vec<String>,
+    pub(super) pdb_violations: i64,
+}
 
 impl PreemptReply {
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
@@ -79,8 +86,8 @@ impl PreemptReply {
                 None => kept.clear(),
                 Some(nodes) => {
                     for (node, victims) in nodes.entries() {
-                        let uids = victim_uids(&node, victims)?;
-                        kept.insert(node.into_owned(), uids);
+                        let victims = meta_victims(&node, victims)?;
+                        kept.insert(node.into_owned(), victims);
                     }
                 }
             }
@@ -162,29 +169,29 @@ fn node_name(node: Object<'_>) -> Result<String, String> {
     Ok(name)
 }
 
-/// The UIDs of a `MetaVictims`. kube-scheduler ends itself when it or one of its pods is null.
-fn victim_uids(node: &str, raw: &RawValue) -> Result<Vec<String>, String> {
+/// kube-scheduler ends itself when a `MetaVictims` or one of its pods is null.
+fn meta_victims(node: &str, raw: &RawValue) -> Result<Victims, String> {
     let field = format!("NodeNameToMetaVictims[{node:?}]");
     let null = |what: &str| malformed(format!("{field}{what} is null"));
     let victims: Object<'_> = value(&field, raw).map_err(malformed)?.ok_or_else(|| null(""))?;
-    let mut uids = Vec::new();
+    let mut read = Victims::default();
     for (name, raw) in victims.fields() {
         match &*name {
             "pods" => {
                 let pods: Option<Vec<Option<Object<'_>>>> =
                     value(&format!("{field}.Pods"), raw).map_err(malformed)?;
                 let pods = pods.unwrap_or_default().into_iter();
-                uids = pods
+                read.uids = pods
                     .map(|pod| uid(&field, pod.ok_or_else(|| null(".Pods[]"))?))
                     .collect::<Result<_, _>>()?;
             }
             "numpdbviolations" => {
-                whole(&format!("{field}.NumPDBViolations"), raw).map_err(malformed)?;
+                read.pdb_violations = whole(&format!("{field}.NumPDBViolations"), raw).map_err(malformed)?;
             }
             _ => {}
         }
     }
-    Ok(uids)
+    Ok(read)
 }
 
 fn uid(field: &str, pod: Object<'_>) -> Result<String, String> {
@@ -297,8 +304,9 @@ mod tests {
     #[test]
     fn victims_are_named_by_uid() {
         let read = |body: &str| PreemptReply::read(body.as_bytes());
-        let kept = |entries: &[(&str, &[&str])]| {
-            Ok(PreemptReply(entries.iter().map(|(node, uids)| ((*node).to_owned(), texts(uids))).collect()))
+        let victims = |uids| Victims { pdb_violations: i64::from(uids == ["u", "v"]), uids: texts(uids) };
+        let kept = |entries: &[(&str, &'static [&str])]| {
+            Ok(PreemptReply(entries.iter().map(|(node, uids)| ((*node).to_owned(), victims(uids))).collect()))
         };
         for (body, expected) in [
             ("null", kept(&[])),

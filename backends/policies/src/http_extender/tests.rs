@@ -241,6 +241,24 @@ async fn only_verbs_of_the_entry_are_served() {
     );
 }
 
+/// An extender is not asked in simulations about pods that do not exist, unless the operator says that it may be.
+#[tokio::test]
+async fn filter_has_side_effects_unless_args_say_otherwise() {
+    let effects = |fields: Value| {
+        let mut all = json!({"filterVerb": "f", "prioritizeVerb": "p", "preemptVerb": "e"});
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let info = testing::info(policy("http://127.0.0.1:1", all)).unwrap();
+        info.verbs.iter().map(|verb| verb.side_effects).collect::<Vec<_>>()
+    };
+    assert_eq!(effects(json!({})), [true, false, false]);
+    assert_eq!(effects(json!({"sideEffects": []})), [false, false, false]);
+    assert_eq!(effects(json!({"sideEffects": ["prioritize", "preempt"]})), [false, true, true]);
+    let wrong = try_policy("http://a", json!({"filterVerb": "f", "sideEffects": ["bind"]})).unwrap_err();
+    let expected =
+        "args.sideEffects[0]: unknown variant `bind`, expected one of `filter`, `prioritize`, `preempt`";
+    assert!(wrong.to_string().contains(expected), "{wrong}");
+}
+
 #[tokio::test]
 async fn filter_replies_decide_as_in_kube_scheduler() {
     const UNREADABLE: &str = "the extender's reply cannot be read: ";
@@ -339,7 +357,7 @@ async fn scores_are_added_by_host() {
 }
 
 #[tokio::test]
-async fn victims_are_a_part_of_those_that_were_sent() {
+async fn victims_are_those_that_the_extender_names() {
     let kept = |entries: &[(&str, &[&str])]| {
         let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>();
         Ok(entries.iter().map(|(node, victims)| ((*node).to_owned(), uids(victims))).collect::<Vec<_>>())
@@ -355,9 +373,10 @@ async fn victims_are_a_part_of_those_that_were_sent() {
         (json!({"b": {"Pods": [{"UID": "u2"}], "NumPDBViolations": 7}}), kept(&[("b", &["u2"])])),
         (json!({"a": {"Pods": []}}), kept(&[("a", &[])])),
         (json!({"a": null}), Err("NodeNameToMetaVictims[\"a\"] is null")),
+        // Whether it may add one is the gateway's decision, by `preempt.addedVictims`.
         (
-            json!({"a": {"Pods": [{"UID": "u1"}]}}),
-            Err("victim \"u1\" on node \"a\", which is not in the call"),
+            json!({"a": {"Pods": [{"UID": "u9"}, {"UID": "u3"}, {"UID": "u9"}]}}),
+            kept(&[("a", &["u3", "u9"])]),
         ),
         (json!({"z": {"Pods": [{"UID": "u1"}]}}), Err("kept node \"z\", which is not in the call")),
     ] {
@@ -476,23 +495,27 @@ impl Authority {
 
     /// A server whose certificate has this name, for clients with a certificate of an authority.
     fn server(&self, name: &str, clients: Option<&Self>) -> TlsAcceptor {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(clients) => {
-                let roots = Arc::new(clients.roots());
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                builder.with_client_cert_verifier(verifier.unwrap())
-            }
-        };
         let (certificate, key) = self.sign(name);
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()))
+        server(&certificate, &key, clients)
     }
+}
+
+fn server(certificate: &str, key: &str, clients: Option<&Authority>) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => {
+            let roots = Arc::new(clients.roots());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+            builder.with_client_cert_verifier(verifier.unwrap())
+        }
+    };
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()))
 }
 
 /// Base64 of a text, as in `caData`.
@@ -546,6 +569,42 @@ async fn certificates_are_verified_as_the_entry_says() {
             (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{tls}: {error}"),
             (refused, _) => panic!("{tls}: {refused:?}"),
         }
+    }
+}
+
+/// As `openssl req -x509` makes it, and as Go accepts it: the certificate is the CA that is given.
+#[tokio::test]
+async fn a_certificate_that_signed_itself_is_its_own_ca() {
+    let itself = |name: &str, is_over: bool| {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        if is_over {
+            params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    };
+    let reply = Script::Reply(200, r#"{"NodeNames":["a"]}"#.into());
+    for (name, is_over, failure) in [
+        ("extender.test", false, None),
+        ("other.test", false, Some("certificate not valid for name")),
+        ("extender.test", true, Some("certificate expired")),
+    ] {
+        let (certificate, key) = itself(name, is_over);
+        let extender = Extender::with_tls(reply.clone(), Some(server(&certificate, &key, None))).await;
+        let ask = async |ca: &str| {
+            let tls = json!({"caData": data(ca), "serverName": "extender.test"});
+            let policy = policy(
+                &format!("https://{}", extender.address),
+                json!({"filterVerb": "filter", "enableHTTPS": true, "tlsConfig": tls}),
+            );
+            soon(testing::filter_later(policy, &pod(), &nodes())).await.map_err(|error| error.to_string())
+        };
+        match failure {
+            None => assert_eq!(ask(&certificate).await.unwrap().len(), 2),
+            Some(part) => assert!(ask(&certificate).await.unwrap_err().contains(part), "{name}"),
+        }
+        ask(&itself("extender.test", false).0).await.unwrap_err();
     }
 }
 

@@ -9,13 +9,15 @@ use std::{
 use extender_config::read_regular_file;
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
-        ResolvesClientCert,
+        ResolvesClientCert, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
     },
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
     sign::CertifiedKey,
 };
 
@@ -36,7 +38,10 @@ pub(super) fn client(tls: &Tls) -> Result<ClientConfig, String> {
                 "args.urlPrefix is https, and the system's CAs cannot be read: {error}; set tlsConfig.caFile"
             )
         })?,
-        Verification::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
+        Verification::Authorities(pem) => {
+            let verifier = Arc::new(Authorities::read(pem, &provider)?);
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        }
         Verification::None => {
             let verifier = Arc::new(NotVerified(Arc::clone(&provider)));
             builder.dangerous().with_custom_certificate_verifier(verifier)
@@ -51,12 +56,68 @@ pub(super) fn client(tls: &Tls) -> Result<ClientConfig, String> {
     })
 }
 
-fn authorities(pem: &Pem) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    for certificate in pem.certificates()? {
-        store.add(certificate).map_err(|error| pem.invalid(&format!("is not a CA certificate: {error}")))?;
+/// Accepts certificates of these CAs, and these themselves: a certificate that signed itself is its own CA, as in Go.
+#[derive(Debug)]
+struct Authorities {
+    given: Vec<CertificateDer<'static>>,
+    issued: Arc<WebPkiServerVerifier>,
+}
+
+impl Authorities {
+    fn read(pem: &Pem, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+        let given = pem.certificates()?;
+        let mut store = RootCertStore::empty();
+        for certificate in &given {
+            let added = store.add(certificate.clone());
+            added.map_err(|error| pem.invalid(&format!("is not a CA certificate: {error}")))?;
+        }
+        let issued =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build();
+        let issued = issued.map_err(|error| pem.invalid(&format!("cannot be used: {error}")))?;
+        Ok(Self { given, issued })
     }
-    Ok(store)
+}
+
+impl ServerCertVerifier for Authorities {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.issued.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // A CA is not accepted as a server; whether it has expired was checked before.
+            Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.given.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issued.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issued.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issued.supported_verify_schemes()
+    }
 }
 
 impl Pem {
@@ -117,8 +178,14 @@ impl Identity {
 }
 
 fn certified(chain: &Pem, key: &Pem, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
-    CertifiedKey::from_der(chain.certificates()?, key.key()?, provider)
-        .map_err(|error| key.invalid(&format!("does not match the certificate: {error}")))
+    let certified = CertifiedKey::from_der(chain.certificates()?, key.key()?, provider);
+    certified.map_err(|error| match error {
+        // A certificate of X.509 version 1, for example.
+        Error::InvalidCertificate(_) => {
+            chain.invalid(&format!("cannot be used as a client certificate: {error}"))
+        }
+        _ => key.invalid(&format!("does not match the certificate: {error}")),
+    })
 }
 
 impl ResolvesClientCert for Identity {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use extender_config::go_duration;
 use extender_policy_sdk::Resources;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use super::{
     recorded::Recorded,
     room::{Claim, MAX_CLAIMS, Phase, Room},
 };
-use crate::duration;
 
 /// The API group of Reservations, their version, kind and plural.
 pub(super) const GROUP: &str = "scheduling.extender-gateway.io";
@@ -223,7 +223,7 @@ impl Terms {
 }
 
 fn ends(created: Option<Timestamp>, ttl: &str) -> Result<Timestamp, String> {
-    let parsed = duration::parse(ttl)
+    let parsed = go_duration::parse(ttl)
         .ok_or("spec.ttl is invalid; expected a duration such as 1h30m, at most a year")?;
     let created = created.ok_or("the object has no creationTimestamp, from which spec.ttl counts")?;
     created.checked_add(parsed).map_err(|_| "spec.ttl ends beyond the range of times".to_owned())

@@ -297,8 +297,8 @@ def _candidates(request: wire_pb2.Preemption, question: Question, terms: Terms) 
             message = policy_pb2.Candidate.FromString(encoded)
         except DecodeError as error:
             raise invalid(f"candidates[{at}] is not a Candidate: {error}") from error
-        if not message.victims:
-            raise invalid(f"candidates[{at}] has no victims; each has at least one")
+        if not message.victims and not message.placeholder:
+            raise invalid(f"candidates[{at}] has no victims and is no placeholder; expected one of them")
         for position, victim in enumerate(message.victims):
             path = f"candidates[{at}].victims[{position}]"
             if not victim.uid:

@@ -267,7 +267,7 @@ class TestCandidate:
         return changed
 
     def _sent(self, terms: Terms) -> policy_pb2.Candidate:
-        message = policy_pb2.Candidate(pdb_violations=self._pdb_violations)
+        message = policy_pb2.Candidate(pdb_violations=self._pdb_violations, placeholder=not self._victims)
         for uid, pod in self._victims:
             message.victims.add(uid=uid, pod=None if pod is None else _sent.sent_pod(pod._pod, terms))
         return message

@@ -22,12 +22,15 @@ pub(super) fn kept(
 ) -> Result<Vec<api::KeptCandidate>, CallError> {
     let mut all = Vec::new();
     for ((position, candidate), eviction) in (0..).zip(candidates).zip(evictions) {
-        let victims = match eviction {
+        let (victims, added_uids, pdb_violations) = match eviction {
             Eviction::Spare => continue,
-            Eviction::All => (0..).zip(candidate.victims()).map(|(at, _)| at).collect(),
-            Eviction::Only(victims) => checked(position, candidate, victims)?,
+            Eviction::All => ((0..).zip(candidate.victims()).map(|(at, _)| at).collect(), Vec::new(), None),
+            Eviction::Only(victims) => (checked(position, candidate, victims)?, Vec::new(), None),
+            Eviction::Changed { victims, added, pdb_violations } => {
+                (checked(position, candidate, victims)?, added, Some(pdb_violations))
+            }
         };
-        all.push(api::KeptCandidate { position, victims, added_uids: Vec::new() });
+        all.push(api::KeptCandidate { position, victims, added_uids, pdb_violations });
     }
     Ok(all)
 }

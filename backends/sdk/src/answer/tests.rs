@@ -347,14 +347,15 @@ impl Policy for Evicting {
             "twice" => Eviction::Only(vec![0, 0]),
             "beyond" => Eviction::Only(vec![2]),
             "nobody" => Eviction::Only(vec![]),
+            "others" => Eviction::Changed { victims: vec![0], added: vec!["x".into()], pdb_violations: 2 },
             _ => Eviction::All,
         }
     }
 }
 
 fn candidate(uids: &[&str]) -> api::Candidate {
-    let victims = uids.iter().map(|&uid| api::Victim { uid: uid.into(), pod: None }).collect();
-    api::Candidate { victims, pdb_violations: 0 }
+    let victims: Vec<_> = uids.iter().map(|&uid| api::Victim { uid: uid.into(), pod: None }).collect();
+    api::Candidate { placeholder: victims.is_empty(), victims, pdb_violations: 0 }
 }
 
 /// About three nodes on which "a" and "b", "b", or "c" would be evicted.
@@ -381,6 +382,28 @@ fn victims_are_named_by_position_and_spared_nodes_not_at_all() {
     assert_eq!(positions("shop"), [(0, vec![0, 1]), (1, vec![0]), (2, vec![0])]);
     assert_eq!(positions("without b"), [(0, vec![0]), (2, vec![0])]);
     assert_eq!(positions("nobody"), [(0, vec![]), (1, vec![]), (2, vec![])], "the failure policy decides");
+}
+
+#[test]
+fn victims_of_its_own_are_named_by_uid() {
+    let kept = preempt(&preempt_request("others")).unwrap().kept;
+    let expected = api::KeptCandidate {
+        position: 2,
+        victims: vec![0],
+        added_uids: vec!["x".to_owned()],
+        pdb_violations: Some(2),
+    };
+    assert_eq!(kept[2], expected);
+}
+
+#[test]
+fn a_placeholder_is_left_to_the_next_policy() {
+    for namespace in ["shop", "without b", "nobody"] {
+        let mut request = preempt_request(namespace);
+        request.candidates[1] = candidate(&[]);
+        let kept = preempt(&request).unwrap().kept;
+        assert!(kept[1].position == 1 && kept[1].victims.is_empty(), "{namespace}: {kept:?}");
+    }
 }
 
 #[test]

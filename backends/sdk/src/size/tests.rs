@@ -163,8 +163,10 @@ fn requests_of_a_large_cluster_are_decoded() {
         let pod = api::Pod { facts: Some(facts), ..api::Pod::default() };
         api::Victim { uid: format!("1f0f1f2e-0000-4000-8000-{n:012}"), pod: Some(Box::new(pod)) }
     };
-    let candidate =
-        |n: u32| api::Candidate { victims: (0..30).map(|m| victim(30 * n + m)).collect(), pdb_violations: 0 };
+    let candidate = |n: u32| api::Candidate {
+        victims: (0..30).map(|m| victim(30 * n + m)).collect(),
+        ..api::Candidate::default()
+    };
     let request = api::PreemptRequest {
         nodes: Some(api::Nodes { count: 15_000, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }),
         candidates: (0..1_500).map(candidate).collect(),

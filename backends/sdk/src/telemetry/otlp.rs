@@ -31,15 +31,17 @@ struct Sending {
 impl Tracer {
     /// In a runtime, which runs the connection to the collector.
     pub(crate) fn start(telemetry: &Telemetry, backend: &Backend) -> Result<Self, TelemetryError> {
-        let wrong = |error: &dyn fmt::Display| TelemetryError(error.to_string());
         let settings = Settings::resolve(program(backend, telemetry), &Explicit::default(), |name| {
             telemetry.variable(name)
         });
-        let settings = settings.map_err(|error| wrong(&error))?;
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
         if settings.traces.is_none() {
             return Ok(Self { sending: None });
         }
-        let exporters = Exporters::start(&settings, &Handle::current()).map_err(|error| wrong(&error))?;
+        let exporters = Exporters::start(&settings, &Handle::current());
+        let exporters = exporters.map_err(|error| TelemetryError(error.to_string()))?;
         let sending =
             exporters.spans().cloned().map(|spans| Sending { exporters, spans, sampler: settings.sampler });
         Ok(Self { sending: sending.map(Arc::new) })

@@ -8,7 +8,7 @@ fn candidate(node: u32, victims: &[&str]) -> Candidate {
 }
 
 fn kept(position: u32, victims: &[u32]) -> Kept {
-    Kept { position, victims: victims.into(), added: Vec::new() }
+    Kept { position, victims: victims.into(), ..Kept::default() }
 }
 
 fn adding(position: u32, victims: &[u32], added: &[&str]) -> Kept {
@@ -89,6 +89,43 @@ fn a_node_without_victims_fails_the_backend_or_falls() {
     assert_eq!(chain.left(), &two()[1..]);
 }
 
+/// As newer kube-schedulers do it: an extender may leave a node without victims to the next one.
+#[test]
+fn a_placeholder_stays_until_a_backend_names_victims() {
+    let offered = || vec![candidate(3, &[]), candidate(7, &["c"])];
+    let checked = Added::Checked(&only_x);
+    for policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
+        let mut chain = Chain::begin(offered());
+        let terms = Terms { policy, added: Added::Refused };
+        let taken = chain.take(&offered(), Ok(vec![kept(0, &[]), kept(1, &[0])]), terms);
+        assert_eq!((taken, chain.left()), (Taken::Counted, &offered()[..]));
+        let terms = Terms { policy, added: checked };
+        let taken = chain.take(&offered(), Ok(vec![adding(0, &[], &["x"])]), terms);
+        assert_eq!((taken, chain.left()), (Taken::Counted, &[candidate(3, &["x"])][..]));
+    }
+    let mut chain = Chain::begin(offered());
+    chain.take(&offered(), Ok(vec![]), FAIL);
+    assert!(chain.left().is_empty(), "a backend may drop it");
+}
+
+#[test]
+fn a_backend_that_may_add_victims_counts_the_violations() {
+    let counted = |added, count| {
+        let mut chain = Chain::begin(two());
+        let kept = Kept { pdb_violations: Some(count), ..kept(0, &[1]) };
+        chain.take(&two(), Ok(vec![kept]), Terms { added, ..FAIL });
+        chain.left()[0].pdb_violations
+    };
+    assert_eq!(counted(Added::Refused, 9), 4, "kube-scheduler's");
+    assert_eq!(counted(Added::Checked(&only_x), 9), 9);
+    let many = Candidate { pdb_violations: i64::MAX, ..candidate(3, &["a"]) };
+    let mut chain = Chain::begin(vec![many.clone()]);
+    let kept = Kept { pdb_violations: Some(u32::MAX), ..kept(0, &[0]) };
+    let terms = Terms { added: Added::Checked(&only_x), ..FAIL };
+    chain.take(std::slice::from_ref(&many), Ok(vec![kept]), terms);
+    assert_eq!(chain.left(), [many], "what was sent is not a new number");
+}
+
 #[test]
 fn a_victim_that_passes_the_check_goes_behind_the_others() {
     let mut chain = Chain::begin(two());
@@ -118,7 +155,8 @@ fn answer() -> impl Strategy<Value = Result<Vec<Kept>, BackendFailure>> {
     let added =
         prop_oneof![9 => Just(vec![]), 1 => Just(vec!["0-0".to_owned()]), 1 => Just(vec!["x".to_owned()])];
     let kept = (0_u32..5, prop::collection::vec(0_u32..4, 0..4), added);
-    let kept = kept.prop_map(|(position, victims, added)| Kept { position, victims, added });
+    let kept =
+        kept.prop_map(|(position, victims, added)| Kept { position, victims, added, pdb_violations: None });
     let failure = BackendFailure::new(FailureKind::Status, "no");
     prop_oneof![4 => prop::collection::vec(kept, 0..5).prop_map(Ok), 1 => Just(Err(failure))]
 }

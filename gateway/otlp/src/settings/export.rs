@@ -100,31 +100,21 @@ fn exporter(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Export
 
 fn export(given: Option<Given>, explicit: &Explicit, variables: &mut Variables<'_>) -> Export {
     let protocol = read(variables, "PROTOCOL", Protocol::named);
-    let uri = given.as_ref().map(|given| &given.text).and_then(|text| address(text).ok());
-    let protocol = explicit.protocol.or(protocol).unwrap_or_else(|| Protocol::of(uri.as_ref()));
-    let endpoint = given.map_or_else(
-        || Some(posted(&protocol.default_endpoint(), protocol)),
-        |given| checked(&given, protocol, variables),
-    );
+    let uri = given.as_ref().map(|given| &given.uri);
+    let protocol = explicit.protocol.or(protocol).unwrap_or_else(|| Protocol::of(uri));
+    let endpoint = match given {
+        None => posted(&protocol.default_endpoint(), protocol),
+        Some(Given { uri, whole: true }) => uri,
+        Some(Given { uri, whole: false }) => posted(&uri, protocol),
+    };
     let timeout = read(variables, "TIMEOUT", milliseconds);
+    read(variables, "COMPRESSION", uncompressed);
     Export {
-        // The mistake has been recorded; this default is never used.
-        endpoint: endpoint.unwrap_or_else(|| protocol.default_endpoint()),
+        endpoint,
         protocol,
         headers: headers(variables),
         timeout: explicit.timeout.or(timeout).unwrap_or(TIMEOUT),
         certificate: text(variables, "CERTIFICATE").map(|(_, path)| path.into()),
-    }
-}
-
-fn checked(given: &Given, protocol: Protocol, variables: &mut Variables<'_>) -> Option<Uri> {
-    match address(&given.text) {
-        Err(expected) => {
-            variables.mistake(format!("{}={:?} is invalid: {expected}", given.name, given.text));
-            None
-        }
-        Ok(uri) if given.whole => Some(uri),
-        Ok(uri) => Some(posted(&uri, protocol)),
     }
 }
 
@@ -143,13 +133,13 @@ fn headers(variables: &mut Variables<'_>) -> HeaderMap {
     name.and_then(|name| variables.read_secret(&name, parse)).unwrap_or_default()
 }
 
-fn endpoint(explicit: &Explicit, variables: &Variables<'_>) -> Option<Given> {
-    let given =
-        |text: &String| Given { name: "the OTLP endpoint".to_owned(), text: text.clone(), whole: false };
-    explicit.endpoint.as_ref().map(given).or_else(|| {
-        let (name, text) = text(variables, "ENDPOINT")?;
-        Some(Given { whole: name == of_traces("ENDPOINT"), name, text })
-    })
+fn endpoint(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Given> {
+    if let Some(text) = &explicit.endpoint {
+        return address(text).ok().map(|uri| Given { uri, whole: false });
+    }
+    let (name, _) = text(variables, "ENDPOINT")?;
+    let uri = variables.read(&name, address)?;
+    Some(Given { uri, whole: name == of_traces("ENDPOINT") })
 }
 
 fn read<T>(
@@ -173,9 +163,7 @@ fn of_traces(what: &str) -> String {
 
 /// An endpoint as it was given.
 struct Given {
-    /// Its source, for messages.
-    name: String,
-    text: String,
+    uri: Uri,
     /// It is the complete URL, to which no path is appended.
     whole: bool,
 }
@@ -186,6 +174,10 @@ fn named(text: &str) -> Result<Exporter, &'static str> {
         "none" => Ok(Exporter::None),
         _ => Err("expected otlp or none"),
     }
+}
+
+fn uncompressed(text: &str) -> Result<(), &'static str> {
+    if text == "none" { Ok(()) } else { Err("spans are sent without compression") }
 }
 
 fn address(text: &str) -> Result<Uri, &'static str> {

@@ -9,13 +9,13 @@ fn program() -> Program {
     Program { service: "extender-gateway".into(), version: "1.2".into(), scope }
 }
 
-fn resolved(variables: &[(&str, &str)], explicit: &Explicit) -> Result<Settings, SettingsError> {
+fn resolved(variables: &[(&str, &str)], explicit: &Explicit) -> Settings {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
     Settings::resolve(program(), explicit, |name| variables.get(name).map(|value| (*value).to_owned()))
 }
 
 fn from(variables: &[(&str, &str)]) -> Settings {
-    resolved(variables, &Explicit::default()).unwrap()
+    resolved(variables, &Explicit::default())
 }
 
 fn traces(variables: &[(&str, &str)]) -> Export {
@@ -165,7 +165,7 @@ fn batches_are_read() {
 }
 
 #[test]
-fn an_invalid_value_is_reported_with_its_variable_and_what_is_expected() {
+fn an_invalid_value_counts_as_unset_and_is_reported() {
     for (name, value, right) in [
         ("OTEL_TRACES_EXPORTER", "jaeger", "expected otlp or none"),
         ("OTEL_TRACES_EXPORTER", "otlp,console", "expected otlp or none"),
@@ -190,39 +190,40 @@ fn an_invalid_value_is_reported_with_its_variable_and_what_is_expected() {
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "expected a number of spans from 1 to 1000000"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "expected at most 2048, the size of the queue"),
         ("OTEL_BSP_SCHEDULE_DELAY", "-1", "such as 10000"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "without compression"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=b,c", "expected key=value,key=value"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "expected key=value,key=value"),
         ("OTEL_RESOURCE_ATTRIBUTES", "=b", "expected key=value,key=value"),
     ] {
         let variables = [ENDPOINT, (name, value)];
-        let error = resolved(&variables, &Explicit::default()).unwrap_err();
-        let [mistake] = error.mistakes() else { panic!("{error}") };
-        assert!(mistake.starts_with(&format!("{name}={value:?} is invalid: ")), "{mistake}");
-        assert!(mistake.contains(right), "{mistake}");
-        assert!(error.to_string().starts_with("invalid telemetry settings: "), "{error}");
+        let settings = from(&variables);
+        let [warning] = &*settings.warnings else { panic!("{settings:?}") };
+        assert!(warning.starts_with(&format!("{name}={value:?} is ignored: ")), "{warning}");
+        assert!(warning.contains(right), "{warning}");
+        let unset = if name == ENDPOINT.0 { from(&[]) } else { from(&[ENDPOINT]) };
+        let compared = |settings: Settings| (settings.traces, settings.sampler, settings.batch);
+        let expected = compared(unset);
+        assert_eq!(compared(settings), expected, "{name}={value}");
     }
 }
 
 #[test]
-fn all_mistakes_are_reported_and_no_secret() {
-    let error = resolved(
-        &[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret"), ("OTEL_TRACES_SAMPLER", "never")],
-        &Explicit::default(),
-    )
-    .unwrap_err();
+fn all_warnings_are_there_and_no_secret() {
+    let warnings = |variables: &[(&str, &str)]| from(&[&[ENDPOINT], variables].concat()).warnings;
+    let secret = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret");
+    let said = warnings(&[secret, ("OTEL_TRACES_SAMPLER", "never")]);
     let expected = [
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS is invalid: expected key=value,key=value",
-        "OTEL_TRACES_SAMPLER=\"never\" is invalid",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS is ignored: expected key=value,key=value",
+        "OTEL_TRACES_SAMPLER=\"never\" is ignored",
     ];
-    for (mistake, expected) in error.mistakes().iter().zip(expected) {
-        assert!(mistake.starts_with(expected), "{mistake}");
-    }
-    assert_eq!(error.mistakes().len(), 2);
-    assert!(!error.to_string().contains("secret"), "{error}");
+    assert!(
+        said.len() == 2 && said.iter().zip(expected).all(|(said, start)| said.starts_with(start)),
+        "{said:?}"
+    );
+    assert!(!said.concat().contains("secret"), "{said:?}");
     let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=top%0Asecret");
-    let error = resolved(&[ENDPOINT, headers], &Explicit::default()).unwrap_err();
-    let expected = "OTEL_EXPORTER_OTLP_HEADERS is invalid: the value of header authorization contains invalid characters";
-    assert_eq!(error.mistakes(), [expected]);
+    let expected = "OTEL_EXPORTER_OTLP_HEADERS is ignored: the value of header authorization contains invalid characters";
+    assert_eq!(warnings(&[headers]), [expected]);
 }
 
 #[test]
@@ -254,8 +255,7 @@ fn a_configuration_wins_over_variables() {
             ("OTEL_TRACES_SAMPLER", "always_on"),
         ],
         &explicit,
-    )
-    .unwrap();
+    );
     let headers = [(AUTHORIZATION, "theirs".parse().unwrap())].into_iter().collect();
     let timeout = Duration::from_secs(3);
     let endpoint = "http://mine:4318/base/v1/traces".parse().unwrap();

@@ -22,10 +22,6 @@ impl<'a> Variables<'a> {
         self.mistakes
     }
 
-    pub(super) fn mistake(&mut self, sentence: String) {
-        self.mistakes.push(sentence);
-    }
-
     /// A variable's text. Empty counts as unset.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = (self.lookup)(name)?.trim().to_owned();
@@ -39,7 +35,7 @@ impl<'a> Variables<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text(name)?;
-        let record = |error| self.mistakes.push(format!("{name}={text:?} is invalid: {error}"));
+        let record = |error| self.mistakes.push(format!("{name}={text:?} is ignored: {error}"));
         parse(&text).map_err(record).ok()
     }
 
@@ -50,7 +46,7 @@ impl<'a> Variables<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text(name)?;
-        let record = |error| self.mistakes.push(format!("{name} is invalid: {error}"));
+        let record = |error| self.mistakes.push(format!("{name} is ignored: {error}"));
         parse(&text).map_err(record).ok()
     }
 }

@@ -146,7 +146,7 @@ impl Decider {
         };
         let victims = candidate.victims.iter().map(victim).collect::<Result<_, BackendFailure>>()?;
         let pdb_violations = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);
-        Ok(api::Candidate { victims, pdb_violations })
+        Ok(api::Candidate { victims, pdb_violations, placeholder: candidate.victims.is_empty() })
     }
 
     /// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still

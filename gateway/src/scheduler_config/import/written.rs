@@ -1,7 +1,7 @@
 //! Imported extenders as a configuration of the gateway.
 
 use std::{
-    fmt::{self, Display, Formatter},
+    fmt::{self, Display, Formatter, Write as _},
     time::Duration,
 };
 
@@ -19,25 +19,51 @@ const SLACK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How long calls in progress may take when the gateway stops, if the configuration does not say.
 const SHUTDOWN: Duration = Duration::from_secs(25);
+/// The files of the gateway's certificate and of the CA of kube-scheduler's.
+const TLS: &str =
+    "certFile: /FILL/IN/tls.crt, keyFile: /FILL/IN/tls.key, clientCAFile: /FILL/IN/client-ca.crt";
 /// What a call may take beyond its budget: its response.
 const RESPONSE: Duration = Duration::from_secs(1);
+
+/// Where kube-scheduler reaches the gateway, as far as the gateway's own address depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// From the same machine, or that is not known.
+    Local,
+    /// At this port from other machines, with TLS.
+    RemoteTls(u16),
+}
 
 /// Displays a configuration of the gateway.
 pub(crate) struct Gateway<'a> {
     import: &'a Import,
     backend_url: &'a str,
+    address: Address,
 }
+
+/// Displays values for the chart.
+pub(crate) struct Values<'a>(&'a Import);
 
 impl Import {
     /// The gateway's configuration, if `extender-policies http-extender` is reached at this URL.
-    pub(crate) fn gateway<'a>(&'a self, backend_url: &'a str) -> Gateway<'a> {
-        Gateway { import: self, backend_url }
+    pub(crate) fn gateway<'a>(&'a self, backend_url: &'a str, address: Address) -> Gateway<'a> {
+        Gateway { import: self, backend_url, address }
+    }
+
+    /// The same as values of the chart, which runs `http-extender`.
+    pub(crate) fn values(&self) -> Values<'_> {
+        Values(self)
+    }
+
+    /// Whether one of them binds.
+    pub(crate) fn binds(&self) -> bool {
+        self.binders().next().is_some()
     }
 
     /// The budget of a decision: kube-scheduler asks extenders one after the other for filter and preempt, at once
     /// for prioritize.
     fn decision(&self) -> Duration {
-        let Self(extenders) = self;
+        let Self { extenders, .. } = self;
         let sum = |uses: fn(&Extender) -> bool| {
             extenders.iter().filter(|extender| uses(extender)).map(Extender::limit).sum::<Duration>()
         };
@@ -50,8 +76,8 @@ impl Import {
 
     /// The budget of a bind, if one of them binds.
     fn bind(&self) -> Option<Duration> {
-        let binder = self.binder()?;
-        Some((binder.limit() + SLACK + LAST_LOOK).min(LONGEST))
+        let longest = self.binders().map(Extender::limit).max()?;
+        Some((longest + SLACK + LAST_LOOK).min(LONGEST))
     }
 
     /// The time for calls in progress, if they may take longer than the default.
@@ -60,8 +86,40 @@ impl Import {
         Some(longest.min(LONGEST)).filter(|longest| *longest > SHUTDOWN)
     }
 
-    fn binder(&self) -> Option<&Extender> {
-        self.0.iter().find(|extender| extender.bind_verb.is_some())
+    fn binders(&self) -> impl Iterator<Item = &Extender> {
+        self.extenders.iter().filter(|extender| extender.bind_verb.is_some())
+    }
+
+    /// The fields of the configuration besides `extender.address`, TLS and the backends.
+    fn write_settings(&self, out: &mut String, extender: &[String]) -> fmt::Result {
+        let Self { extenders, .. } = self;
+        let mut fields = extender.to_vec();
+        if extenders.iter().all(|extender| !extender.resources.is_empty()) {
+            fields.push("calledFor: ManagedResources".to_owned());
+        }
+        if extenders.iter().all(|extender| extender.ignorable) {
+            fields.push("ignorable: true".to_owned());
+        }
+        if !fields.is_empty() {
+            writeln!(out, "extender: {{{}}}", fields.join(", "))?;
+        }
+        writeln!(out, "timeouts:\n  decision: {}", DurationText(self.decision()))?;
+        if let Some(bind) = self.bind() {
+            writeln!(out, "  bind: {}", DurationText(bind))?;
+        }
+        if let Some(shutdown) = self.shutdown() {
+            let shutdown = DurationText(shutdown);
+            writeln!(out, "  shutdown: {shutdown}  # terminationGracePeriodSeconds: 10 seconds more")?;
+        }
+        writeln!(out, "nodes: {{source: Watch}}")?;
+        if extenders.iter().any(|extender| extender.preempt_verb.is_some()) {
+            writeln!(out, "pods: {{source: Watch}}  # for the victims of preemption")?;
+        }
+        writeln!(out, "exempt: {{namespaces: []}}  # the extenders are asked about all pods, as before")?;
+        if let Some(binder) = self.binders().next() {
+            writeln!(out, "binder: {}", scalar(&binder.name))?;
+        }
+        Ok(())
     }
 }
 
@@ -88,6 +146,9 @@ impl Extender {
             writeln!(out, "    nodeCacheCapable: true")?;
         }
         writeln!(out, "    httpTimeout: {}", DurationText(self.timeout))?;
+        if self.filter_verb.is_some() {
+            writeln!(out, "    sideEffects: [filter]  # assumed: the verbs that change something")?;
+        }
         if self.enable_https {
             writeln!(out, "    enableHTTPS: true")?;
         }
@@ -119,7 +180,8 @@ impl Extender {
             writeln!(out, "  score: {{timeout: {limit}, weight: {}}}", self.weight)?;
         }
         if self.preempt_verb.is_some() {
-            writeln!(out, "  preempt: {{timeout: {limit}, failurePolicy: {policy}}}")?;
+            let added = "addedVictims: Allowed";
+            writeln!(out, "  preempt: {{timeout: {limit}, failurePolicy: {policy}, {added}}}")?;
         }
         if self.bind_verb.is_some() {
             writeln!(out, "  bind: {{timeout: {limit}, failurePolicy: {next}}}")?;
@@ -146,38 +208,46 @@ impl Display for Extender {
 
 impl Display for Gateway<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Self { import, backend_url } = self;
-        let Import(extenders) = import;
+        let Self { import, backend_url, address } = self;
         writeln!(out, "# The gateway's configuration: each backend is one of the extenders, asked by")?;
         writeln!(out, "# `extender-policies http-extender`.")?;
         writeln!(out, "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration")?;
-        let binder = import.binder();
-        if binder.is_some() {
+        let mut extender = Vec::new();
+        if import.binds() {
             writeln!(
                 out,
                 "# Who reaches this address can bind pods: another one needs extender.tls with clientCAFile."
             )?;
-            writeln!(out, "extender: {{address: \"127.0.0.1:8888\"}}")?;
+            extender.push(match address {
+                Address::Local => "address: \"127.0.0.1:8888\"".to_owned(),
+                Address::RemoteTls(port) => format!("address: \"0.0.0.0:{port}\", tls: {{{TLS}}}"),
+            });
         }
-        writeln!(out, "timeouts:\n  decision: {}", DurationText(import.decision()))?;
-        if let Some(bind) = import.bind() {
-            writeln!(out, "  bind: {}", DurationText(bind))?;
-        }
-        if let Some(shutdown) = import.shutdown() {
-            let shutdown = DurationText(shutdown);
-            writeln!(out, "  shutdown: {shutdown}  # terminationGracePeriodSeconds: 10 seconds more")?;
-        }
-        writeln!(out, "nodes: {{source: Watch}}")?;
-        if extenders.iter().any(|extender| extender.preempt_verb.is_some() && !extender.node_cache_capable) {
-            writeln!(out, "pods: {{source: Watch}}  # victims are sent as objects")?;
-        }
-        writeln!(out, "exempt: {{namespaces: []}}  # the extenders are asked about all pods, as before")?;
-        if let Some(binder) = binder {
-            writeln!(out, "binder: {}", scalar(&binder.name))?;
-        }
-        writeln!(out, "backends:")?;
-        for extender in extenders {
+        let mut settings = String::new();
+        import.write_settings(&mut settings, &extender)?;
+        writeln!(out, "{settings}backends:")?;
+        for extender in &import.extenders {
             writeln!(out, "- name: {}\n  url: {}", scalar(&extender.name), scalar(backend_url))?;
+            write!(out, "{extender}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Values<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self(import) = self;
+        writeln!(
+            out,
+            "# Values for the chart: each policy is one of the extenders, asked by http-extender."
+        )?;
+        let mut settings = String::new();
+        import.write_settings(&mut settings, &[])?;
+        writeln!(out, "config:")?;
+        settings.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+        writeln!(out, "policies:")?;
+        for extender in &import.extenders {
+            writeln!(out, "- name: {}\n  program: http-extender", scalar(&extender.name))?;
             write!(out, "{extender}")?;
         }
         Ok(())

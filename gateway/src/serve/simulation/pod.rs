@@ -41,8 +41,14 @@ impl SimulatedPod {
         let (object, place) = only(text)?;
         let mut pod = workload::pod_of(object).map_err(|wrong| format!("{place}: {wrong}"))?;
         complete(&mut pod, number);
+        misspelt_containers(&pod).map_err(|wrong| format!("{place}: {wrong}"))?;
         let json = Bytes::from(pod.to_string());
-        let parsed = pod::offered(&json).map_err(|error| format!("{place}: {error}; correct this field"))?;
+        let parsed = pod::offered(&json).map_err(|error| {
+            let error = error.to_string();
+            // A position in the JSON, which nobody has seen.
+            let error = error.split(" at line ").next().unwrap_or_default();
+            format!("{place}: {error}; correct this field")
+        })?;
         let [namespace, name, uid] = [parsed.namespace(), parsed.name(), parsed.uid()].map(ToOwned::to_owned);
         Ok(Self { namespace, name, uid, json })
     }
@@ -60,6 +66,11 @@ fn only(text: &str) -> Result<(Value, String), String> {
             return Ok(());
         }
         let mut object: Value = serde_json::from_str(json.get())?;
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        if !workload::is_of_kubernetes(version) {
+            others.push(format!("{kind} of {version}"));
+            return Ok(());
+        }
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let place = format!("object {number} ({kind} {name})").replace(" )", ")");
         object["kind"] = json!(kind);
@@ -92,6 +103,19 @@ fn counts(kinds: &[String]) -> String {
         _ => format!("{} ({count})", clean(kind)),
     });
     texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Fields that the apiserver refuses are ignored otherwise, but without its containers a pod requests nothing.
+fn misspelt_containers(pod: &Value) -> Result<(), String> {
+    const KNOWN: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+    let has_images = |value: &Value| {
+        value.as_array().is_some_and(|list| list.iter().any(|item| item["image"].is_string()))
+    };
+    let fields = pod["spec"].as_object().into_iter().flatten();
+    match fields.into_iter().find(|(name, value)| !KNOWN.contains(&name.as_str()) && has_images(value)) {
+        Some((name, _)) => Err(format!("spec.{} is unknown; expected containers", clean(name))),
+        None => Ok(()),
+    }
 }
 
 /// Adds what the apiserver would, and removes what scheduling will set.

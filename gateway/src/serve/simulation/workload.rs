@@ -23,6 +23,12 @@ pub(super) fn has_pods(kind: &str) -> bool {
     kind == "Pod" || template(kind).is_some()
 }
 
+/// Whether an `apiVersion` is one of the pods and workloads of Kubernetes, or absent: others have Jobs, too.
+pub(super) fn is_of_kubernetes(version: &str) -> bool {
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    matches!(group, "" | "apps" | "batch" | "extensions")
+}
+
 /// The path to the template of a workload.
 fn template(kind: &str) -> Option<&'static str> {
     match kind {

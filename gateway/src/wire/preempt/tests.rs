@@ -88,7 +88,7 @@ fn a_request_that_is_not_one_says_what_is_wrong() {
 }
 
 #[test]
-fn a_node_without_victims_is_no_candidate() {
+fn a_node_without_victims_is_a_candidate_that_goes_out_as_it_came() {
     let request = read(
         r#"{"Pod":{},"NodeNameToMetaVictims":{"a":null,"b":{"Pods":null},"c":{"Pods":[{"UID":"1"}]},"d":{"Pods":[]},
             "e":{"Pods":[{"UID":"2"}]},"e":{}}}"#,
@@ -97,7 +97,11 @@ fn a_node_without_victims_is_no_candidate() {
     let left = request.candidates();
     assert_eq!(
         reply(&request, &left),
-        r#"{"NodeNameToMetaVictims":{"c":{"Pods":[{"UID":"1"}],"NumPDBViolations":0}}}"#
+        concat!(
+            r#"{"NodeNameToMetaVictims":{"a":{"Pods":[],"NumPDBViolations":0},"b":{"Pods":[],"NumPDBViolations":0},"#,
+            r#""c":{"Pods":[{"UID":"1"}],"NumPDBViolations":0},"d":{"Pods":[],"NumPDBViolations":0},"#,
+            r#""e":{"Pods":[],"NumPDBViolations":0}}}"#
+        )
     );
 }
 

@@ -96,7 +96,7 @@ impl Verb {
 }
 
 pub(crate) fn kept(position: u32) -> KeptCandidate {
-    KeptCandidate { position, victims: vec![0], added_uids: Vec::new() }
+    KeptCandidate { position, victims: vec![0], ..KeptCandidate::default() }
 }
 
 fn two() -> Evaluated {

@@ -25,7 +25,7 @@ pub(crate) fn info(view: NodeView) -> GetInfoResponse {
 }
 
 pub(crate) fn kept(position: u32, victims: &[u32]) -> KeptCandidate {
-    KeptCandidate { position, victims: victims.into(), added_uids: Vec::new() }
+    KeptCandidate { position, victims: victims.into(), ..KeptCandidate::default() }
 }
 
 pub(crate) fn adding(position: u32, victims: &[u32], added: &[&str]) -> KeptCandidate {

@@ -59,7 +59,7 @@ fn exporters(endpoint: &str) -> Exporters {
         timeout: Some(TEST_TIMEOUT),
         ..Explicit::default()
     };
-    let mut settings = Settings::resolve(program, &explicit, |_| None).unwrap();
+    let mut settings = Settings::resolve(program, &explicit, |_| None);
     settings.batch.delay = Duration::from_millis(5);
     Exporters::start(&settings, &Handle::current()).unwrap()
 }

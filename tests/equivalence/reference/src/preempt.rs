@@ -123,7 +123,7 @@ impl<'r> Chain<'r> {
                 }
             }
         }
-        left = with_victims(left, preempt.on_failure)?;
+        left = with_victims(left, &set, preempt.on_failure)?;
         if left != set {
             self.changes.push(position);
         }
@@ -169,10 +169,17 @@ impl<'r> Chain<'r> {
     }
 }
 
-/// A node without victims ends preemption, or is dropped if the extender is ignorable.
-fn with_victims(left: Vec<Candidate>, on_failure: OnFailure) -> Result<Vec<Candidate>, Failure> {
-    let (some, none): (Vec<Candidate>, Vec<Candidate>) =
-        left.into_iter().partition(|candidate| !candidate.victims.is_empty());
+/// A node that an extender leaves without victims ends preemption, or is dropped if the extender is ignorable. One that was
+/// offered without victims may stay so, as in kube-schedulers after 1.37.
+fn with_victims(
+    left: Vec<Candidate>,
+    offered: &[Candidate],
+    on_failure: OnFailure,
+) -> Result<Vec<Candidate>, Failure> {
+    let is_placeholder = |node| offered.iter().any(|one| one.node == node && one.victims.is_empty());
+    let (some, none): (Vec<Candidate>, Vec<Candidate>) = left
+        .into_iter()
+        .partition(|candidate| !candidate.victims.is_empty() || is_placeholder(candidate.node));
     match (on_failure, none.first()) {
         (OnFailure::Fail, Some(candidate)) => Err(Failure::NoVictims(candidate.node)),
         _ => Ok(some),

@@ -23,11 +23,8 @@ pub(super) fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
 
 fn candidate(node: Node) -> impl Strategy<Value = Candidate> {
     let violations = prop_oneof![9 => 0..=3_i64, 1 => Just(i64::from(u32::MAX) + 7), 1 => Just(i64::MAX)];
-    (victims(node, 1..=4), violations).prop_map(move |(victims, violations)| Candidate {
-        node,
-        victims,
-        violations,
-    })
+    let victims = prop_oneof![7 => victims(node, 1..=4), 1 => Just(Vec::new())];
+    (victims, violations).prop_map(move |(victims, violations)| Candidate { node, victims, violations })
 }
 
 fn victims(node: Node, how_many: RangeInclusive<usize>) -> impl Strategy<Value = Vec<Victim>> {

@@ -64,8 +64,17 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("a node without victims that falls", |s| {
         counted(s).any(|(preempt, set)| {
-            preempt.on_failure == OnFailure::Ignore && preempt.kept(set).contains(&Some(Evicted::default()))
+            let bare = Some(Evicted::default());
+            let mut kept = set.iter().zip(preempt.kept(set));
+            preempt.on_failure == OnFailure::Ignore
+                && kept.any(|(sent, kept)| kept == bare && !sent.victims.is_empty())
         })
+    }),
+    ("a placeholder that goes back", |s| {
+        left(s).is_some_and(|left| is_asked(s) && left.iter().any(|candidate| candidate.victims.is_empty()))
+    }),
+    ("a placeholder that gets victims", |s| {
+        pairs(s).any(|(sent, left)| sent.victims.is_empty() && !left.victims.is_empty())
     }),
     ("a victim that is added", |s| {
         pairs(s).any(|(sent, left)| left.victims.iter().any(|victim| !sent.victims.contains(victim)))

@@ -186,7 +186,7 @@ fn victims_are_read_as_the_pod_is() {
         nodes: Some(nodes(rows(&["n-1"]))),
         candidates: vec![api::Candidate {
             victims: vec![victim(of_team(Some(""))), victim(of_team(None))],
-            pdb_violations: 0,
+            ..api::Candidate::default()
         }],
     };
     let preempt = |request: &api::PreemptRequest| {

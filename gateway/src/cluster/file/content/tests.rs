@@ -36,6 +36,21 @@ fn all_forms_of_node_files_are_read() {
     }
 }
 
+/// As people write them; what kubectl reads is read.
+#[test]
+fn aliases_are_read_within_limits() {
+    let labels =
+        "metadata: {name: a, labels: &labels {rack: r1}}\nspec: {selector: *labels, again: *labels}\n";
+    assert_eq!(count(labels), Ok(1));
+    let chain: String =
+        (1..40).map(|level| format!("a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1)).collect();
+    let large = format!("name: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a,".repeat(1_000));
+    for bomb in [format!("metadata: {{name: a}}\na0: &a0 x\n{chain}"), large] {
+        let said = count(&bomb).unwrap_err();
+        assert!(said.starts_with("not YAML: ") && said.contains("too large or too complex"), "{said}");
+    }
+}
+
 #[test]
 fn an_error_names_the_object() {
     let cases = [
@@ -59,7 +74,7 @@ fn an_error_names_the_object() {
         ("metadata: {name: a, labels: {on: true}}\n", "object 1 (Node a): Node.metadata.labels.on"),
         ("just words\n", "is not an object"),
         ("kind: \"\\e[2JPod\"\n", "kind \"\\u{1b}[2JPod\""),
-        ("- &a {metadata: {name: a}}\n- *a\n", "not YAML"),
+        ("- &a {metadata: {name: a}}\n- *a\n", "object 2 (Node a) has the same name"),
     ];
     for (text, problem) in cases {
         let error = count(text).unwrap_err();

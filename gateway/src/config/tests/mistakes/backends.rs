@@ -270,6 +270,17 @@ fn said_of_backends(lines: &str, settings: &str) -> Vec<String> {
 }
 
 #[test]
+fn calls_are_limited_to_resources_that_all_backends_have() {
+    let lines = "extender: {calledFor: ManagedResources}";
+    let expected = "extender.calledFor: is ManagedResources, but backend a has no match.managedResources; expected AllPods, or \
+                    managed resources of every backend";
+    assert_eq!(said_of_backends(lines, "filter: {}"), [expected]);
+    right(&format!(
+        "{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', filter: {{}}, match: {{managedResources: [{{name: x.y/z}}]}}}}]"
+    ));
+}
+
+#[test]
 fn victims_are_only_added_where_pods_are_known() {
     for lines in ["pods: {source: None}", "nodes: {source: Request}"] {
         let yaml = format!(

@@ -66,6 +66,40 @@ fn a_pod_is_as_its_controller_creates_it() {
 }
 
 #[test]
+fn what_only_looks_like_a_workload_is_said() {
+    let mut volcano = workload("Job");
+    volcano["apiVersion"] = json!("batch.volcano.sh/v1alpha1");
+    let said = read(&volcano.to_string()).unwrap_err();
+    assert!(
+        said.contains("contains no pod, only Job of batch.volcano.sh/v1alpha1; expected a Pod"),
+        "{said}"
+    );
+    let misspelt = "metadata: {name: a}\nspec: {contaners: [{name: a, image: b}]}\n";
+    assert_eq!(
+        read(misspelt).unwrap_err(),
+        "object 1 (Pod a): spec.contaners is unknown; expected containers"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let utf16 = folder.path().join("pod.yaml");
+    std::fs::write(&utf16, b"\xff\xfek\x00").unwrap();
+    let said = SimulatedPod::read(&utf16, 1).unwrap_err().to_string();
+    assert!(said.contains("cannot be read: it is UTF-16; save it as UTF-8"), "{said}");
+}
+
+#[test]
+fn a_deployment_with_anchors_is_read() {
+    let text = "kind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: &labels {app: web}}\n  \
+                template:\n    metadata: {labels: *labels}\n    spec: {containers: [{name: web, image: nginx}]}\n";
+    assert_eq!(read(text).unwrap()["metadata"]["labels"]["app"], "web");
+}
+
+#[test]
+fn a_position_is_of_no_text_that_nobody_has() {
+    let said = read("metadata: {name: a}\nspec: {priority: [1]}\n").unwrap_err();
+    assert!(said.starts_with("object 1 (Pod a): ") && !said.contains("line"), "{said}");
+}
+
+#[test]
 fn a_stateful_set_claims_its_volumes() {
     let mut set = workload("StatefulSet");
     set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);

@@ -99,6 +99,18 @@ fn a_node_without_victims_is_a_failure_or_falls() {
 }
 
 #[test]
+fn a_placeholder_stays_for_the_next_extender() {
+    let candidates = [candidate(0, &[]), candidate(1, &[2])];
+    let extenders = [
+        extender(OnFailure::Fail, sparing(&[]), Failing::Never),
+        extender(OnFailure::Ignore, adding(1), Failing::Never),
+    ];
+    let preempted = asked(&extenders, &candidates);
+    assert_eq!(preempted.asked[1].1, candidates);
+    assert_eq!(preempted.ending, Ending::Left(vec![candidate(0, &[1])]));
+}
+
+#[test]
 fn victims_are_added_that_are_there_and_matter_less() {
     let added = |victim, candidates: &[Candidate]| {
         asked(&[extender(OnFailure::Ignore, adding(victim), Failing::Never)], candidates)

@@ -70,6 +70,7 @@ fn keep(position: u32, candidate: &Candidate, evicted: &Evicted) -> KeptCandidat
         position,
         victims: places.map(|place| u32::try_from(place).unwrap_or(u32::MAX)).collect(),
         added_uids: evicted.added.iter().copied().map(objects::uid).collect(),
+        pdb_violations: None,
     }
 }
 

@@ -146,12 +146,14 @@ class PreemptRequest(_message.Message):
     def __init__(self, call: _Optional[_Union[Call, _Mapping]] = ..., pod: _Optional[_Union[_pod_pb2.Pod, _Mapping]] = ..., nodes: _Optional[_Union[_node_pb2.Nodes, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
 
 class Candidate(_message.Message):
-    __slots__ = ("victims", "pdb_violations")
+    __slots__ = ("victims", "pdb_violations", "placeholder")
     VICTIMS_FIELD_NUMBER: _ClassVar[int]
     PDB_VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    PLACEHOLDER_FIELD_NUMBER: _ClassVar[int]
     victims: _containers.RepeatedCompositeFieldContainer[Victim]
     pdb_violations: int
-    def __init__(self, victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., pdb_violations: _Optional[int] = ...) -> None: ...
+    placeholder: bool
+    def __init__(self, victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., pdb_violations: _Optional[int] = ..., placeholder: _Optional[bool] = ...) -> None: ...
 
 class Victim(_message.Message):
     __slots__ = ("uid", "pod")
@@ -170,14 +172,16 @@ class PreemptResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[Result, _Mapping]] = ..., kept: _Optional[_Iterable[_Union[KeptCandidate, _Mapping]]] = ...) -> None: ...
 
 class KeptCandidate(_message.Message):
-    __slots__ = ("position", "victims", "added_uids")
+    __slots__ = ("position", "victims", "added_uids", "pdb_violations")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     VICTIMS_FIELD_NUMBER: _ClassVar[int]
     ADDED_UIDS_FIELD_NUMBER: _ClassVar[int]
+    PDB_VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
     position: int
     victims: _containers.RepeatedScalarFieldContainer[int]
     added_uids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, position: _Optional[int] = ..., victims: _Optional[_Iterable[int]] = ..., added_uids: _Optional[_Iterable[str]] = ...) -> None: ...
+    pdb_violations: int
+    def __init__(self, position: _Optional[int] = ..., victims: _Optional[_Iterable[int]] = ..., added_uids: _Optional[_Iterable[str]] = ..., pdb_violations: _Optional[int] = ...) -> None: ...
 
 class BindRequest(_message.Message):
     __slots__ = ("call", "namespace", "name", "uid", "node", "pod")

@@ -287,10 +287,15 @@ export interface PreemptRequest {
 
 /** The evictions that would make room on one node. */
 export interface Candidate {
-  /** REQUIRED. In kube-scheduler's order: the most important first. At least one. */
+  /** REQUIRED unless placeholder is set. In kube-scheduler's order: the most important first. */
   victims: Victim[];
   /** OPTIONAL. The number of victims that violate a PodDisruptionBudget. Absent: 0. */
   pdbViolations: number;
+  /**
+   * OPTIONAL. There are no victims: for kube-scheduler's own filters the pod fits on the node, and only an extender
+   * rejected it. A backend keeps the node as it is, adds victims, or drops it.
+   */
+  placeholder: boolean;
 }
 
 /** A pod that would be evicted. */
@@ -321,7 +326,8 @@ export interface KeptCandidate {
   /** REQUIRED. Position of the node in the request. */
   position: number;
   /**
-   * REQUIRED unless added_uids is set. Positions in Candidate.victims of the pods to evict, each once.
+   * REQUIRED unless added_uids is set or the candidate is a placeholder. Positions in Candidate.victims of the pods
+   * to evict, each once.
    * The gateway keeps kube-scheduler's order.
    */
   victims: number[];
@@ -330,6 +336,11 @@ export interface KeptCandidate {
    * this backend to add victims, and each one is on that node and has a lower priority than the pod.
    */
   addedUids: string[];
+  /**
+   * OPTIONAL. How many of the evictions violate a PodDisruptionBudget. Read only if the operator allows this backend
+   * to add victims. Absent: kube-scheduler's number.
+   */
+  pdbViolations?: number | undefined;
 }
 
 export interface BindRequest {
@@ -1155,7 +1166,7 @@ export const PreemptRequest: MessageFns<PreemptRequest> = {
 };
 
 function createBaseCandidate(): Candidate {
-  return { victims: [], pdbViolations: 0 };
+  return { victims: [], pdbViolations: 0, placeholder: false };
 }
 
 export const Candidate: MessageFns<Candidate> = {
@@ -1165,6 +1176,9 @@ export const Candidate: MessageFns<Candidate> = {
     }
     if (message.pdbViolations !== 0) {
       writer.uint32(16).uint32(message.pdbViolations);
+    }
+    if (message.placeholder !== false) {
+      writer.uint32(24).bool(message.placeholder);
     }
     return writer;
   },
@@ -1198,6 +1212,14 @@ export const Candidate: MessageFns<Candidate> = {
             message.pdbViolations = reader.uint32();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.placeholder = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1217,6 +1239,7 @@ export const Candidate: MessageFns<Candidate> = {
     const message = createBaseCandidate();
     message.victims = object.victims?.map((e) => Victim.fromPartial(e)) || [];
     message.pdbViolations = object.pdbViolations ?? 0;
+    message.placeholder = object.placeholder ?? false;
     return message;
   },
 };
@@ -1358,7 +1381,7 @@ export const PreemptResponse: MessageFns<PreemptResponse> = {
 };
 
 function createBaseKeptCandidate(): KeptCandidate {
-  return { position: 0, victims: [], addedUids: [] };
+  return { position: 0, victims: [], addedUids: [], pdbViolations: undefined };
 }
 
 export const KeptCandidate: MessageFns<KeptCandidate> = {
@@ -1375,6 +1398,9 @@ export const KeptCandidate: MessageFns<KeptCandidate> = {
     }
     for (const v of message.addedUids) {
       writer.uint32(26).string(v!);
+    }
+    if (message.pdbViolations !== undefined) {
+      writer.uint32(32).uint32(message.pdbViolations);
     }
     return writer;
   },
@@ -1426,6 +1452,14 @@ export const KeptCandidate: MessageFns<KeptCandidate> = {
             message.addedUids.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.pdbViolations = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1446,6 +1480,7 @@ export const KeptCandidate: MessageFns<KeptCandidate> = {
     message.position = object.position ?? 0;
     message.victims = object.victims?.map((e) => e) || [];
     message.addedUids = object.addedUids?.map((e) => e) || [];
+    message.pdbViolations = object.pdbViolations ?? undefined;
     return message;
   },
 };

@@ -181,9 +181,9 @@ final class Answer {
     List<Candidate> candidates = new ArrayList<>(given);
     for (int position = 0; position < given; position++) {
       var message = request.getCandidates(position);
-      if (message.getVictimsCount() == 0) {
+      if (message.getVictimsCount() == 0 && !message.getPlaceholder()) {
         throw CallException.invalid(
-            "candidates[%d] has no victims; each has at least one", position);
+            "candidates[%d] has no victims and is no placeholder; expected one of them", position);
       }
       for (int victim = 0; victim < message.getVictimsCount(); victim++) {
         String mismatch = Values.mismatch(message.getVictims(victim).getPod(), fields);

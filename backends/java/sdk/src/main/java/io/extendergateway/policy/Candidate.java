@@ -31,8 +31,9 @@ public final class Candidate {
   }
 
   /**
-   * The pods that would be evicted, in kube-scheduler's order: the most important pod first. At
-   * least one.
+   * The pods that would be evicted, in kube-scheduler's order: the most important pod first. None
+   * if the pod fits on the node without evictions for all but an extender: Eviction.all() leaves
+   * the node to the next policy.
    *
    * @return the pods
    */

@@ -64,10 +64,10 @@ public final class Eviction {
     List<Victim> victims = candidate.victims();
     int[] chosen =
         IntStream.range(0, victims.size()).filter(at -> evict.test(victims.get(at))).toArray();
-    if (chosen.length == 0) {
-      return SPARE;
+    if (chosen.length == victims.size()) {
+      return ALL;
     }
-    return chosen.length == victims.size() ? ALL : new Eviction(Kind.ONLY, chosen);
+    return chosen.length == 0 ? SPARE : new Eviction(Kind.ONLY, chosen);
   }
 
   int[] victims() {

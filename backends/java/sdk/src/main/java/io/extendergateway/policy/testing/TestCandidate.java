@@ -57,7 +57,7 @@ public final class TestCandidate {
   }
 
   Candidate message() {
-    return candidate.build();
+    return candidate.setPlaceholder(candidate.getVictimsCount() == 0).build();
   }
 
   List<String> uids(List<Integer> positions) {

@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 8] = [
 ];
 
 /// As `time.ParseDuration`, without a sign; `None` if the text is something else, or longer than a year.
-pub(crate) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     const YEAR: u64 = 365 * 24 * 3_600 * 1_000_000_000;
     if text == "0" {
         return Some(Duration::ZERO);
