@@ -10,6 +10,7 @@ pub mod file;
 pub mod objects;
 pub mod pods;
 pub mod table;
+pub mod untried;
 pub mod usage;
 mod wanted;
 pub mod watch;

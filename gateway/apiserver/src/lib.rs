@@ -10,6 +10,7 @@ mod condition;
 mod event;
 mod request;
 mod review;
+mod touch;
 mod unreachable;
 
 use std::error::Error;
@@ -20,6 +21,7 @@ pub use condition::{PodCondition, set_condition};
 pub use event::{EventPod, PodEvent, create_event};
 pub use request::{RequestError, read, send};
 pub use review::{may, user_of};
+pub use touch::{RETRY, touch_node};
 
 /// The most characters of an external text in an error.
 const LONGEST: usize = 1_000;

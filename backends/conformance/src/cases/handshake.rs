@@ -254,6 +254,7 @@ pub(super) fn same(
     let lasting = |info: &api::GetInfoResponse| api::GetInfoResponse {
         revision: String::new(),
         controllers: None,
+        rejected_configuration: String::new(),
         ..info.clone()
     };
     if lasting(first) == lasting(other) {
