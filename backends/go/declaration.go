@@ -365,6 +365,17 @@ func (s Scale) mistakes() []string {
 	return mistakes
 }
 
+// maxRejectedConfiguration limits the text about a rejected configuration, in bytes.
+const maxRejectedConfiguration = 1024
+
+// beginning is the beginning of a text, of at most this many bytes of valid UTF-8.
+func beginning(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
 func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 	response := &v1alpha1.GetInfoResponse{
 		Name:               p.Name,
@@ -374,6 +385,8 @@ func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 		PodRaw:             p.RawPod,
 		AnnotationPrefixes: p.Annotations,
 		MaxRequestBytes:    MaxMessageBytes,
+
+		RejectedConfiguration: beginning(p.RejectedConfiguration, maxRejectedConfiguration),
 	}
 	for index, terms := range d.verbs {
 		if terms == nil {

@@ -20,6 +20,9 @@ type Policy struct {
 	// Revision names everything that the answers depend on besides the request: code and rule files, not the operator's
 	// args. At most 64 bytes. Empty: the version, which is right for a policy that reads nothing else.
 	Revision string
+	// RejectedConfiguration says why a configuration of the policy's own, such as a changed rule file, is not used, in one line
+	// for operators: the gateway's status shows it. At most 1,024 bytes are sent. Empty: all of it is used.
+	RejectedConfiguration string
 
 	// Filter rejects nodes.
 	Filter *Filter

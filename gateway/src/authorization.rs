@@ -57,6 +57,10 @@ pub(crate) struct Authorizer {
     metrics: Arc<Metrics>,
 }
 
+/// The user of a request with a token, in its extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct AuthorizedUser(pub(crate) Arc<str>);
+
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
@@ -97,9 +101,14 @@ pub(crate) fn protected(
 }
 
 async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     match authorizer.check(&head).await {
-        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Ok(user) => {
+            if let Some(user) = user {
+                head.extensions.insert(AuthorizedUser(user));
+            }
+            next.run(Request::from_parts(head, body)).await
+        }
         Err(refusal) => {
             authorizer.metrics.unauthorized((authorizer.address.as_str(), refusal.cause()));
             authorizer.log(&head, &refusal);
@@ -109,13 +118,14 @@ async fn authorize(State(authorizer): State<Arc<Authorizer>>, request: Request, 
 }
 
 impl Authorizer {
-    async fn check(&self, request: &Parts) -> Result<(), Refusal> {
+    /// The user of the token, if the request needs one.
+    async fn check(&self, request: &Parts) -> Result<Option<Arc<str>>, Refusal> {
         let path = request.uri.path();
         let is_probe = self.address == Address::Metrics && PROBES.contains(&path);
         let caller = request.extensions.get::<PageCaller>();
-        let has_certificate = caller.is_some_and(|caller| caller.has_certificate);
+        let has_certificate = caller.is_some_and(|caller| caller.certificate.is_some());
         if is_probe || (self.takes_certificates && has_certificate) {
-            return Ok(());
+            return Ok(None);
         }
         let Some(reviews) = &self.reviews else {
             return Err(Refusal::NoCertificate(self.address.as_str()));
@@ -126,7 +136,7 @@ impl Authorizer {
         let path = reviewed_path(self.address, path);
         let flow = caller.map_or(Flow::Own, |caller| Flow::of_address(caller.address.ip()));
         match reviews.review((&token, verb, &path), flow).await.map_err(Refusal::NotReviewed)? {
-            Review::Allowed => Ok(()),
+            Review::Allowed { user } => Ok(Some(user)),
             Review::NotAllowed { user } => Err(Refusal::NotAllowed { user, verb, path: bounded(&path) }),
             Review::Unauthenticated => Err(Refusal::InvalidToken),
         }

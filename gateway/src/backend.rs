@@ -166,6 +166,11 @@ impl Backend {
         self.endpoints.shared.availability.since()
     }
 
+    /// For how long its host has not been resolved although known addresses stay in use, and why.
+    pub fn stale_addresses(&self) -> Option<(Duration, BackendFailure)> {
+        self.endpoints.stale()
+    }
+
     /// The number of calls that wait because as many as there may be are in progress.
     pub fn waiting_calls(&self) -> usize {
         PolicyVerb::ALL.iter().map(|verb| self.endpoints.slots[*verb].waiting()).sum()

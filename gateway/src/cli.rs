@@ -10,6 +10,7 @@ mod introspect;
 mod names;
 mod new_policy;
 mod output;
+mod retry;
 mod scheduler_config;
 mod simulate;
 mod status;

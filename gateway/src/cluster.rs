@@ -12,6 +12,7 @@ pub mod objects;
 pub mod pods;
 pub mod table;
 pub mod unreadable;
+pub mod untried;
 pub mod usage;
 mod wanted;
 pub mod watch;

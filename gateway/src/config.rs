@@ -5,6 +5,7 @@
 mod access;
 pub mod backend;
 mod checks;
+mod differences;
 mod lockout;
 mod matches;
 mod rollout;
@@ -30,8 +31,9 @@ pub use backend::{
     AddedVictims, BackendName, BackendSettings, BindFailurePolicy, BindSettings, FailurePolicy,
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
+pub use differences::{Settings, changes};
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
-pub use lockout::{default_exempt, lockout_remedy};
+pub use lockout::{INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, default_exempt, lockout_remedy};
 pub use matches::Match;
 pub use rollout::{CanarySettings, OnExcess, Percent, RejectShareSettings};
 pub use setting::Choice;

@@ -341,7 +341,7 @@ impl Served {
         let assignment = wire::bind::read(body)?;
         let nodes = RequestedNodes::Target(assignment.node.clone());
         let Assignment { namespace, name, uid, .. } = assignment.clone();
-        let pod = PodRef { namespace, name, uid, nominated: String::new() };
+        let pod = PodRef { namespace, name, uid, ..PodRef::default() };
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record(pod, nodes, (began, parent)));
         self.decider.bind((&assignment, began, http_call.flow), record).await?;

@@ -66,12 +66,23 @@ pub struct Override {
     pub mode: Mode,
     /// Why, on one line.
     pub reason: String,
+    /// Who has set it: a user and an address, or a setting.
+    pub by: String,
     /// When it began.
     pub since: Timestamp,
     /// When it ends.
     pub ends: Timestamp,
     until: Instant,
     id: u64,
+}
+
+/// Why a mode is set, and by whom.
+#[derive(Debug, Clone, Copy)]
+pub struct OverrideCause<'a> {
+    /// On one line.
+    pub reason: &'a str,
+    /// A user and an address, or a setting.
+    pub by: &'a str,
 }
 
 /// The backends of an override.
@@ -131,7 +142,8 @@ impl Overrides {
     }
 
     /// Sets a mode for this time, in place of an earlier override of the same target.
-    pub fn set(self: &Arc<Self>, target: OverrideTarget, mode: Mode, time: Duration, reason: &str) {
+    pub fn set(self: &Arc<Self>, target: OverrideTarget, mode: Mode, time: Duration, why: OverrideCause<'_>) {
+        let OverrideCause { reason, by } = why;
         let changing = self.changing.lock();
         let since = Timestamp::now();
         let new = Override {
@@ -139,6 +151,7 @@ impl Overrides {
             until: Instant::now() + time,
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             reason: reason.to_owned(),
+            by: by.to_owned(),
             target,
             mode,
             since,
@@ -148,12 +161,13 @@ impl Overrides {
             mode = mode.word(),
             ends = %new.ends,
             reason,
+            by,
             "mode overridden; it returns to the configured mode by itself"
         );
         let Override { id, until, ends, .. } = new;
         let target = new.target.clone();
         self.replace(&target, &new);
-        self.changed(since, false, format!("{target}: {} until {ends:.0}: {reason}", mode.word()));
+        self.changed(since, false, format!("{target}: {} until {ends:.0} by {by}: {reason}", mode.word()));
         drop(changing);
         self.report(&target);
         if let Ok(runtime) = Handle::try_current() {
@@ -166,9 +180,10 @@ impl Overrides {
     }
 
     /// Ends the override of a target before its time, if there is one.
-    pub fn reset(&self, target: &OverrideTarget) {
+    pub fn reset(&self, target: &OverrideTarget, by: &str) {
         let found = self.all().into_iter().find(|it| it.target == *target);
         if let Some(found) = &found {
+            tracing::info!(about = %target, by, "override of the mode reset");
             self.end(target, found.id);
         }
     }
@@ -228,7 +243,8 @@ impl Overrides {
                         percent(share)
                     );
                     let target = OverrideTarget::Backend(backend.to_owned());
-                    self.set(target, Mode::Shadow, limit.shadow_for, &reason);
+                    let why = OverrideCause { reason: &reason, by: "maxRejectShare" };
+                    self.set(target, Mode::Shadow, limit.shadow_for, why);
                 }
             }
         }

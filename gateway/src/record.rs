@@ -102,6 +102,19 @@ pub struct PodRef {
     pub uid: String,
     /// `status.nominatedNodeName`; empty if it is not set.
     pub nominated: String,
+    /// The kind and name of its controller, such as `ReplicaSet web-7d9`; empty without one, or if the call does not say.
+    pub owner: String,
+}
+
+impl PodRef {
+    /// What it is a part of, for people: its controller with its namespace, or the pod itself.
+    pub fn workload(&self) -> String {
+        let Self { namespace, name, owner, .. } = self;
+        match owner.split_once(' ') {
+            Some((kind, owner)) => format!("{kind} {namespace}/{owner}"),
+            None => format!("pod {namespace}/{name}"),
+        }
+    }
 }
 
 impl From<&ObjectPod<'_>> for PodRef {
@@ -111,6 +124,7 @@ impl From<&ObjectPod<'_>> for PodRef {
             name: pod.name().to_owned(),
             uid: pod.uid().to_owned(),
             nominated: pod.nominated_node_name().to_owned(),
+            owner: pod.controller().unwrap_or_default(),
         }
     }
 }

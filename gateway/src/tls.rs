@@ -11,6 +11,7 @@ use std::{
 };
 
 use extender_config::read_regular_file;
+use jiff::Timestamp;
 use rustls::{
     RootCertStore,
     crypto::ring,
@@ -22,7 +23,7 @@ use rustls::{
 };
 
 pub use self::{
-    certificates::{CertificateFile, CertificateRole, Certificates, certificate_files, server_tls},
+    certificates::{CertificateFile, CertificateRole, Certificates, Unusable, certificate_files, server_tls},
     client::{client_config, handshake_text, tls_error},
     validity::{Validity, ValidityState},
 };
@@ -34,6 +35,7 @@ const READABLE: &str = "expected a PEM file that the gateway can read";
 const CERTIFICATE: &str = "expected a PEM block -----BEGIN CERTIFICATE-----";
 const KEY: &str = "expected a PEM block -----BEGIN PRIVATE KEY-----, without a passphrase";
 const AUTHORITY: &str = "expected CA certificates (X.509 version 3)";
+const VALID: &str = "expected a certificate that is valid, as the one in use is";
 const PAIR: &str = "expected the key of its first certificate";
 const USABLE: &str = "expected an X.509 version 3 certificate (openssl x509 -extfile)";
 
@@ -124,6 +126,21 @@ impl IdentityFiles {
     pub fn read(pair: &KeyPair) -> Result<Self, PemError> {
         let chain = PemFile::read("certFile", &pair.cert_file)?;
         Ok(Self { chain, key: PemFile::read("keyFile", &pair.key_file)? })
+    }
+
+    /// Refuses files with an expired certificate in place of one that is valid.
+    ///
+    /// # Errors
+    /// The certificate that has expired.
+    pub fn replaces(&self, used: &Self, now: Timestamp) -> Result<(), PemError> {
+        let expired = |files: &Self| {
+            let validity = files.chain.chain_validity().ok().flatten()?;
+            (validity.state(now) == ValidityState::Expired).then(|| validity.problem(now))?
+        };
+        match expired(self).filter(|_| expired(used).is_none()) {
+            Some(problem) => Err(self.chain.invalid(problem, VALID)),
+            None => Ok(()),
+        }
     }
 
     /// Builds a value from the chain and the key.

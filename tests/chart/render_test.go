@@ -181,7 +181,7 @@ func TestRestarts(t *testing.T) {
 	}
 	before := annotation("{}")
 	for values, restarts := range map[string]bool{
-		"config: {requeue: PodCondition}":                                       false,
+		"config: {requeue: None}":                                               false,
 		"config: {log: {level: debug}}":                                         false,
 		"config: {exempt: {namespaces: [a]}}":                                   false,
 		"config: {traces: {ratio: 0.5}}":                                        false,

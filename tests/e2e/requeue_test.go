@@ -172,9 +172,9 @@ func TestWithoutRequeueOneUpdateOfANodeBringsPodsBack(t *testing.T) {
 	admin := w.adminOf(w.gateway)
 	w.expectStatus(admin, podsNotPlaced, "no pod that it matches is scheduled; 20 pods wait, the oldest for ")
 	w.write(everyNode)
-	w.expectStatus(admin, noProblem, "RECENT ", "20 pods wait for an event of the cluster since it recovered or changed", "kubectl annotate node NODE")
+	w.expectStatus(admin, noProblem, "WARNING ", "20 pods wait for an event of the cluster, although backend racks recovered or changed", "extender-gateway status --retry")
 	s.expectExplain(admin, w.pods[0], noProblem, "is not scheduled", "racks has recovered or changed ",
-		"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE")
+		"after this attempt: kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `extender-gateway status --retry`")
 	patch := []byte(`{"metadata":{"annotations":{"extender-gateway.io/retry":"now"}}}`)
 	_, err := shared.Client.CoreV1().Nodes().Patch(w.ctx, objects.Nodes(1)[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	w.must(err)

@@ -41,7 +41,7 @@ var troubles = []trouble{
 			return evidence{
 				status: []string{
 					"WARNING ", "backend racks: " + cause, "filter Ignore: pods can be placed on nodes that it would reject",
-					"start it, or correct its url or tls; `mode: Disabled` removes it from decisions", "docs/runbook.md#backend-down",
+					"start it, or correct its url or tls; `extender-gateway backend racks shadow --for 30m --reason TEXT`", "docs/runbook.md#backend-down",
 				},
 				explain: []string{v.pods[0].Name + " is on ", "unreachable: " + cause + "; it was ignored"},
 				metrics: []metric{connected(0), waitingPods(0), failures("unreachable", "ignore")},
@@ -347,7 +347,7 @@ func (v *victim) down(kind, cause, remedy string) evidence {
 		exit: podsNotPlaced,
 		status: []string{
 			"ERROR ", "backend racks: " + cause, "filter Fail: no pod that it matches is scheduled; " + v.wait(),
-			remedy + "; `mode: Disabled` removes it from decisions", "docs/runbook.md#backend-down",
+			remedy + "; `extender-gateway backend racks shadow --for 30m --reason TEXT`", "docs/runbook.md#backend-down",
 		},
 		explain: []string{
 			v.pods[0].Name + " is not scheduled", "PodScheduled: SchedulerError: ", kind + ": " + cause, "; the call failed",
@@ -364,7 +364,7 @@ func (v *victim) failing(kind, last, remedy string) evidence {
 		exit: podsNotPlaced,
 		status: []string{
 			"ERROR ", " ago: " + last, "filter Fail: no pod that it matches is scheduled; " + v.wait(),
-			remedy + "; `mode: Disabled` removes it from decisions", "docs/runbook.md#backend-fails",
+			remedy + "; `extender-gateway backend racks shadow --for 30m --reason TEXT`", "docs/runbook.md#backend-fails",
 		},
 		// One cause is of one kind.
 		row: regexp.MustCompile(fmt.Sprintf(`calls to filter failed \(%s \d+\);`, kind)),

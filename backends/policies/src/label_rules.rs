@@ -34,12 +34,20 @@ pub struct Rules {
 pub struct LabelRules {
     name: String,
     rules: Rules,
+    /// Why a later content of the file is not used; empty if none was rejected.
+    rejected: String,
 }
 
 impl LabelRules {
     /// A policy with the name `name` (1 to 63 bytes).
     pub fn new(name: impl Into<String>, rules: Rules) -> Self {
-        Self { name: name.into(), rules }
+        Self { name: name.into(), rules, rejected: String::new() }
+    }
+
+    /// The same, which says why a later content of the file is not used.
+    #[must_use]
+    pub fn rejecting(self, why: impl Into<String>) -> Self {
+        Self { rejected: why.into(), ..self }
     }
 }
 
@@ -56,6 +64,7 @@ impl Policy for LabelRules {
         let eviction = Verb::per_node().view(View::Name).reads(&reads::of_eviction(&self.rules));
         Info::new(&self.name, version)
             .revision(format!("{version}+{content_hash:016x}"))
+            .rejected_configuration(&self.rejected)
             .filters(placement.clone())
             .scores(placement, scale)
             .preempts(eviction)

@@ -29,6 +29,7 @@ pub struct Info {
     name: String,
     version: String,
     revision: Option<String>,
+    rejected_configuration: String,
     filter: Option<Verb>,
     score: Option<(Verb, Scale)>,
     bind: Option<Verb>,
@@ -56,6 +57,7 @@ impl Info {
             name: name.into(),
             version: version.into(),
             revision: None,
+            rejected_configuration: String::new(),
             filter: None,
             score: None,
             bind: None,
@@ -79,6 +81,13 @@ impl Info {
     /// nothing else.
     pub fn revision(self, revision: impl Into<String>) -> Self {
         Self { revision: Some(revision.into()), ..self }
+    }
+
+    /// Says why a configuration of the policy's own, such as a changed rule file, is not used, in one line for operators: the
+    /// gateway's `status` shows it until the policy is [replaced](crate::Replace::with) by one without. At most 1,024 bytes are
+    /// sent.
+    pub fn rejected_configuration(self, why: impl Into<String>) -> Self {
+        Self { rejected_configuration: why.into(), ..self }
     }
 
     /// The policy refuses nodes.

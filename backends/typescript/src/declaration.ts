@@ -301,6 +301,7 @@ function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInf
     maxRequestBytes: BigInt(MAX_MESSAGE_BYTES),
     introspection,
     controllers: undefined,
+    rejectedConfiguration: beginning(fields.rejectedConfiguration, 1024),
   };
 }
 
@@ -312,4 +313,10 @@ function scored(info: VerbInfo, { fields: { bounds, normalization, isReversed } 
     normalization: NORMALIZATION_NUMBERS[normalization],
     reversed: isReversed,
   };
+}
+
+/** The beginning of a text, of at most this many bytes in UTF-8. */
+function beginning(text: string, most: number): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most));
+  return text.slice(0, read);
 }

@@ -165,6 +165,7 @@ export interface InfoFields {
   readonly name: string;
   readonly version: string;
   readonly revision: string;
+  readonly rejectedConfiguration: string;
   readonly filter: Verb | undefined;
   readonly score: { readonly verb: Verb; readonly scale: Scale } | undefined;
   readonly preempt: Verb | undefined;
@@ -205,6 +206,7 @@ export class Info {
       name,
       version,
       revision: version,
+      rejectedConfiguration: '',
       filter: undefined,
       score: undefined,
       preempt: undefined,
@@ -225,6 +227,14 @@ export class Info {
    */
   revision(revision: string): Info {
     return this.with({ revision });
+  }
+
+  /**
+   * Says why a configuration of the policy's own, such as a changed rule file, is not used, in one line for operators:
+   * the gateway's `status` shows it. At most 1,024 bytes are sent.
+   */
+  rejectedConfiguration(why: string): Info {
+    return this.with({ rejectedConfiguration: why });
   }
 
   /** The policy rejects nodes. */

@@ -34,6 +34,10 @@ admin:
 {{- if include "extender-gateway.policyThatReadsPods" . }}
 pods: {source: Watch}
 {{- end }}
+{{- if eq (dig "nodes" "source" "Watch" .Values.config) "Watch" }}
+# Pods come back when a policy was repaired or taken out. Without a watch the gateway needs no apiserver.
+requeue: PodCondition
+{{- end }}
 {{- end -}}
 
 {{/* TLS and authorization of the metrics or the admin address: (dict "root" $ "name" NAME). */}}

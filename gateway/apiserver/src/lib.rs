@@ -11,6 +11,7 @@ mod event;
 mod request;
 mod review;
 pub mod text;
+mod touch;
 mod unreachable;
 
 use std::error::Error;
@@ -21,6 +22,7 @@ pub use condition::{PodCondition, set_condition};
 pub use event::{EventPod, PodEvent, create_event};
 pub use request::{RequestError, read, send};
 pub use review::{may, user_of};
+pub use touch::{RETRY, touch_node};
 
 /// The most characters of an external text in an error.
 const LONGEST: usize = 1_000;

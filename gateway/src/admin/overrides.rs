@@ -1,11 +1,11 @@
 //! `/debug/overrides`: shows and changes the modes that replace those of the configuration for a while.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{State, rejection::JsonRejection},
-    http::StatusCode,
+    extract::{FromRequestParts, State, rejection::JsonRejection},
+    http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
@@ -14,15 +14,18 @@ use extender_gateway_core::reason::one_line;
 use super::{AdminState, STARTING, error_response};
 use crate::{
     api::{API_VERSION, OverrideAction, OverrideList, OverrideRequest, OverrideStatus},
+    authorization::AuthorizedUser,
     config::{Choice, Config, Mode, parse_long_duration},
-    door::Served,
-    overrides::{Override, OverrideTarget, Overrides},
+    door::{PageCaller, Served},
+    overrides::{Override, OverrideCause, OverrideTarget, Overrides},
 };
 
 /// The longest override. A mode for longer belongs in the configuration.
 const LONGEST: Duration = Duration::from_hours(24);
 /// The longest reason in bytes.
 const LONGEST_REASON: usize = 200;
+/// The longest name of an author in bytes.
+const LONGEST_AUTHOR: usize = 300;
 
 /// Shows and changes the overrides.
 pub(super) fn route() -> MethodRouter<Arc<AdminState>> {
@@ -38,6 +41,7 @@ async fn show(State(admin): State<Arc<AdminState>>) -> Response {
 
 async fn change(
     State(admin): State<Arc<AdminState>>,
+    author: Author,
     request: Result<Json<OverrideRequest>, JsonRejection>,
 ) -> Response {
     let Json(request) = match request {
@@ -45,9 +49,26 @@ async fn change(
         Err(wrong) => return error_response(wrong.status(), &wrong.body_text()),
     };
     let Some(served) = admin.gateway_status.served() else { return starting() };
-    match apply(&request, &served) {
+    match apply(&request, &author.0, &served) {
         Ok(()) => Json(list(&admin, served.decider.overrides())).into_response(),
         Err(wrong) => error_response(StatusCode::UNPROCESSABLE_ENTITY, &wrong),
+    }
+}
+
+/// Who sends a request, as far as the address knows.
+struct Author(String);
+
+impl<S: Sync> FromRequestParts<S> for Author {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(request: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let caller = request.extensions.get::<PageCaller>();
+        let user = request.extensions.get::<AuthorizedUser>().map(|AuthorizedUser(user)| Arc::clone(user));
+        let user = user.or_else(|| caller?.certificate.clone());
+        let address =
+            caller.map_or_else(|| "an unknown address".to_owned(), |it| it.address.ip().to_string());
+        let text = user.map_or_else(|| address.clone(), |user| format!("{user} at {address}"));
+        Ok(Self(one_line(&text, LONGEST_AUTHOR)))
     }
 }
 
@@ -56,7 +77,7 @@ fn starting() -> Response {
 }
 
 /// Does what is requested, or returns why not.
-fn apply(request: &OverrideRequest, served: &Served) -> Result<(), String> {
+fn apply(request: &OverrideRequest, author: &str, served: &Served) -> Result<(), String> {
     let target = target(request, &served.config)?;
     let overrides = served.decider.overrides();
     let Some(mode) = mode(request.action) else {
@@ -64,14 +85,14 @@ fn apply(request: &OverrideRequest, served: &Served) -> Result<(), String> {
             return Err("reset takes no time: it ends the override now".to_owned());
         }
         // Also if there is nothing to end: a replica may have restarted meanwhile.
-        overrides.reset(&target);
+        overrides.reset(&target, author);
         return Ok(());
     };
     if mode == Mode::Enforce && target == OverrideTarget::All {
         return Err("enforce needs the name of a backend".to_owned());
     }
     let (time, reason) = (time(request)?, reason(request)?);
-    overrides.set(target, mode, time, &reason);
+    overrides.set(target, mode, time, OverrideCause { reason: &reason, by: author });
     Ok(())
 }
 
@@ -121,6 +142,7 @@ fn list(admin: &AdminState, overrides: &Overrides) -> OverrideList {
         kind: "OverrideList".to_owned(),
         gateway: admin.gateway_status.gateway().to_owned(),
         log: admin.observer.decisions.state(),
+        untried: admin.gateway_status.untried(&admin.observer),
         items: overrides.all().into_iter().map(OverrideStatus::from).collect(),
     }
 }
@@ -136,6 +158,7 @@ impl From<Override> for OverrideStatus {
             since: it.since,
             ends: it.ends,
             reason: it.reason,
+            by: it.by,
         }
     }
 }

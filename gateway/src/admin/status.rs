@@ -16,17 +16,17 @@ use crate::{
     api::{
         API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState,
         CircuitStatus, ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, FailureCount,
-        Handshake, MinuteStatus, OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange, Status,
-        TableStatus, VerbStatus, WaitingStatus,
+        Handshake, LostLogLines, MinuteStatus, OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange,
+        Status, TableStatus, UnresolvedStatus, UntriedPods, VerbStatus, WaitingPodsStatus, WaitingStatus,
     },
     backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
-    config::{BackendSettings, Choice, Mode, NodeSource},
+    config::{BackendSettings, Choice, Mode, NodeSource, Requeueing},
     door::{Door, Served},
     observe::{
-        Health, Metrics, Observer,
+        Health, Metrics, Observer, log,
         metrics::{BackendState, MinuteSummary, RecentSummary, Source},
-        waiting::WaitingSummary,
+        waiting::{WaitingGroup, WaitingSummary},
     },
     overrides::{ExcessiveRejections, Overrides},
     tls::{CertificateFile, Certificates, Validity},
@@ -131,6 +131,14 @@ impl GatewayStatus {
         register(&metrics.configuration_loaded, |it| {
             Some(it.loaded.lock().since.as_duration().as_secs_f64())
         });
+        register(&metrics.configuration_rejected, |it| {
+            Some(f64::from(u8::from(it.loaded.lock().refused.is_some())))
+        });
+        register(&metrics.oldest_untried_pod, |it| {
+            let oldest =
+                it.pods()?.untried.summary(Duration::ZERO).map_or(Duration::ZERO, |untried| untried.oldest);
+            Some(oldest.as_secs_f64())
+        });
         let status = Arc::downgrade(self);
         let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.certificate_ends());
         metrics.certificates.set(ends);
@@ -162,9 +170,11 @@ impl GatewayStatus {
                     .map(|verb| (verb, u32::try_from(open(verb)).unwrap_or(u32::MAX)))
                     .collect(),
                 connected: backend.connected_since().map(|since| since.as_duration().as_secs_f64()),
+                rejects_configuration: rejected_configuration(&addresses).is_some(),
                 addresses: u32::try_from(connected(&addresses)).unwrap_or(u32::MAX),
                 waiting_calls: u32::try_from(backend.waiting_calls()).unwrap_or(u32::MAX),
                 waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
+                waiting_workloads: waiting.map_or(0, |waiting| waiting.workloads),
                 oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
             };
             (settings.name.to_string(), state)
@@ -209,6 +219,18 @@ impl GatewayStatus {
         observer.waiting.by_backend()
     }
 
+    /// The pods that wait although what held them has changed.
+    pub fn untried(&self, observer: &Observer) -> Option<UntriedPods> {
+        observer.waiting.refresh(&self.sources.pods);
+        let (pods, changed) = observer.waiting.untried()?;
+        let requeue = self.served()?.config.requeue;
+        Some(UntriedPods {
+            pods,
+            changed_seconds: changed.as_secs(),
+            is_requeued: requeue == Requeueing::PodCondition,
+        })
+    }
+
     /// The pod table, once a watch has filled it.
     fn pods(&self) -> Option<&PodTable> {
         Some(&*self.sources.pods).filter(|pods| pods.is_synced())
@@ -234,6 +256,7 @@ impl GatewayStatus {
                 file: self.sources.file.clone(),
                 generation: served.generation,
                 digest: served.config.digest(),
+                settings: served.config.settings(),
                 loaded: since,
                 refused,
             },
@@ -248,7 +271,10 @@ impl GatewayStatus {
             }),
             requeue: served.config.requeue.word().to_owned(),
             requeued_pods: observer.metrics.process().requeued_pods(),
+            untried: self.untried(observer),
+            waiting: observer.waiting.groups().into_iter().map(WaitingPodsStatus::from).collect(),
             log: observer.decisions.state(),
+            lost_log_lines: log::last_lost().map(|last| LostLogLines { lines: log::lost(), last }),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
             certificates: self.certificates(),
             overrides: served.decider.overrides().all().into_iter().map(OverrideStatus::from).collect(),
@@ -333,8 +359,12 @@ fn backends(
             ..backend(settings, session, observer)
         };
         let addresses = called.map(Backend::addresses).unwrap_or_default();
+        status.unresolved = called
+            .and_then(Backend::stale_addresses)
+            .map(|(lasted, failure)| UnresolvedStatus { seconds: lasted.as_secs(), failure: failure.detail });
         status.connected_since = called.and_then(Backend::connected_since);
         status.controllers = controllers(&addresses);
+        status.rejected_configuration = rejected_configuration(&addresses);
         add_circuits(&mut status, &addresses);
         if addresses.len() > 1 {
             status.addresses = addresses.iter().map(address_status).collect();
@@ -361,6 +391,12 @@ fn excessive_rejections(
 /// The number of addresses with a session.
 fn connected(addresses: &[AddressState]) -> usize {
     addresses.iter().filter(|address| address.session.is_ok()).count()
+}
+
+/// Why one of the connected addresses does not use a configuration of its own.
+fn rejected_configuration(addresses: &[AddressState]) -> Option<String> {
+    let connected = addresses.iter().filter(|address| address.session.is_ok());
+    connected.map(|address| &address.rejected_configuration).find(|why| !why.is_empty()).cloned()
 }
 
 /// The controllers that connected addresses report.
@@ -415,10 +451,18 @@ fn add_missing_labels(status: &mut BackendStatus, info: &Info, table: &NodeTable
     }
 }
 
+impl From<WaitingGroup> for WaitingPodsStatus {
+    fn from(group: WaitingGroup) -> Self {
+        let WaitingGroup { workload, reason, pods, oldest, pod: (namespace, pod), untried } = group;
+        Self { workload, reason, pods, oldest_seconds: oldest.as_secs(), namespace, pod, untried }
+    }
+}
+
 fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
-    let WaitingSummary { pods, oldest, untried, changed } = *summary;
+    let WaitingSummary { pods, workloads, oldest, untried, changed } = *summary;
     WaitingStatus {
         pods,
+        workloads,
         oldest_seconds: oldest.as_secs(),
         untried,
         changed_seconds: changed.map(|changed| changed.as_secs()),
@@ -445,16 +489,19 @@ fn backend(
         matches: settings.matches.to_string(),
         connected: session.is_some(),
         connected_since: None,
+        unresolved: None,
         addresses: Vec::new(),
         outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
         controllers: None,
         waiting: None,
         failure,
+        rejected_configuration: None,
         handshake: info.map(|info| Handshake {
             name: info.name.clone(),
             version: info.version.clone(),
             revision: info.revision.clone(),
             holds_nodes: info.keeps_tables,
+            filters_by_bound_pods: info.filters_by_bound_pods(),
             changes_too_often: session.as_ref().is_some_and(|session| session.is_outdated()),
         }),
         verbs: settings.verbs().map(|verb| backend_verb(settings, verb, info, observer)).collect(),
@@ -473,7 +520,7 @@ fn backend_verb(
     observer: &Observer,
 ) -> BackendVerb {
     let metrics = observer.metrics.backend(settings.name.as_str());
-    let rejects_all = (verb == PolicyVerb::Filter).then(|| metrics.rejecting.problem()).flatten();
+    let rejects_all = (verb == PolicyVerb::Filter).then(|| metrics.rejecting.series()).flatten();
     let metrics = &metrics.verbs[verb];
     let recent = metrics.recent();
     let recent = recent.as_ref();
@@ -509,6 +556,6 @@ fn failure_kinds(recent: &RecentSummary) -> Vec<FailureCount> {
 }
 
 fn minute(recent: &RecentSummary) -> MinuteStatus {
-    let MinuteSummary { calls, failed, p99 } = recent.minute;
-    MinuteStatus { calls, failed, p99_seconds: seconds(p99) }
+    let MinuteSummary { calls, failed, sent, p99 } = recent.minute;
+    MinuteStatus { calls, failed, sent, p99_seconds: seconds(p99) }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::LogState;
+use crate::api::{LogState, UntriedPods};
 
 /// The body of `POST /debug/overrides`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,9 @@ pub struct OverrideList {
     pub gateway: String,
     /// Its decision log.
     pub log: LogState,
+    /// The pods that wait although what held them has changed; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untried: Option<UntriedPods>,
     /// The overrides that have not ended.
     pub items: Vec<OverrideStatus>,
 }
@@ -70,4 +73,7 @@ pub struct OverrideStatus {
     pub ends: Timestamp,
     /// Why.
     pub reason: String,
+    /// Who has set it: a user and an address, or `maxRejectShare`.
+    #[serde(default)]
+    pub by: String,
 }

@@ -1,5 +1,7 @@
 //! `GET /debug/status`: the health of the gateway and its backends, and remedies for problems.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +41,17 @@ pub struct Status {
     /// The number of pods that were updated for this since the start.
     #[serde(default)]
     pub requeued_pods: u64,
+    /// The pods that wait although what held them has changed; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untried: Option<UntriedPods>,
+    /// The waiting pods by workload and reason: the largest 100 groups, the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingPodsStatus>,
     /// The decision log.
     pub log: LogState,
+    /// Lines of the log that could not be written; `None` if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_log_lines: Option<LostLogLines>,
     /// Delivery of spans as a text; `None` if tracing is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<String>,
@@ -54,6 +65,16 @@ pub struct Status {
     pub problems: Vec<Problem>,
 }
 
+/// Lines of the log that could not be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostLogLines {
+    /// Their number since the start.
+    pub lines: u64,
+    /// When the last one was lost.
+    pub last: Timestamp,
+}
+
 /// The configuration in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,6 +86,9 @@ pub struct ConfigurationStatus {
     /// Equal for replicas with equal settings; has no other meaning.
     #[serde(default)]
     pub digest: String,
+    /// Each setting by its path, to say what differs between replicas; of `args` only a hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// When it was loaded.
     pub loaded: Timestamp,
     /// The latest rejected change, unless a later one was accepted.
@@ -204,12 +228,18 @@ pub struct BackendStatus {
     /// Since when it is connected without an outage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_since: Option<Timestamp>,
+    /// Why its host cannot be resolved while the last known addresses are used, and for how many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unresolved: Option<UnresolvedStatus>,
     /// Its addresses, if its host resolves to several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<AddressStatus>,
     /// How often the connection was lost, or could not be made at first.
     #[serde(default)]
     pub outages: u64,
+    /// Why it does not use a configuration of its own, such as a changed rule file: what it used before still answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_configuration: Option<String>,
     /// What it reported in the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Handshake>,
@@ -221,6 +251,16 @@ pub struct BackendStatus {
     pub waiting: Option<WaitingStatus>,
     /// Its configured verbs.
     pub verbs: Vec<BackendVerb>,
+}
+
+/// A host that cannot be resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnresolvedStatus {
+    /// For how long, in seconds.
+    pub seconds: u64,
+    /// Why.
+    pub failure: String,
 }
 
 /// A backend that rejects more nodes than its `maxRejectShare`.
@@ -254,6 +294,9 @@ pub struct ControllersStatus {
 pub struct WaitingStatus {
     /// Their number, at most 20,000.
     pub pods: u32,
+    /// The number of workloads that they are parts of: their controllers, and those without one.
+    #[serde(default)]
+    pub workloads: u32,
     /// How long the oldest one has waited, in seconds.
     pub oldest_seconds: u64,
     /// The number of those that kube-scheduler last tried before the backend recovered or changed, and does not try again
@@ -262,6 +305,39 @@ pub struct WaitingStatus {
     /// How long ago that was, in seconds; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_seconds: Option<u64>,
+}
+
+/// Pods that wait for an event of the cluster although what held them has recovered or changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UntriedPods {
+    /// Their number.
+    pub pods: u32,
+    /// How long ago the latest change was, in seconds.
+    pub changed_seconds: u64,
+    /// Whether the gateway makes kube-scheduler try them again.
+    pub is_requeued: bool,
+}
+
+/// Waiting pods of one workload that wait for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingPodsStatus {
+    /// Their controller, such as `ReplicaSet apps/web-7d9`, or the pod.
+    pub workload: String,
+    /// Why they wait, with the name of the backend.
+    pub reason: String,
+    /// Their number.
+    pub pods: u32,
+    /// How long the oldest one has waited, in seconds.
+    pub oldest_seconds: u64,
+    /// The namespace of the oldest one.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// As [`WaitingStatus::untried`].
+    #[serde(default)]
+    pub untried: u32,
 }
 
 /// One of several addresses of a backend.
@@ -295,6 +371,9 @@ pub struct Handshake {
     pub revision: String,
     /// Whether it keeps the node table, so that calls name nodes by id.
     pub holds_nodes: bool,
+    /// Whether its filter decides by the pods that are bound, by usage or counts of pods.
+    #[serde(default)]
+    pub filters_by_bound_pods: bool,
     /// Whether its latest handshake requests something else and is not used yet, because it changes too often.
     #[serde(default)]
     pub changes_too_often: bool,
@@ -398,6 +477,9 @@ pub struct MinuteStatus {
     pub calls: u32,
     /// The number of failed calls.
     pub failed: u32,
+    /// The number of those that were sent: the others were answered from the cache, or failed before.
+    #[serde(default)]
+    pub sent: u32,
     /// The 99th percentile of their duration, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
@@ -412,6 +494,15 @@ pub struct RejectsAll {
     pub decisions: u64,
     /// The number of pods that they are about, at most 1,000.
     pub pods: u64,
+    /// The latest one.
+    #[serde(default)]
+    pub last: Timestamp,
+    /// The workload if all these pods are parts of one, such as `ReplicaSet apps/web`: it may be at a limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// The most frequent reason of the latest one.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// What a verb of a backend is sent, in words.
@@ -462,7 +553,7 @@ pub struct Problem {
 /// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
-    /// Pods may not be scheduled.
+    /// Pods may not be scheduled, or no policy decides about them.
     Error,
     /// Something does not work as it is configured.
     Warning,

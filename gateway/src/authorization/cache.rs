@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Review {
     /// The token's user may do it.
-    Allowed,
+    Allowed { user: Arc<str> },
     /// The token's user may not do it.
     NotAllowed { user: Arc<str> },
     /// The token is nobody's.
@@ -60,7 +60,8 @@ impl ReviewCache {
     }
 
     pub(super) fn insert(&self, key: ReviewKey, review: Review) {
-        let kind = if review == Review::Allowed { &self.allowed } else { &self.refused };
+        let is_allowed = matches!(review, Review::Allowed { .. });
+        let kind = if is_allowed { &self.allowed } else { &self.refused };
         kind.lock().insert(key, review);
     }
 }
@@ -101,6 +102,10 @@ mod tests {
 
     use super::*;
 
+    fn allowed() -> Review {
+        Review::Allowed { user: "a".into() }
+    }
+
     fn key(token: usize) -> ReviewKey {
         ReviewKey::new(&token.to_string(), "get", "/metrics")
     }
@@ -117,10 +122,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_result_is_used_for_its_time_and_no_longer() {
         let cache = ReviewCache::default();
-        for (at, review) in
-            [Review::Allowed, Review::NotAllowed { user: "a".into() }, Review::Unauthenticated]
-                .into_iter()
-                .enumerate()
+        for (at, review) in [allowed(), Review::NotAllowed { user: "a".into() }, Review::Unauthenticated]
+            .into_iter()
+            .enumerate()
         {
             cache.insert(key(at), review.clone());
             advance(KEPT_FOR.saturating_sub(Duration::from_millis(1))).await;
@@ -133,11 +137,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn refusals_are_bounded_and_displace_no_permission() {
         let cache = ReviewCache::default();
-        cache.insert(key(0), Review::Allowed);
+        cache.insert(key(0), allowed());
         for token in 1..=MOST * 3 {
             cache.insert(key(token), Review::Unauthenticated);
         }
-        assert_eq!(cache.get(&key(0)), Some(Review::Allowed));
+        assert_eq!(cache.get(&key(0)), Some(allowed()));
         assert_eq!(cache.get(&key(MOST * 3)), Some(Review::Unauthenticated));
         assert_eq!(cache.get(&key(MOST * 2)), None, "the oldest ones made room");
         let refused = cache.refused.lock();
@@ -148,7 +152,7 @@ mod tests {
     async fn a_result_that_comes_twice_takes_no_more_room() {
         let cache = ReviewCache::default();
         for _ in 0..MOST * 3 {
-            cache.insert(key(0), Review::Allowed);
+            cache.insert(key(0), allowed());
         }
         assert!(cache.allowed.lock().order.len() <= MOST);
         advance(KEPT_FOR).await;

@@ -85,11 +85,9 @@ impl Reviews {
     async fn ask(&self, token: &str, verb: &str, path: &str) -> Result<Review, ReviewError> {
         let client = self.client.get().await?;
         let Some(user) = user_of(&client, token).await? else { return Ok(Review::Unauthenticated) };
-        if may(&client, &user, verb, path).await? {
-            return Ok(Review::Allowed);
-        }
+        let is_allowed = may(&client, &user, verb, path).await?;
         let user = bounded(&user.username.unwrap_or_default()).into();
-        Ok(Review::NotAllowed { user })
+        Ok(if is_allowed { Review::Allowed { user } } else { Review::NotAllowed { user } })
     }
 }
 
@@ -160,7 +158,7 @@ mod tests {
         let (apiserver, reviews) = start();
         let not_allowed = Review::NotAllowed { user: "other".into() };
         for (token, path, expected) in [
-            ("reader", "/metrics", Review::Allowed),
+            ("reader", "/metrics", Review::Allowed { user: "reader".into() }),
             ("reader", "/other", Review::NotAllowed { user: "reader".into() }),
             ("other", "/metrics", not_allowed),
             ("nobody", "/metrics", Review::Unauthenticated),
@@ -201,7 +199,7 @@ mod tests {
             (reviewed, began.elapsed())
         };
         let (_, (reviewed, took)) = tokio::join!(greedy, modest);
-        assert!(matches!(reviewed, Ok(Review::Allowed)), "{reviewed:?}");
+        assert!(matches!(reviewed, Ok(Review::Allowed { .. })), "{reviewed:?}");
         assert_eq!(
             took,
             Duration::from_secs(1 + 2),
@@ -218,7 +216,7 @@ mod tests {
         assert_eq!(began.elapsed(), REVIEW_TIMEOUT);
         assert_eq!(
             reviews.review(("reader", "get", "/metrics"), FLOW).await.unwrap(),
-            Review::Allowed,
+            Review::Allowed { user: "reader".into() },
             "its turn has ended"
         );
     }

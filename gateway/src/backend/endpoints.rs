@@ -19,11 +19,14 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb};
+use extender_gateway_core::{BackendFailure, PerPolicyVerb, PolicyVerb, reason::one_line};
 use extender_policy_api::v1alpha1::Controllers;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 pub(super) use self::supervisor::Supervisor;
 use super::{
@@ -55,6 +58,8 @@ pub(super) struct Endpoint {
     not_serving: AtomicBool,
     /// What it said of controllers in its latest handshake.
     controllers: Mutex<Option<ReportedControllers>>,
+    /// Why it does not use a configuration of its own, according to its latest handshake; empty: it uses all of it.
+    rejected_configuration: Mutex<String>,
 }
 
 impl Endpoint {
@@ -68,12 +73,28 @@ impl Endpoint {
             recheck: Notify::default(),
             not_serving: AtomicBool::new(false),
             controllers: Mutex::default(),
+            rejected_configuration: Mutex::default(),
         }
     }
 
     /// Records what the latest handshake said of controllers.
     pub(super) fn set_controllers(&self, reported: Option<Controllers>) {
         *self.controllers.lock() = reported.and_then(ReportedControllers::read);
+    }
+
+    /// Records what the latest handshake said of a configuration that it does not use. Logs a change.
+    pub(super) fn set_rejected_configuration(&self, why: &str, backend: &str) {
+        let why = if why.is_empty() { String::new() } else { one_line(why, LONGEST_REJECTION) };
+        let mut known = self.rejected_configuration.lock();
+        let address = self.address;
+        match (known.is_empty(), why.is_empty()) {
+            (_, false) if *known != why => {
+                tracing::warn!(backend, %address, "backend does not use its own configuration: {why}");
+            }
+            (false, true) => tracing::info!(backend, %address, "backend uses its own configuration again"),
+            _ => {}
+        }
+        *known = why;
     }
 
     /// Whether it says that it runs the controllers.
@@ -139,6 +160,9 @@ impl Shared {
     }
 }
 
+/// The longest text about a configuration that a backend does not use, in bytes.
+const LONGEST_REJECTION: usize = 1024;
+
 /// The addresses of a backend. When it is dropped, its tasks end.
 #[derive(Debug)]
 pub(super) struct Endpoints {
@@ -146,6 +170,8 @@ pub(super) struct Endpoints {
     list: ArcSwap<Vec<SessionHandle>>,
     /// Why no address is known.
     unresolved: Mutex<Option<BackendFailure>>,
+    /// Since when the host cannot be resolved, and why, while known addresses stay in use.
+    stale: Mutex<Option<(Instant, BackendFailure)>>,
     pub(super) shared: Arc<Shared>,
     /// The slots for concurrent calls for each verb to all addresses.
     pub(super) slots: PerPolicyVerb<Arc<Slots>>,
@@ -170,6 +196,7 @@ impl Endpoints {
         Self {
             list: ArcSwap::default(),
             unresolved: Mutex::default(),
+            stale: Mutex::default(),
             shared,
             slots: PerPolicyVerb::from_fn(|verb| match verb {
                 // kube-scheduler binds as many pods at the same time as it has placed, and each of these calls waits for
@@ -229,6 +256,12 @@ impl Endpoints {
         self.list.load_full()
     }
 
+    /// For how long the host of known addresses has not been resolved, and why.
+    pub(super) fn stale(&self) -> Option<(Duration, BackendFailure)> {
+        let (since, failure) = self.stale.lock().clone()?;
+        Some((since.elapsed(), failure))
+    }
+
     /// Why there is no session.
     fn failure(&self, list: &[SessionHandle]) -> BackendFailure {
         let failure = list.iter().find_map(SessionHandle::failure);
@@ -275,6 +308,8 @@ pub struct AddressState {
     pub open_breakers: Vec<(PolicyVerb, OpenBreaker)>,
     /// What it said of controllers in its latest handshake.
     pub controllers: Option<ReportedControllers>,
+    /// Why it does not use a configuration of its own; empty: it uses all of it.
+    pub rejected_configuration: String,
 }
 
 impl AddressState {
@@ -287,6 +322,7 @@ impl AddressState {
             calls: endpoint.in_flight.now(),
             open_breakers: endpoint.breakers.open().collect(),
             controllers: endpoint.controllers.lock().clone(),
+            rejected_configuration: endpoint.rejected_configuration.lock().clone(),
         }
     }
 }

@@ -46,7 +46,7 @@ const fn text(field: u32, name: &'static str) -> FieldLimit {
     FieldLimit { field, name, most: None, longest: Some(256) }
 }
 
-const LIMITS: [FieldLimit; 10] = [
+const LIMITS: [FieldLimit; 11] = [
     text(1, "name"),
     text(2, "version"),
     text(3, "revision"),
@@ -58,6 +58,7 @@ const LIMITS: [FieldLimit; 10] = [
     // Each text in these has a limit of its own. Of a message that occurs twice the lists are joined.
     FieldLimit { most: Some(64), longest: Some(1 << 10), ..text(11, "introspection") },
     FieldLimit { most: Some(1), longest: Some(4 << 10), ..text(12, "controllers") },
+    FieldLimit { longest: Some(1 << 10), ..text(13, "rejected_configuration") },
 ];
 
 /// `GetInfoResponse.verbs`, whose length [`DeclaredSize`] limits.
@@ -294,6 +295,7 @@ mod tests {
                 identity: "x".repeat(253),
                 leader: "x".repeat(253),
             }),
+            rejected_configuration: "x".repeat(1 << 10),
             ..GetInfoResponse::default()
         };
         assert_eq!(checked(&full), Ok(()));

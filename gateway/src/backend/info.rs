@@ -275,6 +275,11 @@ impl Info {
         }
     }
 
+    /// Whether its filter decides by the pods that are bound: by usage or counts.
+    pub fn filters_by_bound_pods(&self) -> bool {
+        self.filter.as_ref().is_ok_and(|plan| plan.common.depends_on_pods())
+    }
+
     /// How it serves a verb about nodes.
     ///
     /// # Errors

@@ -13,23 +13,25 @@ use super::{
     admin::{AdminQuery, GatewayOptions},
     apiserver::ClusterOptions,
     output::{Console, Failure, Output},
+    retry::RetryOptions,
 };
 use crate::{
-    api::{API_VERSION, OverrideAction, OverrideList, OverrideRequest, OverrideStatus},
+    api::{API_VERSION, OverrideAction, OverrideList, OverrideRequest, OverrideStatus, UntriedPods},
     explain::replicas::{Away, Gathered},
-    text::{clean, moment},
+    text::{clean, counted, moment},
 };
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Set the mode of a backend for a while, in every replica.\n\n\
     shadow: it is called in the background, and its answers do not count; its hooks do not run. disable: it is not called. enforce: its answers count, \
     also if the configuration says Shadow or canary. reset ends this early; at its end the configured mode applies again by itself.\n\n\
+    Pods that it has blocked are tried again: by the gateway with `requeue: PodCondition`, otherwise with --retry.\n\n\
     A replica that starts later does not know of it, and a restart forgets it: repeat the command, or change the configuration.";
 
 /// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  extender-gateway backend rack-drain shadow --for 30m --reason 'rejects every node since 12:00'
+  extender-gateway backend rack-drain shadow --for 30m --reason 'rejects every node since 12:00' --retry
   extender-gateway backend rack-drain reset
   extender-gateway backend --all disable --for 10m --reason 'incident 4711'
   kubectl extender backend rack-drain shadow --for 1h --reason TEXT --gateway-namespace extender-gateway
@@ -38,7 +40,7 @@ Exit codes:
   0  all replicas have done it
   1  cannot write the output
   2  usage error
-  4  a replica did not answer, or refused
+  4  a replica did not answer, or refused; or pods could not be tried again
   5  no gateway has done it";
 
 /// The command's options.
@@ -70,6 +72,9 @@ pub(super) struct BackendOptions {
     output: Output,
 
     #[command(flatten)]
+    retry: RetryOptions,
+
+    #[command(flatten)]
     gateways: GatewayOptions,
 
     #[command(flatten)]
@@ -85,6 +90,9 @@ const TIMED: [(&str, &str); 3] = [("action", "shadow"), ("action", "disable"), (
 struct Report {
     api_version: &'static str,
     kind: &'static str,
+    /// The pods that wait for an event of the cluster, in the replica that knows most of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untried: Option<UntriedPods>,
     /// The replicas that have done it, with all of their overrides.
     replicas: Vec<ReplicaOverrides>,
     /// The replicas that have not.
@@ -107,6 +115,7 @@ pub(super) fn run(options: &BackendOptions, console: &mut Console<'_>) -> Result
         return Err(Failure::NotDone(report.away));
     }
     options.output.write(&report, console)?;
+    runtime.block_on(options.retry.run(&options.cluster, console))?;
     if report.away.is_empty() { Ok(()) } else { Err(Failure::Problems(report.away.len())) }
 }
 
@@ -130,16 +139,28 @@ impl BackendOptions {
 
 impl Report {
     fn new(gathered: Gathered<OverrideList>) -> Self {
+        let untried = gathered.answers.iter().filter_map(|list| list.untried.clone());
+        let untried = untried.max_by_key(|untried| untried.pods);
         let of_replica =
             |list: OverrideList| ReplicaOverrides { gateway: list.gateway, overrides: list.items };
         let mut replicas: Vec<_> = gathered.answers.into_iter().map(of_replica).collect();
         replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
-        Self { api_version: API_VERSION, kind: "OverrideReport", replicas, away: gathered.away }
+        Self { api_version: API_VERSION, kind: "OverrideReport", untried, replicas, away: gathered.away }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(UntriedPods { pods, is_requeued, .. }) = self.untried {
+            let pods = counted(u64::from(pods), "waiting pod");
+            let what = if is_requeued {
+                "the gateway makes kube-scheduler try them again"
+            } else {
+                "kube-scheduler tries them at the next event of the cluster, in 5.5 minutes at most; now with --retry, or \
+                 `extender-gateway status --retry`"
+            };
+            writeln!(out, "{pods}: {what}")?;
+        }
         for ReplicaOverrides { gateway, overrides } in &self.replicas {
             let gateway = clean(gateway);
             if overrides.is_empty() {
@@ -157,7 +178,8 @@ impl fmt::Display for Report {
 }
 
 fn sentence(it: &OverrideStatus) -> String {
-    let OverrideStatus { backend, mode, ends, reason, .. } = it;
+    let OverrideStatus { backend, mode, ends, reason, by, .. } = it;
     let about = backend.as_ref().map_or_else(|| "all backends".to_owned(), |name| format!("backend {name}"));
-    clean(&format!("{about}: {mode} until {} ({reason})", moment(*ends))).into_owned()
+    let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+    clean(&format!("{about}: {mode} until {}{by} ({reason})", moment(*ends))).into_owned()
 }

@@ -68,6 +68,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     let file = &options.config;
     let content = Content::read(file)?;
     let config = Config::of_file(file, &content)?;
+    let mut warnings = Vec::new();
     let mut found = if options.no_files { Vec::new() } else { findings(&config) };
     if options.ask {
         let answers = ask::backends(&config)?;
@@ -75,12 +76,15 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
         // A backend whose files are wrong cannot be reached either.
         let unexplained = answers.findings.into_iter().filter(|answer| !has_wrong_tls(&found, answer));
         found.extend(unexplained.collect::<Vec<_>>());
+        warnings = answers.warnings;
     }
     if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
         return Err(errors.into());
     }
     let certificates = if options.no_files { Vec::new() } else { ending_certificates(&config) };
-    for warning in config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates) {
+    for warning in
+        config.warnings(&default_exempt(own_namespace())).into_iter().chain(certificates).chain(warnings)
+    {
         writeln!(console.notes, "warning: {warning}")?;
     }
     let (config, has_secrets) = config.without_secrets();

@@ -120,6 +120,11 @@ pub(super) enum Failure {
     /// No gateway has done what was requested.
     #[error("extender-gateway: no gateway has done it{}", lines(.0))]
     NotDone(Vec<Away>),
+    /// Pods could not be tried again.
+    #[error(
+        "extender-gateway: pods were not tried again: {0}; your account needs the verbs list and patch for nodes"
+    )]
+    NotRetried(String),
     /// There is no data about a pod, for this reason.
     #[error("extender-gateway: {0}")]
     Unknown(String),
@@ -132,7 +137,7 @@ impl Failure {
             Self::Serve(_) | Self::Print(_) | Self::Unexpected(_) | Self::Undecided(_) => 1,
             Self::Usage(_) => 2,
             Self::Config(_) | Self::Invalid(_) => 3,
-            Self::Problems(_) => 4,
+            Self::Problems(_) | Self::NotRetried(_) => 4,
             Self::Away(_) | Self::NotShown(_) | Self::NotDone(_) => 5,
             Self::Unknown(_) => 6,
         }

@@ -20,9 +20,11 @@ use super::{
     admin::GatewayOptions,
     apiserver::ClusterOptions,
     output::{Console, Failure, Output},
+    retry::RetryOptions,
 };
 use crate::{
     api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status},
+    config::changes,
     explain::replicas::{Away, Gathered},
 };
 
@@ -38,6 +40,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway status
   extender-gateway status --watch -o wide
+  extender-gateway status --waiting
+  extender-gateway status --retry
   extender-gateway status --gateway http://gateways.extender-gateway.svc:9403
   kubectl extender status --gateway-namespace extender-gateway --context production
   extender-gateway status -o json | jq '.replicas[].backends[] | select(.connected | not)'
@@ -46,7 +50,7 @@ Exit codes:
   0  no problem, warnings at most
   1  the answer cannot be printed
   2  the command line is wrong
-  4  a problem, or a replica that does not answer
+  4  a problem, or a replica that does not answer, or --retry was not possible
   5  no gateway answered";
 
 /// The time between two outputs of `--watch`.
@@ -62,8 +66,15 @@ pub(super) struct StatusOptions {
     output: StatusOutput,
 
     /// Print the status again every 2 seconds, until Ctrl-C
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "retry")]
     watch: bool,
+
+    /// Print the waiting pods, by workload and reason
+    #[arg(long)]
+    waiting: bool,
+
+    #[command(flatten)]
+    retry: RetryOptions,
 
     #[command(flatten)]
     gateways: GatewayOptions,
@@ -111,12 +122,26 @@ struct Report {
     away: Vec<Away>,
     /// The differences between replicas, one sentence each.
     differences: Vec<String>,
+    /// What the text shows; programs get everything.
+    #[serde(skip)]
+    shown: Shown,
+}
+
+/// What is printed for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Shown {
+    /// Problems, and the state of each replica.
+    #[default]
+    State,
+    /// Problems, and the waiting pods.
+    WaitingPods,
 }
 
 /// Prints the status of all replicas.
 pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(options.retry.run(&options.cluster, console))?;
     let print = |console: &mut Console<'_>| {
         let report = runtime.block_on(options.query())?;
         options.print(&report, console)
@@ -158,7 +183,11 @@ impl StatusOptions {
 
     async fn query(&self) -> Result<Report, Failure> {
         let gateways = self.gateways.reach(&self.cluster).await?;
-        Ok(Report::new(gateways.query::<Status>("/debug/status").await, Timestamp::now()))
+        let mut report = Report::new(gateways.query::<Status>("/debug/status").await, Timestamp::now());
+        if self.waiting {
+            report.shown = Shown::WaitingPods;
+        }
+        Ok(report)
     }
 }
 
@@ -167,8 +196,17 @@ impl Report {
     fn new(gathered: Gathered<Status>, now: Timestamp) -> Self {
         let Gathered { answers: mut replicas, away } = gathered;
         replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
-        let differences = ASPECTS.iter().filter_map(|aspect| difference(aspect, &replicas)).collect();
-        Self { api_version: API_VERSION, kind: "StatusReport", time: now, replicas, away, differences }
+        let differences = ASPECTS.iter().filter_map(|aspect| difference(aspect, &replicas));
+        let differences = differing_settings(&replicas).chain(differences).collect();
+        Self {
+            api_version: API_VERSION,
+            kind: "StatusReport",
+            time: now,
+            replicas,
+            away,
+            differences,
+            shown: Shown::default(),
+        }
     }
 
     /// The problems, the most severe first, each with the replicas that report it.
@@ -196,14 +234,28 @@ impl Report {
 /// A property of a replica that should be the same for all: its name, and its value.
 type Aspect = (&'static str, fn(&Status) -> String);
 
-const ASPECTS: [Aspect; 4] = [
+/// The most settings in a sentence.
+const MOST_SETTINGS: usize = 5;
+
+const ASPECTS: [Aspect; 3] = [
     ("version", |status| status.version.clone()),
-    ("configuration (digests)", |status| status.configuration.digest.clone()),
     ("backends or their effective order", |status| listed(status.backends.iter().map(configured))),
     ("the reported versions of backends", |status| {
         listed(status.backends.iter().filter_map(reported_version))
     }),
 ];
+
+/// A sentence for each replica with another configuration than the first one: setting by setting.
+fn differing_settings(replicas: &[Status]) -> impl Iterator<Item = String> {
+    let others = replicas.iter().filter(|it| it.configuration.digest != replicas[0].configuration.digest);
+    others.map(|other| {
+        let first = &replicas[0];
+        let changes = changes(&first.configuration.settings, &other.configuration.settings, MOST_SETTINGS);
+        let what =
+            if changes.is_empty() { "a setting that is not shown".to_owned() } else { changes.join("; ") };
+        format!("Replicas have other configurations. From {} to {}: {what}", first.gateway, other.gateway)
+    })
+}
 
 /// A sentence if the replicas differ in this property.
 fn difference((name, value): &Aspect, replicas: &[Status]) -> Option<String> {

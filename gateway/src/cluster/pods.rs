@@ -30,6 +30,7 @@ use super::{
     SourceHealth,
     table::NodeTable,
     unreadable::Unreadable,
+    untried::{UntriedList, UntriedPods},
     usage::{Attributes, Usage, UsageChange},
     wanted::Wanted,
 };
@@ -121,6 +122,8 @@ pub struct PodTable {
     /// Held by the bind call that decides whether its pod still fits, until the pod counts on its node.
     pub reserving: tokio::sync::Mutex<()>,
     synced: SetOnce<()>,
+    /// The pods that no scheduler has tried.
+    pub untried: UntriedPods,
     /// The health of the source.
     pub source_health: SourceHealth,
     /// The pods that cannot be read.
@@ -155,6 +158,10 @@ impl PodTable {
         let pod = pod::parse(json)?;
         self.unreadable.remove("Pod", pod.namespace(), pod.name());
         let displaced = self.pods.write().put(KnownPod::new(&pod, json));
+        if let Some(displaced) = &displaced {
+            self.untried.remove(&displaced.uid);
+        }
+        self.untried.apply(&pod);
         self.change_usage(|usage| replace_usage(usage, displaced.as_deref(), &pod));
         if !pod.node_name().is_empty() {
             self.placed.notify_waiters();
@@ -165,12 +172,17 @@ impl PodTable {
     /// Removes the pod with this UID.
     pub fn remove(&self, uid: &str) {
         self.pods.write().remove(uid);
+        self.untried.remove(uid);
         self.change_usage(|usage| usage.remove(uid));
     }
 
     /// An empty list for [`PodTable::replace`].
     pub fn relist(&self) -> PodRelist {
-        PodRelist { pods: PodIndex::default(), usage: self.usage.lock().relist() }
+        PodRelist {
+            pods: PodIndex::default(),
+            untried: UntriedList::default(),
+            usage: self.usage.lock().relist(),
+        }
     }
 
     /// Replaces all pods by those of the list, in one step for calls. The table is synced afterwards.
@@ -178,6 +190,7 @@ impl PodTable {
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
+        self.untried.replace(relist.untried);
         self.change_usage(|usage| usage.replace(relist.usage, |uid| self.get(uid)));
         self.placed.notify_waiters();
         // Already set after an earlier list.
@@ -409,6 +422,7 @@ fn reported_by<'t>(tables: impl Iterator<Item = &'t NodeTable> + Clone) -> impl 
 #[derive(Debug)]
 pub struct PodRelist {
     pods: PodIndex,
+    untried: UntriedList,
     usage: Usage,
 }
 
@@ -417,6 +431,7 @@ impl PodRelist {
     pub fn add(&mut self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;
         let displaced = self.pods.put(KnownPod::new(&pod, json));
+        self.untried.add(&pod);
         replace_usage(&mut self.usage, displaced.as_deref(), &pod);
         Ok(())
     }

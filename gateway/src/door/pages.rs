@@ -20,7 +20,7 @@ use super::{
     answer::HeldBody,
     connection::{LARGEST_AGE, http1},
     limit::{Address, ConnectionSlot},
-    tls::{Acceptor, Tls, follow},
+    tls::{Acceptor, Tls, certificate_name, follow},
     write_timeout::WriteTimeout,
 };
 use crate::observe::Metrics;
@@ -40,11 +40,11 @@ pub(crate) struct Pages {
 }
 
 /// The caller of a page.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PageCaller {
     pub(crate) address: SocketAddr,
-    /// Whether its connection has a client certificate, which then has been verified.
-    pub(crate) has_certificate: bool,
+    /// The name in the client certificate of its connection, which then has been verified.
+    pub(crate) certificate: Option<Arc<str>>,
 }
 
 impl Pages {
@@ -78,11 +78,13 @@ impl PageHost {
     async fn serve(self: Arc<Self>, accepted: Accepted) {
         let Accepted { stream, caller, slot } = accepted;
         let stream = WriteTimeout::new(stream, self.address.answer_timeout());
-        let plain = PageCaller { address: caller, has_certificate: false };
+        let plain = PageCaller { address: caller, certificate: None };
         let Some(acceptor) = &self.acceptor else { return self.answer(stream, plain, slot).await };
         if let Some(stream) = acceptor.accept(stream, caller).await {
-            let has_certificate = stream.get_ref().1.peer_certificates().is_some();
-            self.answer(stream, PageCaller { has_certificate, ..plain }, slot).await;
+            let chain = stream.get_ref().1.peer_certificates();
+            let certificate =
+                chain.and_then(|chain| chain.first()).map(|first| certificate_name(first).into());
+            self.answer(stream, PageCaller { certificate, ..plain }, slot).await;
         }
     }
 
@@ -92,11 +94,12 @@ impl PageHost {
     {
         let routes = TowerToHyperService::new(self.routes.clone());
         // So that a certificate authority that was removed counts.
-        let old_at = caller.has_certificate.then(|| Instant::now() + LARGEST_AGE);
+        let old_at = caller.certificate.is_some().then(|| Instant::now() + LARGEST_AGE);
+        let address = caller.address;
         let service = service_fn(move |mut request: Request<Incoming>| {
             let in_progress = slot.request();
             let awaited = in_progress.awaits_body();
-            request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(caller.clone());
             let answer = routes.call(request.map(|body| HeldBody::new(body, awaited)));
             async move {
                 let answer = timeout(PAGE_TIMEOUT, answer).await?.unwrap_or_else(|never| match never {});
@@ -106,7 +109,7 @@ impl PageHost {
         });
         let served = http1().serve_connection(TokioIo::new(stream), service);
         if let Err(error) = served.await {
-            tracing::debug!(caller = %caller.address, "connection closed by an error: {error}");
+            tracing::debug!(caller = %address, "connection closed by an error: {error}");
         }
     }
 }

@@ -10,7 +10,9 @@ mod handshake;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use extender_apiserver::bounded;
 use extender_config::Follower;
+use jiff::Timestamp;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
     ServerConfig, SignatureScheme,
@@ -109,8 +111,15 @@ impl Tls {
         let read = move || Files::read(&settings);
         let mut files = Follower::new(Ok(self.first.clone()), READ_PERIOD, read);
         let field = self.address.field();
+        let mut used = self.first.clone();
         loop {
-            match files.changed().await.and_then(|files| files.server(self.address, &self.settings)) {
+            let changed = files.changed().await.and_then(|files| {
+                files.identity.replaces(&used.identity, Timestamp::now())?;
+                let server = files.server(self.address, &self.settings)?;
+                used = files;
+                Ok(server)
+            });
+            match changed {
                 Ok(server) => {
                     self.current.store(Arc::new(server));
                     tracing::info!("certificates of {field} reloaded; new connections use them");
@@ -200,6 +209,12 @@ impl AllowedNames {
         let names = NotAllowed([common, dns].concat());
         Err(CertificateError::Other(OtherError(Arc::new(names))).into())
     }
+}
+
+/// The first name of a certificate, for people; bounded.
+pub(super) fn certificate_name(certificate: &CertificateDer<'_>) -> String {
+    let (common, dns) = names(certificate).unwrap_or_default();
+    bounded(common.first().or(dns.first()).map_or("without a name", String::as_str))
 }
 
 /// The common names and the DNS names of a certificate; `None` if it cannot be parsed.

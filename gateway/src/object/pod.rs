@@ -97,6 +97,16 @@ impl ObjectPod<'_> {
         self.spec.priority
     }
 
+    /// Whether the pod has no node, and no scheduler has said why: it was not tried yet.
+    pub fn is_untried(&self) -> bool {
+        self.node_name().is_empty() && !self.has_ended() && !self.status.has_been_tried()
+    }
+
+    /// `spec.schedulerName`; empty if the pod has none.
+    pub fn scheduler_name(&self) -> &str {
+        &self.spec.scheduler_name
+    }
+
     /// Whether the pod has succeeded or failed, and so uses no resources.
     pub fn has_ended(&self) -> bool {
         self.status.has_ended()
@@ -116,6 +126,11 @@ impl ObjectPod<'_> {
     /// The UID of the controller; `None` without one.
     pub fn controller_uid(&self) -> Option<&str> {
         self.metadata.controller().map(|owner| &*owner.uid)
+    }
+
+    /// The kind and name of the controller, such as `ReplicaSet web-7d9`; `None` without one.
+    pub fn controller(&self) -> Option<String> {
+        self.metadata.controller().map(|owner| format!("{} {}", &*owner.kind, &*owner.name))
     }
 
     /// `spec.priorityClassName`; empty if the pod has none.

@@ -193,6 +193,11 @@ struct Running<'a> {
 }
 
 impl<'a> PodStatus<'a> {
+    /// Whether it says anything about scheduling.
+    pub(super) fn has_been_tried(&self) -> bool {
+        self.conditions.iter().any(|condition| &*condition.r#type == "PodScheduled")
+    }
+
     /// Whether the pod no longer uses resources. Mirrors the selector of `newPodInformer` of kube-scheduler.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
@@ -67,6 +68,11 @@ impl Write for Stderr {
         drop(Flush);
         Ok(())
     }
+}
+
+/// When a log line was last lost; `None` if none was.
+pub fn last_lost() -> Option<Timestamp> {
+    LOG.get()?.writer.last_lost()
 }
 
 /// Log lines lost since the start, because standard error was not read.

@@ -28,6 +28,7 @@ use prometheus_client::{
 pub use self::{
     backend::{BackendMetrics, BackendVerbMetrics},
     process::{BackendState, ProcessMetrics, Source},
+    rejecting::Turn,
     series::{MinuteSummary, RecentSummary, Trace},
     verb::{InFlight, VerbMetrics},
 };

@@ -11,7 +11,11 @@ use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{DecisionLog, Metrics, Tracer, WaitingPods, debug::DebugTables, metrics::Trace};
+use super::{
+    DecisionLog, Metrics, Tracer, WaitingPods,
+    debug::DebugTables,
+    metrics::{Trace, Turn},
+};
 use crate::record::{CallRecord, HttpCall};
 
 /// The destinations of call records.
@@ -111,7 +115,10 @@ impl Observer {
         for part in &record.backends {
             // A backend that was removed in the meantime is not counted.
             if let Some(metrics) = self.metrics.known_backend(part.backend.name.as_str()) {
-                metrics.record((outcome, part), &record.pod, trace);
+                let turn = metrics.record((outcome, part), &record.pod, trace);
+                if turn != Turn::None {
+                    self.waiting.turned(part.backend.name.as_str(), turn, record.started);
+                }
             }
         }
     }

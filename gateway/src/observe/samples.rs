@@ -74,7 +74,7 @@ pub(crate) fn record(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> C
         namespace: "shop".to_owned(),
         name: pod.to_owned(),
         uid: format!("uid-{pod}"),
-        nominated: String::new(),
+        ..PodRef::default()
     };
     let record =
         CallRecord::new("call".to_owned(), Instant::now(), pod, RequestedNodes::Offered(Arc::new(request)));

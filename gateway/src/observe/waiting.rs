@@ -2,21 +2,25 @@
 //!
 //! A pod waits from such a call until a filter call leaves it a node or it is bound. kube-scheduler tries a pod that
 //! it has put aside again at an event that concerns it, and after five minutes at the latest. A backend's recovery is
-//! no such event, so this table also knows which pods were last tried before their backend changed.
+//! no such event, so this table also knows which pods were last tried before their backend changed. A backend whose answers
+//! change without another revision is found by trying one of its pods from time to time.
 
+mod groups;
 mod holders;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use extender_gateway_core::{PolicyVerb, Verb};
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use self::holders::{Effect, effect};
+pub use self::groups::WaitingGroup;
+use self::holders::{Effect, Holders, effect};
 use crate::{
     cluster::{SourceHealth, pods::PodTable},
     config::BackendSettings,
+    observe::metrics::Turn,
     record::CallRecord,
 };
 
@@ -34,6 +38,8 @@ const SHORTEST_OUTAGE: Duration = Duration::from_secs(5);
 /// The pause between the first two requests for a pod. It doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Of a backend that leaves no node, one pod is tried again when none was for this time: its answers may have changed.
+const PROBE_PERIOD: Duration = Duration::from_secs(30);
 
 /// The waiting pods.
 #[derive(Debug, Default)]
@@ -55,6 +61,8 @@ struct WaitingState {
     of_all: Option<Instant>,
     /// The verbs of each backend, by its name, whose calls fail, and since when.
     failing: HashMap<String, Vec<(PolicyVerb, Instant)>>,
+    /// The names of the backends whose latest decisions left no node.
+    stuck: Vec<String>,
     /// When pods were last removed to make room.
     swept: Option<Instant>,
 }
@@ -70,6 +78,10 @@ pub enum PolicyChange {
     Configuration,
     /// A pod that counted on a node, and was not bound there, no longer counts.
     Freed,
+    /// The backend left pods no node, and now leaves one of them some.
+    Answers,
+    /// It is unknown whether the backend's answers have changed: this pod is tried to find out.
+    Probe,
 }
 
 #[derive(Debug)]
@@ -87,6 +99,12 @@ struct WaitingPod {
     held_by: Vec<Arc<BackendSettings>>,
     /// When a pod ceased to count that may have been why.
     freed: Option<Instant>,
+    /// What it is a part of, for people.
+    workload: String,
+    /// Why it waits, with the backend's name.
+    reason: String,
+    /// When it was last tried as a probe.
+    probed: Option<Instant>,
     /// When the latest request to try it again was sent, and the number of them.
     requested: Option<(Instant, u32)>,
     /// The latest request that failed, if it has not succeeded since.
@@ -98,6 +116,8 @@ struct WaitingPod {
 pub struct WaitingSummary {
     /// Their number.
     pub pods: u32,
+    /// The number of workloads that they are parts of.
+    pub workloads: u32,
     /// How long the oldest one has waited.
     pub oldest: Duration,
     /// The number of those that were last tried before the backend changed, and that kube-scheduler does not try again
@@ -182,6 +202,19 @@ impl WaitingPods {
         for pod in state.pods.values_mut().filter(|pod| pod.tried >= since && !pod.is_retried) {
             pod.freed = Some(now);
         }
+        drop(state);
+        self.touched.notify_one();
+    }
+
+    /// Records what a filter decision of this backend, in a call that began at this time, means for those that wait.
+    pub(crate) fn turned(&self, backend: &str, turn: Turn, at: Instant) {
+        let mut state = self.state.lock();
+        state.stuck.retain(|known| known != backend);
+        match turn {
+            Turn::Stuck => state.stuck.push(backend.to_owned()),
+            Turn::Changed => state.change(backend, (at, PolicyChange::Answers)),
+            Turn::None | Turn::Over => {}
+        }
     }
 
     /// Removes pods that no longer wait according to `pods`, if a watch fills it, and those not tried for too long.
@@ -199,23 +232,46 @@ impl WaitingPods {
     pub fn by_backend(&self) -> BTreeMap<String, WaitingSummary> {
         let (state, now) = (self.state.lock(), Instant::now());
         let mut summaries = BTreeMap::new();
+        let mut workloads: HashSet<(&str, &str)> = HashSet::default();
         for pod in state.pods.values() {
             let waited = now.saturating_duration_since(pod.since);
             for backend in &pod.held_by {
                 let change = state.change_of(backend.name.as_str()).map(|(at, _)| at);
-                let none = || WaitingSummary { pods: 0, oldest: waited, untried: 0, changed: None };
+                let none =
+                    || WaitingSummary { pods: 0, workloads: 0, oldest: waited, untried: 0, changed: None };
                 // Without a copy of the name for each pod: calls wait for the lock.
                 let summary = match summaries.get_mut(backend.name.as_str()) {
                     Some(summary) => summary,
                     None => summaries.entry(backend.name.to_string()).or_insert_with(none),
                 };
                 summary.pods += 1;
+                summary.workloads += u32::from(workloads.insert((backend.name.as_str(), &pod.workload)));
                 summary.oldest = summary.oldest.max(waited);
                 summary.untried += u32::from(!pod.is_retried && change.is_some_and(|at| at > pod.tried));
                 summary.changed = change.map(|at| now.saturating_duration_since(at));
             }
         }
         summaries
+    }
+
+    /// The name of the pod that has waited longest for this backend in this namespace.
+    pub fn held_in(&self, backend: &str, namespace: &str) -> Option<String> {
+        let state = self.state.lock();
+        let is_held = |pod: &&WaitingPod| {
+            pod.namespace == namespace && pod.held_by.iter().any(|it| it.name.as_str() == backend)
+        };
+        state.pods.values().filter(is_held).min_by_key(|pod| pod.since).map(|pod| pod.name.clone())
+    }
+
+    /// The number of pods that were last tried before a backend that holds them changed, also if it was removed, and that
+    /// kube-scheduler does not try again by itself; and the time since the latest change.
+    pub fn untried(&self) -> Option<(u32, Duration)> {
+        let (state, now) = (self.state.lock(), Instant::now());
+        let untried = || state.pods.values().filter(|pod| state.is_untried(pod));
+        let holders = untried().flat_map(|pod| &pod.held_by);
+        let latest =
+            holders.filter_map(|backend| state.change_of(backend.name.as_str())).map(|(at, _)| at).max()?;
+        Some((u32::try_from(untried().count()).unwrap_or(u32::MAX), now.saturating_duration_since(latest)))
     }
 
     /// The pods that should be tried again, at most this many.
@@ -228,6 +284,17 @@ impl WaitingPods {
             let at = pod.next_request();
             if at <= now {
                 due.push(((pod.failed, pod.since, uid), pod, backend, change));
+            } else {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        }
+        for (backend, (at, uid)) in state.probes() {
+            let pod = &state.pods[uid];
+            if state.change_for(pod).is_some() {
+                continue;
+            }
+            if at <= now {
+                due.push(((pod.failed, pod.since, uid), pod, backend, PolicyChange::Probe));
             } else {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
@@ -252,10 +319,15 @@ impl WaitingPods {
         self.touched.notified().await;
     }
 
-    /// Records that kube-scheduler was made to try this pod again, by a request that was sent at this time. A change
-    /// after it may have come too late for the attempt.
-    pub fn requested(&self, uid: &str, at: Instant) {
+    /// Records that kube-scheduler was made to try this pod again because of this change, by a request that was sent at
+    /// this time. A change after it may have come too late for the attempt.
+    pub fn requested(&self, uid: &str, change: PolicyChange, at: Instant) {
         if let Some(pod) = self.state.lock().pods.get_mut(uid) {
+            if change == PolicyChange::Probe {
+                // It delays no request for a change.
+                (pod.probed, pod.failed) = (Some(at), None);
+                return;
+            }
             let before = pod.requested.map_or(0, |(_, requests)| requests);
             pod.requested = Some((at, before.saturating_add(1)));
             pod.failed = None;
@@ -265,7 +337,8 @@ impl WaitingPods {
     /// Records that kube-scheduler could not be made to try this pod again. It stays due, after the others.
     pub fn request_failed(&self, uid: &str) {
         if let Some(pod) = self.state.lock().pods.get_mut(uid) {
-            pod.failed = Some(Instant::now());
+            let now = Instant::now();
+            (pod.failed, pod.probed) = (Some(now), Some(now));
         }
     }
 
@@ -293,7 +366,7 @@ impl WaitingState {
         verb: Verb,
         is_retried: Option<bool>,
         record: &CallRecord,
-        held_by: Vec<Arc<BackendSettings>>,
+        Holders { backends: held_by, reason }: Holders,
     ) -> bool {
         let (uid, now) = (&record.pod.uid, Instant::now());
         if self.pods.len() >= MAX_PODS && !self.pods.contains_key(uid) {
@@ -311,10 +384,13 @@ impl WaitingState {
             is_retried: false,
             held_by: Vec::new(),
             freed: None,
+            workload: record.pod.workload(),
+            reason: String::new(),
+            probed: None,
             requested: None,
             failed: None,
         });
-        (pod.tried, pod.verb) = (record.started, verb);
+        (pod.tried, pod.verb, pod.reason) = (record.started, verb, reason);
         match verb {
             // Preempt and bind follow a filter call about the same attempt.
             Verb::Preempt | Verb::Bind => pod.held_by.extend(held_by),
@@ -372,10 +448,39 @@ impl WaitingState {
         recovered
     }
 
+    /// For each stuck backend that holds pods: the pod that was tried the longest ago, and when it is to be tried.
+    fn probes(&self) -> BTreeMap<&str, (Instant, &String)> {
+        let mut probes = BTreeMap::new();
+        if self.stuck.is_empty() {
+            return BTreeMap::new();
+        }
+        for (uid, pod) in self.pods.iter().filter(|(_, pod)| !pod.is_retried) {
+            let tried = pod.last_try();
+            for backend in &pod.held_by {
+                let Some(stuck) = self.stuck.iter().find(|name| **name == *backend.name.as_str()) else {
+                    continue;
+                };
+                let (latest, oldest) = probes.entry(stuck.as_str()).or_insert((tried, (tried, uid)));
+                *latest = tried.max(*latest);
+                *oldest = (*oldest).min((tried, uid));
+            }
+        }
+        let due = |(backend, (latest, (_, uid)))| (backend, (latest + PROBE_PERIOD, uid));
+        probes.into_iter().map(due).collect()
+    }
+
     /// The latest change that concerns this backend.
     fn change_of(&self, backend: &str) -> Option<(Instant, PolicyChange)> {
         let of_all = self.of_all.map(|at| (at, PolicyChange::Configuration));
         self.changes.get(backend).copied().into_iter().chain(of_all).max_by_key(|(at, _)| *at)
+    }
+
+    /// Whether a backend that holds it has changed since it was tried, and kube-scheduler does not try it by itself.
+    fn is_untried(&self, pod: &WaitingPod) -> bool {
+        let changed = |backend: &Arc<BackendSettings>| {
+            self.change_of(backend.name.as_str()).is_some_and(|(at, _)| at > pod.tried)
+        };
+        !pod.is_retried && pod.held_by.iter().any(changed)
     }
 
     /// The backend that changed after the pod was last tried or requested, and its change.
@@ -391,6 +496,12 @@ impl WaitingState {
 }
 
 impl WaitingPod {
+    /// When it was last tried, or asked to be.
+    fn last_try(&self) -> Instant {
+        let requested = self.requested.map(|(at, _)| at);
+        [requested, self.probed].into_iter().flatten().fold(self.tried, Instant::max)
+    }
+
     /// The earliest time of the next request. A backend that changes all the time must not cause endless writes.
     fn next_request(&self) -> Instant {
         self.requested.map_or(self.since, |(at, requests)| {

@@ -13,6 +13,10 @@ fn racks() -> OverrideTarget {
     OverrideTarget::Backend("racks".to_owned())
 }
 
+fn because(reason: &str) -> OverrideCause<'_> {
+    OverrideCause { reason, by: "ann at 10.0.0.1" }
+}
+
 /// Lets the tasks run that are due.
 async fn settle() {
     tokio::time::advance(Duration::from_millis(1)).await;
@@ -22,7 +26,7 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn an_override_ends_by_itself() {
     let overrides = overrides();
-    overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
+    overrides.set(racks(), Mode::Shadow, MINUTE, because("bad rule"));
     assert_eq!((overrides.mode_of("racks"), overrides.mode_of("quota")), (Some(Mode::Shadow), None));
     tokio::time::advance(MINUTE.checked_sub(Duration::from_millis(1)).unwrap()).await;
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow));
@@ -35,9 +39,9 @@ async fn an_override_ends_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_later_override_of_a_target_replaces_the_earlier_one() {
     let overrides = overrides();
-    overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
+    overrides.set(racks(), Mode::Shadow, MINUTE, because("bad rule"));
     tokio::time::advance(MINUTE / 2).await;
-    overrides.set(racks(), Mode::Disabled, MINUTE, "it is also slow");
+    overrides.set(racks(), Mode::Disabled, MINUTE, because("it is also slow"));
     tokio::time::advance(MINUTE / 2).await;
     settle().await;
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Disabled), "the first one's end is not its end");
@@ -49,8 +53,8 @@ async fn a_later_override_of_a_target_replaces_the_earlier_one() {
 #[tokio::test(start_paused = true)]
 async fn a_backends_own_override_precedes_that_of_all() {
     let overrides = overrides();
-    overrides.set(OverrideTarget::All, Mode::Disabled, 2 * MINUTE, "outage");
-    overrides.set(racks(), Mode::Enforce, MINUTE, "this one is fine");
+    overrides.set(OverrideTarget::All, Mode::Disabled, 2 * MINUTE, because("outage"));
+    overrides.set(racks(), Mode::Enforce, MINUTE, because("this one is fine"));
     let modes = |overrides: &Overrides| ["racks", "quota"].map(|name| overrides.mode_of(name));
     assert_eq!(modes(&overrides), [Some(Mode::Enforce), Some(Mode::Disabled)]);
     tokio::time::advance(MINUTE).await;
@@ -62,11 +66,11 @@ async fn a_backends_own_override_precedes_that_of_all() {
 #[tokio::test(start_paused = true)]
 async fn an_override_can_be_ended_early() {
     let overrides = overrides();
-    overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
-    overrides.reset(&OverrideTarget::All);
+    overrides.set(racks(), Mode::Shadow, MINUTE, because("bad rule"));
+    overrides.reset(&OverrideTarget::All, "ann");
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "it has its own");
     for _ in 0..2 {
-        overrides.reset(&racks());
+        overrides.reset(&racks(), "ann");
         assert_eq!(overrides.mode_of("racks"), None);
     }
 }
@@ -141,11 +145,11 @@ async fn after_an_operator_has_enforced_it_a_backend_is_judged_again() {
     let settings = limited("{share: 0.9, window: 10m, onExcess: Shadow, shadowFor: 40m}");
     for target in [racks(), OverrideTarget::All] {
         let overrides = overrides();
-        overrides.set(target.clone(), Mode::Enforce, 20 * MINUTE, "it is right");
+        overrides.set(target.clone(), Mode::Enforce, 20 * MINUTE, because("it is right"));
         decide(&overrides, &settings, 100, 20).await;
         assert_eq!(overrides.mode_of("racks"), Some(Mode::Enforce), "as the operator says");
         decide(&overrides, &settings, 100, 20).await;
-        overrides.reset(&target);
+        overrides.reset(&target, "ann");
         decide(&overrides, &settings, 100, 20).await;
         assert_eq!(overrides.mode_of("racks"), Some(Mode::Shadow), "{target}");
     }
@@ -155,7 +159,7 @@ async fn after_an_operator_has_enforced_it_a_backend_is_judged_again() {
 async fn the_beginning_and_the_end_are_reported() {
     let (sender, mut changes) = mpsc::channel(2);
     let overrides = Arc::new(Overrides::new(Arc::default(), sender));
-    overrides.set(racks(), Mode::Shadow, MINUTE, "bad rule");
+    overrides.set(racks(), Mode::Shadow, MINUTE, because("bad rule"));
     tokio::time::advance(MINUTE).await;
     settle().await;
     let (begin, end) = (changes.recv().await.unwrap(), changes.recv().await.unwrap());
@@ -167,7 +171,7 @@ async fn the_beginning_and_the_end_are_reported() {
     );
     // Nobody takes these: the override works nevertheless.
     for _ in 0..3 {
-        overrides.set(OverrideTarget::All, Mode::Disabled, MINUTE, "all are bad");
+        overrides.set(OverrideTarget::All, Mode::Disabled, MINUTE, because("all are bad"));
     }
     assert_eq!(overrides.mode_of("racks"), Some(Mode::Disabled));
 }

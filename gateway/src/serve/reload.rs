@@ -21,7 +21,7 @@ use crate::{
     admin::status::GatewayStatus,
     api::RejectedBecause,
     backend::handshake::{PreflightRefusal, refusals},
-    config::{Config, ConfigErrors, Content, is_standard_input},
+    config::{Config, ConfigErrors, Content, changes, is_standard_input},
     door::{Door, Served},
     observe::{WaitingPods, waiting::PolicyChange},
     scheduler_config::{Entries, entries},
@@ -31,6 +31,8 @@ use crate::{
 const CHECK: Duration = Duration::from_secs(1);
 /// The interval between retries of settings that a backend has rejected.
 const RETRY: Duration = Duration::from_secs(10);
+/// The most changes in a log line.
+const MAX_CHANGES: usize = 20;
 /// A file that could not be read in this many checks in a row was not just being replaced.
 const MAX_UNREADABLE: u32 = 5;
 
@@ -204,10 +206,11 @@ impl Reload {
         telemetry::apply(&self.door.observer, self.sampler, &config, &self.config);
         self.gateway_status.loaded();
         report_changes(&self.door.observer.waiting, &self.config, &config);
+        let changes = changes(&self.config.settings(), &config.settings(), MAX_CHANGES).join("; ");
         self.config = config;
         self.refused = None;
         self.door.observer.metrics.reloaded("ok");
-        tracing::info!(file = %self.path.display(), "configuration reloaded");
+        tracing::info!(file = %self.path.display(), changes, "configuration reloaded");
     }
 
     fn refuse(&mut self, why: &dyn Display, because: RejectedBecause) {

@@ -2,7 +2,8 @@
 //!
 //! kube-scheduler puts a rejected pod aside until an event that concerns it, for up to five minutes; an update of the
 //! pod is such an event for this pod alone. So a condition is set in the status of each pod that waits because of the
-//! backend, at a limited rate, and never twice for one change.
+//! backend, at a limited rate, and never twice for one change. While a backend leaves no node, one of its pods is tried
+//! every 30 seconds, because its answers may change without another revision.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
@@ -125,8 +126,9 @@ impl Requeue {
         for (pod, result) in pods.iter().zip(results) {
             let outcome = match result {
                 Ok(()) => {
-                    waiting.requested(&pod.uid, sent);
-                    updated += 1;
+                    waiting.requested(&pod.uid, pod.change, sent);
+                    // A probe is for the gateway itself.
+                    updated += u32::from(pod.change != PolicyChange::Probe);
                     "ok"
                 }
                 Err(why) if is_gone(why) => {
@@ -138,7 +140,7 @@ impl Requeue {
                         waiting.request_failed(&pod.uid);
                     } else {
                         // Perhaps an admission webhook rejects updates of this pod.
-                        waiting.requested(&pod.uid, sent);
+                        waiting.requested(&pod.uid, pod.change, sent);
                         let (pod, namespace) = (&pod.name, &pod.namespace);
                         tracing::warn!(pod, namespace, "cannot set condition {CONDITION}: {why}");
                     }
@@ -189,6 +191,8 @@ async fn update(client: &Client, pod: &DuePod) -> Result<(), RequestError> {
         PolicyChange::Freed => {
             ("RoomFreed", "a pod that was not bound no longer counts on its node".to_owned())
         }
+        PolicyChange::Answers => ("PolicyChanged", format!("backend {backend} accepts nodes again")),
+        PolicyChange::Probe => ("PolicyProbed", format!("backend {backend} may accept nodes again")),
     };
     let condition = PodCondition { kind: CONDITION, reason, message: &message };
     let set = set_condition(client, (&pod.namespace, &pod.name, &pod.uid), condition);

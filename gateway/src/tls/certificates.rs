@@ -86,7 +86,16 @@ pub struct Certificates(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     valid: BTreeMap<CertificateFile, (Validity, ValidityState)>,
-    unusable: Vec<(CertificateFile, String)>,
+    unusable: Vec<(CertificateFile, Unusable)>,
+}
+
+/// Why the certificates of a file are not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
+    /// They cannot be read.
+    Unreadable(String),
+    /// One of them has expired, and those in use are valid.
+    Expired(String),
 }
 
 impl Certificates {
@@ -96,10 +105,13 @@ impl Certificates {
         let mut next = Known::default();
         for (file, validity) in read {
             let (before, state) = known.valid.remove(&file).unzip();
-            if let Err(why) = &validity {
-                next.unusable.push((file.clone(), why.clone()));
-            }
-            let Some(validity) = validity.ok().or(before) else { continue };
+            let refused = match &validity {
+                Err(why) => Some(Unusable::Unreadable(why.clone())),
+                Ok(new) => before.as_ref().and_then(|used| expired(&file, (used, new), now)),
+            };
+            let validity = validity.ok().filter(|_| refused.is_none()).or(before);
+            next.unusable.extend(refused.map(|why| (file.clone(), why)));
+            let Some(validity) = validity else { continue };
             log(&file, state, &validity, now);
             let state = validity.state(now);
             next.valid.insert(file, (validity, state));
@@ -108,7 +120,7 @@ impl Certificates {
     }
 
     /// The files that cannot be used, and why.
-    pub fn unusable(&self) -> Vec<(CertificateFile, String)> {
+    pub fn unusable(&self) -> Vec<(CertificateFile, Unusable)> {
         self.0.lock().unusable.clone()
     }
 
@@ -116,6 +128,13 @@ impl Certificates {
     pub fn all(&self) -> Vec<(CertificateFile, Validity)> {
         self.0.lock().valid.iter().map(|(file, (validity, _))| (file.clone(), validity.clone())).collect()
     }
+}
+
+/// Why the gateway keeps its own certificate, which is valid, instead of a new one.
+fn expired(file: &CertificateFile, (used, new): (&Validity, &Validity), now: Timestamp) -> Option<Unusable> {
+    let is_own = file.role == CertificateRole::Chain && file.backend.is_none();
+    let is_expired = |validity: &Validity| validity.state(now) == ValidityState::Expired;
+    (is_own && is_expired(new) && !is_expired(used)).then(|| new.problem(now).map(Unusable::Expired))?
 }
 
 /// A line when a file gets into a state. `before` is `None` when it is read for the first time.
@@ -179,12 +198,16 @@ mod tests {
         let unusable = || Err("it is empty".to_owned());
         certificates.update(vec![(file("a"), Ok(validity.clone())), (file("b"), unusable())], at(1));
         assert_eq!(certificates.all(), [(file("a"), validity.clone())]);
-        assert_eq!(certificates.unusable(), [(file("b"), "it is empty".to_owned())]);
+        assert_eq!(certificates.unusable(), [(file("b"), Unusable::Unreadable("it is empty".to_owned()))]);
         certificates.update(vec![(file("a"), unusable())], at(2));
         assert_eq!(certificates.all(), [(file("a"), validity.clone())]);
-        assert_eq!(certificates.unusable(), [(file("a"), "it is empty".to_owned())]);
+        assert_eq!(certificates.unusable(), [(file("a"), Unusable::Unreadable("it is empty".to_owned()))]);
         certificates.update(vec![(file("a"), Ok(validity))], at(3));
         assert_eq!(certificates.unusable(), []);
+        let earlier = Validity { name: "old".to_owned(), begins: at(0), ends: at(2) };
+        certificates.update(vec![(file("a"), Ok(earlier))], at(3));
+        assert_eq!(certificates.all()[0].1.ends, at(1_000), "the valid one stays in use");
+        assert!(matches!(certificates.unusable()[..], [(_, Unusable::Expired(_))]));
         certificates.update(Vec::new(), at(4));
         assert_eq!(certificates.all(), []);
     }

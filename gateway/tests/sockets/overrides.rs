@@ -89,6 +89,26 @@ async fn a_backend_is_taken_out_and_comes_back() {
 }
 
 #[tokio::test]
+async fn pods_that_it_has_blocked_are_counted_and_the_author_is_known() {
+    let (_racks, seen) = start("").await;
+    let pod = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u-1"}});
+    let body = json!({"Pod": pod, "NodeNames": ["a"]}).to_string();
+    assert_eq!(seen.gateway.post("/filter", body).await.json()["NodeNames"], json!([]));
+    while seen.gateway.observer.waiting.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let list = set(seen.admin, "racks", "shadow").await;
+    let untried = list.untried.expect("the pod waits, and nobody tries it");
+    assert_eq!((untried.pods, untried.is_requeued), (1, false));
+    assert_eq!(list.items[0].by, "an unknown address", "this test serves without connections");
+    let status = seen.admin.send("GET", "/debug/status", "").await;
+    let status: Status = serde_json::from_slice(&status.body).unwrap();
+    let problem = status.problems.iter().find(|problem| problem.about == "waiting pods").expect("a problem");
+    assert!(problem.what.starts_with("1 pod waits for an event of the cluster, although backend racks "));
+    assert_eq!((status.waiting[0].workload.as_str(), status.waiting[0].untried), ("pod shop/web", 1));
+}
+
+#[tokio::test]
 async fn an_override_ends_by_itself() {
     let (_racks, seen) = start("").await;
     set(seen.admin, "racks", "disable").await;

@@ -80,7 +80,7 @@ async fn the_second_pod_of_a_class_asks_nobody() {
 async fn a_backend_that_rejects_everything_is_a_problem_although_it_is_not_called() {
     let (function, gateway) = filtering(pure(NodeView::Facts)).await;
     let problem = || {
-        let problem = gateway.metrics.backend("only").rejecting.problem()?;
+        let problem = gateway.metrics.backend("only").rejecting.series()?;
         Some((problem.decisions, problem.pods))
     };
     for number in 1..10 {

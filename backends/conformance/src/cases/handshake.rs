@@ -266,6 +266,7 @@ pub(super) fn same(
     let lasting = |info: &api::GetInfoResponse| api::GetInfoResponse {
         revision: String::new(),
         controllers: None,
+        rejected_configuration: String::new(),
         ..info.clone()
     };
     if lasting(first) == lasting(other) {

@@ -650,9 +650,12 @@ type GetInfoResponse struct {
 	// OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing.
 	Introspection []*IntrospectionPath `protobuf:"bytes,11,rep,name=introspection,proto3" json:"introspection,omitempty"`
 	// OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none.
-	Controllers   *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Controllers *Controllers `protobuf:"bytes,12,opt,name=controllers,proto3" json:"controllers,omitempty"`
+	// OPTIONAL. Why a configuration of the backend's own, such as a changed rule file, is not used, in one line for people:
+	// what was used before still answers. It changes without a new revision. Absent: all of it is used. At most 1,024 bytes.
+	RejectedConfiguration string `protobuf:"bytes,13,opt,name=rejected_configuration,json=rejectedConfiguration,proto3" json:"rejected_configuration,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *GetInfoResponse) Reset() {
@@ -767,6 +770,13 @@ func (x *GetInfoResponse) GetControllers() *Controllers {
 		return x.Controllers
 	}
 	return nil
+}
+
+func (x *GetInfoResponse) GetRejectedConfiguration() string {
+	if x != nil {
+		return x.RejectedConfiguration
+	}
+	return ""
 }
 
 // A path at which a backend shows a part of its internal state.
@@ -1476,7 +1486,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x0fgateway_version\x18\x01 \x01(\tR\x0egatewayVersion\x12!\n" +
 	"\fapi_versions\x18\x02 \x03(\tR\vapiVersions\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12\x12\n" +
-	"\x04args\x18\x04 \x01(\fR\x04args\"\x80\x04\n" +
+	"\x04args\x18\x04 \x01(\fR\x04args\"\xb7\x04\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -1491,7 +1501,8 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\x11max_request_bytes\x18\n" +
 	" \x01(\x04R\x0fmaxRequestBytes\x12Q\n" +
 	"\rintrospection\x18\v \x03(\v2+.extender.policy.v1alpha1.IntrospectionPathR\rintrospection\x12G\n" +
-	"\vcontrollers\x18\f \x01(\v2%.extender.policy.v1alpha1.ControllersR\vcontrollers\"I\n" +
+	"\vcontrollers\x18\f \x01(\v2%.extender.policy.v1alpha1.ControllersR\vcontrollers\x125\n" +
+	"\x16rejected_configuration\x18\r \x01(\tR\x15rejectedConfiguration\"I\n" +
 	"\x11IntrospectionPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\"m\n" +

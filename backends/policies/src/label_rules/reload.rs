@@ -15,6 +15,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub struct RuleFile {
     path: PathBuf,
     content: Content,
+    /// The rules in use.
+    used: Rules,
 }
 
 impl RuleFile {
@@ -25,11 +27,11 @@ impl RuleFile {
     pub fn open(path: PathBuf) -> Result<(Self, Rules), ConfigErrors> {
         let content = Content::read(&path)?;
         let rules = rules(&content).map_err(|errors| errors.in_file(&path))?;
-        Ok((Self { path, content }, rules))
+        Ok((Self { path, content, used: rules.clone() }, rules))
     }
 
     /// Follows the file and serves new rules under `name`.
-    pub async fn follow(self, name: &str, replace: &Replace) -> Infallible {
+    pub async fn follow(mut self, name: &str, replace: &Replace) -> Infallible {
         let path = self.path.clone();
         let mut follower = Follower::new(Ok(self.content.clone()), PERIOD, move || Content::read(&path));
         loop {
@@ -38,18 +40,27 @@ impl RuleFile {
     }
 
     /// Applies the current content of the file. With a mistake the old rules stay.
-    fn look(&self, content: Result<Content, ConfigErrors>, name: &str, replace: &Replace) {
-        let file = self.path.display();
+    fn look(&mut self, content: Result<Content, ConfigErrors>, name: &str, replace: &Replace) {
+        let file = self.path.display().to_string();
         match content.and_then(|content| rules(&content)) {
-            Err(errors) => {
-                tracing::error!(%file, "rule change rejected, the previous rules stay in use: {}", errors.on_one_line());
-            }
-            Ok(rules) => match replace.with(LabelRules::new(name, rules)) {
-                Ok(()) => tracing::info!(%file, "rules reloaded"),
-                Err(error) => {
-                    tracing::error!(%file, "rule change rejected, the previous rules stay in use: {error}");
+            Err(errors) => self.reject(&errors.on_one_line(), name, replace),
+            Ok(rules) => match replace.with(LabelRules::new(name, rules.clone())) {
+                Ok(()) => {
+                    self.used = rules;
+                    tracing::info!(%file, "rules reloaded");
                 }
+                Err(error) => self.reject(&error.to_string(), name, replace),
             },
+        }
+    }
+
+    /// The rules in use stay, and the handshake says why.
+    fn reject(&self, why: &str, name: &str, replace: &Replace) {
+        let file = self.path.display();
+        tracing::error!(%file, "rule change rejected, the previous rules stay in use: {why}");
+        let rejecting = LabelRules::new(name, self.used.clone()).rejecting(format!("{file}: {why}"));
+        if let Err(error) = replace.with(rejecting) {
+            tracing::error!(%file, "the rejection cannot be reported: {error}");
         }
     }
 }
@@ -89,19 +100,25 @@ mod tests {
 
     #[test]
     fn new_rules_are_put_into_service_and_broken_ones_are_not() {
-        let (file, backend, replace) = open(OLD).unwrap();
+        let (mut file, backend, replace) = open(OLD).unwrap();
+        let rejected = || testing::info(backend.clone()).unwrap().rejected_configuration;
         let missing = || Content::read("no/such/file".as_ref());
-        for (now, expected) in [
-            (content(OLD), 1),
-            (content("rules: ["), 1),
-            (missing(), 1),
-            (content(NEW), 2),
-            (content("rules: [{}]"), 2),
-            (content(OLD), 1),
+        for (now, expected, why) in [
+            (content(OLD), 1, ""),
+            (content("rules: ["), 1, ": line 1"),
+            (missing(), 1, "no/such/file"),
+            (content(NEW), 2, ""),
+            (content("rules: [{}]"), 2, "rules[0]"),
+            (content(OLD), 1, ""),
         ] {
             let context = format!("{now:?}");
             file.look(now, "rules", &replace);
             assert_eq!(largest(&backend), Some(expected), "{context}");
+            assert!(
+                rejected().contains(why) && rejected().is_empty() == why.is_empty(),
+                "{context}: {}",
+                rejected()
+            );
         }
     }
 

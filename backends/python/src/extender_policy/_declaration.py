@@ -285,6 +285,7 @@ def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:
         introspection=[
             info_pb2.IntrospectionPath(path=entry.path, description=entry.description) for entry in info.shown
         ],
+        rejected_configuration=info.rejection.encode(errors="replace")[:1024].decode(errors="ignore"),
     )
 
 

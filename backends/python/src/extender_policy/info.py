@@ -222,6 +222,7 @@ class Info:
     name: str
     version: str
     declared_revision: str | None = field(default=None, kw_only=True)
+    rejection: str = field(default="", kw_only=True)
     filter: Verb | None = field(default=None, kw_only=True)
     score: Verb | None = field(default=None, kw_only=True)
     scale: Scale = field(default=Scale(), kw_only=True)
@@ -246,6 +247,13 @@ class Info:
         a policy that reads nothing else.
         """
         return replace(self, declared_revision=revision)
+
+    def rejected_configuration(self, why: str) -> Info:
+        """Says why a configuration of the policy's own, such as a changed rule file, is not used.
+
+        One line for operators: the gateway's `status` shows it. At most 1,024 bytes are sent.
+        """
+        return replace(self, rejection=why)
 
     def filters(self, verb: Verb) -> Info:
         """The policy rejects nodes."""

@@ -294,9 +294,21 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
     mistakes
 }
 
+/// The most bytes of the text about a rejected configuration.
+const MAX_REJECTED_CONFIGURATION: usize = 1024;
+
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
     let services = services(&info, declared);
-    let Info { name, version, revision, score: score_and_scale, annotations, raw_pod, .. } = info;
+    let Info {
+        name,
+        version,
+        revision,
+        rejected_configuration,
+        score: score_and_scale,
+        annotations,
+        raw_pod,
+        ..
+    } = info;
     let filter = declared.filter.as_ref().map(|terms| verb_info(api::Verb::Filter, terms));
     let score = declared.score.as_ref().map(|terms| verb_info(api::Verb::Score, terms));
     let score = score.zip(score_and_scale).map(|(verb, (_, scale))| scored(verb, &scale));
@@ -321,7 +333,14 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         introspection: declared.shown.iter().map(ShownPath::message).collect(),
         // Reported by the backend, not declared by the policy: it changes at run time.
         controllers: None,
+        rejected_configuration: beginning(rejected_configuration, MAX_REJECTED_CONFIGURATION),
     }
+}
+
+/// The beginning of a text, of at most this many bytes.
+fn beginning(mut text: String, most: usize) -> String {
+    text.truncate(text.floor_char_boundary(most));
+    text
 }
 
 /// Services besides `PolicyService`. Tables are worth filling only if rows hold more than names.

@@ -4,14 +4,17 @@ mod backends;
 mod certificates;
 mod modes;
 mod objects;
+mod pods;
+
+use std::time::Duration;
 
 use extender_gateway_core::Verb;
 use jiff::Timestamp;
 
 use crate::{
     admin::status::GatewayStatus,
-    api::{Problem, RejectedBecause, Severity, Status},
-    cluster::SourceHealth,
+    api::{LostLogLines, Problem, RejectedBecause, Severity, Status},
+    cluster::{SourceHealth, untried::UntriedSummary},
     config::{Config, Requeueing},
     observe::Observer,
 };
@@ -26,6 +29,8 @@ const MAX_BIND_PAUSE: i64 = 60;
 const MAX_REFUSAL_AGE: i64 = 60;
 /// How long a gateway may run without calls before that is a problem, in seconds.
 const MAX_IDLE: i64 = 60;
+/// A scheduler tries a pod earlier than this, and meanwhile sends calls.
+const MAX_UNTRIED: Duration = Duration::from_secs(30);
 
 /// All problems, the most severe first.
 pub(super) fn of(
@@ -35,22 +40,24 @@ pub(super) fn of(
     observer: &Observer,
 ) -> Vec<Problem> {
     let of_gateway = [
+        pods::untried(status),
         ready(status),
         refused(status),
         nodes(status, gateway_status),
         failing_watch("pods", &gateway_status.sources.pods.source_health),
         requeueing(config, observer),
-        never_called(status),
+        not_called(status, gateway_status),
         no_binder(status),
         overload(status),
         log(status),
+        lost_log_lines(status),
         traces(observer),
     ];
     let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
     problems.extend(objects::of(gateway_status));
     problems.extend(certificates::of(&gateway_status.sources.certificates, config));
     for backend in &status.backends {
-        problems.extend(backends::of(backend, config, &gateway_status.sources.exempt));
+        problems.extend(backends::of(backend, config, (&gateway_status.sources.exempt, &observer.waiting)));
     }
     problems.extend(modes::of(status));
     problems.sort_by_key(|problem| problem.severity);
@@ -150,13 +157,28 @@ fn seconds_since(time: Timestamp) -> i64 {
     Timestamp::now().as_second() - time.as_second()
 }
 
-fn never_called(status: &Status) -> Option<Problem> {
+/// No call since the start, or none although pods wait for one.
+fn not_called(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
     let called = status.verbs.iter().any(|verb| verb.calls > 0);
+    let last = status.verbs.iter().filter_map(|verb| verb.last.as_ref()).map(|last| last.time).max();
+    let idle = seconds_since(last.unwrap_or(status.started));
+    let untried = gateway_status.pods().and_then(|pods| pods.untried.summary(MAX_UNTRIED));
+    let entry = (Severity::Warning, "no-calls");
+    if let Some(untried) = untried.filter(|_| idle >= MAX_UNTRIED.as_secs().cast_signed()) {
+        let UntriedSummary { pods, oldest, scheduler } = untried;
+        let what = format!(
+            "{}, with schedulerName {scheduler}, for {} without having been tried, and no call has come for {idle} s",
+            pods::wait(u32::try_from(pods).unwrap_or(u32::MAX)),
+            pods::age(oldest.as_secs()),
+        );
+        let remedy = "check that the scheduler of this name runs and sees the pods (after a restart of the apiserver it can take two \
+                      minutes), and that its configuration has the entry that `extender-gateway scheduler-config` prints";
+        return Some(problem(entry, "kube-scheduler", what, remedy));
+    }
     let what = "no call since the start";
     let remedy = "check that kube-scheduler's configuration has the entry that `extender-gateway scheduler-config` prints, and that it \
                   reaches this replica";
-    (!called && seconds_since(status.started) > MAX_IDLE)
-        .then(|| problem((Severity::Warning, "no-calls"), "kube-scheduler", what, remedy))
+    (!called && idle > MAX_IDLE).then(|| problem(entry, "kube-scheduler", what, remedy))
 }
 
 /// kube-scheduler does not bind by itself if an extender has `bindVerb`.
@@ -208,6 +230,18 @@ fn log(status: &Status) -> Option<Problem> {
             "raise decisions.maxBytes",
         )
     })
+}
+
+fn lost_log_lines(status: &Status) -> Option<Problem> {
+    let LostLogLines { lines, last } = status.lost_log_lines.as_ref()?;
+    let age = seconds_since(*last);
+    let what = format!(
+        "{lines} lines were lost since the start, the last one {age} s ago: they could not be written"
+    );
+    let remedy = "check what reads the gateway's standard error, and the disk that it writes to; or set a less verbose log.level";
+    let impact = Some("none for pods".to_owned());
+    let entry = (Severity::Warning, "log-lines-lost");
+    (age < MAX_FAILURE_AGE).then(|| Problem { impact, ..problem(entry, "the log", what, remedy) })
 }
 
 fn traces(observer: &Observer) -> Option<Problem> {

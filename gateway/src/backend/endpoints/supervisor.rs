@@ -16,7 +16,7 @@ use extender_gateway_core::BackendFailure;
 use tokio::{
     sync::watch,
     task::{JoinError, JoinSet},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{Endpoint, Endpoints, Shared};
@@ -58,12 +58,14 @@ impl Supervisor {
             match self.resolve().await {
                 Ok(addresses) => {
                     (pause, outage) = (FIRST_PAUSE, Outage::default());
+                    self.stale(None);
                     self.reconcile(&addresses);
                     self.until_due().await;
                 }
                 Err(failure) if !self.sessions.is_empty() => {
                     let backend = &self.task.settings.name;
                     tracing::debug!(%backend, "the host cannot be resolved, known addresses stay in use: {failure}");
+                    self.stale(Some(failure));
                     self.until_due().await;
                 }
                 Err(failure) => {
@@ -113,6 +115,14 @@ impl Supervisor {
                 Some(ended) = sessions.join_next() => rethrown(ended),
             }
         }
+    }
+
+    /// Records that known addresses stay in use although the host cannot be resolved, or that it can.
+    fn stale(&self, failure: Option<BackendFailure>) {
+        let Some(endpoints) = self.endpoints.upgrade() else { return };
+        let mut stale = endpoints.stale.lock();
+        let since = stale.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        *stale = failure.map(|failure| (since, failure));
     }
 
     fn unresolved(&self, failure: BackendFailure) {

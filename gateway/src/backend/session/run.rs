@@ -208,6 +208,8 @@ impl Connecting<'_> {
                     missed = 0;
                     // They change without a change of what the backend answers.
                     endpoint.set_controllers(response.controllers.take());
+                    let rejected = std::mem::take(&mut response.rejected_configuration);
+                    endpoint.set_rejected_configuration(&rejected, settings.name.as_str());
                     self.accept(response, &mut known).await;
                     if self.publisher.shared.has_several() {
                         known.health.refresh(&known.connection, cadences.handshake).await;

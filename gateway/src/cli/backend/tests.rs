@@ -61,10 +61,12 @@ fn each_replica_is_printed() {
         since: "2026-11-21T23:00:00Z".parse().unwrap(),
         ends: "2026-11-21T23:30:00Z".parse().unwrap(),
         reason: "bad \u{1b}rule".to_owned(),
+        by: "ann at 10.0.0.1".to_owned(),
     };
     let report = Report {
         api_version: API_VERSION,
         kind: "OverrideReport",
+        untried: Some(UntriedPods { pods: 60, changed_seconds: 0, is_requeued: false }),
         replicas: vec![
             ReplicaOverrides { gateway: "gateway-0".to_owned(), overrides: vec![item] },
             ReplicaOverrides { gateway: "gateway-1".to_owned(), overrides: Vec::new() },
@@ -73,7 +75,9 @@ fn each_replica_is_printed() {
     };
     assert_eq!(
         report.to_string(),
-        "gateway-0: backend racks: Shadow until 2026-11-21 23:30:00 UTC (bad \\u{1b}rule)\n\
+        "60 waiting pods: kube-scheduler tries them at the next event of the cluster, in 5.5 minutes at most; now with --retry, or \
+         `extender-gateway status --retry`\n\
+         gateway-0: backend racks: Shadow until 2026-11-21 23:30:00 UTC by ann at 10.0.0.1 (bad \\u{1b}rule)\n\
          gateway-1: all backends have their configured modes\n\
          http://10.0.0.9:9403: NOT DONE: no answer\n"
     );

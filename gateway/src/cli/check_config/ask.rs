@@ -15,7 +15,7 @@ use crate::{
         info::{ClusterTables, Info, UnscaledScores},
         remedy,
     },
-    config::{BackendSettings, Config, Finding, Mode},
+    config::{BackendSettings, Binder, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode},
     text::clean,
 };
 
@@ -26,6 +26,8 @@ pub(super) struct Answers {
     pub(super) findings: Vec<Finding>,
     /// A sentence for each backend that can be used.
     pub(super) notes: Vec<String>,
+    /// What is valid but probably unintended.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Performs a handshake with every backend that the gateway would call, all at once.
@@ -43,7 +45,10 @@ pub(super) fn backends(config: &Config) -> io::Result<Answers> {
     for (at, backend, answer) in runtime.block_on(join_all(asked)) {
         let place = format!("backends[{at}]");
         match answer {
-            Ok(response) => answers.add(&place, backend, response, &tables),
+            Ok(response) => {
+                let info = answers.add(&place, backend, response, &tables);
+                answers.warnings.extend(inexact_limit(&place, &info, (backend, config)));
+            }
             Err(error) => answers.findings.push(failed(&place, &error)),
         }
     }
@@ -57,7 +62,7 @@ impl Answers {
         backend: &BackendSettings,
         response: GetInfoResponse,
         tables: &ClusterTables,
-    ) {
+    ) -> Info {
         let info = Info::read(response, backend, tables);
         let unusable: Vec<_> = backend.verbs().filter_map(|verb| unusable(place, &info, verb)).collect();
         if unusable.is_empty() {
@@ -71,7 +76,19 @@ impl Answers {
             );
         }
         self.findings.extend(unusable);
+        info
     }
+}
+
+/// A warning about limits that many pods at once exceed.
+pub(in crate::cli) fn inexact_limit(
+    place: &str,
+    info: &Info,
+    (backend, config): (&BackendSettings, &Config),
+) -> Option<String> {
+    let is_inexact =
+        info.filters_by_bound_pods() && backend.mode == Mode::Enforce && config.binder == Binder::None;
+    is_inexact.then(|| format!("{place}: {}: {INEXACT_LIMIT}; {INEXACT_LIMIT_REMEDY}", backend.name))
 }
 
 /// Why a configured verb cannot be used.

@@ -46,7 +46,7 @@ fn completed(words: &[&str]) -> Vec<String> {
 #[test]
 fn bash_completes_commands_options_and_values() {
     assert_eq!(completed(&["extender-gateway", "s"]), ["serve", "scheduler-config", "status"]);
-    assert_eq!(completed(&["extender-gateway", "status", "--w"]), ["--watch"]);
+    assert_eq!(completed(&["extender-gateway", "status", "--w"]), ["--watch", "--waiting"]);
     assert_eq!(completed(&["extender-gateway", "status", "--output", ""]), ["table", "wide", "json", "yaml"]);
     assert_eq!(completed(&["extender-gateway", "completion", "z"]), ["zsh"]);
 }

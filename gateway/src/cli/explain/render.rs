@@ -33,7 +33,8 @@ impl fmt::Display for Printed<'_> {
         }
         nodes::write_changed(attempt, max_rows, out)?;
         nodes::write_scores(attempt, evidence.node_of_pod(), max_rows, out)?;
-        nodes::write_rejected(attempt, max_rows, out)
+        nodes::write_rejected(attempt, max_rows, out)?;
+        nodes::write_shadow(attempt, max_rows, out)
     }
 }
 

@@ -30,6 +30,29 @@ fn a_rule_that_rejects_is_behind_its_reason() {
 }
 
 #[test]
+fn what_a_backend_in_shadow_would_reject_is_told_with_its_rule() {
+    let mut call = filter(1, &[("a", Some("full")), ("b", None), ("c", None)]);
+    let shadow = BackendPart { mode: "Shadow".to_owned(), rejected: 2, ..backend("racks", 3) };
+    call.backends.push(shadow);
+    for (at, rule) in [(0, Some("drain")), (1, Some("drain")), (2, None)] {
+        let rejected = (at < 2).then(|| "rack is drained".to_owned());
+        let verdict = NodeVerdict {
+            accepted: at == 2,
+            rejected,
+            rule: rule.map(str::to_owned),
+            ..NodeVerdict::default()
+        };
+        call.nodes[at].backends.insert("racks".to_owned(), verdict);
+    }
+    let shown = text(&case(pod(None), vec![call]), 10);
+    let expected = "
+IN SHADOW  BY     WHY                           NODES
+        2  racks  rack is drained (rule drain)  a, b
+";
+    assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
 fn a_pod_that_was_placed() {
     let calls = vec![
         filter(10, &[("a", None), ("b", None), ("c", Some("zone is drained"))]),

@@ -216,7 +216,8 @@ fn on_command_line(status: &Status, options: &TryOptions) -> Status {
 
 /// What helps about a backend of `--backend`.
 fn remedy_on_command_line(remedy: &str) -> String {
-    let remedy = remedy.strip_suffix("; `mode: Disabled` removes it from decisions").unwrap_or(remedy);
+    // A simulation has no replicas to command.
+    let remedy = remedy.split_once("; `extender-gateway backend ").map_or(remedy, |(remedy, _)| remedy);
     remedy
         .replace("correct its args:", "correct --args:")
         .replace("correct its url or tls", "correct the URL of --backend")

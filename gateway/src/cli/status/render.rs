@@ -6,12 +6,12 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::Report;
+use super::{Report, Shown};
 use crate::{
     api::{
         AddressStatus, BackendStatus, BackendVerb, CircuitState, CircuitStatus, ConfigurationStatus,
         ControllersStatus, Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity, Status,
-        TableStatus, VerbStatus,
+        TableStatus, VerbStatus, WaitingPodsStatus,
     },
     text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
@@ -19,6 +19,9 @@ use crate::{
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_problems(self, out)?;
+        if self.shown == Shown::WaitingPods {
+            return self.replicas.iter().try_for_each(|status| write_waiting(status, out));
+        }
         self.replicas.iter().try_for_each(|status| write_replica(status, self.time, out))
     }
 }
@@ -44,6 +47,17 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
     }
     for difference in &report.differences {
         writeln!(out, "DIFFERS  {}", clean(difference))?;
+    }
+    if !report.differences.is_empty() {
+        writeln!(
+            out,
+            "         pods are decided differently, depending on which replica kube-scheduler calls"
+        )?;
+        writeln!(
+            out,
+            "         wait until a rollout or reload has ended; otherwise see which replica does not follow its file"
+        )?;
+        writeln!(out, "         docs/runbook.md#replicas-differ")?;
     }
     let is_over = |(problem, _): &(&Problem, Vec<&str>)| problem.severity == Severity::Recent;
     if problems.iter().all(is_over) && report.away.is_empty() && report.differences.is_empty() {
@@ -90,6 +104,29 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
         write!(out, "\n{}", reads(&status.backends))?;
     }
     Ok(())
+}
+
+/// Writes the waiting pods, by workload and reason.
+fn write_waiting(status: &Status, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let total: u64 = status.waiting.iter().map(|group| u64::from(group.pods)).sum();
+    writeln!(out, "\n{}: {}", clean(&status.gateway), counted(total, "waiting pod"))?;
+    if status.waiting.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(["PODS", "OLDEST", "WORKLOAD", "REASON", "OLDEST POD"], 0..2);
+    for group in &status.waiting {
+        let WaitingPodsStatus { workload, reason, pods, oldest_seconds, namespace, pod, untried } = group;
+        let untried =
+            if *untried == 0 { String::new() } else { format!(" ({untried} not tried since it changed)") };
+        table.row([
+            number(u64::from(*pods)),
+            age(*oldest_seconds),
+            workload.clone(),
+            format!("{reason}{untried}"),
+            format!("{namespace}/{pod}"),
+        ]);
+    }
+    write!(out, "\n{table}")
 }
 
 fn configuration(status: &ConfigurationStatus, now: Timestamp) -> String {

@@ -6,11 +6,11 @@ mod samples;
 use jiff::Timestamp;
 
 use self::samples::{at, report, status};
-use super::Report;
+use super::{Report, Shown};
 use crate::{
     api::{
         CircuitState, CircuitStatus, ControllersStatus, LastFailure, Problem, RejectedBecause,
-        RejectedChange, Severity,
+        RejectedChange, Severity, WaitingPodsStatus,
     },
     explain::replicas::Away,
 };
@@ -126,11 +126,12 @@ fn replicas_that_differ() {
     other.version = "0.2.0".into();
     other.configuration.generation = 3;
     other.configuration.digest = "2c".into();
+    other.configuration.settings.insert("backends.zones.score.weight".into(), "7".into());
     other.backends[0].mode = "Shadow".into();
     other.backends[0].handshake.as_mut().unwrap().revision = "r2".into();
     let expected = [
+        "Replicas have other configurations. From gateway-0 to gateway-2: backends.zones.score.weight: 1 → 7",
         "Replicas differ in version. gateway-0, gateway-1: 0.1.0; gateway-2: 0.2.0",
-        "Replicas differ in configuration (digests). gateway-0, gateway-1: 1f; gateway-2: 2c",
         "Replicas differ in backends or their effective order. gateway-0, gateway-1: zones \
          (http://zones:9000, Enforce, filter score); gateway-2: zones (http://zones:9000, Shadow, filter score)",
         "Replicas differ in the reported versions of backends. gateway-0, gateway-1: zones is label-rules 0.1.0 r1; \
@@ -138,7 +139,12 @@ fn replicas_that_differ() {
     ];
     let differing = report(vec![status("gateway-0"), other, status("gateway-1")]);
     assert_eq!(differing.differences, expected);
-    assert!(text(&differing).starts_with("DIFFERS  Replicas differ in version. "), "{}", text(&differing));
+    assert!(text(&differing).starts_with("DIFFERS  Replicas have other "), "{}", text(&differing));
+    assert!(
+        text(&differing).contains("\n         docs/runbook.md#replicas-differ\n"),
+        "{}",
+        text(&differing)
+    );
     assert_eq!(differing.errors(), 0);
 }
 
@@ -211,4 +217,29 @@ fn programs_read_each_replica_as_it_answered() {
     assert_eq!((&json["kind"], &json["away"]), (&"StatusReport".into(), &serde_json::json!([])));
     assert_eq!(json["replicas"][0], serde_json::to_value(status("gateway-0")).unwrap());
     assert_eq!(json["time"].as_str().unwrap().parse::<Timestamp>().unwrap(), at(0));
+}
+
+#[test]
+fn the_waiting_pods_are_a_list() {
+    let mut waiting = status("gateway-0");
+    waiting.waiting = vec![WaitingPodsStatus {
+        workload: "ReplicaSet apps/web-7d9".into(),
+        reason: "quota: tenant is over its quota".into(),
+        pods: 40,
+        oldest_seconds: 245,
+        namespace: "apps".into(),
+        pod: "web-7d9-x".into(),
+        untried: 2,
+    }];
+    let report = Report { shown: Shown::WaitingPods, ..report(vec![waiting]) };
+    let expected = "\
+No problem.
+
+gateway-0: 40 waiting pods
+
+PODS  OLDEST  WORKLOAD                 REASON                                                                    OLDEST POD
+  40   4 min 5 s  ReplicaSet apps/web-7d9  quota: tenant is over its quota (2 not tried since it changed)  apps/web-7d9-x
+";
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(squeezed(&text(&report)), squeezed(expected));
 }

@@ -28,6 +28,15 @@ impl Pair {
         self.write("tls.key", &signing_key.serialize_pem());
     }
 
+    /// A pair whose certificate has expired.
+    fn expire(&self) {
+        let mut params = rcgen::CertificateParams::new(["gateway.test".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        self.write("tls.crt", &params.self_signed(&key).unwrap().pem());
+        self.write("tls.key", &key.serialize_pem());
+    }
+
     fn write(&self, name: &str, content: &str) {
         fs::write(self.0.path().join(name), content).unwrap();
     }
@@ -106,4 +115,24 @@ async fn files_are_followed_and_bad_ones_are_said_once() {
     five_reads(&tls).await;
     assert!(!Arc::ptr_eq(&first, &tls.current.load()));
     assert_eq!((log.lines("WARN"), log.lines("certificates of extender.tls reloaded")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_certificate_does_not_replace_a_valid_one() {
+    let pair = Pair::new();
+    let tls = Tls::open(pair.settings()).unwrap();
+    let first = tls.current.load_full();
+    pair.expire();
+    five_reads(&tls).await;
+    assert!(Arc::ptr_eq(&first, &tls.current.load()), "the valid one stays");
+    pair.renew();
+    five_reads(&tls).await;
+    assert!(!Arc::ptr_eq(&first, &tls.current.load()), "a valid one is used");
+    // At the start there is none to keep.
+    pair.expire();
+    let tls = Tls::open(pair.settings()).unwrap();
+    let first = tls.current.load_full();
+    pair.expire();
+    five_reads(&tls).await;
+    assert!(!Arc::ptr_eq(&first, &tls.current.load()), "it is no worse");
 }

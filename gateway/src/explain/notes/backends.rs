@@ -69,8 +69,8 @@ fn changed(
         "PodCondition" => "the gateway makes kube-scheduler try the pod again",
         _ if has_failed(attempt) => "kube-scheduler tries the pod again by itself, within 10 s by default",
         _ => {
-            "kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `kubectl annotate node NODE \
-             extender-gateway.io/retry=\"$(date)\" --overwrite`"
+            "kube-scheduler tries the pod again at the next event, in 5.5 min at most, or now after `extender-gateway status \
+             --retry`"
         }
     };
     let sentence = || {

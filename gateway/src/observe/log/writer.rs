@@ -8,12 +8,13 @@ use std::{
     io::{self, Write},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::Duration,
 };
 
+use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -33,6 +34,8 @@ struct WriterState {
     emptied: Condvar,
     /// Lines lost since the start.
     lost: AtomicU64,
+    /// When the last one was, in Unix seconds.
+    last_lost: AtomicI64,
 }
 
 /// Lines that are not written yet.
@@ -70,6 +73,12 @@ impl LogWriter {
         self.0.lost.load(Relaxed)
     }
 
+    /// When the last line was lost.
+    pub(super) fn last_lost(&self) -> Option<Timestamp> {
+        let last = Timestamp::from_second(self.0.last_lost.load(Relaxed)).ok();
+        last.filter(|_| self.lost() > 0)
+    }
+
     /// Waits until everything is written, at most this long.
     pub(super) fn flush_within(&self, timeout: Duration) {
         self.0.emptied.wait_while_for(&mut self.0.queue.lock(), |queue| !queue.is_done(), timeout);
@@ -77,6 +86,11 @@ impl LogWriter {
 }
 
 impl WriterState {
+    fn lose(&self, lines: u64) {
+        self.lost.fetch_add(lines, Relaxed);
+        self.last_lost.store(Timestamp::now().as_second(), Relaxed);
+    }
+
     fn write(&self, mut sink: impl Write, report: impl Fn(u64)) {
         let (mut text, mut unreported) = (Vec::new(), 0);
         loop {
@@ -89,7 +103,7 @@ impl WriterState {
                 }
             } else {
                 // Reported when writing succeeds again: a report that cannot be written would cause the next one.
-                self.lost.fetch_add(lines, Relaxed);
+                self.lose(lines);
                 unreported += dropped + lines;
             }
         }
@@ -115,7 +129,7 @@ impl Write for LogWriter {
         let mut queue = self.0.queue.lock();
         if queue.text.len() + line.len() > CAPACITY {
             queue.dropped += 1;
-            self.0.lost.fetch_add(1, Relaxed);
+            self.0.lose(1);
         } else {
             queue.text.extend_from_slice(line);
             queue.lines += 1;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
 use super::{
-    rejecting::Rejecting,
+    rejecting::{RejectedNodes, Rejecting, Turn},
     series::{Durations, LabeledCounts, ReasonCounts, RecentSummary, Trace},
 };
 use crate::{
@@ -98,14 +98,15 @@ impl BackendMetrics {
         })
     }
 
-    /// Records the backend's part in a call about this pod with this outcome.
+    /// Records the backend's part in a call about this pod with this outcome. Returns what it means for the pods that wait.
     pub(in crate::observe) fn record(
         &self,
         (outcome, part): (&str, &BackendOutcome),
         pod: &PodRef,
         trace: Option<Trace>,
-    ) {
+    ) -> Turn {
         let verb = part.verb;
+        let mut turn = Turn::None;
         let metrics = &self.verbs[verb];
         let policy = applied_policy(outcome, part);
         for attempt in &part.attempts {
@@ -114,17 +115,21 @@ impl BackendMetrics {
         }
         match &part.outcome {
             Outcome::Filtered(filtered) => {
-                let mut rejected = 0;
-                for refusal in &filtered.refusals {
-                    self.rejected(&refusal.reason, refusal.positions.len());
-                    rejected += refusal.positions.len();
+                let rejected: usize = filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum();
+                // What a backend in shadow mode says rejects no node.
+                if part.agreement.is_none() {
+                    for refusal in &filtered.refusals {
+                        self.rejected(&refusal.reason, refusal.positions.len());
+                    }
                 }
                 let last = part.attempts.last();
                 let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
                 self.rejected_share(verb, rejected, nodes as usize);
                 if verb == PolicyVerb::Filter && nodes > 0 {
-                    let rejected_all = rejected >= nodes as usize;
-                    self.rejecting.record(part.backend.name.as_str(), pod, rejected_all);
+                    let largest = || filtered.refusals.iter().max_by_key(|refusal| refusal.positions.len());
+                    let all_for = (rejected >= nodes as usize).then(|| largest().map_or("", |it| &it.reason));
+                    let decision = RejectedNodes { pod, all_for };
+                    turn = self.rejecting.record(part.backend.name.as_str(), decision);
                 }
             }
             Outcome::Scored(_, clamped) => {
@@ -143,6 +148,7 @@ impl BackendMetrics {
         if let Some(agreement) = part.agreement {
             metrics.shadowed(agreement);
         }
+        turn
     }
 
     /// Counts nodes that were rejected for this reason.
@@ -174,8 +180,11 @@ impl BackendVerbMetrics {
         let rpcs = attempt.rpcs.all();
         let failure = attempt.failure.map(|kind| (kind, policy));
         if rpcs.is_empty() {
-            if let Some(failure) = failure {
-                self.not_sent(failure);
+            match failure {
+                Some(failure) => self.not_sent(failure),
+                // Known answers decide, too: a backend that answers nothing else has not failed since.
+                None if !attempt.canceled && attempt.cached > 0 => self.duration.recent.record(None, None),
+                None => {}
             }
             return;
         }
@@ -264,7 +273,47 @@ mod tests {
     use extender_gateway_core::BackendFailure;
 
     use super::*;
-    use crate::observe::samples::part;
+    use crate::observe::samples::{self, part};
+
+    /// A part that has this outcome without a call.
+    fn known(outcome: Outcome, cached: usize) -> BackendOutcome {
+        let failure = match &outcome {
+            Outcome::Failed(failure) => Err(failure.clone()),
+            _ => Ok(()),
+        };
+        let mut record = samples::record("web", &["a"], vec![part("zones", outcome)]);
+        let mut attempt = record.recorder.start_attempt(0, None);
+        attempt.set_cached(cached);
+        attempt.finish(&failure);
+        record.collect_attempts();
+        record.backends.remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_cached_answer_is_a_success() {
+        let metrics = BackendMetrics::default();
+        let record = |part: &BackendOutcome| metrics.record(("ok", part), &PodRef::default(), None);
+        let recent = || metrics.verbs[PolicyVerb::Filter].recent().unwrap();
+        record(&known(samples::failed(FailureKind::Late), 0));
+        assert!(recent().last_failed);
+        record(&known(samples::refused(&[]), 1));
+        let summary = recent();
+        assert_eq!((summary.last_failed, summary.calls, summary.failed()), (false, 2, 1));
+        assert_eq!((summary.minute.sent, summary.median), (0, None), "it has no duration");
+    }
+
+    #[tokio::test]
+    async fn nodes_are_not_rejected_in_shadow() {
+        let metrics = BackendMetrics::default();
+        let shadow = BackendOutcome {
+            agreement: Some(Agreement::Disagrees),
+            ..part("zones", samples::refused(&[("full", &[0])]))
+        };
+        metrics.record(("ok", &shadow), &PodRef::default(), None);
+        assert!(metrics.rejected.all().is_empty());
+        metrics.record(("ok", &part("zones", samples::refused(&[("full", &[0])]))), &PodRef::default(), None);
+        assert_eq!(metrics.rejected.all().len(), 1);
+    }
 
     #[tokio::test]
     async fn a_failure_that_ended_no_call_has_no_policy() {

@@ -97,7 +97,11 @@ impl Snapshot {
             let reasons = metrics.rejected.all().into_iter();
             reasons.map(move |(reason, nodes)| ((labels, [("reason", reason)]), nodes))
         });
-        page.family("extender_gateway_backend_rejected_nodes_total", "Nodes rejected by backends", rejected)?;
+        page.family(
+            "extender_gateway_backend_rejected_nodes_total",
+            "Nodes rejected by backends, without those in shadow mode",
+            rejected,
+        )?;
         page.family(
             "extender_gateway_backend_rejected_ratio",
             "Share of nodes that a backend rejected in a filter call",

@@ -89,6 +89,10 @@ unlabeled! {
             "Generation of the configuration in use, starting at 1";
         configuration_loaded: "extender_gateway_configuration_loaded_timestamp_seconds",
             "Unix time at which the configuration in use was loaded";
+        configuration_rejected: "extender_gateway_configuration_rejected",
+            "1 while the changed configuration file is not used because it was rejected, 0 otherwise";
+        oldest_untried_pod: "extender_gateway_oldest_untried_pod_seconds",
+            "How long the oldest pod that no scheduler has tried has been known; 0 if there are none";
         known_nodes: "extender_gateway_known_nodes",
             "Nodes in the node table";
         nodes_synced: "extender_gateway_nodes_synced",
@@ -129,10 +133,14 @@ pub struct BackendState {
     pub connected: Option<f64>,
     /// The number of pods that wait because of it.
     pub waiting_pods: u32,
+    /// The number of workloads that they are parts of.
+    pub waiting_workloads: u32,
     /// How long the oldest of them has waited, in seconds.
     pub oldest_waiting_pod: f64,
     /// The number of calls that wait because as many as there may be are in progress.
     pub waiting_calls: u32,
+    /// Whether it does not use a configuration of its own.
+    pub rejects_configuration: bool,
     /// The number of addresses with a session.
     pub addresses: u32,
     /// Each of its verbs, with the number of open circuit breakers.
@@ -226,6 +234,11 @@ impl ProcessMetrics {
             "Addresses of the backend that are connected and whose handshakes succeeded",
             states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.addresses)))),
         )?;
+        page.family(
+            "extender_gateway_backend_configuration_rejected",
+            "1 while the backend does not use a configuration of its own, such as a rule file, 0 otherwise",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.rejects_configuration)))),
+        )?;
         let circuits = all.iter().flat_map(|(name, state)| {
             state.open_circuits.iter().map(move |(verb, open)| {
                 let labels = [("backend", name.as_str()), ("verb", verb.name())];
@@ -246,6 +259,11 @@ impl ProcessMetrics {
             "extender_gateway_backend_waiting_pods",
             "Pods that wait because the backend rejected or failed them",
             states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_pods)))),
+        )?;
+        page.family(
+            "extender_gateway_backend_waiting_workloads",
+            "Workloads of these pods: their controllers, and those without one",
+            states().map(|(labels, state)| (labels, ConstGauge::new(i64::from(state.waiting_workloads)))),
         )?;
         page.family(
             "extender_gateway_backend_oldest_waiting_pod_seconds",

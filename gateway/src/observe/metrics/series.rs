@@ -137,7 +137,7 @@ impl Durations {
     }
 }
 
-/// The latest 256 calls.
+/// The latest 256 calls. One that was answered from the cache is a call that was not sent: it decides in the same way.
 #[derive(Debug)]
 pub(super) struct RecentCalls(Mutex<VecDeque<RecentCall>>);
 
@@ -173,6 +173,8 @@ pub struct MinuteSummary {
     pub calls: u32,
     /// The number of failed calls.
     pub failed: u32,
+    /// The number of calls that were sent.
+    pub sent: u32,
     /// The 99th percentile of the duration; `None` if no call was sent.
     pub p99: Option<Duration>,
 }
@@ -191,7 +193,7 @@ impl Default for RecentCalls {
 }
 
 impl RecentCalls {
-    /// Records a call that ends now; `took` is `None` if it failed before it was sent. `failure` is its cause.
+    /// Records a call that ends now; `took` is `None` if it was not sent. `failure` is its cause.
     pub(super) fn record(&self, took: Option<Duration>, failure: Option<&'static str>) {
         let mut calls = self.0.lock();
         if calls.len() >= WINDOW {
@@ -206,7 +208,8 @@ impl RecentCalls {
         let calls: Vec<RecentCall> = self.0.lock().iter().copied().collect();
         let last = calls.last()?;
         let durations = sorted_durations(&calls);
-        let minute = &calls[calls.partition_point(|call| call.ended.elapsed() >= MINUTE)..];
+        let lately = &calls[calls.partition_point(|call| call.ended.elapsed() >= MINUTE)..];
+        let minute = sorted_durations(lately);
         Some(RecentSummary {
             calls: count(calls.len()),
             median: percentile(&durations, 50),
@@ -214,9 +217,10 @@ impl RecentCalls {
             failures: failures(&calls),
             last_failed: last.failure.is_some(),
             minute: MinuteSummary {
-                calls: count(minute.len()),
-                failed: count(minute.iter().filter(|call| call.failure.is_some()).count()),
-                p99: percentile(&sorted_durations(minute), 99),
+                calls: count(lately.len()),
+                failed: count(lately.iter().filter(|call| call.failure.is_some()).count()),
+                sent: count(minute.len()),
+                p99: percentile(&minute, 99),
             },
         })
     }
@@ -307,11 +311,11 @@ mod tests {
             p99: Some(millis(100)),
             failures: vec![("late", 2), ("status", 1)],
             last_failed: true,
-            minute: MinuteSummary { calls: 101, failed: 1, p99: Some(millis(99)) },
+            minute: MinuteSummary { calls: 101, failed: 1, sent: 100, p99: Some(millis(99)) },
         };
         assert_eq!((recent.summary().unwrap().failed(), recent.summary()), (3, Some(expected.clone())));
         advance(MINUTE).await;
-        let minute = MinuteSummary { calls: 0, failed: 0, p99: None };
+        let minute = MinuteSummary { calls: 0, failed: 0, sent: 0, p99: None };
         assert_eq!(recent.summary(), Some(RecentSummary { minute, ..expected }), "the rest stays");
     }
 

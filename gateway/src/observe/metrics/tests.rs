@@ -73,8 +73,10 @@ fn state(name: &str, connected: Option<f64>) -> (String, BackendState) {
         BackendState {
             connected,
             waiting_pods: 3,
+            waiting_workloads: 2,
             waiting_calls: 0,
             oldest_waiting_pod: 60.0,
+            rejects_configuration: true,
             addresses: 2,
             open_circuits: PolicyVerb::ALL.map(|verb| (verb, 1)).to_vec(),
         },
@@ -260,6 +262,8 @@ fn a_gauge_is_what_its_latest_owner_says() {
     has(&metrics, r#"backend_connected_timestamp_seconds{backend="zones"} 1.5"#);
     assert!(!metrics.text().contains(r#"connected_timestamp_seconds{backend="racks"}"#));
     has(&metrics, r#"backend_waiting_pods{backend="racks"} 3"#);
+    has(&metrics, r#"backend_configuration_rejected{backend="racks"} 1"#);
+    has(&metrics, r#"backend_waiting_workloads{backend="racks"} 2"#);
     has(&metrics, r#"backend_open_circuits{backend="racks",verb="score"} 1"#);
     has(&metrics, r#"backend_oldest_waiting_pod_seconds{backend="racks"} 60.0"#);
     has(&metrics, r#"backend_connected{backend="zones"} 1"#);

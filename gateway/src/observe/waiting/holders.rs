@@ -9,11 +9,23 @@ use crate::{
     record::{BackendOutcome, CallRecord, OnFailure, Outcome},
 };
 
+/// The longest reason in characters.
+const LONGEST_REASON: usize = 200;
+
+/// What a pod waits for.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    /// The backends that rejected or failed it.
+    pub(super) backends: Vec<Arc<BackendSettings>>,
+    /// The reason of the first of them, with its name.
+    pub(super) reason: String,
+}
+
 /// The effect of a call on its pod.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// It waits because of these backends.
-    Waits(Vec<Arc<BackendSettings>>),
+    Waits(Holders),
     /// It does not wait because of a backend.
     Placed,
     /// None that is known.
@@ -36,13 +48,40 @@ pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
     if ended_without_node {
         let holds: fn(&BackendOutcome) -> bool =
             if outcome == "backend" { has_ended_call } else { has_dropped_nodes };
-        let held_by = record.backends.iter().filter(|part| holds(part));
-        let held_by: Vec<_> = held_by.map(|part| Arc::clone(&part.backend)).collect();
-        return if held_by.is_empty() { Effect::None } else { Effect::Waits(held_by) };
+        let held_by: Vec<_> = record.backends.iter().filter(|part| holds(part)).collect();
+        // Whatever the others say, one that rejects all nodes leaves none.
+        let decisive: Vec<_> = held_by.iter().copied().filter(|part| rejects_all(part, record)).collect();
+        let held_by = if decisive.is_empty() { held_by } else { decisive };
+        let Some(first) = held_by.first() else { return Effect::None };
+        let reason =
+            format!("{}: {}", first.backend.name, reason(first)).chars().take(LONGEST_REASON).collect();
+        let backends = held_by.iter().map(|part| Arc::clone(&part.backend)).collect();
+        return Effect::Waits(Holders { backends, reason });
     }
     match verb {
         Verb::Filter | Verb::Bind => Effect::Placed,
         Verb::Prioritize | Verb::Preempt => Effect::None,
+    }
+}
+
+/// Whether it rejects every node of the call.
+fn rejects_all(part: &BackendOutcome, record: &CallRecord) -> bool {
+    let Outcome::Filtered(heard) = &part.outcome else { return false };
+    let rejected: usize = heard.refusals.iter().map(|refusal| refusal.positions.len()).sum();
+    rejected > 0 && rejected >= record.nodes.count() as usize
+}
+
+/// Why it holds a pod, in its words if it has any.
+fn reason(part: &BackendOutcome) -> &str {
+    match &part.outcome {
+        Outcome::Filtered(heard) => {
+            let largest = heard.refusals.iter().max_by_key(|refusal| refusal.positions.len());
+            largest.map_or("nodes are not known to it", |refusal| &refusal.reason)
+        }
+        Outcome::Failed(failure) => failure.kind.as_str(),
+        Outcome::Candidates(_) => "no preemption",
+        Outcome::Changed(_) => "its changes",
+        Outcome::Pending | Outcome::Scored(..) | Outcome::Bound(_) => "nodes are not known to it",
     }
 }
 

@@ -144,7 +144,7 @@ async fn pods_are_due_when_a_backend_that_holds_them_changes() {
     let [DuePod { uid, namespace, name, backend, change }] = &pods[..] else { panic!("{pods:?}") };
     assert_eq!((&**uid, &**namespace, &**name, &**backend), ("uid-web", "shop", "web", "zones"));
     assert_eq!(*change, PolicyChange::Revision);
-    waiting.requested("uid-web", Instant::now());
+    waiting.requested("uid-web", PolicyChange::Revision, Instant::now());
     assert_eq!(waiting.due(10), Due::Never, "once for each change");
     advance(SECOND).await;
     waiting.all_changed();
@@ -191,7 +191,7 @@ async fn a_backend_that_changes_all_the_time_causes_fewer_and_fewer_requests() {
         advance(SECOND).await;
         waiting.changed("zones", PolicyChange::Revision);
         if !due(&waiting).is_empty() {
-            waiting.requested("uid-web", Instant::now());
+            waiting.requested("uid-web", PolicyChange::Revision, Instant::now());
             requests.push(began.elapsed().as_secs());
         }
         // It is tried, and rejected again.
@@ -206,7 +206,7 @@ async fn the_time_of_a_later_request_is_known() {
     filter(&waiting, "web", 0, vec![rejects("zones")]);
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
-    waiting.requested("uid-web", Instant::now());
+    waiting.requested("uid-web", PolicyChange::Revision, Instant::now());
     let at = Instant::now() + FIRST_PAUSE;
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
@@ -261,7 +261,7 @@ async fn a_recovery_that_the_connection_reports_is_not_reported_again_by_the_nex
     advance(SHORTEST_OUTAGE).await;
     waiting.changed("zones", PolicyChange::Recovered);
     assert_eq!(due(&waiting), ["web"]);
-    waiting.requested("uid-web", Instant::now());
+    waiting.requested("uid-web", PolicyChange::Revision, Instant::now());
     advance(SECOND).await;
     filter(&waiting, "other", 1, vec![responds("zones")]);
     assert_eq!(waiting.due(10), Due::Never);
@@ -332,4 +332,59 @@ async fn memory_is_bounded() {
     advance(MAX_SILENCE).await;
     filter(&waiting, "new", 0, vec![rejects("zones")]);
     assert_eq!(waiting.len(), 1, "the others are gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_backend_that_leaves_no_node_one_pod_is_tried_from_time_to_time() {
+    let waiting = WaitingPods::default();
+    for pod in ["web-0", "web-1", "web-2"] {
+        filter(&waiting, pod, 0, vec![rejects("zones")]);
+        advance(SECOND).await;
+    }
+    assert_eq!(waiting.due(10), Due::Never, "a quota may be full for days");
+    waiting.turned("zones", Turn::Stuck, Instant::now());
+    assert_eq!(due(&waiting), Vec::<String>::new());
+    for expected in ["web-0", "web-1", "web-2", "web-0"] {
+        advance(PROBE_PERIOD).await;
+        let Due::Now(pods) = waiting.due(10) else { panic!("{expected}") };
+        let [DuePod { uid, name, change, .. }] = &pods[..] else { panic!("{pods:?}") };
+        assert_eq!((name.as_str(), *change), (expected, PolicyChange::Probe));
+        waiting.requested(uid, *change, Instant::now());
+        assert!(matches!(waiting.due(10), Due::At(_)), "one at a time");
+        filter(&waiting, name, 0, vec![rejects("zones")]);
+    }
+    // The repaired backend leaves a node: all others are tried, and the probes have not delayed that.
+    filter(&waiting, "web-1", 1, vec![accepts("zones")]);
+    advance(SECOND).await;
+    waiting.turned("zones", Turn::Changed, Instant::now());
+    assert_eq!(waiting.untried().map(|(pods, _)| pods), Some(2));
+    let mut due = due(&waiting);
+    due.sort();
+    assert_eq!(due, ["web-0", "web-2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_rejects_every_node_is_what_a_pod_waits_for() {
+    let waiting = WaitingPods::default();
+    let some = samples::part("racks", samples::refused(&[("drained", &[1])]));
+    let all = samples::part("disks", samples::refused(&[("full", &[0, 1, 2])]));
+    let record = samples::record("web", &["a", "b", "c"], vec![some, all]);
+    waiting.record(Verb::Filter, "ok", &CallRecord { left: Some(0), ..record });
+    assert_eq!(held(&waiting), [("disks".to_owned(), 1)], "whatever racks says, no node is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_pods_are_listed_by_workload_and_reason() {
+    let waiting = WaitingPods::default();
+    for (pod, owner) in [("web-0", "ReplicaSet web"), ("job", ""), ("web-1", "ReplicaSet web")] {
+        let mut record = samples::record(pod, &["a"], vec![rejects("zones")]);
+        (record.pod.owner, record.left) = (owner.to_owned(), Some(0));
+        waiting.record(Verb::Filter, "ok", &record);
+        advance(SECOND).await;
+    }
+    waiting.changed("zones", PolicyChange::Revision);
+    let groups = waiting.groups();
+    let seen: Vec<_> = groups.iter().map(|it| (&*it.workload, &*it.reason, it.pods, it.untried)).collect();
+    assert_eq!(seen, [("ReplicaSet shop/web", "zones: full", 2, 2), ("pod shop/job", "zones: full", 1, 1)]);
+    assert_eq!((groups[0].oldest, groups[0].pod.1.as_str()), (SECOND * 3, "web-0"));
 }

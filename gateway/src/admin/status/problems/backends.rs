@@ -4,16 +4,28 @@ use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use extender_gateway_core::PolicyVerb;
 
-use super::{MAX_FAILURE_AGE, modes::excessive_rejections, problem, seconds_since};
+use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::{age, wait}, problem, seconds_since};
 use crate::{
-    api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity},
+    api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, UnresolvedStatus},
     backend::{info::UnscaledScores, remedy},
-    config::{BackendSettings, Choice, Config, Mode, Requeueing, lockout_remedy},
+    config::{
+        BackendSettings, Binder, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy,
+    },
+    observe::WaitingPods,
 };
 
 /// The minimum number of calls in a minute for a problem with their duration.
 const MIN_CALLS: u32 = 10;
-fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Problem> {
+/// A host that was not resolved for less time than this, in seconds, may be resolved at the next attempt.
+const MIN_UNRESOLVED: u64 = 10;
+/// A failure this long ago, in seconds, after which calls succeed, is over.
+const MAX_DOUBT: i64 = 10;
+/// Few failures longer ago than this, in seconds, are of no interest.
+const MAX_FEW_AGE: i64 = 60;
+/// Pods are tried again later than this after their latest rejection, in seconds: a repaired backend is not known yet.
+const MAX_REJECTION_AGE: i64 = 20;
+
+fn of_backend(backend: &BackendStatus, settings: &BackendSettings, binder: &Binder) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
     if settings.mode == Mode::Disabled {
@@ -23,10 +35,13 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
         let verbs = || backend.verbs.iter().filter_map(|verb| PolicyVerb::named(&verb.verb));
         let impacts: Vec<String> = verbs().map(|verb| impact(settings, verb)).collect();
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
-        let remedy = format!("{}; `mode: Disabled` removes it from decisions", remedy::of_failure(&what));
+        let remedy = format!("{}; {}", remedy::of_failure(&what), way_out(backend));
         let impact = (!impacts.is_empty()).then(|| with_waiting(impacts.join("; "), backend));
         problems.push(Problem { impact, ..problem((worst(settings), "backend-down"), &about, what, remedy) });
     }
+    problems.extend(unresolved(&about, backend));
+    problems.extend(backend.rejected_configuration.as_ref().map(|why| rejected_configuration(&about, why)));
+    problems.extend(inexact_limit(&about, backend, settings, binder));
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
         let remedy =
@@ -40,13 +55,70 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Proble
 }
 
 /// The problems of a backend.
-pub(super) fn of(backend: &BackendStatus, config: &Config, exempt: &BTreeSet<String>) -> Vec<Problem> {
+pub(super) fn of(
+    backend: &BackendStatus,
+    config: &Config,
+    (exempt, waiting): (&BTreeSet<String>, &WaitingPods),
+) -> Vec<Problem> {
     let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
     let in_effect = settings.map(|settings| in_effect(backend, settings));
-    let of_settings = in_effect.iter().flat_map(|settings| of_backend(backend, settings));
-    let locked_out = settings.and_then(|settings| locked_out(config, settings, exempt));
-    let excess = excessive_rejections(backend);
-    of_settings.chain(excess).chain(untried(backend, config)).chain(locked_out).collect()
+    let mut problems: Vec<_> =
+        in_effect.iter().flat_map(|settings| of_backend(backend, settings, &config.binder)).collect();
+    let namespace = settings.and_then(|settings| config.locked_out(settings, exempt));
+    let own_pod = namespace.and_then(|namespace| waiting.held_in(&backend.name, namespace));
+    if let (Some(settings), Some(namespace)) = (settings, namespace) {
+        let locked_out = locked_out(settings, namespace, own_pod.as_deref());
+        if own_pod.is_some() {
+            // Nothing else can be done about a backend whose pods wait for it.
+            for problem in problems.iter_mut().filter(|problem| problem.severity != Severity::Recent) {
+                problem.remedy.clone_from(&locked_out.remedy);
+            }
+        }
+        problems.push(locked_out);
+    }
+    problems.extend(excessive_rejections(backend));
+    problems
+}
+
+/// A rule file, or the like, that the backend does not use.
+fn rejected_configuration(about: &str, why: &str) -> Problem {
+    let what = format!("it does not use its own configuration: {why}");
+    let impact = Some("what it used before still decides; after a restart it may not start".to_owned());
+    let remedy = "correct what the message names; the policy reads it again by itself";
+    Problem { impact, ..problem((Severity::Warning, "rules-rejected"), about, what, remedy) }
+}
+
+/// A host whose last known addresses are used.
+fn unresolved(about: &str, backend: &BackendStatus) -> Option<Problem> {
+    let UnresolvedStatus { seconds, failure } = backend.unresolved.as_ref()?;
+    let what = format!(
+        "its host has not been resolved for {}, and its last addresses are used: {failure}",
+        age(*seconds)
+    );
+    let impact = if backend.connected {
+        "none while these addresses answer"
+    } else {
+        "its new addresses are not known"
+    };
+    let remedy =
+        "check that the Service or DNS record in its url exists, and that DNS works where the gateway runs";
+    let impact = Some(impact.to_owned());
+    let entry = (Severity::Warning, "host-not-resolved");
+    (*seconds >= MIN_UNRESOLVED).then(|| Problem { impact, ..problem(entry, about, what, remedy) })
+}
+
+/// A limit that many pods at once exceed.
+fn inexact_limit(
+    about: &str,
+    backend: &BackendStatus,
+    settings: &BackendSettings,
+    binder: &Binder,
+) -> Option<Problem> {
+    let filters_by_bound_pods = backend.handshake.as_ref()?.filters_by_bound_pods;
+    let is_inexact = filters_by_bound_pods && settings.mode == Mode::Enforce && *binder == Binder::None;
+    let impact = Some("dozens of pods that are created at once can exceed its limits".to_owned());
+    let entry = (Severity::Warning, "limits-not-exact");
+    is_inexact.then(|| Problem { impact, ..problem(entry, about, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY) })
 }
 
 /// The settings with the mode that replaces the configured one.
@@ -59,40 +131,24 @@ fn in_effect<'s>(backend: &BackendStatus, settings: &'s BackendSettings) -> Cow<
     }
 }
 
-/// Pods that still wait although their backend has recovered or changed: kube-scheduler does not know that.
-fn untried(backend: &BackendStatus, config: &Config) -> Option<Problem> {
-    let waiting = backend.waiting.as_ref()?;
-    let changed = waiting.changed_seconds.filter(|_| waiting.untried > 0 && backend.connected)?;
-    let what = format!(
-        "{} for an event of the cluster since it recovered or changed {} ago",
-        wait(waiting.untried),
-        age(changed),
-    );
-    let remedy = match config.requeue {
-        Requeueing::None => {
-            "nothing: kube-scheduler tries each pod again in 5.5 minutes at most; to have all tried now: `kubectl annotate node NODE \
-             extender-gateway.io/retry=\"$(date)\" --overwrite`, for any node; `requeue: PodCondition` does it by itself"
-        }
-        Requeueing::PodCondition => {
-            "nothing: their status is being updated, so that kube-scheduler tries them again"
-        }
-    };
-    Some(problem(
-        (Severity::Recent, "pods-wait-for-an-event"),
-        &format!("backend {}", backend.name),
-        what,
-        remedy,
-    ))
-}
-
-/// A backend whose own pods could not be scheduled without it.
-fn locked_out(config: &Config, settings: &BackendSettings, exempt: &BTreeSet<String>) -> Option<Problem> {
-    let namespace = config.locked_out(settings, exempt)?;
-    let what = format!("it is in namespace {namespace}, which is not exempt");
-    let impact = Some("none yet; if all its pods are gone, they cannot be scheduled".to_owned());
-    let remedy = lockout_remedy(settings, namespace);
+/// A backend whose own pods could not be scheduled without it, or one of which waits for it.
+fn locked_out(settings: &BackendSettings, namespace: &str, own_pod: Option<&str>) -> Problem {
     let about = format!("backend {}", settings.name);
-    Some(Problem { impact, ..problem((Severity::Warning, "backend-locks-itself-out"), &about, what, remedy) })
+    let remedy = lockout_remedy(settings, namespace);
+    let (severity, what, impact) = match own_pod {
+        Some(pod) => (
+            Severity::Error,
+            format!("its own pod {namespace}/{pod} waits for it"),
+            "it cannot start, and no pod that it matches is scheduled",
+        ),
+        None => (
+            Severity::Warning,
+            format!("it is in namespace {namespace}, which is not exempt"),
+            "none yet; if all its pods are gone, they cannot be scheduled",
+        ),
+    };
+    let impact = Some(impact.to_owned());
+    Problem { impact, ..problem((severity, "backend-locks-itself-out"), &about, what, remedy) }
 }
 
 fn of_verb(
@@ -103,12 +159,15 @@ fn of_verb(
 ) -> Vec<Problem> {
     let name = &verb.verb;
     let Some(known_verb) = PolicyVerb::named(name) else { return Vec::new() };
+    let ends_calls = settings.can_fail_calls(known_verb) && settings.mode == Mode::Enforce;
     let impact = Some(with_waiting(impact(settings, known_verb), backend));
     let worst = severity(settings, known_verb);
     let unsuitable = verb.unsuitable.as_ref().map(|why| {
         let what = format!("cannot serve {name}: it {why}");
-        let remedy = "change what the sentence names, or use a version of the policy that fits; `mode: Disabled` removes it from \
-                      decisions";
+        let remedy = format!(
+            "change what the sentence names, or use a version of the policy that fits; {}",
+            way_out(backend)
+        );
         problem((worst, "backend-unsuitable"), about, what, remedy)
     });
     // Without a connection all calls fail, and that is one problem.
@@ -118,8 +177,15 @@ fn of_verb(
     let failing = failing.map(|problem| match problem.severity {
         Severity::Recent => problem,
         _ if verb.minute.failed < verb.minute.calls => {
-            let impact = impact.as_ref().map(|impact| format!("for the calls that fail: {impact}"));
-            Problem { impact, ..problem }
+            let of_some = impact.as_ref().map(|impact| format!("for the calls that fail: {impact}"));
+            let tried_again = || {
+                let policy = settings.failure_policy(known_verb);
+                with_waiting(
+                    format!("{name} {policy}: the pods of the calls that failed are tried again"),
+                    backend,
+                )
+            };
+            Problem { impact: if ends_calls { Some(tried_again()) } else { of_some }, ..problem }
         }
         _ => Problem { impact: impact.clone(), ..problem },
     });
@@ -136,11 +202,12 @@ fn of_verb(
         .collect()
 }
 
-/// Failed calls: a problem while calls fail, an error only if many do; then history for ten minutes.
+/// Failed calls: an error while the latest one failed and many do, and a warning while some do; then history.
 fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Severity) -> Option<Problem> {
     let BackendVerb { verb: name, failed_lately, lately, minute, .. } = verb;
     let last = verb.last_failure.as_ref()?;
     let age = seconds_since(last.time);
+    let are_few = failed_lately.saturating_mul(10) < *lately;
     if age >= MAX_FAILURE_AGE || *failed_lately == 0 {
         return None;
     }
@@ -152,26 +219,31 @@ fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Seve
     // failures of the connection only: backends that close connections of a certain age open new ones all the time.
     let is_of_connection = ["unreachable", "reset"].contains(&last.kind.as_str());
     let is_reconnected = is_of_connection && backend.connected_since.is_some_and(|since| since >= last.time);
-    let last_fails = verb.last_failed && !is_reconnected;
+    let severity = match (verb.last_failed, minute.failed) {
+        _ if is_reconnected => Severity::Recent,
+        (true, failed) if failed.saturating_mul(10) >= minute.calls => worst,
+        (true, _) => Severity::Warning,
+        // A success ends the error at once. A few of them do not yet say that all is well.
+        (false, 1..) if age < MAX_DOUBT => Severity::Warning,
+        (false, _) => Severity::Recent,
+    };
     let last = &last.message;
-    let many_fail = if minute.calls == 0 { last_fails } else { minute.failed * 10 >= minute.calls };
-    Some(if !is_reconnected && (many_fail || minute.failed > 0) {
-        let severity = if many_fail { worst } else { Severity::Warning };
+    if severity != Severity::Recent {
         let what = format!("{failed} ({kinds}); the last one {age} s ago: {last}");
-        problem((severity, "backend-fails"), about, what, remedy_of(verb))
-    } else {
-        let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
-        let remedy =
-            if verb.last_failed { "nothing: it is connected again" } else { "nothing: calls succeed again" };
-        problem((Severity::Recent, "backend-fails"), about, what, remedy)
-    })
+        return Some(problem((severity, "backend-fails"), about, what, remedy_of(backend, verb)));
+    }
+    let what = format!("{failed} until {age} s ago ({kinds}); the last one: {last}");
+    let remedy =
+        if verb.last_failed { "nothing: it is connected again" } else { "nothing: calls succeed again" };
+    let is_of_interest = !are_few || age < MAX_FEW_AGE;
+    is_of_interest.then(|| problem((severity, "backend-fails"), about, what, remedy))
 }
 
-/// The remedy for the most frequent failures.
-fn remedy_of(verb: &BackendVerb) -> String {
-    let kind = verb.failure_kinds.first().map_or("", |count| count.kind.as_str());
+/// The remedy for the latest failure.
+fn remedy_of(backend: &BackendStatus, verb: &BackendVerb) -> String {
+    let kind = verb.last_failure.as_ref().map_or("", |last| last.kind.as_str());
     let remedy = match kind {
-        "late" => "speed it up, or raise its timeout",
+        "late" => "speed it up, or raise its timeout; if it hangs, restart it",
         "circuit_open" => {
             "it is called again by itself when a probe is answered: correct the failure in the message"
         }
@@ -179,14 +251,23 @@ fn remedy_of(verb: &BackendVerb) -> String {
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
         "oversize" => "reduce the size of its answers, or raise its limit for requests",
         "unsuitable" => "correct its configuration or its handshake",
+        "status" => "correct what its message names, or see its log",
         _ => "see its log and the gateway's lines `backend call failed`",
     };
-    format!("{remedy}; `mode: Disabled` removes it from decisions")
+    format!("{remedy}; {}", way_out(backend))
+}
+
+/// How to decide without a backend.
+fn way_out(backend: &BackendStatus) -> String {
+    let name = &backend.name;
+    format!(
+        "`extender-gateway backend {name} shadow --for 30m --reason TEXT` takes it out of decisions for a while"
+    )
 }
 
 fn slow(about: &str, verb: &BackendVerb, timeout: Option<Duration>) -> Option<Problem> {
     let (p99, timeout) = (verb.minute.p99_seconds?, timeout?);
-    let is_slow = verb.minute.calls >= MIN_CALLS && p99 > timeout.as_secs_f64() * 0.8;
+    let is_slow = verb.minute.sent >= MIN_CALLS && p99 > timeout.as_secs_f64() * 0.8;
     let what = format!(
         "the 99th percentile of {} is {:.0} ms in the last minute, close to its timeout of {} ms",
         verb.verb,
@@ -203,19 +284,24 @@ fn rejects_all(
     (backend, verb): (&BackendStatus, &BackendVerb),
     settings: &BackendSettings,
 ) -> Option<Problem> {
-    let RejectsAll { since, decisions, pods } = verb.rejects_all.as_ref()?;
-    let (severity, impact) = match (settings.mode, settings.canary) {
-        (Mode::Enforce, None) => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
-        (Mode::Enforce, Some(_)) => (Severity::Error, "no pod of its canary share is scheduled".to_owned()),
-        (Mode::Shadow | Mode::Disabled, _) => (Severity::Warning, impact(settings, PolicyVerb::Filter)),
+    let RejectsAll { since, last, decisions, pods, workload, reason } = verb.rejects_all.as_ref()?;
+    let (severity, impact) = match (settings.mode, settings.canary, workload) {
+        (Mode::Enforce, _, Some(_)) => (Severity::Warning, "its further pods are not scheduled".to_owned()),
+        (Mode::Enforce, None, None) => (Severity::Error, "no pod that it matches is scheduled".to_owned()),
+        (Mode::Enforce, Some(_), None) => {
+            (Severity::Error, "no pod of its canary share is scheduled".to_owned())
+        }
+        (Mode::Shadow | Mode::Disabled, ..) => (Severity::Warning, impact(settings, PolicyVerb::Filter)),
     };
     let cause = match verb.missing_labels.as_slice() {
         [] => String::new(),
         [key] => format!("; no node has the label {key}, which it reads"),
         keys => format!("; no node has any of the labels {}, which it reads", keys.join(", ")),
     };
+    let of = workload.as_ref().map(|workload| format!(" of {workload}")).unwrap_or_default();
+    let why = workload.as_ref().map(|_| format!(" ({reason})")).unwrap_or_default();
     let what = format!(
-        "it rejected every node in its latest {decisions} decisions about {pods} pods, since {}{cause}",
+        "it rejected every node in its latest {decisions} decisions about {pods} pods{of}, since {}{why}{cause}",
         since.strftime("%Y-%m-%d %H:%M:%S UTC")
     );
     let waiting = backend.waiting.as_ref();
@@ -225,14 +311,24 @@ fn rejects_all(
     }
     let reasons =
         "see the reasons with `extender-gateway explain pod/NAME -n NAMESPACE`, and correct its rules";
-    let remedy = match settings.mode {
-        Mode::Enforce => {
-            let name = &backend.name;
-            format!(
-                "{reasons}; `extender-gateway backend {name} shadow --for 30m --reason TEXT` keeps it running without effect"
-            )
+    let remedy = match (settings.mode, workload) {
+        (Mode::Enforce, Some(_)) => {
+            "nothing if this workload is at a limit of its own, such as a quota; otherwise see the reasons with `extender-gateway explain \
+             pod/NAME -n NAMESPACE`"
+                .to_owned()
         }
-        Mode::Shadow | Mode::Disabled => format!("{reasons} before its answers count"),
+        (Mode::Enforce, None) => format!("{reasons}; {}", way_out(backend)),
+        (Mode::Shadow | Mode::Disabled, _) => format!("{reasons} before its answers count"),
+    };
+    // Nobody has asked it since: it may be repaired already.
+    let is_unasked = settings.mode == Mode::Enforce && seconds_since(*last) > MAX_REJECTION_AGE;
+    let remedy = if is_unasked {
+        let ago = age(u64::try_from(seconds_since(*last)).unwrap_or_default());
+        format!(
+            "if it is repaired, run `extender-gateway status --retry`: the last decision was {ago} ago; otherwise {remedy}"
+        )
+    } else {
+        remedy
     };
     Some(Problem {
         impact: Some(with_waiting(impact, backend)),
@@ -287,19 +383,5 @@ fn with_waiting(impact: String, backend: &BackendStatus) -> String {
             format!("{impact}; {}, {the_oldest}for {oldest}", wait(waiting.pods))
         }
         None => impact,
-    }
-}
-
-/// `1 pod waits`, `12 pods wait`.
-fn wait(pods: u32) -> String {
-    if pods == 1 { "1 pod waits".to_owned() } else { format!("{pods} pods wait") }
-}
-
-/// `40 s`, `4 min`, `3 h`.
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
     }
 }

@@ -6,7 +6,7 @@ use super::{backends::worst, problem};
 use crate::{
     api::{Problem, Severity},
     config::Config,
-    tls::{CertificateFile, CertificateRole, Certificates, Validity, ValidityState},
+    tls::{CertificateFile, CertificateRole, Certificates, Unusable, Validity, ValidityState},
 };
 
 /// The problems of all files.
@@ -24,9 +24,10 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
         (None, CertificateRole::Chain) if !file.field.starts_with("extender.") => {
             (Severity::Warning, "callers of this address reject the gateway")
         }
-        (None, CertificateRole::Chain) => {
-            (Severity::Error, "kube-scheduler rejects the gateway, and no pod is scheduled")
-        }
+        (None, CertificateRole::Chain) => (
+            Severity::Error,
+            "kube-scheduler rejects the gateway from its next connection on, within 10 minutes; then no pod is scheduled",
+        ),
         (Some(name), CertificateRole::Chain) => {
             let backend = config.backends.iter().find(|backend| backend.name == *name);
             let worst = backend.map_or(Severity::Warning, worst);
@@ -48,20 +49,24 @@ fn certificate((file, validity): (CertificateFile, Validity), config: &Config) -
 }
 
 /// A file that was replaced by one without usable certificates.
-fn unusable_certificate((file, why): (CertificateFile, String)) -> Problem {
-    let what = format!("{}: {why}", file.path.display());
+fn unusable_certificate((file, unusable): (CertificateFile, Unusable)) -> Problem {
+    let path = file.path.display();
+    let (severity, what) = match unusable {
+        Unusable::Unreadable(why) => (Severity::Warning, format!("{path}: {why}")),
+        Unusable::Expired(why) => (Severity::Error, format!("{path} was refused: {why}")),
+    };
     let (about, impact) = match file.backend {
         Some(backend) => {
             (format!("backend {backend}, {}", file.field), "new connections to the backend fail")
         }
         None => (
             file.field,
-            "the previous certificates stay in use; do not restart: the gateway would not start with the file",
+            "the previous certificates stay in use; do not restart: the file would be used, or the gateway not start with it",
         ),
     };
     let remedy = "replace it by a file with valid PEM certificates; it is read without a restart";
     Problem {
         impact: Some(impact.to_owned()),
-        ..problem((Severity::Warning, "certificate-unusable"), &about, what, remedy)
+        ..problem((severity, "certificate-unusable"), &about, what, remedy)
     }
 }

@@ -12,13 +12,14 @@ pub(super) fn of(status: &Status) -> impl Iterator<Item = Problem> {
 }
 
 fn overridden(it: &OverrideStatus) -> Problem {
-    let OverrideStatus { backend, mode, ends, reason, .. } = it;
+    let OverrideStatus { backend, mode, ends, reason, by, .. } = it;
     let (about, name) = match backend {
         Some(name) => (format!("backend {name}"), name.as_str()),
         None => ("all backends".to_owned(), "--all"),
     };
+    let by = if by.is_empty() { String::new() } else { format!(", set by {by}") };
     let what = format!(
-        "mode {mode} in place of the configured one until {} ({} min): {reason}",
+        "mode {mode} in place of the configured one until {} ({} min{by}): {reason}",
         moment(*ends),
         minutes_left(*ends),
     );
@@ -26,7 +27,13 @@ fn overridden(it: &OverrideStatus) -> Problem {
         "correct the cause before it ends by itself; `extender-gateway backend {name} reset` ends it now, and a mode for longer belongs \
          in the configuration"
     );
-    problem((Severity::Warning, "mode-overridden"), &about, what, remedy)
+    let (severity, impact) = match (backend, mode.as_str()) {
+        (None, _) => (Severity::Error, "pods are placed against every policy"),
+        (Some(_), "Enforce") => (Severity::Warning, "its answers count for all pods that it matches"),
+        (Some(_), _) => (Severity::Warning, "pods can be placed where it would not allow it"),
+    };
+    let impact = Some(impact.to_owned());
+    Problem { impact, ..problem((severity, "mode-overridden"), &about, what, remedy) }
 }
 
 /// More rejections than `maxRejectShare`.

@@ -1,17 +1,18 @@
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use extender_gateway_core::PolicyVerb;
+use extender_gateway_core::{FailureKind, PolicyVerb};
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::advance;
 
 use crate::{
     admin::status::{StatusSources, problems::*},
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, FailureCount, Handshake, LastCall,
-        LastFailure, LogState, MinuteStatus, RefusedCalls, RejectedBecause, RejectedChange, RejectsAll,
-        TableStatus, VerbStatus, WaitingStatus,
+        LastFailure, LogState, LostLogLines, MinuteStatus, OverrideStatus, RefusedCalls, RejectedBecause,
+        RejectedChange, RejectsAll, TableStatus, UnresolvedStatus, UntriedPods, VerbStatus, WaitingStatus,
     },
     cluster::table::NodeTable,
-    config::{BackendName, NodeSource, default_exempt},
+    config::{BackendName, INEXACT_LIMIT, NodeSource, default_exempt},
     observe::{Health, Metrics, samples},
     tls::{CertificateFile, CertificateRole, Validity},
 };
@@ -51,7 +52,7 @@ fn verb(name: &str) -> BackendVerb {
         lately: 20,
         failure_kinds: vec![FailureCount { kind: "late".to_owned(), calls: 1 }],
         last_failed: false,
-        minute: MinuteStatus { calls: 10, failed: 0, p99_seconds: Some(0.15) },
+        minute: MinuteStatus { calls: 10, failed: 0, sent: 10, p99_seconds: Some(0.15) },
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
@@ -89,6 +90,8 @@ fn good() -> Status {
         failure: None,
         matches: "all".to_owned(),
         connected_since: None,
+        rejected_configuration: None,
+        unresolved: None,
         addresses: Vec::new(),
         outages: 0,
         controllers: None,
@@ -111,6 +114,7 @@ fn good() -> Status {
             file: "f".to_owned(),
             generation: 1,
             digest: String::new(),
+            settings: BTreeMap::new(),
             loaded,
             refused: None,
         },
@@ -120,7 +124,10 @@ fn good() -> Status {
         pods: None,
         requeue: "None".to_owned(),
         requeued_pods: 0,
+        untried: None,
+        waiting: Vec::new(),
         log,
+        lost_log_lines: None,
         traces: None,
         certificates: Vec::new(),
         overrides: Vec::new(),
@@ -178,7 +185,7 @@ fn filter(scene: &mut Scene) -> &mut BackendVerb {
 /// A failure a second ago, and the last minute.
 fn fail(verb: &mut BackendVerb, calls: u32, failures: u32) {
     verb.last_failure = Some(failed(1));
-    verb.minute = MinuteStatus { calls, failed: failures, p99_seconds: None };
+    verb.minute = MinuteStatus { calls, failed: failures, sent: calls, p99_seconds: None };
 }
 
 fn rejected(because: RejectedBecause) -> RejectedChange {
@@ -186,11 +193,36 @@ fn rejected(because: RejectedBecause) -> RejectedChange {
 }
 
 fn rejects_all() -> RejectsAll {
-    RejectsAll { since: Timestamp::from_second(1_795_302_000).unwrap(), decisions: 60, pods: 30 }
+    RejectsAll {
+        since: Timestamp::from_second(1_795_302_000).unwrap(),
+        last: ago(1),
+        decisions: 60,
+        pods: 30,
+        workload: None,
+        reason: "full".to_owned(),
+    }
+}
+
+/// The handshake of a policy whose filter decides by the pods that are bound.
+fn counting() -> Handshake {
+    Handshake {
+        name: "spread".to_owned(),
+        version: String::new(),
+        revision: String::new(),
+        holds_nodes: false,
+        filters_by_bound_pods: true,
+        changes_too_often: false,
+    }
 }
 
 /// The change, its subject, the severity and the text.
-const GATEWAY: [(Change, &str, Severity, &str); 10] = [
+const GATEWAY: [(Change, &str, Severity, &str); 11] = [
+    (
+        |scene| scene.status.lost_log_lines = Some(LostLogLines { lines: 3, last: ago(5) }),
+        "the log",
+        Severity::Warning,
+        "3 lines were lost since the start, the last one # s ago: they could not be written",
+    ),
     (
         |scene| scene.status.ready = false,
         "the gateway",
@@ -254,16 +286,27 @@ const GATEWAY: [(Change, &str, Severity, &str); 10] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 13] = [
+const BACKENDS: [(Change, &str, Severity, &str); 16] = [
+    (
+        |scene| zones(scene).rejected_configuration = Some("rules.yaml: line 3: no".to_owned()),
+        "backend zones",
+        Severity::Warning,
+        "it does not use its own configuration: rules.yaml: line 3: no",
+    ),
     (
         |scene| {
-            zones(scene).handshake = Some(Handshake {
-                name: "label-rules".to_owned(),
-                version: String::new(),
-                revision: String::new(),
-                holds_nodes: false,
-                changes_too_often: true,
-            });
+            let failure = "failed to lookup address information".to_owned();
+            zones(scene).unresolved = Some(UnresolvedStatus { seconds: 40, failure });
+        },
+        "backend zones",
+        Severity::Warning,
+        "its host has not been resolved for 40 s, and its last addresses are used: failed to lookup address information",
+    ),
+    (|scene| zones(scene).handshake = Some(counting()), "backend zones", Severity::Warning, INEXACT_LIMIT),
+    (
+        |scene| {
+            let handshake = Handshake { filters_by_bound_pods: false, changes_too_often: true, ..counting() };
+            zones(scene).handshake = Some(handshake);
         },
         "backend zones",
         Severity::Warning,
@@ -310,7 +353,10 @@ const BACKENDS: [(Change, &str, Severity, &str); 13] = [
         "its scores reach 100, are not normalized",
     ),
     (
-        |scene| fail(filter(scene), 10, 1),
+        |scene| {
+            fail(filter(scene), 10, 1);
+            filter(scene).last_failed = true;
+        },
         "backend zones",
         Severity::Error,
         "1 of the latest 20 calls to filter failed (late 1); the last one # s ago: no answer",
@@ -411,6 +457,7 @@ fn the_remedy_fits_the_cause() {
         let problem = only(|scene| {
             fail(filter(scene), 10, 10);
             filter(scene).failure_kinds[0].kind = kind.to_owned();
+            filter(scene).last_failure = Some(LastFailure { kind: kind.to_owned(), ..failed(1) });
         });
         assert!(problem.remedy.contains(remedy) && problem.what.contains(kind), "{problem:?}");
     }
@@ -423,6 +470,7 @@ fn a_failure_before_the_connection_was_lost_is_over_without_another_call() {
             // All calls of the last minute failed; what is answered from the cache since is no call.
             fail(filter(scene), 5, 5);
             filter(scene).last_failed = true;
+            filter(scene).failed_lately = 5;
             filter(scene).last_failure = Some(LastFailure { kind: kind.to_owned(), ..failed(100) });
             zones(scene).connected_since = Some(connected_since);
         })
@@ -481,6 +529,28 @@ fn a_problem_says_what_it_means_for_pods() {
     assert_eq!(away.impact.as_deref(), Some(last_known));
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_that_wait_while_no_call_comes_are_a_problem() {
+    let mut scene = Scene::new();
+    let pods = Arc::clone(&scene.gateway_status.sources.pods);
+    pods.replace(pods.relist());
+    let pod = r#"{"metadata": {"name": "a", "namespace": "apps", "uid": "a"}, "spec": {"schedulerName": "default-scheduler"}}"#;
+    pods.apply(pod.as_bytes()).unwrap();
+    let last = |seconds| LastCall { time: ago(seconds), node_form: None, nodes: 1, outcome: "ok".to_owned() };
+    scene.status.verbs[0].last = Some(last(40));
+    assert_eq!(scene.problems(), [], "the pod is new");
+    advance(Duration::from_secs(35)).await;
+    let [problem] = &scene.problems()[..] else { panic!("{:#?}", scene.problems()) };
+    let expected = "1 pod waits, with schedulerName default-scheduler, for 35 s without having been tried, and no call has \
+                    come for # s";
+    assert_eq!(
+        (problem.severity, timeless(&problem.what).replace("for # s without", "for 35 s without")),
+        (Severity::Warning, expected.to_owned())
+    );
+    scene.status.verbs[0].last = Some(last(1));
+    assert_eq!(scene.problems(), [], "kube-scheduler works, and has a long queue");
+}
+
 #[test]
 fn bind_calls_without_a_binder_are_an_error() {
     let ended = |outcome: &str, seconds| {
@@ -515,7 +585,7 @@ fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
 fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
     let quiet: [Change; 7] = [
         |scene| {
-            filter(scene).minute = MinuteStatus { calls: 9, failed: 0, p99_seconds: Some(0.2) };
+            filter(scene).minute = MinuteStatus { calls: 12, failed: 0, sent: 9, p99_seconds: Some(0.2) };
         },
         |scene| filter(scene).last_failed = true,
         |scene| {
@@ -545,7 +615,7 @@ fn the_worst_comes_first() {
 }
 
 fn waiting(pods: u32, untried: u32) -> WaitingStatus {
-    WaitingStatus { pods, oldest_seconds: 245, untried, changed_seconds: Some(40) }
+    WaitingStatus { pods, workloads: pods, oldest_seconds: 245, untried, changed_seconds: Some(40) }
 }
 
 #[test]
@@ -562,19 +632,95 @@ fn the_impact_counts_the_pods_that_wait() {
 }
 
 #[test]
-fn pods_that_were_not_tried_since_their_backend_changed_wait_for_an_event() {
-    let problem = only(|scene| zones(scene).waiting = Some(waiting(12, 3)));
-    assert_eq!(problem.severity, Severity::Recent);
+fn pods_that_were_not_tried_since_their_backend_changed_come_first() {
+    let reported = |is_requeued, changed_seconds, backend: Option<WaitingStatus>| {
+        let mut scene = Scene::new();
+        scene.status.untried = Some(UntriedPods { pods: 3, changed_seconds, is_requeued });
+        // The others are warnings, too.
+        scene.status.log.complete_since = Some(ago(5));
+        zones(&mut scene).waiting = backend;
+        scene.problems().into_iter().find(|problem| problem.about == "waiting pods").unwrap()
+    };
+    let problem = reported(false, 40, Some(waiting(12, 3)));
+    assert_eq!(problem.severity, Severity::Warning);
     assert_eq!(
         problem.what,
-        "3 pods wait for an event of the cluster since it recovered or changed 40 s ago"
+        "3 pods wait for an event of the cluster, although backend zones recovered or changed 40 s ago"
     );
-    assert!(problem.remedy.contains("kubectl annotate node NODE"), "{}", problem.remedy);
+    assert!(problem.remedy.starts_with("run `extender-gateway status --retry`"), "{}", problem.remedy);
+    let of_removed = reported(false, 40, None);
+    assert!(of_removed.what.ends_with("although a backend recovered or changed 40 s ago"), "{of_removed:?}");
+    for (seconds, severity) in [(40, Severity::Recent), (61, Severity::Warning)] {
+        let problem = reported(true, seconds, None);
+        assert_eq!(problem.severity, severity);
+        assert!(problem.remedy.contains("is being updated"), "{}", problem.remedy);
+    }
+}
+
+#[test]
+fn a_success_ends_an_error() {
+    let reported = |last_failed, minute: (u32, u32), seconds| {
+        let mut scene = Scene::new();
+        fail(filter(&mut scene), minute.0, minute.1);
+        let filter = filter(&mut scene);
+        (filter.failed_lately, filter.lately, filter.last_failed) = (228, 230, last_failed);
+        filter.last_failure = Some(failed(seconds));
+        scene.problems().pop()
+    };
+    let severity =
+        |last_failed, minute, seconds| reported(last_failed, minute, seconds).map(|it| it.severity);
+    assert_eq!(severity(true, (40, 40), 1), Some(Severity::Error));
+    assert_eq!(severity(false, (41, 40), 1), Some(Severity::Warning), "the first success");
+    assert_eq!(severity(false, (45, 40), 11), Some(Severity::Recent), "none failed for a while");
+    assert_eq!(severity(true, (46, 41), 1), Some(Severity::Error), "it fails again");
+    let some = reported(false, (232, 66), 1).unwrap();
+    assert_eq!(some.impact.unwrap(), "filter Fail: the pods of the calls that failed are tried again");
+}
+
+#[test]
+fn few_failures_are_soon_forgotten() {
+    let reported = |seconds| {
+        let mut scene = Scene::new();
+        filter(&mut scene).last_failure = Some(failed(seconds));
+        scene.problems().len()
+    };
+    assert_eq!((reported(59), reported(60)), (1, 0), "1 of 20");
+}
+
+#[test]
+fn the_remedy_is_for_the_latest_failure() {
     let problem = only(|scene| {
-        zones(scene).waiting = Some(waiting(12, 3));
-        scene.config.requeue = Requeueing::PodCondition;
+        fail(filter(scene), 10, 10);
+        filter(scene).last_failed = true;
+        let last = LastFailure { kind: "status".to_owned(), ..failed(1) };
+        filter(scene).last_failure = Some(last);
     });
-    assert!(problem.remedy.contains("is being updated"), "{}", problem.remedy);
+    assert!(problem.remedy.starts_with("correct what its message names"), "late ones were more: {problem:?}");
+    assert!(problem.remedy.contains("`extender-gateway backend zones shadow --for 30m"), "{problem:?}");
+}
+
+#[test]
+fn a_workload_at_its_own_limit_is_a_warning_that_names_it() {
+    let problem = only(|scene| {
+        let workload = Some("ReplicaSet apps/web".to_owned());
+        filter(scene).rejects_all = Some(RejectsAll { workload, ..rejects_all() });
+    });
+    assert_eq!(problem.severity, Severity::Warning);
+    assert!(problem.what.contains("about 30 pods of ReplicaSet apps/web, since "), "{}", problem.what);
+    assert!(problem.what.ends_with(" (full)"), "{}", problem.what);
+    assert!(!problem.remedy.contains("shadow"), "its limit is right: {}", problem.remedy);
+}
+
+#[test]
+fn a_backend_that_nobody_asks_any_more_may_be_repaired() {
+    let problem = only(|scene| {
+        filter(scene).rejects_all = Some(RejectsAll { last: ago(46), ..rejects_all() });
+    });
+    assert_eq!(problem.severity, Severity::Error);
+    assert!(
+        problem.remedy.starts_with("if it is repaired, run `extender-gateway status --retry`"),
+        "{problem:?}"
+    );
 }
 
 #[test]
@@ -590,15 +736,68 @@ fn updates_of_pods_that_fail_are_a_problem_while_they_are_wanted() {
     assert_eq!(problem.what, "updates of pods have failed for 0 s: forbidden");
 }
 
+const LOCKED_OUT: &str = "- {name: zones, url: 'http://zones.policies.svc:9000', filter: {}}\n";
+
+#[test]
+fn limits_are_exact_with_a_binder_and_of_no_interest_in_shadow() {
+    for settings in ["filter: {}, mode: Shadow", "filter: {}, bind: {}"] {
+        let mut scene = Scene::new();
+        zones(&mut scene).handshake = Some(counting());
+        let binder = if settings.contains("bind") { "binder: BuiltIn\n" } else { "" };
+        scene.config = samples::config(&(BACKEND.replace("filter: {}", settings) + binder));
+        assert_eq!(scene.problems(), [], "{settings}");
+    }
+}
+
 #[test]
 fn a_backend_whose_namespace_is_not_exempt_is_a_warning() {
-    let lock_out = |scene: &mut Scene| {
-        scene.config =
-            samples::config("- {name: zones, url: 'http://zones.policies.svc:9000', filter: {}}\n");
-    };
-    let problem = only(lock_out);
+    let problem = only(|scene| scene.config = samples::config(LOCKED_OUT));
     assert_eq!((problem.severity, &*problem.about), (Severity::Warning, "backend zones"));
     assert_eq!(problem.what, "it is in namespace policies, which is not exempt");
+}
+
+#[test]
+fn a_backend_whose_own_pod_waits_for_it_is_named_with_the_only_remedy() {
+    let mut scene = Scene::new();
+    scene.config = samples::config(LOCKED_OUT);
+    zones(&mut scene).connected = false;
+    let part = samples::part("zones", samples::failed(FailureKind::Unreachable));
+    let mut record = samples::record("zones-7f9c", &["a"], vec![part]);
+    record.pod.namespace = "policies".to_owned();
+    scene.observer.waiting.record(Verb::Filter, "backend", &record);
+    let problems = scene.problems();
+    let whats: Vec<_> = problems.iter().map(|problem| (problem.severity, &*problem.what)).collect();
+    let expected = [
+        (Severity::Error, "no connection"),
+        (Severity::Error, "its own pod policies/zones-7f9c waits for it"),
+    ];
+    assert_eq!(whats, expected);
+    assert!(problems.iter().all(|problem| problem.remedy.contains("exempt.namespaces")), "{problems:#?}");
+}
+
+#[test]
+fn an_override_says_who_has_set_it_and_what_it_means() {
+    let reported = |backend: Option<&str>, mode: &str| {
+        only(|scene| {
+            scene.status.overrides.push(OverrideStatus {
+                backend: backend.map(str::to_owned),
+                mode: mode.to_owned(),
+                since: ago(60),
+                ends: ago(-1800),
+                reason: "incident".to_owned(),
+                by: "ann at 10.0.0.1".to_owned(),
+            });
+        })
+    };
+    let of_one = reported(Some("zones"), "Shadow");
+    assert!(of_one.what.ends_with(" min, set by ann at 10.0.0.1): incident"), "{}", of_one.what);
+    assert_eq!(of_one.impact.unwrap(), "pods can be placed where it would not allow it");
+    assert_eq!(of_one.severity, Severity::Warning);
+    let of_all = reported(None, "Disabled");
+    assert_eq!(
+        (of_all.severity, &*of_all.impact.unwrap()),
+        (Severity::Error, "pods are placed against every policy")
+    );
 }
 
 /// A file that ends after this many days.

@@ -173,6 +173,41 @@ pub(super) fn write_rejected(
     Ok(())
 }
 
+/// Writes the nodes that backends in shadow mode would reject, in groups; nothing if there are none.
+pub(super) fn write_shadow(
+    attempt: &SchedulingAttempt,
+    max_rows: usize,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let Some(call) = attempt.call(Verb::Filter) else { return Ok(()) };
+    let mut table = Table::new(["IN SHADOW", "BY", "WHY", "NODES"], 0..1);
+    let (mut shown, mut hidden) = (0, 0);
+    for part in call.backends.iter().filter(|part| part.mode == "Shadow" && part.rejected > 0) {
+        let mut groups: Vec<((&str, Option<&str>), Vec<&NodePart>)> = Vec::new();
+        for node in &call.nodes {
+            let Some(verdict) = node.backends.get(&part.name) else { continue };
+            let Some(reason) = verdict.rejected.as_deref() else { continue };
+            let key = (reason, verdict.rule.as_deref());
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, nodes)) => nodes.push(node),
+                None => groups.push((key, vec![node])),
+            }
+        }
+        groups.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+        shown += groups.len();
+        hidden += groups.len().saturating_sub(max_rows);
+        for ((reason, rule), nodes) in groups.iter().take(max_rows) {
+            let count = number(nodes.len() as u64);
+            table.row([count.as_str(), &part.name, &with_rule(reason, *rule), &first_names(nodes)]);
+        }
+    }
+    if shown == 0 {
+        return Ok(());
+    }
+    write!(out, "\n{table}")?;
+    write_hidden(out, hidden, "reason")
+}
+
 /// The nodes that one backend rejected for one reason, by one rule, the largest group first.
 fn rejection_groups<'n>(nodes: &[&'n NodePart]) -> Vec<Vec<&'n NodePart>> {
     let mut groups: Vec<Vec<&NodePart>> = Vec::new();
@@ -218,8 +253,11 @@ fn by(node: &NodePart) -> &str {
 
 /// The reason, and the rule of the policy if it named one.
 fn why(node: &NodePart) -> Cow<'_, str> {
-    let reason = node.reason.as_deref().unwrap_or(NOTHING);
-    match rule(node) {
+    with_rule(node.reason.as_deref().unwrap_or(NOTHING), rule(node))
+}
+
+fn with_rule<'r>(reason: &'r str, rule: Option<&str>) -> Cow<'r, str> {
+    match rule {
         Some(rule) => format!("{reason} (rule {rule})").into(),
         None => reason.into(),
     }

@@ -27,6 +27,7 @@ fn hostile(said: &str, seconds: Option<f64>, count: u64) -> Status {
             version: text(),
             revision: text(),
             holds_nodes: false,
+            filters_by_bound_pods: false,
             changes_too_often: false,
         });
         for verb in &mut backend.verbs {

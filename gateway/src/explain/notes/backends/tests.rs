@@ -46,7 +46,7 @@ fn a_backend_that_changed_after_the_attempt_is_named_with_what_happens_next() {
         panic!("both replicas say the same")
     };
     let start = "zones has recovered or changed 40 s ago, after this attempt: kube-scheduler tries the pod again at the next event";
-    assert!(note.starts_with(start) && note.contains("kubectl annotate node NODE"), "{note}");
+    assert!(note.starts_with(start) && note.contains("extender-gateway status --retry"), "{note}");
     let [note] = &notes(refused(501), vec![status("PodCondition", 40, &no_problems)])[..] else { panic!() };
     assert!(note.ends_with("the gateway makes kube-scheduler try the pod again."), "{note}");
     // Before the attempt, or of no interest.

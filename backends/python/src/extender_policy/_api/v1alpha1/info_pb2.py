@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#extender/policy/v1alpha1/info.proto\x12\x18\x65xtender.policy.v1alpha1\"^\n\x0eGetInfoRequest\x12\x17\n\x0fgateway_version\x18\x01 \x01(\t\x12\x14\n\x0c\x61pi_versions\x18\x02 \x03(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x04 \x01(\x0c\"\xf7\x02\n\x0fGetInfoResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\t\x12\x10\n\x08requires\x18\x05 \x03(\t\x12\x10\n\x08services\x18\x06 \x03(\t\x12\x31\n\x05verbs\x18\x07 \x03(\x0b\x32\".extender.policy.v1alpha1.VerbInfo\x12\x0f\n\x07pod_raw\x18\x08 \x01(\x08\x12\x1b\n\x13\x61nnotation_prefixes\x18\t \x03(\t\x12\x19\n\x11max_request_bytes\x18\n \x01(\x04\x12\x42\n\rintrospection\x18\x0b \x03(\x0b\x32+.extender.policy.v1alpha1.IntrospectionPath\x12:\n\x0b\x63ontrollers\x18\x0c \x01(\x0b\x32%.extender.policy.v1alpha1.Controllers\"6\n\x11IntrospectionPath\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"M\n\x0b\x43ontrollers\x12\r\n\x05names\x18\x01 \x03(\t\x12\r\n\x05lease\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\t\"\xd8\x03\n\x08VerbInfo\x12,\n\x04verb\x18\x01 \x01(\x0e\x32\x1e.extender.policy.v1alpha1.Verb\x12\x35\n\tnode_view\x18\x02 \x01(\x0e\x32\".extender.policy.v1alpha1.NodeView\x12.\n\x05scope\x18\x03 \x01(\x0e\x32\x1f.extender.policy.v1alpha1.Scope\x12\x14\n\x0cside_effects\x18\x04 \x01(\x08\x12\x0c\n\x04pure\x18\x05 \x01(\x08\x12\x16\n\tscore_min\x18\x06 \x01(\x11H\x00\x88\x01\x01\x12\x16\n\tscore_max\x18\x07 \x01(\x11H\x01\x88\x01\x01\x12>\n\rnormalization\x18\x08 \x01(\x0e\x32\'.extender.policy.v1alpha1.Normalization\x12\x10\n\x08reversed\x18\t \x01(\x08\x12\r\n\x05usage\x18\n \x01(\x08\x12.\n\x05reads\x18\x0b \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Reads\x12\x36\n\x07\x63hanges\x18\x0c \x03(\x0e\x32%.extender.policy.v1alpha1.ChangedPartB\x0c\n\n_score_minB\x0c\n\n_score_max\"w\n\x05Reads\x12\n\n\x02id\x18\x01 \x01(\r\x12/\n\x03pod\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.PodReads\x12\x31\n\x04node\x18\x03 \x01(\x0b\x32#.extender.policy.v1alpha1.NodeReads\"\xf0\x01\n\x08PodReads\x12\x30\n\x05parts\x18\x01 \x03(\x0e\x32!.extender.policy.v1alpha1.PodPart\x12\x32\n\x06labels\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x37\n\x0b\x61nnotations\x18\x03 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x45\n\x0ftopology_counts\x18\x04 \x03(\x0b\x32,.extender.policy.v1alpha1.TopologyCountReads\"\xe8\x01\n\tNodeReads\x12\x31\n\x05parts\x18\x01 \x03(\x0e\x32\".extender.policy.v1alpha1.NodePart\x12\x32\n\x06labels\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x37\n\x0b\x61nnotations\x18\x03 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12;\n\npod_counts\x18\x04 \x03(\x0b\x32\'.extender.policy.v1alpha1.PodCountReads\"b\n\rPodCountReads\x12\x30\n\x02\x62y\x18\x01 \x01(\x0e\x32$.extender.policy.v1alpha1.PodCountBy\x12\r\n\x05label\x18\x02 \x01(\t\x12\x10\n\x08requests\x18\x03 \x01(\x08\"}\n\x12TopologyCountReads\x12\x30\n\x02\x62y\x18\x01 \x01(\x0e\x32$.extender.policy.v1alpha1.PodCountBy\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0ctopology_key\x18\x03 \x01(\t\x12\x10\n\x08requests\x18\x04 \x01(\x08\"*\n\x08MapReads\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12\x10\n\x08prefixes\x18\x02 \x03(\t*\xcd\x02\n\x0b\x43hangedPart\x12\x1c\n\x18\x43HANGED_PART_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43HANGED_PART_POD_LABELS\x10\x01\x12\"\n\x1e\x43HANGED_PART_POD_NODE_SELECTOR\x10\x02\x12\"\n\x1e\x43HANGED_PART_POD_NODE_AFFINITY\x10\x03\x12 \n\x1c\x43HANGED_PART_POD_TOLERATIONS\x10\x04\x12\x1d\n\x19\x43HANGED_PART_POD_REQUESTS\x10\x05\x12\x1c\n\x18\x43HANGED_PART_NODE_LABELS\x10\x06\x12\x1c\n\x18\x43HANGED_PART_NODE_TAINTS\x10\x07\x12!\n\x1d\x43HANGED_PART_NODE_ALLOCATABLE\x10\x08\x12\x1b\n\x17\x43HANGED_PART_NODE_USAGE\x10\t*\x9c\x01\n\nPodCountBy\x12\x1c\n\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n\x12POD_COUNT_BY_OWNER\x10\x01\x12\x1a\n\x16POD_COUNT_BY_NAMESPACE\x10\x02\x12\x16\n\x12POD_COUNT_BY_LABEL\x10\x03\x12$\n POD_COUNT_BY_PRIORITY_CLASS_NAME\x10\x04*\xda\x02\n\x07PodPart\x12\x18\n\x14POD_PART_UNSPECIFIED\x10\x00\x12\x15\n\x11POD_PART_IDENTITY\x10\x01\x12\x16\n\x12POD_PART_NAMESPACE\x10\x02\x12\x12\n\x0ePOD_PART_OWNER\x10\x03\x12\x15\n\x11POD_PART_PRIORITY\x10\x04\x12 \n\x1cPOD_PART_PRIORITY_CLASS_NAME\x10\x05\x12\x15\n\x11POD_PART_REQUESTS\x10\x06\x12\x1d\n\x19POD_PART_NONZERO_REQUESTS\x10\x07\x12\x18\n\x14POD_PART_TOLERATIONS\x10\x08\x12\x1a\n\x16POD_PART_NODE_SELECTOR\x10\t\x12\x1a\n\x16POD_PART_NODE_AFFINITY\x10\n\x12\x14\n\x10POD_PART_VOLUMES\x10\x0b\x12\x1b\n\x17POD_PART_SCHEDULER_NAME\x10\x0c*\xb9\x01\n\x08NodePart\x12\x19\n\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n\x17NODE_PART_UNSCHEDULABLE\x10\x02\x12\x18\n\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n\x0eNODE_PART_NAME\x10\x06*\xab\x01\n\x04Verb\x12\x14\n\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n\x0bVERB_FILTER\x10\x01\x12\x0e\n\nVERB_SCORE\x10\x02\x12\x10\n\x0cVERB_PREEMPT\x10\x03\x12\r\n\tVERB_BIND\x10\x04\x12\x16\n\x12VERB_BEFORE_FILTER\x10\x05\x12\x1c\n\x18VERB_BEFORE_FILTER_NODES\x10\x06\x12\x15\n\x11VERB_BEFORE_SCORE\x10\x07*k\n\x08NodeView\x12\x19\n\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n\x0fNODE_VIEW_FACTS\x10\x02\x12\x1b\n\x17NODE_VIEW_FACTS_AND_RAW\x10\x03*C\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_NODE\x10\x01\x12\x13\n\x0fSCOPE_WHOLE_SET\x10\x02*\x91\x01\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x16\n\x12NORMALIZATION_NONE\x10\x01\x12\x17\n\x13NORMALIZATION_RANGE\x10\x02\x12\x15\n\x11NORMALIZATION_MAX\x10\x03\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x04\x42X\n\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#extender/policy/v1alpha1/info.proto\x12\x18\x65xtender.policy.v1alpha1\"^\n\x0eGetInfoRequest\x12\x17\n\x0fgateway_version\x18\x01 \x01(\t\x12\x14\n\x0c\x61pi_versions\x18\x02 \x03(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x04 \x01(\x0c\"\x97\x03\n\x0fGetInfoResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\t\x12\x10\n\x08requires\x18\x05 \x03(\t\x12\x10\n\x08services\x18\x06 \x03(\t\x12\x31\n\x05verbs\x18\x07 \x03(\x0b\x32\".extender.policy.v1alpha1.VerbInfo\x12\x0f\n\x07pod_raw\x18\x08 \x01(\x08\x12\x1b\n\x13\x61nnotation_prefixes\x18\t \x03(\t\x12\x19\n\x11max_request_bytes\x18\n \x01(\x04\x12\x42\n\rintrospection\x18\x0b \x03(\x0b\x32+.extender.policy.v1alpha1.IntrospectionPath\x12:\n\x0b\x63ontrollers\x18\x0c \x01(\x0b\x32%.extender.policy.v1alpha1.Controllers\x12\x1e\n\x16rejected_configuration\x18\r \x01(\t\"6\n\x11IntrospectionPath\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"M\n\x0b\x43ontrollers\x12\r\n\x05names\x18\x01 \x03(\t\x12\r\n\x05lease\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\t\"\xd8\x03\n\x08VerbInfo\x12,\n\x04verb\x18\x01 \x01(\x0e\x32\x1e.extender.policy.v1alpha1.Verb\x12\x35\n\tnode_view\x18\x02 \x01(\x0e\x32\".extender.policy.v1alpha1.NodeView\x12.\n\x05scope\x18\x03 \x01(\x0e\x32\x1f.extender.policy.v1alpha1.Scope\x12\x14\n\x0cside_effects\x18\x04 \x01(\x08\x12\x0c\n\x04pure\x18\x05 \x01(\x08\x12\x16\n\tscore_min\x18\x06 \x01(\x11H\x00\x88\x01\x01\x12\x16\n\tscore_max\x18\x07 \x01(\x11H\x01\x88\x01\x01\x12>\n\rnormalization\x18\x08 \x01(\x0e\x32\'.extender.policy.v1alpha1.Normalization\x12\x10\n\x08reversed\x18\t \x01(\x08\x12\r\n\x05usage\x18\n \x01(\x08\x12.\n\x05reads\x18\x0b \x01(\x0b\x32\x1f.extender.policy.v1alpha1.Reads\x12\x36\n\x07\x63hanges\x18\x0c \x03(\x0e\x32%.extender.policy.v1alpha1.ChangedPartB\x0c\n\n_score_minB\x0c\n\n_score_max\"w\n\x05Reads\x12\n\n\x02id\x18\x01 \x01(\r\x12/\n\x03pod\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.PodReads\x12\x31\n\x04node\x18\x03 \x01(\x0b\x32#.extender.policy.v1alpha1.NodeReads\"\xf0\x01\n\x08PodReads\x12\x30\n\x05parts\x18\x01 \x03(\x0e\x32!.extender.policy.v1alpha1.PodPart\x12\x32\n\x06labels\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x37\n\x0b\x61nnotations\x18\x03 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x45\n\x0ftopology_counts\x18\x04 \x03(\x0b\x32,.extender.policy.v1alpha1.TopologyCountReads\"\xe8\x01\n\tNodeReads\x12\x31\n\x05parts\x18\x01 \x03(\x0e\x32\".extender.policy.v1alpha1.NodePart\x12\x32\n\x06labels\x18\x02 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12\x37\n\x0b\x61nnotations\x18\x03 \x01(\x0b\x32\".extender.policy.v1alpha1.MapReads\x12;\n\npod_counts\x18\x04 \x03(\x0b\x32\'.extender.policy.v1alpha1.PodCountReads\"b\n\rPodCountReads\x12\x30\n\x02\x62y\x18\x01 \x01(\x0e\x32$.extender.policy.v1alpha1.PodCountBy\x12\r\n\x05label\x18\x02 \x01(\t\x12\x10\n\x08requests\x18\x03 \x01(\x08\"}\n\x12TopologyCountReads\x12\x30\n\x02\x62y\x18\x01 \x01(\x0e\x32$.extender.policy.v1alpha1.PodCountBy\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0ctopology_key\x18\x03 \x01(\t\x12\x10\n\x08requests\x18\x04 \x01(\x08\"*\n\x08MapReads\x12\x0c\n\x04keys\x18\x01 \x03(\t\x12\x10\n\x08prefixes\x18\x02 \x03(\t*\xcd\x02\n\x0b\x43hangedPart\x12\x1c\n\x18\x43HANGED_PART_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43HANGED_PART_POD_LABELS\x10\x01\x12\"\n\x1e\x43HANGED_PART_POD_NODE_SELECTOR\x10\x02\x12\"\n\x1e\x43HANGED_PART_POD_NODE_AFFINITY\x10\x03\x12 \n\x1c\x43HANGED_PART_POD_TOLERATIONS\x10\x04\x12\x1d\n\x19\x43HANGED_PART_POD_REQUESTS\x10\x05\x12\x1c\n\x18\x43HANGED_PART_NODE_LABELS\x10\x06\x12\x1c\n\x18\x43HANGED_PART_NODE_TAINTS\x10\x07\x12!\n\x1d\x43HANGED_PART_NODE_ALLOCATABLE\x10\x08\x12\x1b\n\x17\x43HANGED_PART_NODE_USAGE\x10\t*\x9c\x01\n\nPodCountBy\x12\x1c\n\x18POD_COUNT_BY_UNSPECIFIED\x10\x00\x12\x16\n\x12POD_COUNT_BY_OWNER\x10\x01\x12\x1a\n\x16POD_COUNT_BY_NAMESPACE\x10\x02\x12\x16\n\x12POD_COUNT_BY_LABEL\x10\x03\x12$\n POD_COUNT_BY_PRIORITY_CLASS_NAME\x10\x04*\xda\x02\n\x07PodPart\x12\x18\n\x14POD_PART_UNSPECIFIED\x10\x00\x12\x15\n\x11POD_PART_IDENTITY\x10\x01\x12\x16\n\x12POD_PART_NAMESPACE\x10\x02\x12\x12\n\x0ePOD_PART_OWNER\x10\x03\x12\x15\n\x11POD_PART_PRIORITY\x10\x04\x12 \n\x1cPOD_PART_PRIORITY_CLASS_NAME\x10\x05\x12\x15\n\x11POD_PART_REQUESTS\x10\x06\x12\x1d\n\x19POD_PART_NONZERO_REQUESTS\x10\x07\x12\x18\n\x14POD_PART_TOLERATIONS\x10\x08\x12\x1a\n\x16POD_PART_NODE_SELECTOR\x10\t\x12\x1a\n\x16POD_PART_NODE_AFFINITY\x10\n\x12\x14\n\x10POD_PART_VOLUMES\x10\x0b\x12\x1b\n\x17POD_PART_SCHEDULER_NAME\x10\x0c*\xb9\x01\n\x08NodePart\x12\x19\n\x15NODE_PART_UNSPECIFIED\x10\x00\x12\x14\n\x10NODE_PART_TAINTS\x10\x01\x12\x1b\n\x17NODE_PART_UNSCHEDULABLE\x10\x02\x12\x18\n\x14NODE_PART_CONDITIONS\x10\x03\x12\x16\n\x12NODE_PART_CAPACITY\x10\x04\x12\x19\n\x15NODE_PART_ALLOCATABLE\x10\x05\x12\x12\n\x0eNODE_PART_NAME\x10\x06*\xab\x01\n\x04Verb\x12\x14\n\x10VERB_UNSPECIFIED\x10\x00\x12\x0f\n\x0bVERB_FILTER\x10\x01\x12\x0e\n\nVERB_SCORE\x10\x02\x12\x10\n\x0cVERB_PREEMPT\x10\x03\x12\r\n\tVERB_BIND\x10\x04\x12\x16\n\x12VERB_BEFORE_FILTER\x10\x05\x12\x1c\n\x18VERB_BEFORE_FILTER_NODES\x10\x06\x12\x15\n\x11VERB_BEFORE_SCORE\x10\x07*k\n\x08NodeView\x12\x19\n\x15NODE_VIEW_UNSPECIFIED\x10\x00\x12\x12\n\x0eNODE_VIEW_NAME\x10\x01\x12\x13\n\x0fNODE_VIEW_FACTS\x10\x02\x12\x1b\n\x17NODE_VIEW_FACTS_AND_RAW\x10\x03*C\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x0e\n\nSCOPE_NODE\x10\x01\x12\x13\n\x0fSCOPE_WHOLE_SET\x10\x02*\x91\x01\n\rNormalization\x12\x1d\n\x19NORMALIZATION_UNSPECIFIED\x10\x00\x12\x16\n\x12NORMALIZATION_NONE\x10\x01\x12\x17\n\x13NORMALIZATION_RANGE\x10\x02\x12\x15\n\x11NORMALIZATION_MAX\x10\x03\x12\x19\n\x15NORMALIZATION_MIN_MAX\x10\x04\x42X\n\"io.extendergateway.policy.v1alpha1P\x01Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,42 +32,42 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'extender.policy.v1alpha1.in
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\"io.extendergateway.policy.v1alpha1P\001Z0extender-gateway.io/policy/api/v1alpha1;v1alpha1'
-  _globals['_CHANGEDPART']._serialized_start=2020
-  _globals['_CHANGEDPART']._serialized_end=2353
-  _globals['_PODCOUNTBY']._serialized_start=2356
-  _globals['_PODCOUNTBY']._serialized_end=2512
-  _globals['_PODPART']._serialized_start=2515
-  _globals['_PODPART']._serialized_end=2861
-  _globals['_NODEPART']._serialized_start=2864
-  _globals['_NODEPART']._serialized_end=3049
-  _globals['_VERB']._serialized_start=3052
-  _globals['_VERB']._serialized_end=3223
-  _globals['_NODEVIEW']._serialized_start=3225
-  _globals['_NODEVIEW']._serialized_end=3332
-  _globals['_SCOPE']._serialized_start=3334
-  _globals['_SCOPE']._serialized_end=3401
-  _globals['_NORMALIZATION']._serialized_start=3404
-  _globals['_NORMALIZATION']._serialized_end=3549
+  _globals['_CHANGEDPART']._serialized_start=2052
+  _globals['_CHANGEDPART']._serialized_end=2385
+  _globals['_PODCOUNTBY']._serialized_start=2388
+  _globals['_PODCOUNTBY']._serialized_end=2544
+  _globals['_PODPART']._serialized_start=2547
+  _globals['_PODPART']._serialized_end=2893
+  _globals['_NODEPART']._serialized_start=2896
+  _globals['_NODEPART']._serialized_end=3081
+  _globals['_VERB']._serialized_start=3084
+  _globals['_VERB']._serialized_end=3255
+  _globals['_NODEVIEW']._serialized_start=3257
+  _globals['_NODEVIEW']._serialized_end=3364
+  _globals['_SCOPE']._serialized_start=3366
+  _globals['_SCOPE']._serialized_end=3433
+  _globals['_NORMALIZATION']._serialized_start=3436
+  _globals['_NORMALIZATION']._serialized_end=3581
   _globals['_GETINFOREQUEST']._serialized_start=65
   _globals['_GETINFOREQUEST']._serialized_end=159
   _globals['_GETINFORESPONSE']._serialized_start=162
-  _globals['_GETINFORESPONSE']._serialized_end=537
-  _globals['_INTROSPECTIONPATH']._serialized_start=539
-  _globals['_INTROSPECTIONPATH']._serialized_end=593
-  _globals['_CONTROLLERS']._serialized_start=595
-  _globals['_CONTROLLERS']._serialized_end=672
-  _globals['_VERBINFO']._serialized_start=675
-  _globals['_VERBINFO']._serialized_end=1147
-  _globals['_READS']._serialized_start=1149
-  _globals['_READS']._serialized_end=1268
-  _globals['_PODREADS']._serialized_start=1271
-  _globals['_PODREADS']._serialized_end=1511
-  _globals['_NODEREADS']._serialized_start=1514
-  _globals['_NODEREADS']._serialized_end=1746
-  _globals['_PODCOUNTREADS']._serialized_start=1748
-  _globals['_PODCOUNTREADS']._serialized_end=1846
-  _globals['_TOPOLOGYCOUNTREADS']._serialized_start=1848
-  _globals['_TOPOLOGYCOUNTREADS']._serialized_end=1973
-  _globals['_MAPREADS']._serialized_start=1975
-  _globals['_MAPREADS']._serialized_end=2017
+  _globals['_GETINFORESPONSE']._serialized_end=569
+  _globals['_INTROSPECTIONPATH']._serialized_start=571
+  _globals['_INTROSPECTIONPATH']._serialized_end=625
+  _globals['_CONTROLLERS']._serialized_start=627
+  _globals['_CONTROLLERS']._serialized_end=704
+  _globals['_VERBINFO']._serialized_start=707
+  _globals['_VERBINFO']._serialized_end=1179
+  _globals['_READS']._serialized_start=1181
+  _globals['_READS']._serialized_end=1300
+  _globals['_PODREADS']._serialized_start=1303
+  _globals['_PODREADS']._serialized_end=1543
+  _globals['_NODEREADS']._serialized_start=1546
+  _globals['_NODEREADS']._serialized_end=1778
+  _globals['_PODCOUNTREADS']._serialized_start=1780
+  _globals['_PODCOUNTREADS']._serialized_end=1878
+  _globals['_TOPOLOGYCOUNTREADS']._serialized_start=1880
+  _globals['_TOPOLOGYCOUNTREADS']._serialized_end=2005
+  _globals['_MAPREADS']._serialized_start=2007
+  _globals['_MAPREADS']._serialized_end=2049
 # @@protoc_insertion_point(module_scope)

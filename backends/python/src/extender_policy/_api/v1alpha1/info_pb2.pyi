@@ -154,7 +154,7 @@ class GetInfoRequest(_message.Message):
     def __init__(self, gateway_version: _Optional[str] = ..., api_versions: _Optional[_Iterable[str]] = ..., backend: _Optional[str] = ..., args: _Optional[bytes] = ...) -> None: ...
 
 class GetInfoResponse(_message.Message):
-    __slots__ = ("name", "version", "revision", "api_version", "requires", "services", "verbs", "pod_raw", "annotation_prefixes", "max_request_bytes", "introspection", "controllers")
+    __slots__ = ("name", "version", "revision", "api_version", "requires", "services", "verbs", "pod_raw", "annotation_prefixes", "max_request_bytes", "introspection", "controllers", "rejected_configuration")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +167,7 @@ class GetInfoResponse(_message.Message):
     MAX_REQUEST_BYTES_FIELD_NUMBER: _ClassVar[int]
     INTROSPECTION_FIELD_NUMBER: _ClassVar[int]
     CONTROLLERS_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     revision: str
@@ -179,7 +180,8 @@ class GetInfoResponse(_message.Message):
     max_request_bytes: int
     introspection: _containers.RepeatedCompositeFieldContainer[IntrospectionPath]
     controllers: Controllers
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[str] = ..., api_version: _Optional[str] = ..., requires: _Optional[_Iterable[str]] = ..., services: _Optional[_Iterable[str]] = ..., verbs: _Optional[_Iterable[_Union[VerbInfo, _Mapping]]] = ..., pod_raw: _Optional[bool] = ..., annotation_prefixes: _Optional[_Iterable[str]] = ..., max_request_bytes: _Optional[int] = ..., introspection: _Optional[_Iterable[_Union[IntrospectionPath, _Mapping]]] = ..., controllers: _Optional[_Union[Controllers, _Mapping]] = ...) -> None: ...
+    rejected_configuration: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[str] = ..., api_version: _Optional[str] = ..., requires: _Optional[_Iterable[str]] = ..., services: _Optional[_Iterable[str]] = ..., verbs: _Optional[_Iterable[_Union[VerbInfo, _Mapping]]] = ..., pod_raw: _Optional[bool] = ..., annotation_prefixes: _Optional[_Iterable[str]] = ..., max_request_bytes: _Optional[int] = ..., introspection: _Optional[_Iterable[_Union[IntrospectionPath, _Mapping]]] = ..., controllers: _Optional[_Union[Controllers, _Mapping]] = ..., rejected_configuration: _Optional[str] = ...) -> None: ...
 
 class IntrospectionPath(_message.Message):
     __slots__ = ("path", "description")

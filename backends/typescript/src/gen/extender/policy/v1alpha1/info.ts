@@ -299,7 +299,14 @@ export interface GetInfoResponse {
   /** OPTIONAL. What IntrospectionService shows. At most 64, each path once. Absent: nothing. */
   introspection: IntrospectionPath[];
   /** OPTIONAL. Who runs the backend's controllers. It changes without a new revision. Absent: it has none. */
-  controllers: Controllers | undefined;
+  controllers:
+    | Controllers
+    | undefined;
+  /**
+   * OPTIONAL. Why a configuration of the backend's own, such as a changed rule file, is not used, in one line for people:
+   * what was used before still answers. It changes without a new revision. Absent: all of it is used. At most 1,024 bytes.
+   */
+  rejectedConfiguration: string;
 }
 
 /** A path at which a backend shows a part of its internal state. */
@@ -594,6 +601,7 @@ function createBaseGetInfoResponse(): GetInfoResponse {
     maxRequestBytes: 0n,
     introspection: [],
     controllers: undefined,
+    rejectedConfiguration: "",
   };
 }
 
@@ -637,6 +645,9 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
     }
     if (message.controllers !== undefined) {
       Controllers.encode(message.controllers, writer.uint32(98).fork()).join();
+    }
+    if (message.rejectedConfiguration !== "") {
+      writer.uint32(106).string(message.rejectedConfiguration);
     }
     return writer;
   },
@@ -750,6 +761,14 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
             message.controllers = Controllers.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.rejectedConfiguration = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -783,6 +802,7 @@ export const GetInfoResponse: MessageFns<GetInfoResponse> = {
     message.controllers = (object.controllers !== undefined && object.controllers !== null)
       ? Controllers.fromPartial(object.controllers)
       : undefined;
+    message.rejectedConfiguration = object.rejectedConfiguration ?? "";
     return message;
   },
 };

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
@@ -275,6 +276,17 @@ final class Declaration {
     }
   }
 
+  /** The beginning of a text, of at most this many bytes in UTF-8. */
+  private static ByteString beginning(String text, int most) {
+    ByteString bytes = ByteString.copyFromUtf8(text);
+    int end = Math.min(most, bytes.size());
+    // A character is not divided.
+    while (end < bytes.size() && (bytes.byteAt(end) & 0xC0) == 0x80) {
+      end--;
+    }
+    return bytes.substring(0, end);
+  }
+
   private GetInfoResponse response(Info info) {
     GetInfoResponse.Builder response =
         GetInfoResponse.newBuilder()
@@ -284,7 +296,8 @@ final class Declaration {
             .setApiVersion(API_VERSION)
             .setPodRaw(info.wantsRawPod)
             .addAllAnnotationPrefixes(info.annotations)
-            .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES);
+            .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES)
+            .setRejectedConfigurationBytes(beginning(info.rejectedConfiguration, 1024));
     // Tables are worth filling only if rows hold more than names.
     boolean wantsFacts = terms.values().stream().anyMatch(verb -> verb.view.hasFacts());
     if (wantsFacts && info.keepsTable) {

@@ -18,6 +18,7 @@ public final class Info {
   final String name;
   final String version;
   final String revision;
+  final String rejectedConfiguration;
   final Verb filter;
   final Verb score;
   final Scale scale;
@@ -35,6 +36,7 @@ public final class Info {
     name = from.name;
     version = from.version;
     revision = from.revision;
+    rejectedConfiguration = from.rejectedConfiguration;
     filter = from.filter;
     score = from.score;
     scale = from.scale;
@@ -54,6 +56,7 @@ public final class Info {
     private String name = "";
     private String version = "";
     private String revision;
+    private String rejectedConfiguration = "";
     private Verb filter;
     private Verb score;
     private Scale scale;
@@ -73,6 +76,7 @@ public final class Info {
     builder.name = name;
     builder.version = version;
     builder.revision = revision;
+    builder.rejectedConfiguration = rejectedConfiguration;
     builder.filter = filter;
     builder.score = score;
     builder.scale = scale;
@@ -113,6 +117,19 @@ public final class Info {
   public Info revision(String text) {
     Builder builder = change();
     builder.revision = Objects.requireNonNull(text, "revision");
+    return new Info(builder);
+  }
+
+  /**
+   * Says why a configuration of the policy's own, such as a changed rule file, is not used, in one
+   * line for operators: the gateway's {@code status} shows it. At most 1,024 bytes are sent.
+   *
+   * @param why the reason
+   * @return the info with it
+   */
+  public Info rejectedConfiguration(String why) {
+    Builder builder = change();
+    builder.rejectedConfiguration = Objects.requireNonNull(why, "why");
     return new Info(builder);
   }
 
