@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::TopologyCounts;
+use extender_policy_api::v1alpha1::{Resources, TopologyCounts};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::value::RawValue;
@@ -273,6 +273,13 @@ impl PodTable {
     /// Undoes [`PodTable::assume`], unless the source has the pod on a node or it was assumed again.
     pub fn forget(&self, uid: &str, id: AssumptionId) {
         self.change_usage(|usage| usage.forget(uid, id));
+    }
+
+    /// What pods request, in the usage of this node in rows as of the change with this number. Blocks changes of pods: do
+    /// not hold it for long, and never across an await.
+    pub fn requests_on<'p>(&'p self, node: &'p str, number: u64) -> impl Fn(&str) -> Option<Resources> + 'p {
+        let usage = self.usage.lock();
+        move |uid| usage.requests_on(node, uid, number)
     }
 
     /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.

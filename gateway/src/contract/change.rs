@@ -1,6 +1,7 @@
 //! What hooks change, applied to pods and nodes as a backend is told about them: a change of something that a view does not
 //! contain changes nothing in it.
 
+mod hold;
 mod words;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,10 @@ use prost::{
     encoding::{decode_key, decode_varint, message},
 };
 
-pub use self::words::{node_in_words, pod_in_words};
+pub use self::{
+    hold::{UserRequests, with_holds_added},
+    words::{node_in_words, pod_in_words},
+};
 use super::row::RowView;
 use crate::object::view::{MapView, PodFactsView, Selected};
 
@@ -99,12 +103,13 @@ pub fn parts_of_node(change: &NodeChange) -> impl Iterator<Item = ChangedPart> {
         add_taints,
         remove_taints,
         reason: _,
+        holds,
     } = change;
     changed([
         (ChangedPart::NodeLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
         (ChangedPart::NodeTaints, !add_taints.is_empty() || !remove_taints.is_empty()),
         (ChangedPart::NodeAllocatable, add_allocatable.is_some()),
-        (ChangedPart::NodeUsage, add_usage.is_some()),
+        (ChangedPart::NodeUsage, add_usage.is_some() || !holds.is_empty()),
     ])
 }
 
@@ -136,7 +141,7 @@ pub fn change_pod(facts: &mut PodFacts, view: &PodFactsView, change: &PodChange)
 }
 
 /// The row of a node after these changes, one after the other; `None` if the view does not show them. `entry` is the row as
-/// the gateway encoded it.
+/// the gateway encoded it. The holds of the changes are [added](with_holds_added) already.
 ///
 /// # Panics
 /// `entry` is not the gateway's own encoding.

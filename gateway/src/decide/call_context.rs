@@ -10,7 +10,10 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Ask
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges};
+use super::{
+    Call, CallError, Decider, DecisionPurpose,
+    call_changes::{CallChanges, Held},
+};
 use crate::{
     backend::{
         Backend,
@@ -343,14 +346,20 @@ impl<'c> CallContext<'c> {
     }
 
     fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
-        let Found { rows, unknown, deleted, version } = found;
+        let Found { rows, unknown, deleted, version, pods_number } = found;
         let table = self.tables.table.as_ref().filter(|_| source == TableSource::Cluster);
         let snapshot = match table.filter(|_| view.rows != RowView::Name) {
             Some(table) => table.snapshot_number(version),
             None => 0,
         };
         let encoded = EncodedNodes { snapshot, deleted, ..EncodedNodes::new(view, source, rows, unknown) };
-        self.nodes.push(self.changes.applied_to(encoded));
+        let applied = self.changes.applied_to(encoded, self.held(pods_number));
+        self.nodes.push(applied);
+    }
+
+    /// What holds are about in rows as of the change of pods with this number.
+    pub(super) fn held(&self, number: u64) -> Held<'c> {
+        Held { request: self.call.request, pods: self.tables.pods.as_deref(), number }
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only
@@ -493,8 +502,9 @@ fn with_unknown_names<'n>(found: Found, names: impl Iterator<Item = &'n str>) ->
     if found.unknown.is_empty() {
         return found;
     }
-    let Found { rows, unknown, deleted, version } = found;
+    let Found { rows, unknown, deleted, version, pods_number } = found;
     let names: Vec<&str> = names.collect();
     let alone = unknown.iter().map(|position| row::name_alone(names[*position as usize])).collect();
-    Found { rows: rows.with_rows(&unknown, alone), unknown: Vec::new(), deleted, version }
+    let rows = rows.with_rows(&unknown, alone);
+    Found { rows, unknown: Vec::new(), deleted, version, pods_number }
 }
