@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use extender_apiserver::RequestError;
-use extender_policy_sdk::{Bind, BindAsk, BindFailed, OwnerReference};
+use extender_policy_sdk::{Bind, BindAsk, BindFailed, OwnerReference, Pod, Resources};
 use jiff::Timestamp;
 use tokio::time::timeout_at;
 
@@ -17,7 +17,8 @@ use super::{
     cluster::{Place, PodRef, is_certain, is_conflict},
     object::{GROUP, KIND, NewCondition, Reservation, Status},
     owners::Asking,
-    room::{Phase, Room},
+    ports::{self, PORT_KEPT},
+    room::{Phase, Room, keeps_port},
     store::Choice,
 };
 
@@ -28,6 +29,7 @@ pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(90);
 const BOUND_WITHIN: Duration = Duration::from_secs(20);
 /// How often another reservation is chosen because the room of the one before was taken.
 const MAX_CHOICES: usize = 8;
+const NO_ROOM_LEFT: &str = "the reservation that was to serve the pod has no room left for it";
 const NO_ROOM: &str = "it has no room left for the pod";
 
 /// Binds pods.
@@ -74,8 +76,19 @@ impl Binder {
         let asking = Asking { uid: ask.uid(), ..Asking::new(&pod) };
         match self.claim(ask, &asking).await? {
             Some(claimed) => self.create(ask, &claimed).await,
-            None => Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned())),
+            None => self.decline(ask, &asking, &pod),
         }
+    }
+
+    /// Leaves the pod to another binder, unless a reservation keeps a host port of it: the filter may have been called before
+    /// there was one.
+    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, BindFailed> {
+        let ports = pod.raw_json().map(ports::of_pod).unwrap_or_default();
+        let now = (self.objects.clock)();
+        if keeps_port(self.objects.store.read().on(ask.node()), Some(asking), &ports, now) {
+            return Err(BindFailed(PORT_KEPT.to_owned()));
+        }
+        Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned()))
     }
 
     /// Writes the pod's claim into a reservation on the node; `None` if none serves it. When another pod has taken the room
@@ -83,14 +96,18 @@ impl Binder {
     /// the reservation.
     async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, BindFailed> {
         let Objects { store, clock, .. } = &self.objects;
-        let mut full = None;
+        let promised = store.promises.take(asking.uid, ask.node());
+        let (mut full, mut least) = (None, promised.clone());
         for _ in 0..MAX_CHOICES {
             let chosen = match store.choose(ask.node(), asking, clock()) {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
+                Choice::None if promised.is_some() => return Err(BindFailed(NO_ROOM_LEFT.to_owned())),
                 Choice::None => break,
             };
-            match self.claims.claim(&chosen, asking, ask.name()).await {
+            // Others have seen that the node has room for what this does not give.
+            let least: &Resources = least.get_or_insert_with(|| chosen.part.clone());
+            match self.claims.claim(&chosen, asking, ask.name(), least).await {
                 Ok(claimed) => return Ok(Some(claimed)),
                 Err(ClaimError::NoRoom) => full = Some(chosen.name.clone()),
                 Err(ClaimError::Failed(why)) => return Err(failed(&chosen.name, &why)),

@@ -21,15 +21,15 @@ use tokio::time::{Instant, sleep};
 use self::{
     freed::Freed,
     observed::{Nodes, Pods},
-    step::{Action, DELETES_A_ROUND, Observed, step},
+    step::{Action, DELETES_A_ROUND, Observed, Unbound, step},
 };
 use super::{
     Clock,
-    cluster::{Cluster, Place, PodRef, is_certain, is_conflict, is_missing},
+    cluster::{Cluster, Place, is_certain, is_conflict, is_missing},
     object::{NewCondition, Reservation, Status},
     placeholder,
     store::Store,
-    watch::{Kind, watch},
+    watch::{Kind, Pulse, watch},
 };
 
 const PODS: Kind = Kind { path: "/api/v1/pods", plural: "pods" };
@@ -60,9 +60,11 @@ impl Controller {
 
     /// Runs until it is dropped.
     pub(super) async fn run(self, client: Client) -> Result<(), String> {
+        // Without the apiserver, the Lease is lost.
+        let pulse = Pulse::default();
         tokio::select! {
-            never = watch(client.clone(), PODS, &self.pods) => match never {},
-            never = watch(client, NODES, &self.nodes) => match never {},
+            never = watch(client.clone(), PODS, &self.pods, &pulse) => match never {},
+            never = watch(client, NODES, &self.nodes, &pulse) => match never {},
             () = self.rounds() => Ok(()),
         }
     }
@@ -151,11 +153,9 @@ impl Controller {
             Action::Write(status) => self.write(reservation, &status).await,
             Action::RemoveUnbound(status, pods) => {
                 for pod in &pods {
-                    if let Place::On(node) = self.cluster.place(pod).await? {
-                        let PodRef { namespace, name, .. } = pod;
-                        let behind =
-                            format!("the watch of pods does not show {namespace}/{name} on {node} yet");
-                        return Err(RequestError::Failed(behind));
+                    if !self.is_unbound(pod).await? {
+                        // The watch of pods is behind, and will tell.
+                        return Ok(());
                     }
                 }
                 self.write(reservation, &status).await
@@ -168,6 +168,14 @@ impl Controller {
                 self.write(reservation, &status).await
             }
         }
+    }
+
+    /// Whether the claim of this pod does not count, as far as the apiserver knows.
+    async fn is_unbound(&self, pod: &Unbound) -> Result<bool, RequestError> {
+        Ok(match pod {
+            Unbound::Overdue(pod) => !matches!(self.cluster.place(pod).await?, Place::On(_)),
+            Unbound::Unknown(pod) => self.cluster.place(pod).await? == Place::Gone,
+        })
     }
 
     async fn write(&self, reservation: &Reservation, status: &Status) -> Result<(), RequestError> {

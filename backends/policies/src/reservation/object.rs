@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{
     amounts::{self, ResourceList},
     owners::{Owners, Rule},
+    ports::{self, HostPort},
     room::{Claim, MAX_CLAIMS, Phase, Room},
 };
 use crate::duration;
@@ -49,6 +50,9 @@ pub(super) struct Terms {
     pub(super) expires: Option<Timestamp>,
     /// Whether the first owner takes it whole.
     pub(super) once: bool,
+    pub(super) allocate: AllocatePolicy,
+    /// Of the template, which are kept with the room.
+    pub(super) ports: Vec<HostPort>,
     /// The namespace of the placeholder pod.
     pub(super) namespace: String,
 }
@@ -82,12 +86,25 @@ struct Spec {
     ttl: Option<String>,
     expires: Option<Timestamp>,
     allocate_once: Option<bool>,
+    #[serde(default)]
+    allocate_policy: AllocatePolicy,
+}
+
+/// Where an owner's room comes from. What the reservation does not list always comes from the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum AllocatePolicy {
+    /// From the reservation, and what is not left in it from the node.
+    #[default]
+    Aligned,
+    /// From the reservation alone.
+    Restricted,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Template {
     metadata: TemplateMetadata,
+    spec: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -177,7 +194,7 @@ pub(super) fn parse(json: &[u8]) -> Result<Option<Reservation>, String> {
 
 impl Terms {
     fn new(spec: Value, created: Option<Timestamp>) -> Result<Self, String> {
-        let Spec { template, owners, ttl, expires, allocate_once } =
+        let Spec { template, owners, ttl, expires, allocate_once, allocate_policy } =
             serde_json::from_value(spec).map_err(|error| format!("spec: {error}"))?;
         let ttl_ends = match ttl.as_deref() {
             None => None,
@@ -187,6 +204,8 @@ impl Terms {
             owners: Owners::new(owners)?,
             expires: ttl_ends.into_iter().chain(expires).min(),
             once: allocate_once.unwrap_or(true),
+            allocate: allocate_policy,
+            ports: ports::of_template(&template.spec),
             namespace: template.metadata.namespace.unwrap_or_else(|| "default".to_owned()),
         })
     }

@@ -86,7 +86,7 @@ async fn an_owner_is_recorded_and_then_bound() {
 #[tokio::test]
 async fn a_pod_without_a_reservation_is_left_to_the_next_binder() {
     for (spec, status, pod) in [
-        (json!({}), available(500), pod(501)),
+        (json!({"allocatePolicy": "Restricted"}), available(500), pod(501)),
         (json!({}), available(500), TestPod::new("mall")),
         (json!({"ttl": "0"}), available(500), pod(1)),
         (json!({"owners": []}), available(500), pod(1)),
