@@ -479,7 +479,7 @@ fn complete<T>(answer: impl Future<Output = Result<T, CallError>>) -> Result<T, 
     Ok(at_once(answer).ok_or_else(waits)??)
 }
 
-/// The result of binding the pod, which is named `pod` and has UID `uid`, to this node.
+/// The result of binding the pod, which is named `pod` and has UID `uid` if it does not say otherwise, to this node.
 ///
 /// # Errors
 ///
@@ -488,7 +488,9 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     let backend = backend.into();
     let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
     let Asked { call, pod, .. } = Asked::new(&backend, Declaration::bind, pod, &[])?;
-    let (name, uid, node) = ("pod".to_owned(), "uid".to_owned(), node.to_owned());
+    let identity = pod.as_ref().and_then(|pod| pod.identity.clone()).unwrap_or_default();
+    let given = |given: String, default: &str| if given.is_empty() { default.to_owned() } else { given };
+    let (name, uid, node) = (given(identity.name, "pod"), given(identity.uid, "uid"), node.to_owned());
     let request = api::BindRequest { call, namespace, name, uid, node, pod };
     let api::BindResponse { outcome, message } = answer::bind(&backend, &request).await?;
     let bound = outcome == i32::from(api::BindOutcome::Bound);

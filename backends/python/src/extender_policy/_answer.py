@@ -18,7 +18,7 @@ from grpc import StatusCode
 
 from . import trace
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import info_pb2, policy_pb2
+from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
 from ._declaration import INT32, Terms
 from ._errors import CallError, cut, failed, invalid, missing
@@ -120,6 +120,8 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     for field in ("namespace", "name", "uid", "node"):
         if not getattr(request, field):
             raise missing(field)
+    if pod is not None:
+        _check_same_pod(request, message)
     _check_ready(prepared)
     answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
     if not isinstance(answer, Bind):
@@ -128,6 +130,20 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
         return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_BOUND)
     why = cut(str(answer.why), MAX_BIND_MESSAGE_BYTES)
     return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_DECLINED, message=why)
+
+
+def _check_same_pod(request: wire_pb2.Binding, pod: pod_pb2.Pod) -> None:
+    """Rejects facts about another pod: what a policy decides from them would be done to this one.
+
+    What the verb does not read is left out.
+    """
+    for field, told, meant in (
+        ("facts.namespace", pod.facts.namespace, request.namespace),
+        ("identity.name", pod.identity.name, request.name),
+        ("identity.uid", pod.identity.uid, request.uid),
+    ):
+        if told and told != meant:
+            raise invalid(f"pod.{field} is that of another pod than the one to bind")
 
 
 def _decoded(kind: type[M], encoded: bytes) -> M:
