@@ -31,8 +31,8 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BindFailed, BoxFuture, Candidate, Change, Eviction, HoldUser, Hook, Info, Introspect,
-    IntrospectError, Node, NodeChange, NodePart, Nodes, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale,
-    Verb, Verdict, View,
+    IntrospectError, Node, NodeChange, NodePart, Nodes, NotReady, Pod, PodPart, Policy, Reads, Resources,
+    Scale, Verb, Verdict, View,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -304,7 +304,9 @@ impl Policy for Reservations {
         }
         // Another replica may have given room away, or reserved it.
         if self.pulse.silence().is_some_and(|silence| silence > MAX_SILENCE) {
-            return Err(NotReady("the apiserver has told nothing about Reservations for too long".to_owned()));
+            return Err(NotReady(
+                "the apiserver has told nothing about Reservations for too long".to_owned(),
+            ));
         }
         Ok(())
     }

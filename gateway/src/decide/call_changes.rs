@@ -44,7 +44,8 @@ impl Held<'_> {
                 nodes.push(changed);
                 continue;
             }
-            let added = changed.positions.iter().map(|at| (*at, self.added(*at, &changed.change).into_owned()));
+            let added =
+                changed.positions.iter().map(|at| (*at, self.added(*at, &changed.change).into_owned()));
             for (position, change) in added.filter(|(_, change)| parts_of_node(change).next().is_some()) {
                 nodes.push(ChangedNodes { positions: vec![position], change: Arc::new(change) });
             }

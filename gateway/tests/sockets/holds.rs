@@ -105,10 +105,9 @@ async fn never_more_or_less_than_is_held(hook: GetInfoResponse) {
     let policy = policy.await;
     let backends =
         configured("hook", &hook, "beforeFilterNodes: {}") + &configured("policy", &policy, "filter: {}");
-    let seen = Seen::start(&format!(
-        "nodes: {{source: Watch}}\npods: {{source: Watch}}\nbackends:\n{backends}"
-    ))
-    .await;
+    let seen =
+        Seen::start(&format!("nodes: {{source: Watch}}\npods: {{source: Watch}}\nbackends:\n{backends}"))
+            .await;
     let gateway = &seen.gateway;
     gateway.table.apply(labelled("a", &json!({})).as_bytes()).unwrap();
     let tables = (Arc::clone(gateway.pods.as_ref().unwrap()), Arc::clone(&gateway.table));
@@ -120,7 +119,8 @@ async fn never_more_or_less_than_is_held(hook: GetInfoResponse) {
         assert_eq!(used(gateway, &policy).await, (4_000, 4_000), "{meanwhile:?}");
     }
     let call = seen.calls(12).await;
-    let words: Vec<_> = call.iter().flat_map(|call| &call.nodes[0].changes).map(|change| &change.change).collect();
+    let words: Vec<_> =
+        call.iter().flat_map(|call| &call.nodes[0].changes).map(|change| &change.change).collect();
     let told = |words_of: &str| words.iter().filter(|words| words.as_str() == words_of).count();
     assert_eq!(told("usage +4 cpu, usage +1 pods") + told("usage +1 cpu, usage +1 pods"), 12, "{words:?}");
     assert!(told("usage +1 cpu, usage +1 pods") >= 4, "{words:?}");

@@ -84,7 +84,11 @@ fn hold(hold: &api::Hold) -> Result<(), Stop> {
         let amounts = [it.milli_cpu, it.memory, it.ephemeral_storage, it.pods];
         amounts.iter().chain(it.others.values()).any(|amount| *amount < 0)
     };
-    if at_most.chain([resources]).any(is_negative) { failed("it has a hold with a negative number") } else { Ok(()) }
+    if at_most.chain([resources]).any(is_negative) {
+        failed("it has a hold with a negative number")
+    } else {
+        Ok(())
+    }
 }
 
 /// The users of holds, and the other resources that these name.

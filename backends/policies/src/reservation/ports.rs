@@ -37,9 +37,11 @@ pub(super) fn of_pod(json: &[u8]) -> Vec<HostPort> {
 pub(super) fn of_template(spec: &Value) -> Vec<HostPort> {
     let all = |field: &str| spec[field].as_array().into_iter().flatten();
     let sidecars = all("initContainers").filter(|container| container["restartPolicy"] == "Always");
-    let ports = all("containers").chain(sidecars).filter_map(|container| container["ports"].as_array()).flatten();
+    let ports =
+        all("containers").chain(sidecars).filter_map(|container| container["ports"].as_array()).flatten();
     let own = if spec["hostNetwork"] == true { "containerPort" } else { "hostPort" };
-    let number = |port: &Value| port["hostPort"].as_u64().or_else(|| port[own].as_u64()).filter(|port| *port > 0);
+    let number =
+        |port: &Value| port["hostPort"].as_u64().or_else(|| port[own].as_u64()).filter(|port| *port > 0);
     ports
         .filter_map(|port| {
             let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
@@ -58,7 +60,8 @@ mod tests {
 
     #[test]
     fn ports_collide_as_in_kube_scheduler() {
-        let pod = |port: Value| of_pod(json!({"spec": {"containers": [{"ports": [port]}]}}).to_string().as_bytes());
+        let pod =
+            |port: Value| of_pod(json!({"spec": {"containers": [{"ports": [port]}]}}).to_string().as_bytes());
         let web = pod(json!({"hostPort": 80}));
         for (port, expected) in [
             (json!({"hostPort": 80, "protocol": "TCP", "hostIP": "0.0.0.0"}), true),
@@ -74,19 +77,26 @@ mod tests {
         let one = pod(json!({"hostPort": 80, "hostIP": "10.0.0.1"}));
         let other = pod(json!({"hostPort": 80, "hostIP": "10.0.0.2"}));
         assert!(collide(&one, &one) && !collide(&one, &other));
-        assert!(of_pod(b"{").is_empty() && of_pod(b"[]").is_empty() && of_pod(b"{\"spec\":{\"containers\":{}}}").is_empty());
+        assert!(
+            of_pod(b"{").is_empty()
+                && of_pod(b"[]").is_empty()
+                && of_pod(b"{\"spec\":{\"containers\":{}}}").is_empty()
+        );
     }
 
     #[test]
     fn containers_that_go_on_running_and_the_network_of_the_host_count() {
         let port = json!([{"containerPort": 7}]);
-        let spec = |network: bool| json!({
-            "hostNetwork": network, "containers": [{"ports": port}],
-            "initContainers": [
-                {"ports": [{"hostPort": 8}]}, {"restartPolicy": "Always", "ports": [{"hostPort": 9}]},
-            ],
-        });
-        let numbers = |network| of_template(&spec(network)).into_iter().map(|port| port.port).collect::<Vec<_>>();
+        let spec = |network: bool| {
+            json!({
+                "hostNetwork": network, "containers": [{"ports": port}],
+                "initContainers": [
+                    {"ports": [{"hostPort": 8}]}, {"restartPolicy": "Always", "ports": [{"hostPort": 9}]},
+                ],
+            })
+        };
+        let numbers =
+            |network| of_template(&spec(network)).into_iter().map(|port| port.port).collect::<Vec<_>>();
         assert_eq!((numbers(false), numbers(true)), (vec![9], vec![7, 9]));
     }
 }

@@ -54,3 +54,79 @@ fn used_without(usage: &NodeUsage, candidate: &Candidate<'_>) -> Resources {
     let used = usage.requested.as_ref().map(counted).unwrap_or_default();
     minus(&used, &victims.fold(Resources::default(), |sum, requests| plus(&sum, &requests)))
 }
+
+#[cfg(test)]
+mod tests {
+    use extender_policy_sdk::{
+        Backend, NodeUsage, Resources,
+        testing::{self, TestCandidate, TestNode, TestPod},
+    };
+    use serde_json::json;
+
+    use crate::reservation::{
+        apiserver::Apiserver,
+        tests::{Seconds, available, replica},
+    };
+
+    fn cpu(milli_cpu: i64) -> Resources {
+        Resources { milli_cpu, pods: 1, ..Resources::default() }
+    }
+
+    fn pod(namespace: &str, milli_cpu: i64) -> TestPod {
+        TestPod::new(namespace).requests(cpu(milli_cpu))
+    }
+
+    /// A node of 8 CPUs of which so many are used, and the victim with this UID, which requests 4 of them.
+    fn candidate(used: i64, victim: &str) -> TestCandidate {
+        let usage = NodeUsage { requested: Some(cpu(used)), nonzero: None };
+        let node = TestNode::new("a").allocatable(cpu(8_000)).usage(usage);
+        TestCandidate::new(node).victim(victim, pod("any", 4_000))
+    }
+
+    /// A shared Reservation of 4 CPUs, which pod `owner` has if it is given as bound.
+    async fn evicts(owner: Option<bool>, preemptor: TestPod, candidate: TestCandidate) -> bool {
+        let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+        let mut status = available(4_000);
+        let owners = owner.map(|bound| {
+            json!([{
+                "namespace": "shop", "name": "owner", "uid": "owner", "requests": {"cpu": "4"},
+                "allocatedAt": "2026-01-01T00:00:00Z", "bound": bound,
+            }])
+        });
+        status["owners"] = owners.unwrap_or_default();
+        apiserver.create_reservation("one", &json!({"allocateOnce": false, "ttl": "1h"}), &status);
+        let backend = Backend::from(replica(&apiserver, &seconds).0);
+        !testing::preempt(backend, &preemptor, &[candidate]).unwrap().is_empty()
+    }
+
+    #[tokio::test]
+    async fn an_owner_is_not_evicted_for_a_pod_that_may_not_use_its_room() {
+        // The other half of the node is used, too.
+        assert!(!evicts(Some(true), pod("mall", 4_000), candidate(8_000, "owner")).await);
+        assert!(evicts(Some(true), pod("shop", 4_000), candidate(8_000, "owner")).await, "another owner");
+        assert!(evicts(Some(true), pod("mall", 4_000), candidate(8_000, "other")).await, "another victim");
+        assert!(!evicts(Some(true), pod("mall", 5_000), candidate(8_000, "other")).await);
+        // The other half is free.
+        assert!(evicts(Some(true), pod("mall", 4_000), candidate(4_000, "owner")).await);
+        assert!(!evicts(Some(true), pod("mall", 5_000), candidate(4_000, "owner")).await);
+        assert!(
+            evicts(Some(true), pod("shop", 8_000), candidate(4_000, "owner")).await,
+            "with the rest of the node"
+        );
+    }
+
+    #[tokio::test]
+    async fn room_that_is_not_used_stays_reserved() {
+        for owner in [None, Some(false)] {
+            assert!(!evicts(owner, pod("mall", 5_000), candidate(4_000, "other")).await, "{owner:?}");
+            assert!(evicts(owner, pod("mall", 4_000), candidate(4_000, "other")).await, "{owner:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_usage_no_pod_is_evicted_where_room_is_reserved() {
+        let unknown = |name| TestCandidate::new(TestNode::new(name)).victim("other", pod("any", 1));
+        assert!(!evicts(None, pod("mall", 1), unknown("a")).await);
+        assert!(evicts(None, pod("mall", 1), unknown("b")).await, "nothing is reserved there");
+    }
+}

@@ -28,6 +28,9 @@ struct Promise {
 impl Promises {
     /// The pod with this UID was promised this part on the node.
     pub(super) fn keep(&self, uid: &str, node: &str, part: Resources) {
+        if uid.is_empty() {
+            return;
+        }
         let (node, made) = (node.to_owned(), Instant::now());
         let mut promises = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if promises.len() >= MAX_PROMISES {

@@ -174,9 +174,18 @@ mod tests {
             (change(|request| request.uid.clear()), "uid is missing"),
             (change(|request| request.node.clear()), "node is missing"),
             (change(|request| request.pod = Some(api::Pod::default())), "pod.facts is missing"),
-            (change(|request| request.pod = Some(pod_of("mall", "", ""))), "pod.facts.namespace is that of another"),
-            (change(|request| request.pod = Some(pod_of("shop", "b", ""))), "pod.identity.name is that of another"),
-            (change(|request| request.pod = Some(pod_of("", "", "u-2"))), "pod.identity.uid is that of another"),
+            (
+                change(|request| request.pod = Some(pod_of("mall", "", ""))),
+                "pod.facts.namespace is that of another",
+            ),
+            (
+                change(|request| request.pod = Some(pod_of("shop", "b", ""))),
+                "pod.identity.name is that of another",
+            ),
+            (
+                change(|request| request.pod = Some(pod_of("", "", "u-2"))),
+                "pod.identity.uid is that of another",
+            ),
             (change(|request| request.call.as_mut().unwrap().purpose = 0), "call.purpose is missing"),
             (change(|request| request.call.as_mut().unwrap().purpose = 3), "only answers PURPOSE_DECIDE"),
             (change(|request| request.call.as_mut().unwrap().purpose = 77), "only answers PURPOSE_DECIDE"),

@@ -40,7 +40,8 @@ fn left_of(hold: &Hold, requests: &impl UserRequests) -> Resources {
         }
     }
     let Resources { milli_cpu, memory, ephemeral_storage, pods: _, others } = &left;
-    let is_used_up = [milli_cpu, memory, ephemeral_storage].into_iter().chain(others.values()).all(|it| *it <= 0);
+    let is_used_up =
+        [milli_cpu, memory, ephemeral_storage].into_iter().chain(others.values()).all(|it| *it <= 0);
     if is_used_up { Resources::default() } else { left }
 }
 

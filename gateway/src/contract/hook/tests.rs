@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use allocation_counter::measure;
 use extender_policy_api::v1alpha1::{
-    self as api, BeforeScoreResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint,
-    Toleration,
+    self as api, BeforeScoreResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    Taint, Toleration,
 };
 use proptest::prelude::*;
 use prost::Message;

@@ -389,3 +389,44 @@ async fn a_binding_that_would_be_late_is_not_created() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_pod_is_not_bound_with_less_than_the_hook_has_told() {
+    let (apiserver, seconds) = world();
+    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(500));
+    let (policy, upkeep) = replica(&apiserver, &seconds);
+    let backend = Backend::from(policy);
+    // Others have looked whether there is room for the rest: none, all of it comes from the reservation.
+    let told = Resources { milli_cpu: 400, ..Resources::default() };
+    upkeep.store.promises.keep("uid", "a", told.clone());
+    let other = json!([{
+        "namespace": "shop", "name": "v", "uid": "v", "requests": {"cpu": "300m"}, "allocatedAt": "2026-01-01T00:00:00Z",
+    }]);
+    apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
+    let bound = testing::bind(backend.clone(), &pod(400), "a").await.map_err(|error| error.to_string());
+    assert_eq!(bound.unwrap_err(), format!("reservation one: {NO_ROOM}"));
+    assert_eq!((owners(&apiserver, "one"), node(&apiserver)), (vec!["v".to_owned()], Value::Null));
+    // The promise was for this attempt. Before the next one, the hook tells what is left now.
+    upkeep.store.promises.keep("uid", "a", Resources { milli_cpu: 200, ..told });
+    assert_eq!(testing::bind(backend, &pod(400), "a").await.unwrap(), Bind::Bound);
+    let claimed = apiserver.reservation("one")["status"]["owners"][1]["requests"].clone();
+    assert_eq!(claimed, json!({"cpu": "200m"}), "and the rest from the node");
+}
+
+#[tokio::test]
+async fn a_stranger_whose_host_port_is_kept_is_not_bound() {
+    let (apiserver, seconds) = world();
+    let ports = json!({"containers": [{"ports": [{"hostPort": 8080}]}]});
+    apiserver.create_reservation("one", &json!({"template": {"spec": ports}}), &available(500));
+    let stranger = |port: u16| {
+        let spec = json!({"spec": {"containers": [{"ports": [{"hostPort": port}]}]}});
+        TestPod::new("mall").raw_json(spec.to_string())
+    };
+    let error = bind(replica(&apiserver, &seconds).0, &stranger(8080)).await.unwrap_err();
+    assert_eq!(error, PORT_KEPT);
+    let other = bind(replica(&apiserver, &seconds).0, &stranger(8081)).await;
+    assert!(matches!(other, Ok(Bind::Declined(_))), "{other:?}");
+    let rejected =
+        testing::filter(replica(&apiserver, &seconds).0, &stranger(8080), &[testing::TestNode::new("a")]);
+    assert!(format!("{rejected:?}").contains(PORT_KEPT), "{rejected:?}");
+}

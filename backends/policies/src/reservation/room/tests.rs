@@ -168,7 +168,11 @@ fn an_owner_takes_what_is_left_and_the_rest_from_the_node() {
     let part = |all: &[Reservation; 1], pod: &Asking<'_>| all[0].part(pod, at(0)).map(|part| part.milli_cpu);
     assert_eq!((part(&all, &large), held_with(&all, &large, &[])), (Some(4), 0));
     all[0].claimed(claim("u-2", 3, 0));
-    assert_eq!((part(&all, &large), held_with(&all, &large, &[])), (Some(1), 3), "the other may not count yet");
+    assert_eq!(
+        (part(&all, &large), held_with(&all, &large, &[])),
+        (Some(1), 3),
+        "the other may not count yet"
+    );
     assert_eq!(held_with(&all, &large, &[("u-2".to_owned(), 3)]), 0);
     all[0].claimed(claim("u-3", 1, 0));
     assert_eq!((part(&all, &large), held_with(&all, &large, &[])), (None, 4));
@@ -187,10 +191,13 @@ fn an_owner_takes_what_is_left_and_the_rest_from_the_node() {
 
 #[test]
 fn ports_are_kept_from_all_but_the_owner() {
-    let ports = |port: u64| crate::reservation::ports::of_template(&json!({"containers": [{"ports": [{"hostPort": port}]}]}));
+    let ports = |port: u64| {
+        crate::reservation::ports::of_template(&json!({"containers": [{"ports": [{"hostPort": port}]}]}))
+    };
     let mut all = [reservation("a", 4, "shop", true, 100)];
     all[0].terms.as_mut().unwrap().ports = ports(80);
-    let keeps = |all: &[Reservation; 1], pod: &Asking<'_>, port| keeps_port(all, Some(pod), &ports(port), at(0));
+    let keeps =
+        |all: &[Reservation; 1], pod: &Asking<'_>, port| keeps_port(all, Some(pod), &ports(port), at(0));
     let (owner, stranger) = (pod("shop", "u-1", 1), pod("else", "s", 1));
     assert!(keeps(&all, &stranger, 80) && !keeps(&all, &stranger, 81) && !keeps(&all, &owner, 80));
     assert!(keeps_port(&all, None, &ports(80), at(0)), "a placeholder owns nothing");
@@ -520,7 +527,10 @@ impl OneNode {
             let owner = pod(namespace, "next", left);
             let is_open = left > 0 && reservation.part(&owner, at(0)).is_some();
             let is_chosen = chosen(&self.all, &owner, at(0)).is_some_and(|own| own.name == reservation.name);
-            prop_assert!(!(is_open && is_chosen) || self.has_room(&owner), "an owner gets what is left: {self:?}");
+            prop_assert!(
+                !(is_open && is_chosen) || self.has_room(&owner),
+                "an owner gets what is left: {self:?}"
+            );
         }
         Ok(())
     }

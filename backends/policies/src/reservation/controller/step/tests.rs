@@ -210,7 +210,10 @@ fn claims_that_only_their_time_removes_are_removed_after_a_look_at_their_pods() 
     let late: Vec<_> = names.iter().map(|name| (name.as_str(), 91, false)).collect();
     let actions = steps(&with_owners("Available", &shared, &late), &[]);
     let [Action::RemoveUnbound(_, looked_at)] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!(looked_at[..], names[..16].iter().map(|name| Unbound::Overdue(pod_ref(name))).collect::<Vec<_>>());
+    assert_eq!(
+        looked_at[..],
+        names[..16].iter().map(|name| Unbound::Overdue(pod_ref(name))).collect::<Vec<_>>()
+    );
     assert_eq!(written(&actions).1.len(), 4, "the next round");
     // Of those that are known to be elsewhere, or to have ended, no look is needed.
     for state in [on("b"), State::Ended] {
