@@ -122,7 +122,7 @@ func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1a
 		}
 		result, err := prepared.policy.Bind.Pod(ctx, asked)
 		if err != nil {
-			return notBound(ctx, err)
+			return bindFailed(ctx, err)
 		}
 		return describeBind(result, response)
 	})
@@ -167,8 +167,8 @@ func checkSamePod(request *v1alpha1.BindRequest) error {
 	return nil
 }
 
-// notBound is the policy's error; its caller may have given up meanwhile.
-func notBound(ctx context.Context, err error) error {
+// bindFailed is the policy's error; its caller may have given up meanwhile.
+func bindFailed(ctx context.Context, err error) error {
 	code := codes.Unavailable
 	if ctx.Err() != nil {
 		code = codeOf(ctx.Err())
@@ -182,10 +182,12 @@ func describeBind(result BindResult, response *v1alpha1.BindResponse) error {
 		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_BOUND
 	case bindDeclined:
 		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED
-		response.Message = cut(valid(result.why), maxMessageOfBindBytes)
+	case bindNotBound:
+		response.Outcome = v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND
 	default:
-		return refused(codes.Internal, "bind returned no result; expected Bound, Declined or an error")
+		return refused(codes.Internal, "bind returned no result; expected Bound, Declined, NotBound or an error")
 	}
+	response.Message = cut(valid(result.why), maxMessageOfBindBytes)
 	return nil
 }
 

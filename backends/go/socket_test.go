@@ -360,6 +360,8 @@ func TestABindIsThePolicysWord(t *testing.T) {
 			return Bound(), nil
 		case "declined":
 			return Declined(strings.Repeat("ä", 600)), nil
+		case "not bound":
+			return NotBound(strings.Repeat("ö", 600)), nil
 		case "late":
 			<-ctx.Done()
 			return BindResult{}, ctx.Err()
@@ -377,9 +379,13 @@ func TestABindIsThePolicysWord(t *testing.T) {
 	if err != nil || response.GetOutcome() != v1alpha1.BindOutcome_BIND_OUTCOME_BOUND {
 		t.Errorf("%v, %v", response, err)
 	}
-	response, err = s.Bind(within(t), request("declined"))
-	if err != nil || response.GetOutcome() != v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED || len(response.GetMessage()) != 1024 {
-		t.Errorf("%v, %v", response, err)
+	for name, outcome := range map[string]v1alpha1.BindOutcome{
+		"declined": v1alpha1.BindOutcome_BIND_OUTCOME_DECLINED, "not bound": v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND,
+	} {
+		response, err = s.Bind(within(t), request(name))
+		if err != nil || response.GetOutcome() != outcome || len(response.GetMessage()) != 1024 {
+			t.Errorf("%s: %v, %v", name, response, err)
+		}
 	}
 	_, err = s.Bind(within(t), request("failed"))
 	expect(t, err, codes.Unavailable, "the apiserver is away")

@@ -91,6 +91,7 @@ const (
 	bindUnanswered bindKind = iota
 	bindBound
 	bindDeclined
+	bindNotBound
 )
 
 // Bound says that the Binding exists, with the pod and the node of the request.
@@ -99,3 +100,8 @@ func Bound() BindResult { return BindResult{kind: bindBound} }
 // Declined says that the policy does not bind this pod and has not tried to: the gateway calls the next binder. The text
 // is for people; at most 1024 bytes are sent.
 func Declined(why string) BindResult { return BindResult{kind: bindDeclined, why: why} }
+
+// NotBound says that the policy binds this pod and has not: it is certain that this call made no Binding and that none will come,
+// because none was requested, or the apiserver refused it. A failure as an error is, after which the pod does not count on the
+// node. The text is for people; at most 1024 bytes are sent.
+func NotBound(why string) BindResult { return BindResult{kind: bindNotBound, why: why} }

@@ -174,6 +174,8 @@ func Bind(ctx context.Context, source policy.Source, pod *Pod, node string) (pol
 		return policy.BindResult{}, withoutCode(err)
 	case response.GetOutcome() == v1alpha1.BindOutcome_BIND_OUTCOME_BOUND:
 		return policy.Bound(), nil
+	case response.GetOutcome() == v1alpha1.BindOutcome_BIND_OUTCOME_NOT_BOUND:
+		return policy.NotBound(response.GetMessage()), nil
 	default:
 		return policy.Declined(response.GetMessage()), nil
 	}

@@ -82,6 +82,8 @@ class Scripted(Policy):
     def bind(self, ask: BindAsk) -> Bind:
         if ask.name == "declined":
             return Bind.declined("ä" * 600)
+        if ask.name == "not bound":
+            return Bind.not_bound("ö" * 600)
         if ask.name == "failed":
             raise BindFailed("the apiserver is away")
         if ask.name == "raises":
@@ -270,6 +272,8 @@ def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
     assert client.bind(binding()).outcome == policy_pb2.BIND_OUTCOME_BOUND
     declined = client.bind(binding("declined"))
     assert (declined.outcome, len(declined.message.encode())) == (policy_pb2.BIND_OUTCOME_DECLINED, 1024)
+    not_bound = client.bind(binding("not bound"))
+    assert (not_bound.outcome, len(not_bound.message.encode())) == (policy_pb2.BIND_OUTCOME_NOT_BOUND, 1024)
     assert failing(lambda: client.bind(binding("failed"))) == (StatusCode.UNAVAILABLE, "the apiserver is away")
     code, text = failing(lambda: client.bind(binding("raises")))
     assert (code, text) == (StatusCode.INTERNAL, "bind failed: RuntimeError: a bug")

@@ -308,6 +308,8 @@ class All(Policy):
     async def bind(self, ask: BindAsk) -> Bind:
         if ask.node == "fails":
             raise BindFailed(f"{ask.node} refuses {ask.namespace}/{ask.name} {ask.uid}")
+        if ask.node == "full":
+            return Bind.not_bound("no room is left")
         return Bind.BOUND if ask.node == "a" else Bind.declined("another node")
 
 
@@ -323,6 +325,7 @@ def test_coroutines_are_tested_like_functions() -> None:
     assert testing.preempt(All(), pod, candidates) == [("a", ["x"]), ("ccc", ["y"])]
     assert testing.bind(All(), pod, "a") == Bind.BOUND
     assert testing.bind(All(), pod, "b") == Bind.declined("another node")
+    assert testing.bind(All(), pod, "full") == Bind.not_bound("no room is left") != Bind.declined("no room is left")
     with pytest.raises(NoAnswer, match="^fails refuses shop/pod uid$"):
         testing.bind(All(), pod, "fails")
 
@@ -450,4 +453,5 @@ def test_values_say_what_they_are() -> None:
         "Eviction.SPARE",
         "Eviction.only([1])",
     ]
-    assert [repr(one) for one in (Bind.BOUND, Bind.declined("x"))] == ["Bind.BOUND", "Bind.declined('x')"]
+    binds = (Bind.BOUND, Bind.declined("x"), Bind.not_bound("x"))
+    assert [repr(one) for one in binds] == ["Bind.BOUND", "Bind.declined('x')", "Bind.not_bound('x')"]

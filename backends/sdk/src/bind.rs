@@ -65,10 +65,15 @@ pub enum Bind {
     /// The policy does not bind this pod, and has not tried to. The text says why, for people, at most 1024 bytes.
     /// The next binder is called.
     Declined(String),
+    /// The policy binds this pod, and has not: it is certain that this call made no Binding and that none will come, because none was
+    /// requested, or the apiserver refused it. The text says why, for people, at most 1024 bytes. A failure as
+    /// [`BindFailed`] is, after which the pod does not count on the node.
+    NotBound(String),
 }
 
-/// Why a pod could not be bound: one sentence for operators. The gateway finds out whether the pod was bound
-/// nevertheless, and otherwise applies the failure policy that the operator chose.
+/// Why it is not known whether a pod is bound: one sentence for operators. The gateway finds out whether the pod was bound
+/// nevertheless, and otherwise applies the failure policy that the operator chose, and counts the pod on the node until the end
+/// is known. Where there is certainly no Binding, return [`Bind::NotBound`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BindFailed(pub String);

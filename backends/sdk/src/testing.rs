@@ -493,8 +493,11 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     let (name, uid, node) = (given(identity.name, "pod"), given(identity.uid, "uid"), node.to_owned());
     let request = api::BindRequest { call, namespace, name, uid, node, pod };
     let api::BindResponse { outcome, message } = answer::bind(&backend, &request).await?;
-    let bound = outcome == i32::from(api::BindOutcome::Bound);
-    Ok(if bound { Bind::Bound } else { Bind::Declined(message) })
+    Ok(match api::BindOutcome::try_from(outcome) {
+        Ok(api::BindOutcome::Bound) => Bind::Bound,
+        Ok(api::BindOutcome::NotBound) => Bind::NotBound(message),
+        _ => Bind::Declined(message),
+    })
 }
 
 /// The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there.

@@ -158,11 +158,13 @@ function checkSamePod({ pod, namespace, name, uid }: BindRequest): void {
 
 function bindResponse(bind: unknown): BindResponse {
   if (!(bind instanceof Bind)) {
-    throw CallError.internal('bind returned no Bind; expected Bind.bound or Bind.declined');
+    throw CallError.internal('bind returned no Bind; expected Bind.bound, Bind.declined or Bind.notBound');
   }
-  return bind.why === undefined
-    ? { outcome: BindOutcome.BOUND, message: '' }
-    : { outcome: BindOutcome.DECLINED, message: cut(bind.why, MAX_BIND_MESSAGE_BYTES) };
+  if (bind.why === undefined) {
+    return { outcome: BindOutcome.BOUND, message: '' };
+  }
+  const outcome = bind.isDeclined ? BindOutcome.DECLINED : BindOutcome.NOT_BOUND;
+  return { outcome, message: cut(bind.why, MAX_BIND_MESSAGE_BYTES) };
 }
 
 /** A request about nodes, and what answers it. */

@@ -372,7 +372,10 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
   const { signal } = new AbortController();
   try {
     const answer = await answerBind(from, encoded(BindRequest, request), { signal, note: unnoted });
-    return answer.outcome === BindOutcome.BOUND ? Bind.bound : Bind.declined(answer.message);
+    if (answer.outcome === BindOutcome.BOUND) {
+      return Bind.bound;
+    }
+    return answer.outcome === BindOutcome.NOT_BOUND ? Bind.notBound(answer.message) : Bind.declined(answer.message);
   } catch (error) {
     throw asCallError(error);
   }

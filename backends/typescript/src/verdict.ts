@@ -83,8 +83,10 @@ export class Bind {
   static readonly bound = new Bind(undefined);
 
   private constructor(
-    /** Why the policy does not bind the pod; undefined if the pod is bound. */
+    /** Why the policy does not bind or has not bound the pod; undefined if the pod is bound. */
     readonly why: string | undefined,
+    /** Whether the policy does not bind the pod, and has not tried to. */
+    readonly isDeclined = false,
   ) {}
 
   /**
@@ -92,6 +94,15 @@ export class Bind {
    * binder is called.
    */
   static declined(why: string): Bind {
+    return new Bind(why, true);
+  }
+
+  /**
+   * The policy binds this pod, and has not: it is certain that this call made no Binding and that none will come, because none
+   * was requested, or the apiserver refused it. The text says why, for people, at most 1024 bytes. A failure as {@link BindFailed}
+   * is, after which the pod does not count on the node.
+   */
+  static notBound(why: string): Bind {
     return new Bind(why);
   }
 

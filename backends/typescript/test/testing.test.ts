@@ -424,6 +424,9 @@ class All extends Policy {
     if (node === 'broken') {
       throw new BindFailed('node broken refuses pods');
     }
+    if (node === 'full') {
+      return Bind.notBound('no room is left');
+    }
     return node === 'a' ? Bind.bound : Bind.declined(`${uid} ${pod?.namespace ?? ''} ${'ä'.repeat(600)}`);
   }
 }
@@ -456,5 +459,8 @@ test('each verb can be tried', async () => {
   assert.equal((await bind(policy, shop, 'a')).isBound, true);
   const declined = await bind(policy, shop, 'b');
   assert.ok(declined.why?.startsWith('uid shop ä') && Buffer.byteLength(declined.why) <= 1024);
+  assert.equal(declined.isDeclined, true);
+  const notBound = await bind(policy, shop, 'full');
+  assert.deepEqual([notBound.why, notBound.isDeclined, notBound.isBound], ['no room is left', false, false]);
   await assert.rejects(bind(policy, shop, 'broken'), /node broken refuses pods/);
 });

@@ -36,6 +36,8 @@ pub enum FailureKind {
     CircuitOpen,
     /// Not called: it has as many calls as it answers in time.
     Overloaded,
+    /// A binder that has certainly not bound the pod, and says so.
+    NotBound,
     /// A bug of the gateway, hit while it read the backend's response.
     Internal,
 }
@@ -53,6 +55,7 @@ impl FailureKind {
             Self::Unsuitable => "unsuitable",
             Self::CircuitOpen => "circuit_open",
             Self::Overloaded => "overloaded",
+            Self::NotBound => "not_bound",
             Self::Internal => "internal",
         }
     }

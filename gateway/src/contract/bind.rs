@@ -35,6 +35,8 @@ pub enum Bound {
     Yes,
     /// It does not bind this pod, and has not tried to. The reason, for people, on one line.
     Declined(String),
+    /// It has not bound this pod, and there will be no Binding. The reason, for people, on one line.
+    No(String),
 }
 
 /// The request's fields after `call`.
@@ -52,11 +54,11 @@ pub(crate) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
 /// empty answer.
 pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     let BindResponse { outcome, message } = decoded(message)?;
+    let why = |message| reason::one_line(&cut(message, LONGEST_REASON), reason::LONGEST);
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
-        Ok(BindOutcome::Declined) => {
-            Ok(Bound::Declined(reason::one_line(&cut(message, LONGEST_REASON), reason::LONGEST)))
-        }
+        Ok(BindOutcome::Declined) => Ok(Bound::Declined(why(message))),
+        Ok(BindOutcome::NotBound) => Ok(Bound::No(why(message))),
         Ok(BindOutcome::Unspecified) => Err(malformed("response has no outcome")),
         Err(_) => Err(malformed(format!("unknown outcome {outcome}"))),
     }
@@ -76,6 +78,7 @@ mod tests {
         };
         assert_eq!(read(1), Ok(Bound::Yes));
         assert_eq!(read(2), Ok(Bound::Declined("not mine".into())));
+        assert_eq!(read(3), Ok(Bound::No("not mine".into())));
         assert_eq!(read(0), Err("response has no outcome".into()));
         assert_eq!(read(7), Err("unknown outcome 7".into()));
         let broken = answer(Bytes::from_static(b"\xff\xff")).unwrap_err();

@@ -175,6 +175,11 @@ impl<'c> BindCall<'c> {
                 tracing::debug!(backend = %backend.settings.name, pod = self.assignment.name, "declined to bind: {why}");
                 Ok(false)
             }
+            Ok(Bound::No(why)) => {
+                let failure = BackendFailure::new(FailureKind::NotBound, why);
+                self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
+                self.failed((backend, settings), failure).await
+            }
             Err(failure) => {
                 self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
                 self.failed((backend, settings), failure).await
@@ -308,6 +313,7 @@ fn is_bound(state: BindingState) -> Result<bool, CallError> {
 pub(super) fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
         FailureKind::Unreachable
+        | FailureKind::NotBound
         | FailureKind::Unsuitable
         | FailureKind::CircuitOpen
         | FailureKind::Overloaded => false,

@@ -230,7 +230,9 @@ pub fn bind(bytes: &[u8]) {
     let Some(Answer { message, .. }) = Answer::read(bytes) else { return };
     match contract_bind::answer(message) {
         Ok(contract_bind::Bound::Yes) => {}
-        Ok(contract_bind::Bound::Declined(why)) => one_line(&why, reason::LONGEST),
+        Ok(contract_bind::Bound::Declined(why) | contract_bind::Bound::No(why)) => {
+            one_line(&why, reason::LONGEST)
+        }
         Err(failure) => malformed(&failure),
     }
 }

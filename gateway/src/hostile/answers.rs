@@ -63,7 +63,7 @@ fn binds() -> Vec<Vec<u8>> {
     let answer = |outcome: BindOutcome| {
         BindResponse { outcome: outcome as i32, message: "not\n5%".into() }.encode_to_vec()
     };
-    vec![answer(BindOutcome::Bound), answer(BindOutcome::Declined)]
+    [BindOutcome::Bound, BindOutcome::Declined, BindOutcome::NotBound].map(answer).into()
 }
 
 /// The answer to a request about all nodes.

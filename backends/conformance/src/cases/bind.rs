@@ -28,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case!("bind.only-decides", Must, ["48.2"], "only PURPOSE_DECIDE binds", only_decides),
         case!("bind.reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id),
-        case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND or DECLINED", outcome),
+        case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND, DECLINED or NOT_BOUND", outcome),
         case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
         case!("bind.other-uid", Must, ["48.6"], "a pod with another UID is not bound", other_uid),
         case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
@@ -127,15 +127,15 @@ async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
 async fn outcome(suite: &Suite) -> Result<(), Stop> {
     let response = bind(suite).await?;
     match api::BindOutcome::try_from(response.outcome) {
-        Ok(api::BindOutcome::Bound | api::BindOutcome::Declined) => Ok(()),
-        _ => failed(format!("`outcome` is {}; expected BOUND or DECLINED", response.outcome)),
+        Ok(api::BindOutcome::Bound | api::BindOutcome::Declined | api::BindOutcome::NotBound) => Ok(()),
+        _ => failed(format!("`outcome` is {}; expected BOUND, DECLINED or NOT_BOUND", response.outcome)),
     }
 }
 
 async fn again(suite: &Suite) -> Result<(), Stop> {
     let first = bind(suite).await?;
     if first.outcome() != api::BindOutcome::Bound {
-        return skipped(format!("the pod of --bind was declined: {}", first.message));
+        return skipped(format!("the pod of --bind was not bound: {}", first.message));
     }
     let second = bind(suite).await?;
     if second.outcome() == api::BindOutcome::Bound {
@@ -146,7 +146,7 @@ async fn again(suite: &Suite) -> Result<(), Stop> {
 
 async fn other_uid(suite: &Suite) -> Result<(), Stop> {
     if bind(suite).await?.outcome() != api::BindOutcome::Bound {
-        return skipped("the pod of --bind was declined");
+        return skipped("the pod of --bind was not bound");
     }
     let terms = suite.terms(Verb::Bind)?;
     let Some(crate::options::Bindable { namespace, name, node, .. }) = suite.bindable.clone() else {

@@ -164,7 +164,7 @@ func (Miss) EnumDescriptor() ([]byte, []int) {
 	return file_extender_policy_v1alpha1_policy_proto_rawDescGZIP(), []int{1}
 }
 
-// How a bind ended. A bind that failed is a gRPC status, not an outcome.
+// How a bind ended. A bind whose end is not known is a gRPC status, not an outcome.
 type BindOutcome int32
 
 const (
@@ -174,6 +174,9 @@ const (
 	BindOutcome_BIND_OUTCOME_BOUND BindOutcome = 1
 	// The backend does not bind this pod and has not tried to; the gateway calls the next binder.
 	BindOutcome_BIND_OUTCOME_DECLINED BindOutcome = 2
+	// The backend is the pod's binder and has not bound it, and it is certain that no Binding of this call exists or will come. A
+	// failure, whose message says why: the failure policy decides. Unlike after a status, the pod does not count on the node.
+	BindOutcome_BIND_OUTCOME_NOT_BOUND BindOutcome = 3
 )
 
 // Enum value maps for BindOutcome.
@@ -182,11 +185,13 @@ var (
 		0: "BIND_OUTCOME_UNSPECIFIED",
 		1: "BIND_OUTCOME_BOUND",
 		2: "BIND_OUTCOME_DECLINED",
+		3: "BIND_OUTCOME_NOT_BOUND",
 	}
 	BindOutcome_value = map[string]int32{
 		"BIND_OUTCOME_UNSPECIFIED": 0,
 		"BIND_OUTCOME_BOUND":       1,
 		"BIND_OUTCOME_DECLINED":    2,
+		"BIND_OUTCOME_NOT_BOUND":   3,
 	}
 )
 
@@ -1169,7 +1174,7 @@ type BindResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The unspecified value is a failure: an empty answer does not mean "bound".
 	Outcome BindOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=extender.policy.v1alpha1.BindOutcome" json:"outcome,omitempty"`
-	// OPTIONAL. Why the backend declined, for people. At most 1024 bytes.
+	// OPTIONAL. Why the backend declined or has not bound the pod, for people. At most 1024 bytes.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1304,11 +1309,12 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\x10MISS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MISS_FORM_UNKNOWN\x10\x01\x12\x16\n" +
 	"\x12MISS_TABLE_UNKNOWN\x10\x02\x12\x15\n" +
-	"\x11MISS_TABLE_BEHIND\x10\x03*^\n" +
+	"\x11MISS_TABLE_BEHIND\x10\x03*z\n" +
 	"\vBindOutcome\x12\x1c\n" +
 	"\x18BIND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BIND_OUTCOME_BOUND\x10\x01\x12\x19\n" +
-	"\x15BIND_OUTCOME_DECLINED\x10\x022\xdd\x03\n" +
+	"\x15BIND_OUTCOME_DECLINED\x10\x02\x12\x1a\n" +
+	"\x16BIND_OUTCOME_NOT_BOUND\x10\x032\xdd\x03\n" +
 	"\rPolicyService\x12^\n" +
 	"\aGetInfo\x12(.extender.policy.v1alpha1.GetInfoRequest\x1a).extender.policy.v1alpha1.GetInfoResponse\x12[\n" +
 	"\x06Filter\x12'.extender.policy.v1alpha1.FilterRequest\x1a(.extender.policy.v1alpha1.FilterResponse\x12X\n" +

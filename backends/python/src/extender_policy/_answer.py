@@ -125,11 +125,12 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     _check_ready(prepared)
     answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
     if not isinstance(answer, Bind):
-        raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND or Bind.declined(...)")
+        raise failed(f"bind returned {_short(answer)}; expected Bind.BOUND, Bind.declined(...) or Bind.not_bound(...)")
     if answer.why is None:
         return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_BOUND)
     why = cut(str(answer.why), MAX_BIND_MESSAGE_BYTES)
-    return policy_pb2.BindResponse(outcome=policy_pb2.BIND_OUTCOME_DECLINED, message=why)
+    outcome = policy_pb2.BIND_OUTCOME_DECLINED if answer.is_declined else policy_pb2.BIND_OUTCOME_NOT_BOUND
+    return policy_pb2.BindResponse(outcome=outcome, message=why)
 
 
 def _check_same_pod(request: wire_pb2.Binding, pod: pod_pb2.Pod) -> None:

@@ -366,8 +366,10 @@ def bind(backend: Backend | Policy, pod: TestPod, node: str) -> Bind:
         pod=sent,
     )
     response = _run(_answer.bind_pod(source, request.SerializeToString()))
-    is_bound = response.outcome == policy_pb2.BIND_OUTCOME_BOUND
-    return Bind.BOUND if is_bound else Bind.declined(response.message)
+    if response.outcome == policy_pb2.BIND_OUTCOME_BOUND:
+        return Bind.BOUND
+    is_declined = response.outcome == policy_pb2.BIND_OUTCOME_DECLINED
+    return Bind(response.message, is_declined=is_declined)
 
 
 def before_filter(backend: Backend | Policy, pod: TestPod) -> PodChange | None:

@@ -130,16 +130,21 @@ Eviction.SPARE = Eviction(())
 
 @final
 class Bind:
-    """How a bind ended: `Bind.BOUND` or `Bind.declined(why)`. A bind that failed raises `BindFailed`."""
+    """How a bind ended: `Bind.BOUND`, `Bind.declined(why)` or `Bind.not_bound(why)`.
 
-    __slots__ = ("why",)
+    A bind whose end is not known raises `BindFailed`.
+    """
+
+    __slots__ = ("is_declined", "why")
 
     BOUND: ClassVar[Bind]
     """The Binding exists: this pod, this node. Also if it existed before."""
 
-    def __init__(self, why: str | None) -> None:
+    def __init__(self, why: str | None, *, is_declined: bool = False) -> None:
         self.why = why
-        """Why the policy does not bind the pod; `None` if it is bound."""
+        """Why the policy does not bind or has not bound the pod; `None` if it is bound."""
+        self.is_declined = is_declined
+        """Whether the policy does not bind the pod, and has not tried to."""
 
     @staticmethod
     def declined(why: str) -> Bind:
@@ -147,16 +152,27 @@ class Bind:
 
         The text says why, for people, at most 1024 bytes. The next binder is called.
         """
+        return Bind(why, is_declined=True)
+
+    @staticmethod
+    def not_bound(why: str) -> Bind:
+        """The policy binds this pod, and has not: there is certainly no Binding, and none will come.
+
+        None was requested, or the apiserver refused it. The text says why, for people, at most 1024 bytes. A failure as
+        `BindFailed` is, after which the pod does not count on the node.
+        """
         return Bind(why)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bind) and self.why == other.why
+        return isinstance(other, Bind) and (self.why, self.is_declined) == (other.why, other.is_declined)
 
     def __hash__(self) -> int:
-        return hash(self.why)
+        return hash((self.why, self.is_declined))
 
     def __repr__(self) -> str:
-        return "Bind.BOUND" if self.why is None else f"Bind.declined({self.why!r})"
+        if self.why is None:
+            return "Bind.BOUND"
+        return f"Bind.{'declined' if self.is_declined else 'not_bound'}({self.why!r})"
 
 
 Bind.BOUND = Bind(None)

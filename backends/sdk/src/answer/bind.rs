@@ -68,11 +68,14 @@ fn response(bind: Bind) -> api::BindResponse {
         Bind::Bound => {
             api::BindResponse { outcome: api::BindOutcome::Bound.into(), ..api::BindResponse::default() }
         }
-        Bind::Declined(mut why) => {
-            why.truncate(why.floor_char_boundary(LONGEST_MESSAGE));
-            api::BindResponse { outcome: api::BindOutcome::Declined.into(), message: why }
-        }
+        Bind::Declined(why) => because(api::BindOutcome::Declined, why),
+        Bind::NotBound(why) => because(api::BindOutcome::NotBound, why),
     }
+}
+
+fn because(outcome: api::BindOutcome, mut why: String) -> api::BindResponse {
+    why.truncate(why.floor_char_boundary(LONGEST_MESSAGE));
+    api::BindResponse { outcome: outcome.into(), message: why }
 }
 
 #[cfg(test)]
@@ -97,6 +100,7 @@ mod tests {
                 match ask.name() {
                     "bound" => Ok(Bind::Bound),
                     "declined" => Ok(Bind::Declined("ä".repeat(600))),
+                    "not bound" => Ok(Bind::NotBound("ö".repeat(600))),
                     "failed" => Err(BindFailed("the apiserver is away".into())),
                     name => panic!("no {name}"),
                 }
@@ -137,6 +141,7 @@ mod tests {
     async fn the_policys_word_is_the_answer() {
         assert_eq!(answered(Binder, request("bound")).await.unwrap(), (1, 0));
         assert_eq!(answered(Binder, request("declined")).await.unwrap(), (2, 1024));
+        assert_eq!(answered(Binder, request("not bound")).await.unwrap(), (3, 1024));
         for (name, code, text) in [
             ("failed", Code::Unavailable, "the apiserver is away"),
             ("panic at once", Code::Internal, "as asked"),

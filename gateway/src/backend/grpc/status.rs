@@ -83,6 +83,7 @@ impl RpcError {
             FailureKind::Status => Code::Unknown,
             FailureKind::Malformed | FailureKind::Internal => Code::Internal,
             FailureKind::Unsuitable => Code::Unimplemented,
+            FailureKind::NotBound => Code::Ok,
         }))
     }
 }

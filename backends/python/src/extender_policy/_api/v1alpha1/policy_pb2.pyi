@@ -31,6 +31,7 @@ class BindOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BIND_OUTCOME_UNSPECIFIED: _ClassVar[BindOutcome]
     BIND_OUTCOME_BOUND: _ClassVar[BindOutcome]
     BIND_OUTCOME_DECLINED: _ClassVar[BindOutcome]
+    BIND_OUTCOME_NOT_BOUND: _ClassVar[BindOutcome]
 PURPOSE_UNSPECIFIED: Purpose
 PURPOSE_DECIDE: Purpose
 PURPOSE_SPECULATE: Purpose
@@ -44,6 +45,7 @@ MISS_TABLE_BEHIND: Miss
 BIND_OUTCOME_UNSPECIFIED: BindOutcome
 BIND_OUTCOME_BOUND: BindOutcome
 BIND_OUTCOME_DECLINED: BindOutcome
+BIND_OUTCOME_NOT_BOUND: BindOutcome
 
 class Call(_message.Message):
     __slots__ = ("id", "purpose", "gateway", "backend", "args", "reads", "snapshot")

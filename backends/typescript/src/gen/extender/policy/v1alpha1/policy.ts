@@ -101,7 +101,7 @@ export namespace Miss {
   export type UNRECOGNIZED = typeof Miss.UNRECOGNIZED;
 }
 
-/** How a bind ended. A bind that failed is a gRPC status, not an outcome. */
+/** How a bind ended. A bind whose end is not known is a gRPC status, not an outcome. */
 export const BindOutcome = {
   /** UNSPECIFIED - A failure; a backend never sends it deliberately. */
   UNSPECIFIED: 0,
@@ -109,6 +109,11 @@ export const BindOutcome = {
   BOUND: 1,
   /** DECLINED - The backend does not bind this pod and has not tried to; the gateway calls the next binder. */
   DECLINED: 2,
+  /**
+   * NOT_BOUND - The backend is the pod's binder and has not bound it, and it is certain that no Binding of this call exists or will come. A
+   * failure, whose message says why: the failure policy decides. Unlike after a status, the pod does not count on the node.
+   */
+  NOT_BOUND: 3,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -118,6 +123,7 @@ export namespace BindOutcome {
   export type UNSPECIFIED = typeof BindOutcome.UNSPECIFIED;
   export type BOUND = typeof BindOutcome.BOUND;
   export type DECLINED = typeof BindOutcome.DECLINED;
+  export type NOT_BOUND = typeof BindOutcome.NOT_BOUND;
   export type UNRECOGNIZED = typeof BindOutcome.UNRECOGNIZED;
 }
 
@@ -346,7 +352,7 @@ export interface BindRequest {
 export interface BindResponse {
   /** REQUIRED. The unspecified value is a failure: an empty answer does not mean "bound". */
   outcome: BindOutcome;
-  /** OPTIONAL. Why the backend declined, for people. At most 1024 bytes. */
+  /** OPTIONAL. Why the backend declined or has not bound the pod, for people. At most 1024 bytes. */
   message: string;
 }
 

@@ -175,13 +175,12 @@ final class Answer {
 
   private static BindResponse response(Bind bind) {
     Objects.requireNonNull(bind, "the outcome of bind is null");
-    BindResponse.Builder response = BindResponse.newBuilder();
-    return bind.isBound()
-        ? response.setOutcome(BindOutcome.BIND_OUTCOME_BOUND).build()
-        : response
-            .setOutcome(BindOutcome.BIND_OUTCOME_DECLINED)
-            .setMessage(Utf8.cut(bind.why(), MAX_BIND_MESSAGE_BYTES))
-            .build();
+    BindOutcome notBound =
+        bind.isDeclined() ? BindOutcome.BIND_OUTCOME_DECLINED : BindOutcome.BIND_OUTCOME_NOT_BOUND;
+    return BindResponse.newBuilder()
+        .setOutcome(bind.isBound() ? BindOutcome.BIND_OUTCOME_BOUND : notBound)
+        .setMessage(Utf8.cut(bind.why(), MAX_BIND_MESSAGE_BYTES))
+        .build();
   }
 
   private static List<Candidate> candidates(PreemptRequest request, Question question) {

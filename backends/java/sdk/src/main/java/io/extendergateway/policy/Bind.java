@@ -2,15 +2,22 @@ package io.extendergateway.policy;
 
 import java.util.Objects;
 
-/** How a bind ended. A bind that failed is a {@link BindFailedException}. */
+/** How a bind ended. A bind whose end is not known is a {@link BindFailedException}. */
 public final class Bind {
-  private static final Bind BOUND = new Bind(null);
+  private enum Outcome {
+    BOUND,
+    DECLINED,
+    NOT_BOUND
+  }
 
-  /** {@code null}: bound. */
-  private final String declined;
+  private static final Bind BOUND = new Bind(Outcome.BOUND, "");
 
-  private Bind(String declined) {
-    this.declined = declined;
+  private final Outcome outcome;
+  private final String why;
+
+  private Bind(Outcome outcome, String why) {
+    this.outcome = outcome;
+    this.why = Objects.requireNonNull(why, "why");
   }
 
   /**
@@ -29,39 +36,64 @@ public final class Bind {
    * @return the outcome
    */
   public static Bind declined(String why) {
-    return new Bind(Objects.requireNonNull(why, "why"));
+    return new Bind(Outcome.DECLINED, why);
+  }
+
+  /**
+   * The policy binds this pod, and has not: it is certain that this call made no Binding and that
+   * none will come, because none was requested, or the apiserver refused it. A failure as {@link
+   * BindFailedException} is, after which the pod does not count on the node.
+   *
+   * @param why for people; at most 1024 bytes are sent
+   * @return the outcome
+   */
+  public static Bind notBound(String why) {
+    return new Bind(Outcome.NOT_BOUND, why);
   }
 
   /**
    * Whether the pod is bound.
    *
-   * @return false if the policy declined
+   * @return false if the policy declined or has not bound it
    */
   public boolean isBound() {
-    return declined == null;
+    return outcome == Outcome.BOUND;
   }
 
   /**
-   * Why the policy declined.
+   * Whether the policy declined.
+   *
+   * @return true if it does not bind the pod, and has not tried to
+   */
+  public boolean isDeclined() {
+    return outcome == Outcome.DECLINED;
+  }
+
+  /**
+   * Why the policy declined or has not bound the pod.
    *
    * @return the text; empty for a pod that is bound
    */
   public String why() {
-    return declined == null ? "" : declined;
+    return why;
   }
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof Bind that && Objects.equals(declined, that.declined);
+    return other instanceof Bind that && outcome == that.outcome && why.equals(that.why);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hashCode(declined);
+    return Objects.hash(outcome, why);
   }
 
   @Override
   public String toString() {
-    return declined == null ? "bound" : "declined(" + declined + ")";
+    return switch (outcome) {
+      case BOUND -> "bound";
+      case DECLINED -> "declined(" + why + ")";
+      case NOT_BOUND -> "notBound(" + why + ")";
+    };
   }
 }

@@ -92,6 +92,7 @@ class ServiceTest {
     public Bind bind(BindAsk ask) throws Exception {
       return switch (ask.name()) {
         case "declined" -> Bind.declined("ä".repeat(600));
+        case "not bound" -> Bind.notBound("ö".repeat(600));
         case "failed" -> throw new BindFailedException("the apiserver is away");
         case "bug" -> throw new java.io.IOException("a broken pipe");
         default -> Bind.bound();
@@ -266,6 +267,9 @@ class ServiceTest {
     var declined = served.client.bind(bind("declined"));
     assertEquals(BindOutcome.BIND_OUTCOME_DECLINED, declined.getOutcome());
     assertEquals(1024, Utf8.length(declined.getMessage()));
+    var notBound = served.client.bind(bind("not bound"));
+    assertEquals(BindOutcome.BIND_OUTCOME_NOT_BOUND, notBound.getOutcome());
+    assertEquals(1024, Utf8.length(notBound.getMessage()));
     Status failed = Served.failure(() -> served.client.bind(bind("failed")));
     assertEquals(Status.Code.UNAVAILABLE, failed.getCode());
     assertEquals("the apiserver is away", failed.getDescription());

@@ -229,9 +229,11 @@ public final class Testing {
                     .setNode(node)
                     .setPod(message)
                     .build());
-    return response.getOutcome() == BindOutcome.BIND_OUTCOME_BOUND
-        ? Bind.bound()
-        : Bind.declined(response.getMessage());
+    return switch (response.getOutcome()) {
+      case BIND_OUTCOME_BOUND -> Bind.bound();
+      case BIND_OUTCOME_NOT_BOUND -> Bind.notBound(response.getMessage());
+      default -> Bind.declined(response.getMessage());
+    };
   }
 
   /**
