@@ -39,6 +39,15 @@ pub(super) struct Binder {
     claims: ClaimWriter,
 }
 
+/// Why a pod is not bound.
+#[derive(Debug)]
+enum Unbound {
+    /// There is no Binding by this call, and none will come.
+    Certainly(String),
+    /// The apiserver may have got it.
+    Perhaps(String),
+}
+
 /// What a Reservation is to its placeholder pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
@@ -65,9 +74,17 @@ impl Binder {
 
     /// Binds the pod if a reservation on the node serves it.
     pub(super) async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
+        match self.bind_or_decline(ask).await {
+            Ok(bind) => Ok(bind),
+            Err(Unbound::Certainly(why)) => Ok(Bind::NotBound(why)),
+            Err(Unbound::Perhaps(why)) => Err(BindFailed(why)),
+        }
+    }
+
+    async fn bind_or_decline(&self, ask: BindAsk<'_>) -> Result<Bind, Unbound> {
         let Some(pod) = ask.pod() else {
             // It could be a placeholder, which must not run.
-            return Err(BindFailed("the gateway does not know the pod; set pods.source to Watch".to_owned()));
+            return Err(Unbound::Certainly("the gateway does not know the pod; set pods.source to Watch".to_owned()));
         };
         if let Some(reservation) = reservation_of(pod.owner()) {
             return self.placeholder(ask, reservation).await;
@@ -82,11 +99,11 @@ impl Binder {
 
     /// Leaves the pod to another binder, unless a reservation keeps a host port of it: the filter may have been called before
     /// there was one.
-    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, BindFailed> {
+    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, Unbound> {
         let ports = pod.raw_json().map(ports::of_pod).unwrap_or_default();
         let now = (self.objects.clock)();
         if keeps_port(self.objects.store.read().on(ask.node()), Some(asking), &ports, now) {
-            return Err(BindFailed(PORT_KEPT.to_owned()));
+            return Err(Unbound::Certainly(PORT_KEPT.to_owned()));
         }
         Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned()))
     }
@@ -94,7 +111,7 @@ impl Binder {
     /// Writes the pod's claim into a reservation on the node; `None` if none serves it. When another pod has taken the room
     /// meanwhile, another reservation is chosen. With none left, the pod is not bound without: it was accepted because of
     /// the reservation.
-    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, BindFailed> {
+    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, Unbound> {
         let Objects { store, clock, .. } = &self.objects;
         let promised = store.promises.take(asking.uid, ask.node());
         let (mut full, mut least) = (None, promised.clone());
@@ -102,7 +119,7 @@ impl Binder {
             let chosen = match store.choose(ask.node(), asking, clock()) {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
-                Choice::None if promised.is_some() => return Err(BindFailed(NO_ROOM_LEFT.to_owned())),
+                Choice::None if promised.is_some() => return Err(Unbound::Certainly(NO_ROOM_LEFT.to_owned())),
                 Choice::None => break,
             };
             // Others have seen that the node has room for what this does not give.
@@ -117,7 +134,7 @@ impl Binder {
     }
 
     /// Creates the Binding, and takes the claim back if the pod is certainly not bound by it.
-    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, BindFailed> {
+    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, Unbound> {
         let Claimed { reservation, kind, began } = claimed;
         if began.elapsed() > WRITTEN_WITHIN {
             // The controller could remove the claim before the pod is bound.
@@ -136,13 +153,17 @@ impl Binder {
             // Another attempt may have bound it with this claim.
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
             // This Binding, or that of an earlier attempt, may still be under way.
-            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => Err(BindFailed(text)),
+            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => {
+                Err(Unbound::Perhaps(text))
+            }
             Ok(_) => {
                 self.release(reservation, ask.uid()).await;
-                Err(BindFailed(text))
+                Err(Unbound::Certainly(text))
             }
             // The controller finds out.
-            Err(unknown) => Err(BindFailed(format!("{text}; and then cannot read the pod: {unknown}"))),
+            Err(unknown) => {
+                Err(Unbound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}")))
+            }
         }
     }
 
@@ -176,7 +197,7 @@ impl Binder {
     }
 
     /// Reserves the room of a placeholder pod on this node, and deletes the pod.
-    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, BindFailed> {
+    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, Unbound> {
         let clock = &self.objects.clock;
         let mut latest = self.objects.known(&of.name);
         if latest.as_ref().is_none_or(|known| waiting(known, ask, of, clock()) == Waiting::ForAnother) {
@@ -206,14 +227,14 @@ impl Binder {
     }
 
     /// Declines only when the pod is gone: another binder would bind it.
-    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, BindFailed> {
+    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, Unbound> {
         let deleted = self.objects.cluster.delete_pod(&pod_of(ask)).await;
         deleted
             .map_err(|error| failed(reservation, &format!("cannot delete its placeholder pod: {error}")))?;
         Ok(Bind::Declined(format!("the pod was the placeholder of reservation {reservation} and is deleted")))
     }
 
-    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, BindFailed> {
+    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, Unbound> {
         let read = self.objects.read(name).await;
         read.map_err(|error| failed(name, &format!("it cannot be read: {error}")))
     }
@@ -224,8 +245,9 @@ fn pod_of(ask: BindAsk<'_>) -> PodRef {
     PodRef { namespace, name, uid }
 }
 
-fn failed(reservation: &str, why: &str) -> BindFailed {
-    BindFailed(format!("reservation {reservation}: {why}"))
+/// Before a Binding is requested.
+fn failed(reservation: &str, why: &str) -> Unbound {
+    Unbound::Certainly(format!("reservation {reservation}: {why}"))
 }
 
 /// The status with claims taken back.

@@ -87,13 +87,13 @@ mod tests {
     async fn evicts(owner: Option<bool>, preemptor: TestPod, candidate: TestCandidate) -> bool {
         let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
         let mut status = available(4_000);
-        let owners = owner.map(|bound| {
-            json!([{
+        let owners = owner.into_iter().map(|bound| {
+            json!({
                 "namespace": "shop", "name": "owner", "uid": "owner", "requests": {"cpu": "4"},
                 "allocatedAt": "2026-01-01T00:00:00Z", "bound": bound,
-            }])
+            })
         });
-        status["owners"] = owners.unwrap_or_default();
+        status["owners"] = owners.collect();
         apiserver.create_reservation("one", &json!({"allocateOnce": false, "ttl": "1h"}), &status);
         let backend = Backend::from(replica(&apiserver, &seconds).0);
         !testing::preempt(backend, &preemptor, &[candidate]).unwrap().is_empty()

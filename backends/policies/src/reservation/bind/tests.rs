@@ -44,8 +44,16 @@ fn placeholder(reservation: &str) -> TestPod {
     PodFacts { namespace: "shop".into(), owner: Some(owner), requests, ..PodFacts::default() }.into()
 }
 
+/// Why the pod is not bound, as an error.
+fn said(answer: Result<Bind, testing::NoAnswer>) -> Result<Bind, String> {
+    match answer.map_err(|error| error.to_string())? {
+        Bind::NotBound(why) => Err(why),
+        bind => Ok(bind),
+    }
+}
+
 async fn bind(policy: Reservations, pod: &TestPod) -> Result<Bind, String> {
-    testing::bind(Backend::from(policy), pod, "a").await.map_err(|error| error.to_string())
+    said(testing::bind(Backend::from(policy), pod, "a").await)
 }
 
 /// UIDs of the status' owners.
@@ -403,7 +411,7 @@ async fn a_pod_is_not_bound_with_less_than_the_hook_has_told() {
         "namespace": "shop", "name": "v", "uid": "v", "requests": {"cpu": "300m"}, "allocatedAt": "2026-01-01T00:00:00Z",
     }]);
     apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
-    let bound = testing::bind(backend.clone(), &pod(400), "a").await.map_err(|error| error.to_string());
+    let bound = said(testing::bind(backend.clone(), &pod(400), "a").await);
     assert_eq!(bound.unwrap_err(), format!("reservation one: {NO_ROOM}"));
     assert_eq!((owners(&apiserver, "one"), node(&apiserver)), (vec!["v".to_owned()], Value::Null));
     // The promise was for this attempt. Before the next one, the hook tells what is left now.
