@@ -29,6 +29,7 @@ pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(90);
 const BOUND_WITHIN: Duration = Duration::from_secs(20);
 /// How often another reservation is chosen because the room of the one before was taken.
 const MAX_CHOICES: usize = 8;
+const OTHER_FACTS: &str = "the pod has other labels or another controller than the call says";
 const NO_ROOM_LEFT: &str = "the reservation that was to serve the pod has no room left for it";
 const NO_ROOM: &str = "it has no room left for the pod";
 
@@ -84,7 +85,9 @@ impl Binder {
     async fn bind_or_decline(&self, ask: BindAsk<'_>) -> Result<Bind, Unbound> {
         let Some(pod) = ask.pod() else {
             // It could be a placeholder, which must not run.
-            return Err(Unbound::Certainly("the gateway does not know the pod; set pods.source to Watch".to_owned()));
+            return Err(Unbound::Certainly(
+                "the gateway does not know the pod; set pods.source to Watch".to_owned(),
+            ));
         };
         if let Some(reservation) = reservation_of(pod.owner()) {
             return self.placeholder(ask, reservation).await;
@@ -114,14 +117,19 @@ impl Binder {
     async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, Unbound> {
         let Objects { store, clock, .. } = &self.objects;
         let promised = store.promises.take(asking.uid, ask.node());
-        let (mut full, mut least) = (None, promised.clone());
+        let (mut full, mut least, mut is_known) = (None, promised.clone(), false);
         for _ in 0..MAX_CHOICES {
             let chosen = match store.choose(ask.node(), asking, clock()) {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
-                Choice::None if promised.is_some() => return Err(Unbound::Certainly(NO_ROOM_LEFT.to_owned())),
+                Choice::None if promised.is_some() => {
+                    return Err(Unbound::Certainly(NO_ROOM_LEFT.to_owned()));
+                }
                 Choice::None => break,
             };
+            if !std::mem::replace(&mut is_known, true) {
+                self.check_owner(ask, asking).await?;
+            }
             // Others have seen that the node has room for what this does not give.
             let least: &Resources = least.get_or_insert_with(|| chosen.part.clone());
             match self.claims.claim(&chosen, asking, ask.name(), least).await {
@@ -131,6 +139,16 @@ impl Binder {
             }
         }
         full.map_or(Ok(None), |name| Err(failed(&name, NO_ROOM)))
+    }
+
+    /// Checks that the pod is the owner that the call says: who reaches this policy may say anything.
+    async fn check_owner(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<(), Unbound> {
+        match self.objects.cluster.identity(&pod_of(ask)).await {
+            Ok(Some(identity)) if identity.is_of(asking) => Ok(()),
+            Ok(Some(_)) => Err(Unbound::Certainly(OTHER_FACTS.to_owned())),
+            Ok(None) => Err(Unbound::Certainly("the pod does not exist".to_owned())),
+            Err(error) => Err(Unbound::Certainly(format!("cannot read the pod: {error}"))),
+        }
     }
 
     /// Creates the Binding, and takes the claim back if the pod is certainly not bound by it.
@@ -161,9 +179,7 @@ impl Binder {
                 Err(Unbound::Certainly(text))
             }
             // The controller finds out.
-            Err(unknown) => {
-                Err(Unbound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}")))
-            }
+            Err(unknown) => Err(Unbound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}"))),
         }
     }
 

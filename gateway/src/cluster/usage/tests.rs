@@ -94,7 +94,8 @@ fn only_pods_that_use_resources_count() {
 fn a_pod_is_taken_off_a_hold_only_where_rows_have_it() {
     let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
     let mut usage = Usage::default();
-    let cpus = |usage: &Usage, number| usage.requests_on("n1", "a", number).map(|requests| requests.milli_cpu);
+    let cpus =
+        |usage: &Usage, number| usage.requests_on("n1", "a", number).map(|requests| requests.milli_cpu);
     apply(&mut usage, &on("n1", "a", &one));
     assert_eq!(cpus(&usage, 0), None, "no row has it yet");
     changed(&mut usage);
@@ -415,7 +416,11 @@ type CountedLike<'u> = (&'u str, &'u PodRequests, Option<&'u Attributes>);
 
 fn counted(usage: &Usage) -> BTreeMap<&str, CountedLike<'_>> {
     // All but when it was counted first.
-    usage.pods.iter().map(|(uid, pod)| (&**uid, (&*pod.node, &pod.requests, pod.attributes.as_deref()))).collect()
+    usage
+        .pods
+        .iter()
+        .map(|(uid, pod)| (&**uid, (&*pod.node, &pod.requests, pod.attributes.as_deref())))
+        .collect()
 }
 
 fn uid(pod: &Value) -> String {

@@ -16,6 +16,8 @@ use crate::reservation::{
 
 const BINDING: &str = "POST /api/v1/namespaces/shop/pods/pod/binding";
 const STATUS: &str = "PUT /apis/scheduling.extender-gateway.io/v1alpha1/reservations/one/status";
+/// The first one looks who the pod is, later ones where it is.
+const GET: &str = "GET /api/v1/namespaces/shop/pods/pod";
 const DELETION: &str = "DELETE /api/v1/namespaces/shop/pods/pod";
 
 /// An apiserver with the pod `pod` and a clock.
@@ -158,8 +160,9 @@ async fn what_was_certainly_not_bound_is_taken_back() {
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::Refused(403));
     // With a conflict in between.
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
-        "GET /api/v1/namespaces/shop/pods/pod",
+        GET,
         Fault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| one["metadata"]["labels"] = json!({"a": "b"}));
         })),
@@ -185,8 +188,9 @@ async fn what_another_attempt_has_renewed_is_not_taken_back() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::Refused(403));
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
-        "GET /api/v1/namespaces/shop/pods/pod",
+        GET,
         Fault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| {
                 one["status"]["owners"][0]["allocatedAt"] = "2026-01-01T00:00:00.5Z".into();
@@ -202,7 +206,8 @@ async fn what_is_unknown_is_left_to_the_controller() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::LostBefore);
-    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", Fault::Refused(500));
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
+    apiserver.fault(GET, Fault::Refused(500));
     let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
     assert!(error.contains("and then cannot read the pod"), "{error}");
     assert_eq!(owners(&apiserver, "one"), ["uid"]);
@@ -437,4 +442,23 @@ async fn a_stranger_whose_host_port_is_kept_is_not_bound() {
     let rejected =
         testing::filter(replica(&apiserver, &seconds).0, &stranger(8080), &[testing::TestNode::new("a")]);
     assert!(format!("{rejected:?}").contains(PORT_KEPT), "{rejected:?}");
+}
+
+#[tokio::test]
+async fn made_up_facts_take_no_room() {
+    let lies: [fn(&mut Value); 3] = [
+        |pod| pod["metadata"]["labels"] = json!({"app": "other"}),
+        |pod| {
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "r", "controller": true}]);
+        },
+        |pod| pod["metadata"]["uid"] = "other".into(),
+    ];
+    for lie in lies {
+        let (apiserver, seconds) = world();
+        apiserver.create_reservation("one", &json!({}), &available(500));
+        apiserver.edit_pod("shop/pod", lie);
+        let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
+        assert!([OTHER_FACTS, "the pod does not exist"].contains(&&*error), "{error}");
+        assert_eq!(apiserver.writes(), [""; 0]);
+    }
 }
