@@ -149,7 +149,23 @@ func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *term
 			return asked, missing(field.name)
 		}
 	}
-	return asked, nil
+	return asked, checkSamePod(request)
+}
+
+// checkSamePod rejects facts about another pod: what a policy decides from them would be done to this one. What the verb
+// does not read is left out.
+func checkSamePod(request *v1alpha1.BindRequest) error {
+	pod := request.GetPod()
+	for _, field := range []struct{ name, told, meant string }{
+		{"facts.namespace", pod.GetFacts().GetNamespace(), request.GetNamespace()},
+		{"identity.name", pod.GetIdentity().GetName(), request.GetName()},
+		{"identity.uid", pod.GetIdentity().GetUid(), request.GetUid()},
+	} {
+		if field.told != "" && field.told != field.meant {
+			return malformed("pod.%s is that of another pod than the one to bind", field.name)
+		}
+	}
+	return nil
 }
 
 // bindFailed is the policy's error; its caller may have given up meanwhile.

@@ -23,7 +23,7 @@ const (
 	ChangedNodeTaints = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_TAINTS)
 	// ChangedNodeAllocatable is for AddAllocatable.
 	ChangedNodeAllocatable = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_ALLOCATABLE)
-	// ChangedNodeUsage is for AddUsage.
+	// ChangedNodeUsage is for AddUsage and Holds.
 	ChangedNodeUsage = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE)
 )
 

@@ -18,6 +18,8 @@ const (
 	maxValueBytes        = 256
 	maxAffinityEntries   = 1024
 	maxAffinityBytes     = 64 << 10
+	maxHoldUsers         = 1024
+	maxUIDBytes          = 64
 	maxPodResponseBytes  = 128 << 10
 	// A response about nodes has at most a number of bytes, and more for each node.
 	maxNodesResponseBytes   = 64 << 10
@@ -63,6 +65,7 @@ func nodeChangeMistake(change *v1alpha1.NodeChange, hook verb, declared parts) s
 	check.removeKeys(ChangedNodeLabels, "RemoveLabels", change.GetRemoveLabels())
 	check.taints("AddTaints", change.GetAddTaints())
 	check.taints("RemoveTaints", change.GetRemoveTaints())
+	check.holds(change.GetHolds())
 	check.count()
 	return check.mistake
 }
@@ -128,6 +131,35 @@ func (c *changeCheck) amounts(part ChangedPart, field string, amounts *Resources
 	for _, key := range slices.Sorted(maps.Keys(amounts.GetOthers())) {
 		c.key(field+".Others", key)
 	}
+}
+
+func (c *changeCheck) holds(holds []*Hold) {
+	c.part(ChangedNodeUsage, len(holds))
+	c.entries += len(holds)
+	users := 0
+	for _, hold := range holds {
+		c.amounts(ChangedNodeUsage, "Holds.Resources", hold.GetResources())
+		if hold.GetResources() == nil || isNegative(hold.GetResources()) {
+			c.fail("has no Resources in Holds, or negative ones")
+		}
+		for _, user := range hold.GetUsers() {
+			users += 1 + len(user.GetAtMost().GetOthers())
+			if bytes := len(user.GetUid()); bytes == 0 || bytes > maxUIDBytes {
+				c.fail("has a user with a UID of %d bytes in Holds; expected 1 to %d", bytes, maxUIDBytes)
+			}
+			if isNegative(user.GetAtMost()) {
+				c.fail("has a user with a negative AtMost in Holds")
+			}
+		}
+	}
+	if users > maxHoldUsers {
+		c.fail("has %d users and their other resources in Holds; expected at most %d", users, maxHoldUsers)
+	}
+}
+
+func isNegative(amounts *Resources) bool {
+	named := []int64{amounts.GetMilliCpu(), amounts.GetMemory(), amounts.GetEphemeralStorage(), amounts.GetPods()}
+	return slices.Min(slices.AppendSeq(named, maps.Values(amounts.GetOthers()))) < 0
 }
 
 func (c *changeCheck) taints(field string, taints []*Taint) {

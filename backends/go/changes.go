@@ -56,6 +56,9 @@ type NodeChange struct {
 	AddTaints []*Taint
 	// RemoveTaints removes the taints of these keys and, unless they are empty, of this value and this effect.
 	RemoveTaints []*Taint
+	// Holds are room that is kept on the node for pods: the gateway adds to the usage what their users do not use there,
+	// from the same state of the node, so that nobody sees room free between two users. At most 1,024 users together.
+	Holds []*Hold
 	// Reason says why, for people: `explain` and the gateway's decision log show it. At most 200 bytes are sent.
 	Reason string
 }
@@ -110,6 +113,7 @@ func (c *NodeChange) message() *v1alpha1.NodeChange {
 		AddAllocatable: unlessEmpty(c.AddAllocatable),
 		SetLabels:      c.SetLabels, RemoveLabels: c.RemoveLabels,
 		AddTaints: c.AddTaints, RemoveTaints: c.RemoveTaints,
+		Holds: c.Holds,
 	}
 	if proto.Size(c.AddUsage.GetRequested())+proto.Size(c.AddUsage.GetNonzero()) > 0 {
 		message.AddUsage = c.AddUsage

@@ -429,6 +429,13 @@ func TestAWrongChangeOfANodeIsInternal(t *testing.T) {
 		{&NodeChange{RemoveTaints: []*Taint{{Key: "k", Effect: "\xff"}}}, "has a value in RemoveTaints that is not UTF-8"},
 		{&NodeChange{AddAllocatable: &Resources{Others: map[string]int64{"\xff": 1}}}, "has a key in AddAllocatable.Others that is not UTF-8"},
 		{&NodeChange{AddUsage: &NodeUsage{Requested: &Resources{Others: map[string]int64{"": 1}}}}, "has a key of 0 bytes in AddUsage.Others"},
+		{&NodeChange{Holds: []*Hold{{}}}, "has no Resources in Holds"},
+		{&NodeChange{Holds: []*Hold{{Resources: &Resources{Memory: -1}}}}, "has no Resources in Holds, or negative ones"},
+		{&NodeChange{Holds: []*Hold{{Resources: amounts(1), Users: []*HoldUser{{}}}}}, "has a user with a UID of 0 bytes in Holds"},
+		{
+			&NodeChange{Holds: []*Hold{{Resources: amounts(1), Users: slices.Repeat([]*HoldUser{{Uid: "u", AtMost: amounts(1)}}, 513)}}},
+			"has 1026 users and their other resources in Holds",
+		},
 	} {
 		node := func(_ Pod, node Node) *NodeChange {
 			if node.Name() == "b" {
@@ -471,6 +478,7 @@ func TestAHookChangesWhatItDeclaresAlone(t *testing.T) {
 		{RemoveTaints: []*Taint{{Key: "k"}}}:                 ChangedNodeTaints,
 		{AddAllocatable: &Resources{Pods: 1}}:                ChangedNodeAllocatable,
 		{AddUsage: &NodeUsage{Requested: amounts(1)}}:        ChangedNodeUsage,
+		{Holds: []*Hold{{Resources: amounts(1)}}}:            ChangedNodeUsage,
 		{AddUsage: &NodeUsage{Nonzero: &NonZero{Memory: 1}}}: ChangedNodeUsage,
 	}
 	for _, declared := range allOfPod {

@@ -29,6 +29,10 @@ type (
 	Volume = v1alpha1.Volume
 	// NodeUsage are the sums of the requests of the pods on a node.
 	NodeUsage = v1alpha1.NodeUsage
+	// Hold is room that is kept on a node for pods.
+	Hold = v1alpha1.Hold
+	// HoldUser is a pod that uses a hold, or is about to, and the most of its requests that are taken from it.
+	HoldUser = v1alpha1.HoldUser
 )
 
 // Pod is the pod to be placed, or one that would be evicted. In a verb with Reads, methods that read anything else than

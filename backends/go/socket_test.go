@@ -408,6 +408,12 @@ func TestABindIsThePolicysWord(t *testing.T) {
 		"call is missing":         func(r *v1alpha1.BindRequest) { r.Call = nil },
 		"pod.facts is missing":    func(r *v1alpha1.BindRequest) { r.Pod = &v1alpha1.Pod{} },
 		"call.purpose is missing": func(r *v1alpha1.BindRequest) { r.Call.Purpose = 0 },
+		"pod.facts.namespace is that of another pod": func(r *v1alpha1.BindRequest) {
+			r.Pod = &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{Namespace: "another"}}
+		},
+		"pod.identity.uid is that of another pod": func(r *v1alpha1.BindRequest) {
+			r.Pod = &v1alpha1.Pod{Facts: &v1alpha1.PodFacts{}, Identity: &v1alpha1.PodIdentity{Uid: "another"}}
+		},
 	} {
 		wrong := request("panics")
 		change(wrong)

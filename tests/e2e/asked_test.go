@@ -20,15 +20,7 @@ func asking(server *process.Server) asked { return asked{server.Address} }
 // refusals are the reasons of the nodes that the pod may not go to.
 func (a asked) refusals(s *scenario, pod *corev1.Pod, nodes ...string) extenderv1.FailedNodesMap {
 	s.Helper()
-	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes})
-	s.must(err)
-	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+a.address+"/filter", bytes.NewReader(body))
-	s.must(err)
-	response, err := http.DefaultClient.Do(request)
-	s.must(err)
-	defer func() { _ = response.Body.Close() }()
-	var result extenderv1.ExtenderFilterResult
-	s.must(json.NewDecoder(response.Body).Decode(&result))
+	result := a.filtered(s, pod, nodes...)
 	if result.Error != "" {
 		s.Fatalf("the gateway answers %s", result.Error)
 	}
@@ -36,4 +28,18 @@ func (a asked) refusals(s *scenario, pod *corev1.Pod, nodes ...string) extenderv
 	maps.Copy(refused, result.FailedNodes)
 	maps.Copy(refused, result.FailedAndUnresolvableNodes)
 	return refused
+}
+
+// filtered is the answer about these nodes.
+func (a asked) filtered(s *scenario, pod *corev1.Pod, nodes ...string) (result extenderv1.ExtenderFilterResult) {
+	s.Helper()
+	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes})
+	s.must(err)
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+a.address+"/filter", bytes.NewReader(body))
+	s.must(err)
+	response, err := http.DefaultClient.Do(request)
+	s.must(err)
+	defer func() { _ = response.Body.Close() }()
+	s.must(json.NewDecoder(response.Body).Decode(&result))
+	return result
 }

@@ -83,9 +83,15 @@ func TestABindWithoutAnApiserverSaysSo(t *testing.T) {
 // kubeconfigToNowhere is the cluster's with an unused address.
 func (s *scenario) kubeconfigToNowhere() (file string) {
 	s.Helper()
-	config, err := clientcmd.LoadFromFile(shared.Kubeconfig)
-	s.must(err)
 	address, err := shared.UnusedAddress()
+	s.must(err)
+	return s.kubeconfigTo(address)
+}
+
+// kubeconfigTo is the kubeconfig with another address of the apiserver.
+func (s *scenario) kubeconfigTo(address string) (file string) {
+	s.Helper()
+	config, err := clientcmd.LoadFromFile(shared.Kubeconfig)
 	s.must(err)
 	for _, cluster := range config.Clusters {
 		cluster.Server = "https://" + address

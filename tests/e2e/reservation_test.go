@@ -32,15 +32,25 @@ type reservations struct {
 // reservations installs the API object, and runs the policy, node-resources and the gateway in front of both.
 func (s *scenario) reservations(replicas ...string) *reservations {
 	s.Helper()
+	return s.reservationsFrom(shared.Kubeconfig, replicas...)
+}
+
+// reservationsFrom does the same if the last replica, which the gateway calls, reaches the apiserver by this file.
+func (s *scenario) reservationsFrom(kubeconfig string, replicas ...string) *reservations {
+	s.Helper()
 	objects, err := product.InstallReservations(s.ctx, shared.Client)
 	s.must(err)
 	s.Cleanup(func() { s.must(objects.DeleteAll(context.Background())) })
 	r := &reservations{scenario: s, objects: objects, servers: map[string]*process.Server{}}
 	var server *process.Server
-	for _, identity := range replicas {
+	for i, identity := range replicas {
 		dir := filepath.Join(shared.Dir, "reservation-"+identity)
 		s.must(os.MkdirAll(dir, 0o755))
-		server, err = product.StartReservation(s.ctx, dir, shared.Kubeconfig, shop, identity)
+		from := shared.Kubeconfig
+		if i == len(replicas)-1 {
+			from = kubeconfig
+		}
+		server, err = product.StartReservation(s.ctx, dir, from, shop, identity)
 		s.must(err)
 		s.keep(server)
 		r.servers[identity] = server
@@ -55,13 +65,16 @@ func (s *scenario) reservations(replicas ...string) *reservations {
 			BeforeFilterNodes: &product.Hook{Timeout: backendTimeout},
 			Filter:            &product.Filter{Timeout: backendTimeout},
 			Score:             &product.Score{Timeout: backendTimeout, Weight: 10},
+			Preempt:           &product.Preempt{Timeout: backendTimeout},
 			Bind:              &product.Bind{FailurePolicy: "Fail"},
 		},
 	})
 	config.Pods, config.Binder = &product.Pods{Source: "Watch"}, "BuiltIn"
 	config.Cluster.Kubeconfig = shared.Kubeconfig
 	r.gateway = serveGateway(s, config)
-	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(s.bindingEntry(r.gateway.Address))})
+	entry := s.bindingEntry(r.gateway.Address)
+	entry.PreemptVerb = "preempt"
+	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(entry)})
 	return r
 }
 

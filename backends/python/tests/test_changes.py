@@ -46,6 +46,7 @@ UNDECLARED_NODE: list[tuple[ChangedPart, NodeChange]] = [
     (ChangedPart.NODE_TAINTS, NodeChange().remove_taint("a")),
     (ChangedPart.NODE_ALLOCATABLE, NodeChange().add_allocatable(pods=1)),
     (ChangedPart.NODE_USAGE, NodeChange().add_usage(NodeUsage(Resources(1)))),
+    (ChangedPart.NODE_USAGE, NodeChange().hold("u", milli_cpu=1)),
 ]
 
 
@@ -165,6 +166,10 @@ NODE_LIMITS: list[tuple[NodeChange, str]] = [
     (tainted(62).set_label("a", "").remove_label("b").remove_taint("c"), "with 65 entries"),
     (NodeChange().add_allocatable(others=MANY), "with 65 entries"),
     (NodeChange().add_usage(NodeUsage(Resources(others=MANY))), "with 65 entries"),
+    (NodeChange().hold(others=MANY), "with 66 entries"),
+    (NodeChange().hold(memory=-1), "with a negative amount in a hold"),
+    (NodeChange().hold(""), "with a user of a hold that has a UID of 0 bytes; expected 1 to 64"),
+    (NodeChange().hold(*map(str, range(1025))), "with 1025 users of holds; at most 1024 are allowed"),
     (NodeChange().set_label("", ""), "with a key of 0 bytes in set_labels"),
     (NodeChange().remove_label(KEY + "k"), "with a key of 318 bytes in remove_labels"),
     (NodeChange().add_taint(""), "with a key of 0 bytes in add_taints"),

@@ -291,6 +291,11 @@ def test_bind_answers_what_the_policy_says(serve: Serve) -> None:
         ({"node": ""}, StatusCode.INVALID_ARGUMENT, "node is missing; every request has it"),
         ({"call": None}, StatusCode.INVALID_ARGUMENT, "call is missing; every request has it"),
         ({"pod": pod_pb2.Pod()}, StatusCode.INVALID_ARGUMENT, "pod.facts is missing; every request has it"),
+        (
+            {"pod": pod_pb2.Pod(facts=pod_pb2.PodFacts(namespace="another"))},
+            StatusCode.INVALID_ARGUMENT,
+            "pod.facts.namespace is that of another pod than the one to bind",
+        ),
         ({"call": call(policy_pb2.PURPOSE_UNSPECIFIED)}, StatusCode.INVALID_ARGUMENT, "call.purpose is missing"),
         (
             {"call": call(policy_pb2.PURPOSE_SHADOW)},

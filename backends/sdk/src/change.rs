@@ -32,7 +32,7 @@ pub enum Change {
     NodeTaints = api::ChangedPart::NodeTaints as isize,
     /// [`NodeChange::add_allocatable`].
     NodeAllocatable = api::ChangedPart::NodeAllocatable as isize,
-    /// [`NodeChange::add_usage`].
+    /// [`NodeChange::add_usage`] and [`NodeChange::hold`].
     NodeUsage = api::ChangedPart::NodeUsage as isize,
 }
 

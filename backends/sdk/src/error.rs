@@ -28,6 +28,8 @@ pub(crate) enum CallError {
     Undecodable(DecodeError),
     #[error("{0} is missing; every request has it")]
     Missing(&'static str),
+    #[error("{0} is that of another pod than the one to bind")]
+    OtherPod(&'static str),
     #[error("call.purpose is missing")]
     NoPurpose,
     #[error(
@@ -124,6 +126,7 @@ impl CallError {
             Self::Refused(_)
             | Self::Undecodable(_)
             | Self::Missing(_)
+            | Self::OtherPod(_)
             | Self::NoPurpose
             | Self::Count { .. }
             | Self::Zeros { .. }

@@ -84,7 +84,7 @@ mod verdict;
 mod wire;
 
 pub use extender_policy_api::v1alpha1::{
-    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
+    HoldUser, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
     OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
 };
 

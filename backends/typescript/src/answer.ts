@@ -134,8 +134,26 @@ export async function answerBind(
   if (request.pod !== undefined && pod === undefined) {
     throw CallError.missing('pod.facts');
   }
+  checkSamePod(request);
   prepared.policy.ready();
   return bindResponse(await prepared.policy.bind(bindAsk(request, pod, signal)));
+}
+
+/**
+ * Rejects facts about another pod: what a policy decides from them would be done to this one. What the verb does not read
+ * is left out.
+ */
+function checkSamePod({ pod, namespace, name, uid }: BindRequest): void {
+  const fields = [
+    ['facts.namespace', pod?.facts?.namespace ?? '', namespace],
+    ['identity.name', pod?.identity?.name ?? '', name],
+    ['identity.uid', pod?.identity?.uid ?? '', uid],
+  ] as const;
+  for (const [field, told, meant] of fields) {
+    if (told !== '' && told !== meant) {
+      throw CallError.invalid(`pod.${field} is that of another pod than the one to bind`);
+    }
+  }
 }
 
 function bindResponse(bind: unknown): BindResponse {

@@ -116,6 +116,11 @@ export interface NodeChangeFields {
   readonly addTaints?: readonly TaintGiven[] | undefined;
   /** Taints that are removed. */
   readonly removeTaints?: readonly TaintsRemoved[] | undefined;
+  /**
+   * Room that is kept on the node: the gateway adds to the usage what the users do not use of it there, with the usage of
+   * which it tells, so that nobody sees room free between two users.
+   */
+  readonly holds?: readonly HoldGiven[] | undefined;
   /** Why, for people: `explain` and the gateway's decision log show it. At most 200 bytes are sent. */
   readonly reason?: string | undefined;
 }
@@ -124,6 +129,14 @@ export interface NodeChangeFields {
 export interface UsageGiven {
   readonly requested?: Amounts | undefined;
   readonly nonzero?: NonZeroAmounts | undefined;
+}
+
+/** Room that is kept for pods. */
+export interface HoldGiven {
+  /** What is kept, none of it negative. */
+  readonly resources: Amounts;
+  /** UIDs of the pods that use it, or are about to; at most 1,024 for a node. */
+  readonly users?: readonly string[] | undefined;
 }
 
 /** What is added to {@link NodeUsage}; undefined where nothing is. */
@@ -146,6 +159,7 @@ export class NodeChange {
   readonly addTaints: readonly Taint[];
   /** An empty value or effect stands for each. */
   readonly removeTaints: readonly Taint[];
+  readonly holds: readonly { readonly resources: Resources; readonly users: readonly string[] }[];
   readonly reason: string;
 
   constructor(fields: NodeChangeFields) {
@@ -155,6 +169,10 @@ export class NodeChange {
     this.removeLabels = [...(fields.removeLabels ?? [])];
     this.addTaints = (fields.addTaints ?? []).map(taint);
     this.removeTaints = (fields.removeTaints ?? []).map(taint);
+    this.holds = (fields.holds ?? []).map(({ resources, users = [] }) => ({
+      resources: resourcesOf(resources),
+      users: [...users],
+    }));
     this.reason = fields.reason ?? '';
   }
 }

@@ -431,8 +431,16 @@ function changedNodes(
 ): [node: string, change: NodeChange][] {
   return nodes.flatMap(({ row }, position) => {
     const found = changes.find(({ positions }) => positions.includes(position));
-    return found === undefined ? [] : [[row.name, new NodeChange(found)] satisfies [string, NodeChange]];
+    return found === undefined ? [] : [[row.name, nodeChange(found)] satisfies [string, NodeChange]];
   });
+}
+
+function nodeChange(message: NodeChangeMessage): NodeChange {
+  const holds = message.holds.map(({ resources = {}, users }) => ({
+    resources,
+    users: users.map(({ uid }) => uid),
+  }));
+  return new NodeChange({ ...message, holds });
 }
 
 /** The values of a path's parameters, and the query of the URL. */

@@ -106,6 +106,7 @@ test('every change arrives as the policy wrote it', () => {
     removeLabels: ['rack', 'rack'],
     addTaints: [{ key: 'k', value: 'v', effect: 'NoExecute' }],
     removeTaints: [{ key: 'k' }, { key: 'l', value: 'v', effect: 'NoSchedule' }],
+    holds: [{ resources: { milliCpu: 4_000 }, users: ['u-1', 'u-2'] }, { resources: { pods: 1 } }],
     reason: 'ä',
   };
   const policy = new Changes(pod, [{}, node]);
@@ -286,6 +287,15 @@ test('changes of nodes have limits', () => {
     [
       { addUsage: { requested: { milliCpu: 2n ** 63n } } },
       'has 9223372036854775808 in addUsage.requested.milliCpu; expected an integer of 64 bits',
+    ],
+    [{ holds: [{ resources: { memory: -1 } }] }, 'has a negative amount in holds'],
+    [
+      { holds: [{ resources: {}, users: ['u'.repeat(65)] }] },
+      'has a user with a UID of 65 bytes in holds; expected 1 to 64',
+    ],
+    [
+      { holds: [{ resources: {}, users: Array.from({ length: 1025 }, String) }] },
+      'has 1025 users in holds; expected at most 1024',
     ],
     [
       { addUsage: { nonzero: { memory: 2n ** 63n } } },

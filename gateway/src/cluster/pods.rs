@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::TopologyCounts;
+use extender_policy_api::v1alpha1::{Resources, TopologyCounts};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::{
@@ -333,6 +333,13 @@ impl PodTable {
             }
             self.freed.notified().await;
         }
+    }
+
+    /// What pods request, in the usage of this node in rows as of the change with this number. Blocks changes of pods: do
+    /// not hold it for long, and never across an await.
+    pub fn requests_on<'p>(&'p self, node: &'p str, number: u64) -> impl Fn(&str) -> Option<Resources> + 'p {
+        let usage = self.usage.lock();
+        move |uid| usage.requests_on(node, uid, number)
     }
 
     /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.

@@ -505,6 +505,8 @@ impl NodeTable {
             return self.swap(writer);
         }
         if names.is_empty() {
+            // Usage with the same sums may be that of other pods.
+            self.snapshot.write().pods_number = writer.pods_number;
             return;
         }
         let slots: Vec<_> = names.iter().filter_map(|name| Some((name, writer.slot_of(name)?))).collect();
@@ -529,6 +531,7 @@ impl NodeTable {
         );
         snapshot.version = writer.rows.version;
         let old = change(&mut snapshot);
+        snapshot.pods_number = writer.pods_number;
         drop(snapshot);
         self.changes.send_replace(());
         old

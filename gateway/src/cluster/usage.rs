@@ -50,6 +50,8 @@ pub(super) struct Usage {
     latest_assumption: AssumptionId,
     /// The earliest time at which a pod was assumed that has left its node since the previous [`Usage::take_freed`].
     freed: Option<Instant>,
+    /// How often changes were taken.
+    taken: u64,
 }
 
 /// Identifies an assumption; later ones are larger.
@@ -76,6 +78,8 @@ pub struct NodePods {
 /// A change of the pods on nodes.
 #[derive(Debug, Default)]
 pub struct UsageChange {
+    /// Its number: the first is 1.
+    pub number: u64,
     /// By what the pods in rows are counted. If this differs from the previous change, `nodes` are all nodes with pods.
     pub counted_by: Arc<[CountedBy]>,
     /// The nodes, unordered.
@@ -83,15 +87,22 @@ pub struct UsageChange {
 }
 
 /// A pod on a node.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,
+    /// The number of the first change that has it on this node with these requests.
+    since: u64,
     /// By what it is counted; `None` if it has nothing of that.
     attributes: Option<Box<Attributes>>,
 }
 
 impl CountedPod {
+    /// Whether it adds the same to the usage of the same node.
+    fn uses_like(&self, other: &Self) -> bool {
+        self.node == other.node && self.requests == other.requests
+    }
+
     fn counted(&self) -> Option<CountedAs<'_>> {
         Some(CountedAs { attributes: self.attributes.as_deref()?, requests: &self.requests })
     }
@@ -122,6 +133,13 @@ impl PodRequests {
     /// The names of other resources.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.others.iter().map(|(name, _)| &**name)
+    }
+
+    /// In the contract's form.
+    fn resources(&self) -> Resources {
+        let [milli_cpu, memory, ephemeral_storage, ..] = self.amounts;
+        let others = self.others.iter().map(|(name, amount)| (name.to_string(), *amount)).collect();
+        Resources { milli_cpu, memory, ephemeral_storage, pods: 1, others }
     }
 }
 
@@ -298,14 +316,18 @@ impl Usage {
     }
 
     fn put(&mut self, pod: &ObjectPod<'_>, node: &Arc<str>) {
-        let counted = CountedPod {
+        let mut counted = CountedPod {
             node: Arc::clone(node),
             requests: PodRequests::new(pod.share()),
+            since: self.taken + 1,
             attributes: Attributes::of(pod, self.counts.by()),
         };
-        // Most events change nothing.
-        if self.pods.get(pod.uid()) == Some(&counted) {
-            return;
+        if let Some(before) = self.pods.get(pod.uid()).filter(|before| before.uses_like(&counted)) {
+            // Most events change nothing.
+            if before.attributes == counted.attributes {
+                return;
+            }
+            counted.since = before.since;
         }
         self.take_out(pod.uid());
         self.add(pod.uid().into(), counted);
@@ -342,6 +364,13 @@ impl Usage {
             }
         }
         Some(pod)
+    }
+
+    /// What this pod requests, if it is in the usage of this node as of the change with this number, and still is. A pod
+    /// that has come or changed since is not: what it uses is not in rows of that change.
+    pub(super) fn requests_on(&self, node: &str, uid: &str, number: u64) -> Option<Resources> {
+        let pod = self.pods.get(uid).filter(|pod| *pod.node == *node && pod.since <= number)?;
+        Some(pod.requests.resources())
     }
 
     /// Whether pods are counted by this.
@@ -385,7 +414,7 @@ impl Usage {
     /// An empty one that counts by the same attributes.
     pub(super) fn relist(&self) -> Self {
         let counts = Counts::new(Arc::clone(self.counts.by()), std::iter::empty());
-        Self { counts, latest_assumption: self.latest_assumption, ..Self::default() }
+        Self { counts, latest_assumption: self.latest_assumption, taken: self.taken, ..Self::default() }
     }
 
     /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those
@@ -400,6 +429,10 @@ impl Usage {
             }
         }
         let mut before = std::mem::replace(&mut self.pods, list.pods);
+        for (uid, pod) in &mut self.pods {
+            let same = before.get(uid).filter(|before| before.uses_like(pod));
+            pod.since = same.map_or(self.taken + 1, |before| before.since);
+        }
         self.nodes = list.nodes;
         if list.counts.by() == self.counts.by() {
             self.counts.replace(list.counts);
@@ -437,6 +470,7 @@ impl Usage {
     /// The nodes whose sums differ from those at the previous call, and those whose counts may. `reported` returns the
     /// extended resources that a node reports.
     pub(super) fn take_changed(&mut self, reported: impl Fn(&str) -> Vec<String>) -> UsageChange {
+        self.taken += 1;
         let none = Sums::default();
         let mut changed: HashMap<_, _> = self.counts.take_touched().map(|node| (node, None)).collect();
         for (node, earlier) in std::mem::take(&mut self.earlier) {
@@ -454,7 +488,7 @@ impl Usage {
             (node, NodePods { usage, counts })
         };
         let nodes = changed.into_iter().map(pods).collect();
-        UsageChange { counted_by: Arc::clone(self.counts.in_rows()), nodes }
+        UsageChange { number: self.taken, counted_by: Arc::clone(self.counts.in_rows()), nodes }
     }
 
     /// The usage of a node; the default without pods. If it has more than [`MOST_OTHERS`] extended resources, contains

@@ -1,18 +1,23 @@
 //! What hooks change, applied to pods and nodes as a backend is told about them: a change of something that a view does not
 //! contain changes nothing in it.
 
+mod hold;
 mod words;
 
 use std::collections::BTreeMap;
 
-pub use self::words::{node_in_words, pod_in_words};
-use super::row::{RowView, decoded, encoded};
-use crate::object::view::{MapView, PodFactsView, Selected};
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     ChangedPart, NodeChange, NodeFacts, NodePart, NodeRow, NodeUsage, NonZero, PodChange, PodFacts, PodPart,
     Resources, Taint,
 };
+
+pub use self::{
+    hold::{UserRequests, with_holds_added},
+    words::{node_in_words, pod_in_words},
+};
+use super::row::{RowView, decoded, encoded};
+use crate::object::view::{MapView, PodFactsView, Selected};
 
 /// The parts that a hook declares as changeable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,12 +96,13 @@ pub fn parts_of_node(change: &NodeChange) -> impl Iterator<Item = ChangedPart> {
         add_taints,
         remove_taints,
         reason: _,
+        holds,
     } = change;
     changed([
         (ChangedPart::NodeLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
         (ChangedPart::NodeTaints, !add_taints.is_empty() || !remove_taints.is_empty()),
         (ChangedPart::NodeAllocatable, add_allocatable.is_some()),
-        (ChangedPart::NodeUsage, add_usage.is_some()),
+        (ChangedPart::NodeUsage, add_usage.is_some() || !holds.is_empty()),
     ])
 }
 
@@ -128,7 +134,7 @@ pub fn change_pod(facts: &mut PodFacts, view: &PodFactsView, change: &PodChange)
 }
 
 /// The row of a node after these changes, one after the other; `None` if the view does not show them. `entry` is the row as
-/// the gateway encoded it.
+/// the gateway encoded it. The holds of the changes are [added](with_holds_added) already.
 ///
 /// # Panics
 /// `entry` is not the gateway's own encoding.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use extender_gateway_core::BackendFailure;
 use extender_policy_api::v1alpha1::{
-    BeforeScoreResponse, ChangedPart, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
+    BeforeScoreResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
 };
 use prost::Message;
 
@@ -23,6 +23,11 @@ const MOST_ENTRIES: usize = 64;
 /// The most terms, requirements and values of a node affinity, and its bytes.
 const MOST_TERMS: usize = 1024;
 const MOST_AFFINITY_BYTES: usize = 64 << 10;
+/// The most users of the holds of one change, and of all together besides [`MOST_USERS_A_NODE`] for each node.
+const MOST_USERS: usize = 1_024;
+const MOST_USERS_A_NODE: usize = 24;
+/// The longest UID of a user, in bytes.
+const LONGEST_UID: usize = 64;
 /// The longest key and the longest value, in bytes.
 const LONGEST_KEY: usize = 317;
 const LONGEST_VALUE: usize = 256;
@@ -126,18 +131,20 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const POD: u32 = 2;
     const NODES: u32 = 3;
     let most = 4096 + 4 * count as usize;
-    let (mut pods, mut entries, mut changes, mut positions) = (0, 0_usize, 0_usize, 0);
+    let most_users = MOST_USERS + MOST_USERS_A_NODE * count as usize;
+    let (mut pods, mut entries, mut users, mut changes, mut positions) = (0, 0_usize, 0, 0_usize, 0);
     for field in fields(message) {
         let (field, Some(content)) = field? else { continue };
         entries += match field {
             POD => {
                 pods += 1;
-                entries_of(content, &POD_ENTRIES)?
+                few(entries_of(content, &POD_ENTRIES)?, MOST_ENTRIES, "entries")?
             }
             NODES => {
                 changes += 1;
                 positions += named(content, count)?;
-                entries_of(content, &NODE_ENTRIES)?
+                users += few(entries_of(content, &USERS)?, MOST_USERS, "users of holds")?;
+                few(entries_of(content, &NODE_ENTRIES)?, MOST_ENTRIES, "entries")?
             }
             _ => 0,
         };
@@ -153,6 +160,9 @@ fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
         }
         if entries > most {
             return Err(malformed(format!("all changes together have more than {most} entries")));
+        }
+        if users > most_users {
+            return Err(malformed(format!("all holds together have more than {most_users} users")));
         }
     }
     Ok(())
@@ -202,14 +212,19 @@ const POD_ENTRIES: [Entries; 8] = [
     Entries::In(9, &RESOURCES),
     Entries::Bytes(5, MOST_AFFINITY_BYTES),
 ];
-const NODE_ENTRIES: [Entries; 6] = [
+const NODE_ENTRIES: [Entries; 8] = [
     Entries::Each(4),
     Entries::Each(5),
     Entries::Each(6),
     Entries::Each(7),
     Entries::In(2, &RESOURCES),
     Entries::In(3, &[Entries::In(1, &RESOURCES)]),
+    Entries::Each(9),
+    Entries::In(9, &[Entries::In(1, &RESOURCES)]),
 ];
+/// The users of holds, and the other resources that they use at most.
+const USERS: [Entries; 1] =
+    [Entries::In(9, &[Entries::Each(2), Entries::In(2, &[Entries::In(2, &RESOURCES)])])];
 
 /// The number of entries of a change.
 fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailure> {
@@ -229,11 +244,15 @@ fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailur
                 _ => {}
             }
         }
-        if entries > MOST_ENTRIES {
-            return Err(malformed(format!("a change has more than {MOST_ENTRIES} entries")));
-        }
     }
     Ok(entries)
+}
+
+fn few(counted: usize, most: usize, what: &str) -> Result<usize, BackendFailure> {
+    if counted <= most {
+        return Ok(counted);
+    }
+    Err(malformed(format!("a change has more than {most} {what}")))
 }
 
 fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
@@ -261,14 +280,36 @@ fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
 fn check_node(change: &NodeChange) -> Result<(), BackendFailure> {
     let taints = change.add_taints.iter().chain(&change.remove_taints);
     let used = change.add_usage.as_ref().and_then(|NodeUsage { requested, .. }| requested.as_ref());
-    let amounts = change.add_allocatable.iter().chain(used);
+    let held = change.holds.iter().flat_map(|hold| &hold.resources);
+    let amounts = change.add_allocatable.iter().chain(used).chain(held);
     let resources = amounts.flat_map(|Resources { others, .. }| others.keys());
     let keys = change.remove_labels.iter().chain(change.set_labels.keys()).chain(resources);
     check_keys(keys.chain(taints.clone().map(|taint| &taint.key)))?;
     if change.add_taints.iter().any(|taint| taint.effect.is_empty()) {
         return Err(malformed("a change adds a taint without an effect"));
     }
-    check_values(change.set_labels.values().chain(taints.flat_map(|taint| [&taint.value, &taint.effect])))
+    check_values(change.set_labels.values().chain(taints.flat_map(|taint| [&taint.value, &taint.effect])))?;
+    change.holds.iter().try_for_each(check_hold)
+}
+
+fn check_hold(hold: &Hold) -> Result<(), BackendFailure> {
+    let Some(resources) = &hold.resources else { return Err(malformed("a hold has no resources")) };
+    if let Some(user) = hold.users.iter().find(|user| !(1..=LONGEST_UID).contains(&user.uid.len())) {
+        let bytes = user.uid.len();
+        return Err(malformed(format!(
+            "the user of a hold has a UID of {bytes} bytes; expected 1 to {LONGEST_UID}"
+        )));
+    }
+    let at_most = hold.users.iter().flat_map(|user| &user.at_most);
+    if at_most.chain([resources]).any(is_negative) {
+        return Err(malformed("a hold has a negative number"));
+    }
+    Ok(())
+}
+
+fn is_negative(resources: &Resources) -> bool {
+    let Resources { milli_cpu, memory, ephemeral_storage, pods, others } = resources;
+    [milli_cpu, memory, ephemeral_storage, pods].into_iter().chain(others.values()).any(|amount| *amount < 0)
 }
 
 fn check_keys<'k>(mut keys: impl Iterator<Item = &'k String>) -> Result<(), BackendFailure> {

@@ -10,7 +10,11 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Ask
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
+use super::{
+    Call, CallError, Decider, DecisionPurpose,
+    call_changes::{CallChanges, Held},
+    own_pod::OwnPod,
+};
 use crate::{
     backend::{
         Backend,
@@ -381,7 +385,7 @@ impl<'c> CallContext<'c> {
     }
 
     fn add_nodes(&mut self, view: NodesView, found: Found, source: TableSource) {
-        let Found { rows, unknown, unreadable, deleted, version } = found;
+        let Found { rows, unknown, unreadable, deleted, version, pods_number } = found;
         let table = self.tables.table.as_ref().filter(|_| source == TableSource::Cluster);
         let snapshot = match table.filter(|_| view.rows != RowView::Name) {
             Some(table) => table.snapshot_number(version),
@@ -393,7 +397,13 @@ impl<'c> CallContext<'c> {
             None => encoded,
             Some(own) => own.left_out_of(encoded, names(self.call.request)),
         };
-        self.nodes.push(self.changes.applied_to(encoded));
+        let applied = self.changes.applied_to(encoded, self.held(pods_number));
+        self.nodes.push(applied);
+    }
+
+    /// What holds are about in rows as of the change of pods with this number.
+    pub(super) fn held(&self, number: u64) -> Held<'c> {
+        Held { request: self.call.request, pods: self.tables.pods.as_deref(), number }
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only

@@ -107,7 +107,8 @@ impl Decider {
         match changes {
             Ok(changes) => {
                 context.change(&changes);
-                record.backends[place].outcome = Outcome::Changed(changes);
+                // As of now: what the policies are told is looked up later.
+                record.backends[place].outcome = Outcome::Changed(context.held(u64::MAX).in_words(changes));
                 Ok(())
             }
             Err(failure) => {

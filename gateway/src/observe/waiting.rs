@@ -215,6 +215,8 @@ impl WaitingPods {
             Turn::Changed => state.change(backend, (at, PolicyChange::Answers)),
             Turn::None | Turn::Over => {}
         }
+        drop(state);
+        self.touched.notify_one();
     }
 
     /// Removes pods that no longer wait according to `pods`, if a watch fills it, and those not tried for too long.

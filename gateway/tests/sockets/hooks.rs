@@ -66,7 +66,7 @@ pub(crate) fn hooks(verbs: &[Verb]) -> GetInfoResponse {
 }
 
 /// The same hooks, declared pure, except for changes of the pod before score.
-fn pure_hooks(verbs: &[Verb]) -> GetInfoResponse {
+pub(crate) fn pure_hooks(verbs: &[Verb]) -> GetInfoResponse {
     let mut info = GetInfoResponse { revision: "r1".to_owned(), ..hooks(verbs) };
     for verb in info.verbs.iter_mut().skip(2) {
         verb.pure = true;

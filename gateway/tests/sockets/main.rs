@@ -20,6 +20,7 @@ mod fits_nowhere;
 mod flags;
 mod handshake;
 mod health;
+mod holds;
 mod hooks;
 mod http2;
 mod introspection;

@@ -40,6 +40,8 @@ type ReservationSpec struct {
 	Owners       []ReservationOwners    `json:"owners"`
 	TTL          string                 `json:"ttl,omitempty"`
 	AllocateOnce *bool                  `json:"allocateOnce,omitempty"`
+	// AllocatePolicy is "Aligned" or "Restricted", or "" for the default.
+	AllocatePolicy string `json:"allocatePolicy,omitempty"`
 }
 
 // ReservationOwners are pods that may use the room.

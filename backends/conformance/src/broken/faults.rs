@@ -401,7 +401,7 @@ fn bind(case: &str) -> Option<Fault> {
         })
     };
     Some(match case {
-        "no-call" | "no-purpose" | "no-pod" => tolerates(),
+        "no-call" | "no-purpose" | "no-pod" | "other-pod" => tolerates(),
         "outcome" => respond(0, String::new(), 0),
         "again" => respond(2, String::new(), 1),
         "other-uid" => respond(1, String::new(), 0),

@@ -31,6 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND, DECLINED or NOT_BOUND", outcome),
         case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
         case!("bind.other-uid", Must, ["48.6"], "a pod with another UID is not bound", other_uid),
+        case!("bind.other-pod", Must, ["48.7"], "facts about another pod are refused", other_pod),
         case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
     ]
 }
@@ -38,14 +39,42 @@ pub(super) fn cases() -> Vec<Case> {
 /// A pod that no cluster has: to be refused for another reason.
 fn request(terms: Terms<'_>, args: &Bytes, pod: &Pod) -> api::BindRequest {
     let nobody = || "conformance".to_owned();
-    api::BindRequest {
+    own(api::BindRequest {
         call: Some(call(terms, args)),
         namespace: nobody(),
         name: nobody(),
         uid: nobody(),
         node: nobody(),
         pod: Some(terms.victim(pod, Extent::Declared)),
+    })
+}
+
+/// With the facts of the pod that is to be bound, as far as they are sent.
+fn own(mut request: api::BindRequest) -> api::BindRequest {
+    let api::BindRequest { namespace, name, uid, pod, .. } = &mut request;
+    let told = |told: &mut String, meant: &String| {
+        if !told.is_empty() {
+            told.clone_from(meant);
+        }
+    };
+    for facts in pod.iter_mut().filter_map(|pod| pod.facts.as_mut()) {
+        told(&mut facts.namespace, namespace);
     }
+    for identity in pod.iter_mut().filter_map(|pod| pod.identity.as_mut()) {
+        told(&mut identity.name, name);
+        told(&mut identity.uid, uid);
+    }
+    request
+}
+
+async fn other_pod(suite: &Suite) -> Result<(), Stop> {
+    let mut request = of_nobody(suite)?;
+    let facts = request.pod.as_mut().and_then(|pod| pod.facts.as_mut());
+    let Some(facts) = facts.filter(|facts| !facts.namespace.is_empty()) else {
+        return skipped("the verb is not told the namespace of the pod");
+    };
+    facts.namespace = "another".to_owned();
+    refused(suite, &request, Code::InvalidArgument, "a pod of another namespace than the request's").await
 }
 
 fn of_nobody(suite: &Suite) -> Result<api::BindRequest, Stop> {
@@ -113,13 +142,13 @@ async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
         return skipped("this would bind a pod: allow one with --bind NAMESPACE/NAME/UID/NODE");
     };
     let crate::options::Bindable { namespace, name, uid, node } = bindable;
-    let request = api::BindRequest {
+    let request = own(api::BindRequest {
         namespace,
         name,
         uid,
         node,
         ..request(terms, &suite.args, &suite.objects().pod())
-    };
+    });
     let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
     decoded("Bind", answered)?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
 }
@@ -153,13 +182,13 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
         return skipped("there is no --bind");
     };
     let uid = "of-a-pod-that-is-gone".to_owned();
-    let request = api::BindRequest {
+    let request = own(api::BindRequest {
         namespace,
         name,
         uid,
         node,
         ..request(terms, &suite.args, &suite.objects().pod())
-    };
+    });
     let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
     match decoded::<api::BindResponse>("Bind", answered)? {
         Ok(response) if response.outcome() == api::BindOutcome::Bound => {

@@ -14,6 +14,12 @@ const MAX_AFFINITY_BYTES: usize = 64 << 10;
 const MAX_ALL_ENTRIES: usize = 4_096;
 const MAX_ENTRIES_PER_NODE: usize = 4;
 
+/// The most users of the holds of a change, and of all changes besides so many for each node.
+const MAX_USERS: usize = 1_024;
+const MAX_USERS_PER_NODE: usize = 24;
+/// The longest UID of a user, in bytes.
+const MAX_UID_BYTES: usize = 64;
+
 /// The longest key and the longest value, in bytes.
 const MAX_KEY_BYTES: usize = 317;
 const MAX_VALUE_BYTES: usize = 256;
@@ -28,6 +34,13 @@ pub(crate) fn check(response: &api::BeforeScoreResponse, nodes: usize) -> Result
     let (entries, most) = (entries.sum::<usize>(), MAX_ALL_ENTRIES + MAX_ENTRIES_PER_NODE * nodes);
     if entries > most {
         return failed(format!("all changes together have {entries} entries; at most {most} are allowed"));
+    }
+    few_users(response.nodes.iter().map(users_of).sum(), MAX_USERS + MAX_USERS_PER_NODE * nodes)
+}
+
+fn few_users(users: usize, most: usize) -> Result<(), Stop> {
+    if users > most {
+        return failed(format!("its holds have {users} users; at most {most} are allowed"));
     }
     Ok(())
 }
@@ -56,7 +69,32 @@ fn of_node(change: &api::NodeChange) -> Result<(), Stop> {
     if change.add_taints.iter().any(|taint| taint.effect.is_empty()) {
         return failed("it adds a taint without an effect");
     }
+    change.holds.iter().try_for_each(hold)?;
+    few_users(users_of(change), MAX_USERS)?;
     few_entries(entries_of_node(change))
+}
+
+fn hold(hold: &api::Hold) -> Result<(), Stop> {
+    let Some(resources) = &hold.resources else { return failed("it has a hold without resources") };
+    if hold.users.iter().any(|user| !(1..=MAX_UID_BYTES).contains(&user.uid.len())) {
+        return failed(format!("the user of a hold has no UID of at most {MAX_UID_BYTES} bytes"));
+    }
+    let at_most = hold.users.iter().filter_map(|user| user.at_most.as_ref());
+    let is_negative = |it: &api::Resources| {
+        let amounts = [it.milli_cpu, it.memory, it.ephemeral_storage, it.pods];
+        amounts.iter().chain(it.others.values()).any(|amount| *amount < 0)
+    };
+    if at_most.chain([resources]).any(is_negative) {
+        failed("it has a hold with a negative number")
+    } else {
+        Ok(())
+    }
+}
+
+/// The users of holds, and the other resources that these name.
+fn users_of(change: &api::NodeChange) -> usize {
+    let users = change.holds.iter().flat_map(|hold| &hold.users);
+    users.map(|user| 1 + user.at_most.as_ref().map_or(0, |at_most| at_most.others.len())).sum()
 }
 
 fn key(key: &str) -> Result<(), Stop> {
@@ -129,13 +167,14 @@ fn entries_of_pod(change: &api::PodChange) -> usize {
 fn entries_of_node(change: &api::NodeChange) -> usize {
     let labels = change.set_labels.len() + change.remove_labels.len();
     let taints = change.add_taints.len() + change.remove_taints.len();
-    labels + taints + amounts(change).map(|added| added.others.len()).sum::<usize>()
+    labels + taints + change.holds.len() + amounts(change).map(|added| added.others.len()).sum::<usize>()
 }
 
 /// The resources that are added to a node.
 fn amounts(change: &api::NodeChange) -> impl Iterator<Item = &api::Resources> {
     let usage = change.add_usage.as_ref().and_then(|usage| usage.requested.as_ref());
-    change.add_allocatable.iter().chain(usage)
+    let held = change.holds.iter().filter_map(|hold| hold.resources.as_ref());
+    change.add_allocatable.iter().chain(usage).chain(held)
 }
 
 #[cfg(test)]
@@ -178,6 +217,11 @@ mod tests {
         api::NodeAffinity { required, ..api::NodeAffinity::default() }
     }
 
+    fn held(resources: Option<api::Resources>, users: usize, uid: &str) -> api::Hold {
+        let user = api::HoldUser { uid: uid.to_owned(), at_most: None };
+        api::Hold { resources, users: vec![user; users] }
+    }
+
     #[test]
     fn the_largest_changes_pass() {
         let (key, value) = ("k".repeat(317), "v".repeat(256));
@@ -194,7 +238,8 @@ mod tests {
         assert_eq!(pod(change), Ok(()));
         let taint = api::Taint { key: key.clone(), ..api::Taint::default() };
         let change = api::NodeChange {
-            remove_labels: keys(62),
+            remove_labels: keys(60),
+            holds: vec![held(Some(others(&key)), 1_024, &"u".repeat(64))],
             remove_taints: vec![taint],
             add_usage: Some(api::NodeUsage { requested: Some(others(&key)), nonzero: None }),
             ..api::NodeChange::default()
@@ -235,6 +280,7 @@ mod tests {
             vec![api::Taint { key, value, effect }]
         };
         let unchanged = api::NodeChange::default;
+        let negative = api::Resources { memory: -1, ..api::Resources::default() };
         for change in [
             api::NodeChange { remove_labels: keys(65), ..unchanged() },
             api::NodeChange { set_labels: labels("key", &value), ..unchanged() },
@@ -247,6 +293,11 @@ mod tests {
                 add_usage: Some(api::NodeUsage { requested: Some(others("")), nonzero: None }),
                 ..unchanged()
             },
+            api::NodeChange { holds: vec![held(None, 0, "u")], ..unchanged() },
+            api::NodeChange { holds: vec![held(Some(others(&key)), 0, "u")], ..unchanged() },
+            api::NodeChange { holds: vec![held(Some(others("a")), 1, "")], ..unchanged() },
+            api::NodeChange { holds: vec![held(Some(others("a")), 1_025, "u")], ..unchanged() },
+            api::NodeChange { holds: vec![held(Some(negative), 0, "u")], ..unchanged() },
         ] {
             assert!(node(change.clone()).is_err(), "{change:?}");
         }

@@ -535,7 +535,10 @@ type NodeChange struct {
 	// OPTIONAL. Taints that are removed: those of this key and, unless they are empty, this value and this effect.
 	RemoveTaints []*Taint `protobuf:"bytes,7,rep,name=remove_taints,json=removeTaints,proto3" json:"remove_taints,omitempty"`
 	// OPTIONAL. Why, for people: `explain` and the decision log show it. At most 200 bytes; longer ones are truncated.
-	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// OPTIONAL. Room that is kept on the nodes: added to NodeRow.usage, as far as its users do not use it there. At most
+	// 64, with 1,024 users together.
+	Holds         []*Hold `protobuf:"bytes,9,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,6 +629,125 @@ func (x *NodeChange) GetReason() string {
 	return ""
 }
 
+func (x *NodeChange) GetHolds() []*Hold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
+// Room that is kept for pods. The gateway adds to the usage of a node what is kept, less what the users request that
+// count in this usage: what is kept and what is used come from one state of the node. When a user ends, its usage goes
+// and what is kept for the next one comes at the same time, whenever the hook was called.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. All of it, no number negative. `pods` is added as long as another resource is left.
+	Resources *Resources `protobuf:"bytes,1,opt,name=resources,proto3" json:"resources,omitempty"`
+	// OPTIONAL. The pods that use it, or are about to.
+	Users         []*HoldUser `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Hold) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *Hold) GetUsers() []*HoldUser {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+type HoldUser struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. metadata.uid, at most 64 bytes.
+	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	// OPTIONAL. The most of its requests that are taken from the hold, no number negative; `pods` is ignored. Absent: all
+	// that it requests.
+	AtMost        *Resources `protobuf:"bytes,2,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldUser) Reset() {
+	*x = HoldUser{}
+	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldUser) ProtoMessage() {}
+
+func (x *HoldUser) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_hooks_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldUser.ProtoReflect.Descriptor instead.
+func (*HoldUser) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HoldUser) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *HoldUser) GetAtMost() *Resources {
+	if x != nil {
+		return x.AtMost
+	}
+	return nil
+}
+
 var File_extender_policy_v1alpha1_hooks_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_hooks_proto_rawDesc = "" +
@@ -670,7 +792,7 @@ const file_extender_policy_v1alpha1_hooks_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aB\n" +
 	"\x14SetNodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
 	"\n" +
 	"NodeChange\x12\x1c\n" +
 	"\tpositions\x18\x01 \x03(\rR\tpositions\x12L\n" +
@@ -682,10 +804,17 @@ const file_extender_policy_v1alpha1_hooks_proto_rawDesc = "" +
 	"\n" +
 	"add_taints\x18\x06 \x03(\v2\x1f.extender.policy.v1alpha1.TaintR\taddTaints\x12D\n" +
 	"\rremove_taints\x18\a \x03(\v2\x1f.extender.policy.v1alpha1.TaintR\fremoveTaints\x12\x16\n" +
-	"\x06reason\x18\b \x01(\tR\x06reason\x1a<\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x124\n" +
+	"\x05holds\x18\t \x03(\v2\x1e.extender.policy.v1alpha1.HoldR\x05holds\x1a<\n" +
 	"\x0eSetLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xe6\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x83\x01\n" +
+	"\x04Hold\x12A\n" +
+	"\tresources\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\tresources\x128\n" +
+	"\x05users\x18\x02 \x03(\v2\".extender.policy.v1alpha1.HoldUserR\x05users\"Z\n" +
+	"\bHoldUser\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12<\n" +
+	"\aat_most\x18\x02 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\x06atMost2\xe6\x02\n" +
 	"\vHookService\x12m\n" +
 	"\fBeforeFilter\x12-.extender.policy.v1alpha1.BeforeFilterRequest\x1a..extender.policy.v1alpha1.BeforeFilterResponse\x12|\n" +
 	"\x11BeforeFilterNodes\x122.extender.policy.v1alpha1.BeforeFilterNodesRequest\x1a3.extender.policy.v1alpha1.BeforeFilterNodesResponse\x12j\n" +
@@ -704,7 +833,7 @@ func file_extender_policy_v1alpha1_hooks_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_hooks_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_extender_policy_v1alpha1_hooks_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_extender_policy_v1alpha1_hooks_proto_goTypes = []any{
 	(*BeforeFilterRequest)(nil),       // 0: extender.policy.v1alpha1.BeforeFilterRequest
 	(*BeforeFilterResponse)(nil),      // 1: extender.policy.v1alpha1.BeforeFilterResponse
@@ -714,57 +843,63 @@ var file_extender_policy_v1alpha1_hooks_proto_goTypes = []any{
 	(*BeforeScoreResponse)(nil),       // 5: extender.policy.v1alpha1.BeforeScoreResponse
 	(*PodChange)(nil),                 // 6: extender.policy.v1alpha1.PodChange
 	(*NodeChange)(nil),                // 7: extender.policy.v1alpha1.NodeChange
-	nil,                               // 8: extender.policy.v1alpha1.PodChange.SetLabelsEntry
-	nil,                               // 9: extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
-	nil,                               // 10: extender.policy.v1alpha1.NodeChange.SetLabelsEntry
-	(*Call)(nil),                      // 11: extender.policy.v1alpha1.Call
-	(*Pod)(nil),                       // 12: extender.policy.v1alpha1.Pod
-	(*Result)(nil),                    // 13: extender.policy.v1alpha1.Result
-	(*Nodes)(nil),                     // 14: extender.policy.v1alpha1.Nodes
-	(*NodeAffinity)(nil),              // 15: extender.policy.v1alpha1.NodeAffinity
-	(*Toleration)(nil),                // 16: extender.policy.v1alpha1.Toleration
-	(*Resources)(nil),                 // 17: extender.policy.v1alpha1.Resources
-	(*NodeUsage)(nil),                 // 18: extender.policy.v1alpha1.NodeUsage
-	(*Taint)(nil),                     // 19: extender.policy.v1alpha1.Taint
+	(*Hold)(nil),                      // 8: extender.policy.v1alpha1.Hold
+	(*HoldUser)(nil),                  // 9: extender.policy.v1alpha1.HoldUser
+	nil,                               // 10: extender.policy.v1alpha1.PodChange.SetLabelsEntry
+	nil,                               // 11: extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
+	nil,                               // 12: extender.policy.v1alpha1.NodeChange.SetLabelsEntry
+	(*Call)(nil),                      // 13: extender.policy.v1alpha1.Call
+	(*Pod)(nil),                       // 14: extender.policy.v1alpha1.Pod
+	(*Result)(nil),                    // 15: extender.policy.v1alpha1.Result
+	(*Nodes)(nil),                     // 16: extender.policy.v1alpha1.Nodes
+	(*NodeAffinity)(nil),              // 17: extender.policy.v1alpha1.NodeAffinity
+	(*Toleration)(nil),                // 18: extender.policy.v1alpha1.Toleration
+	(*Resources)(nil),                 // 19: extender.policy.v1alpha1.Resources
+	(*NodeUsage)(nil),                 // 20: extender.policy.v1alpha1.NodeUsage
+	(*Taint)(nil),                     // 21: extender.policy.v1alpha1.Taint
 }
 var file_extender_policy_v1alpha1_hooks_proto_depIdxs = []int32{
-	11, // 0: extender.policy.v1alpha1.BeforeFilterRequest.call:type_name -> extender.policy.v1alpha1.Call
-	12, // 1: extender.policy.v1alpha1.BeforeFilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	13, // 2: extender.policy.v1alpha1.BeforeFilterResponse.result:type_name -> extender.policy.v1alpha1.Result
+	13, // 0: extender.policy.v1alpha1.BeforeFilterRequest.call:type_name -> extender.policy.v1alpha1.Call
+	14, // 1: extender.policy.v1alpha1.BeforeFilterRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	15, // 2: extender.policy.v1alpha1.BeforeFilterResponse.result:type_name -> extender.policy.v1alpha1.Result
 	6,  // 3: extender.policy.v1alpha1.BeforeFilterResponse.pod:type_name -> extender.policy.v1alpha1.PodChange
-	11, // 4: extender.policy.v1alpha1.BeforeFilterNodesRequest.call:type_name -> extender.policy.v1alpha1.Call
-	12, // 5: extender.policy.v1alpha1.BeforeFilterNodesRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	14, // 6: extender.policy.v1alpha1.BeforeFilterNodesRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	13, // 7: extender.policy.v1alpha1.BeforeFilterNodesResponse.result:type_name -> extender.policy.v1alpha1.Result
+	13, // 4: extender.policy.v1alpha1.BeforeFilterNodesRequest.call:type_name -> extender.policy.v1alpha1.Call
+	14, // 5: extender.policy.v1alpha1.BeforeFilterNodesRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	16, // 6: extender.policy.v1alpha1.BeforeFilterNodesRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
+	15, // 7: extender.policy.v1alpha1.BeforeFilterNodesResponse.result:type_name -> extender.policy.v1alpha1.Result
 	7,  // 8: extender.policy.v1alpha1.BeforeFilterNodesResponse.nodes:type_name -> extender.policy.v1alpha1.NodeChange
-	11, // 9: extender.policy.v1alpha1.BeforeScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
-	12, // 10: extender.policy.v1alpha1.BeforeScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
-	14, // 11: extender.policy.v1alpha1.BeforeScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
-	13, // 12: extender.policy.v1alpha1.BeforeScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
+	13, // 9: extender.policy.v1alpha1.BeforeScoreRequest.call:type_name -> extender.policy.v1alpha1.Call
+	14, // 10: extender.policy.v1alpha1.BeforeScoreRequest.pod:type_name -> extender.policy.v1alpha1.Pod
+	16, // 11: extender.policy.v1alpha1.BeforeScoreRequest.nodes:type_name -> extender.policy.v1alpha1.Nodes
+	15, // 12: extender.policy.v1alpha1.BeforeScoreResponse.result:type_name -> extender.policy.v1alpha1.Result
 	6,  // 13: extender.policy.v1alpha1.BeforeScoreResponse.pod:type_name -> extender.policy.v1alpha1.PodChange
 	7,  // 14: extender.policy.v1alpha1.BeforeScoreResponse.nodes:type_name -> extender.policy.v1alpha1.NodeChange
-	8,  // 15: extender.policy.v1alpha1.PodChange.set_labels:type_name -> extender.policy.v1alpha1.PodChange.SetLabelsEntry
-	9,  // 16: extender.policy.v1alpha1.PodChange.set_node_selector:type_name -> extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
-	15, // 17: extender.policy.v1alpha1.PodChange.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
-	16, // 18: extender.policy.v1alpha1.PodChange.add_tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	16, // 19: extender.policy.v1alpha1.PodChange.remove_tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	17, // 20: extender.policy.v1alpha1.PodChange.add_requests:type_name -> extender.policy.v1alpha1.Resources
-	17, // 21: extender.policy.v1alpha1.NodeChange.add_allocatable:type_name -> extender.policy.v1alpha1.Resources
-	18, // 22: extender.policy.v1alpha1.NodeChange.add_usage:type_name -> extender.policy.v1alpha1.NodeUsage
-	10, // 23: extender.policy.v1alpha1.NodeChange.set_labels:type_name -> extender.policy.v1alpha1.NodeChange.SetLabelsEntry
-	19, // 24: extender.policy.v1alpha1.NodeChange.add_taints:type_name -> extender.policy.v1alpha1.Taint
-	19, // 25: extender.policy.v1alpha1.NodeChange.remove_taints:type_name -> extender.policy.v1alpha1.Taint
-	0,  // 26: extender.policy.v1alpha1.HookService.BeforeFilter:input_type -> extender.policy.v1alpha1.BeforeFilterRequest
-	2,  // 27: extender.policy.v1alpha1.HookService.BeforeFilterNodes:input_type -> extender.policy.v1alpha1.BeforeFilterNodesRequest
-	4,  // 28: extender.policy.v1alpha1.HookService.BeforeScore:input_type -> extender.policy.v1alpha1.BeforeScoreRequest
-	1,  // 29: extender.policy.v1alpha1.HookService.BeforeFilter:output_type -> extender.policy.v1alpha1.BeforeFilterResponse
-	3,  // 30: extender.policy.v1alpha1.HookService.BeforeFilterNodes:output_type -> extender.policy.v1alpha1.BeforeFilterNodesResponse
-	5,  // 31: extender.policy.v1alpha1.HookService.BeforeScore:output_type -> extender.policy.v1alpha1.BeforeScoreResponse
-	29, // [29:32] is the sub-list for method output_type
-	26, // [26:29] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	10, // 15: extender.policy.v1alpha1.PodChange.set_labels:type_name -> extender.policy.v1alpha1.PodChange.SetLabelsEntry
+	11, // 16: extender.policy.v1alpha1.PodChange.set_node_selector:type_name -> extender.policy.v1alpha1.PodChange.SetNodeSelectorEntry
+	17, // 17: extender.policy.v1alpha1.PodChange.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
+	18, // 18: extender.policy.v1alpha1.PodChange.add_tolerations:type_name -> extender.policy.v1alpha1.Toleration
+	18, // 19: extender.policy.v1alpha1.PodChange.remove_tolerations:type_name -> extender.policy.v1alpha1.Toleration
+	19, // 20: extender.policy.v1alpha1.PodChange.add_requests:type_name -> extender.policy.v1alpha1.Resources
+	19, // 21: extender.policy.v1alpha1.NodeChange.add_allocatable:type_name -> extender.policy.v1alpha1.Resources
+	20, // 22: extender.policy.v1alpha1.NodeChange.add_usage:type_name -> extender.policy.v1alpha1.NodeUsage
+	12, // 23: extender.policy.v1alpha1.NodeChange.set_labels:type_name -> extender.policy.v1alpha1.NodeChange.SetLabelsEntry
+	21, // 24: extender.policy.v1alpha1.NodeChange.add_taints:type_name -> extender.policy.v1alpha1.Taint
+	21, // 25: extender.policy.v1alpha1.NodeChange.remove_taints:type_name -> extender.policy.v1alpha1.Taint
+	8,  // 26: extender.policy.v1alpha1.NodeChange.holds:type_name -> extender.policy.v1alpha1.Hold
+	19, // 27: extender.policy.v1alpha1.Hold.resources:type_name -> extender.policy.v1alpha1.Resources
+	9,  // 28: extender.policy.v1alpha1.Hold.users:type_name -> extender.policy.v1alpha1.HoldUser
+	19, // 29: extender.policy.v1alpha1.HoldUser.at_most:type_name -> extender.policy.v1alpha1.Resources
+	0,  // 30: extender.policy.v1alpha1.HookService.BeforeFilter:input_type -> extender.policy.v1alpha1.BeforeFilterRequest
+	2,  // 31: extender.policy.v1alpha1.HookService.BeforeFilterNodes:input_type -> extender.policy.v1alpha1.BeforeFilterNodesRequest
+	4,  // 32: extender.policy.v1alpha1.HookService.BeforeScore:input_type -> extender.policy.v1alpha1.BeforeScoreRequest
+	1,  // 33: extender.policy.v1alpha1.HookService.BeforeFilter:output_type -> extender.policy.v1alpha1.BeforeFilterResponse
+	3,  // 34: extender.policy.v1alpha1.HookService.BeforeFilterNodes:output_type -> extender.policy.v1alpha1.BeforeFilterNodesResponse
+	5,  // 35: extender.policy.v1alpha1.HookService.BeforeScore:output_type -> extender.policy.v1alpha1.BeforeScoreResponse
+	33, // [33:36] is the sub-list for method output_type
+	30, // [30:33] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_hooks_proto_init() }
@@ -782,7 +917,7 @@ func file_extender_policy_v1alpha1_hooks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_hooks_proto_rawDesc), len(file_extender_policy_v1alpha1_hooks_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,6 +49,20 @@ pub(super) fn most(one: &Resources, other: &Resources) -> Resources {
     combined(one, other, i64::max)
 }
 
+/// The smaller amount of each resource.
+pub(super) fn least(one: &Resources, other: &Resources) -> Resources {
+    let mut least = combined(one, other, i64::min);
+    least.others.retain(|_, amount| *amount > 0);
+    least
+}
+
+/// The amounts of the resources of which there is something in the other.
+pub(super) fn listed(amounts: &Resources, by: &Resources) -> Resources {
+    let mut listed = combined(amounts, by, |amount, by| if by > 0 { amount } else { 0 });
+    listed.others.retain(|_, amount| *amount > 0);
+    listed
+}
+
 /// Whether every wanted amount is available.
 pub(super) fn fits(wanted: &Resources, available: &Resources) -> bool {
     let other = |(name, amount): (&String, &i64)| *amount <= available.others.get(name).copied().unwrap_or(0);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use extender_apiserver::RequestError;
-use extender_policy_sdk::{Bind, BindAsk, BindFailed, OwnerReference};
+use extender_policy_sdk::{Bind, BindAsk, BindFailed, OwnerReference, Pod, Resources};
 use jiff::Timestamp;
 use tokio::time::timeout_at;
 
@@ -18,7 +18,8 @@ use super::{
     controller::invalid,
     object::{GROUP, KIND, NewCondition, Reservation, Status},
     owners::Asking,
-    room::{Phase, Room},
+    ports::{self, PORT_KEPT},
+    room::{Phase, Room, keeps_port},
     store::Choice,
 };
 
@@ -29,6 +30,8 @@ pub(super) const UNBOUND_LIMIT: Duration = Duration::from_secs(90);
 const BOUND_WITHIN: Duration = Duration::from_secs(20);
 /// How often another reservation is chosen because the room of the one before was taken.
 const MAX_CHOICES: usize = 8;
+const OTHER_FACTS: &str = "the pod has other labels or another controller than the call says";
+const NO_ROOM_LEFT: &str = "the reservation that was to serve the pod has no room left for it";
 const NO_ROOM: &str = "it has no room left for the pod";
 
 /// Binds pods.
@@ -36,6 +39,15 @@ const NO_ROOM: &str = "it has no room left for the pod";
 pub(super) struct Binder {
     objects: Objects,
     claims: ClaimWriter,
+}
+
+/// Why a pod is not bound.
+#[derive(Debug)]
+enum Unbound {
+    /// There is no Binding by this call, and none will come.
+    Certainly(String),
+    /// The apiserver may have got it.
+    Perhaps(String),
 }
 
 /// What a Reservation is to its placeholder pod.
@@ -64,9 +76,19 @@ impl Binder {
 
     /// Binds the pod if a reservation on the node serves it.
     pub(super) async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
+        match self.bind_or_decline(ask).await {
+            Ok(bind) => Ok(bind),
+            Err(Unbound::Certainly(why)) => Ok(Bind::NotBound(why)),
+            Err(Unbound::Perhaps(why)) => Err(BindFailed(why)),
+        }
+    }
+
+    async fn bind_or_decline(&self, ask: BindAsk<'_>) -> Result<Bind, Unbound> {
         let Some(pod) = ask.pod() else {
             // It could be a placeholder, which must not run.
-            return Err(BindFailed("the gateway does not know the pod; set pods.source to Watch".to_owned()));
+            return Err(Unbound::Certainly(
+                "the gateway does not know the pod; set pods.source to Watch".to_owned(),
+            ));
         };
         if let Some(reservation) = reservation_of(pod.owner()) {
             return self.placeholder(ask, reservation).await;
@@ -75,26 +97,46 @@ impl Binder {
         let asking = Asking { uid: ask.uid(), ..Asking::new(&pod) };
         match self.claim(ask, &asking).await? {
             Some(claimed) => self.create(ask, &claimed).await,
-            None if asking.needs_reservation() => Err(BindFailed(
+            None if asking.needs_reservation() => Ok(Bind::NotBound(
                 "the pod requires a reservation, and none on this node has room for it".to_owned(),
             )),
-            None => Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned())),
+            None => self.decline(ask, &asking, &pod),
         }
+    }
+
+    /// Leaves the pod to another binder, unless a reservation keeps a host port of it: the filter may have been called before
+    /// there was one.
+    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, Unbound> {
+        let ports = pod.raw_json().map(ports::of_pod).unwrap_or_default();
+        let now = (self.objects.clock)();
+        if keeps_port(self.objects.store.read().on(ask.node()), Some(asking), &ports, now) {
+            return Err(Unbound::Certainly(PORT_KEPT.to_owned()));
+        }
+        Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned()))
     }
 
     /// Writes the pod's claim into a reservation on the node; `None` if none serves it. When another pod has taken the room
     /// meanwhile, another reservation is chosen. With none left, the pod is not bound without: it was accepted because of
     /// the reservation.
-    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, BindFailed> {
+    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, Unbound> {
         let Objects { store, clock, .. } = &self.objects;
-        let mut full = None;
+        let promised = store.promises.take(asking.uid, ask.node());
+        let (mut full, mut least, mut is_known) = (None, promised.clone(), false);
         for _ in 0..MAX_CHOICES {
             let chosen = match store.choose(ask.node(), asking, clock()) {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
+                Choice::None if promised.is_some() => {
+                    return Err(Unbound::Certainly(NO_ROOM_LEFT.to_owned()));
+                }
                 Choice::None => break,
             };
-            match self.claims.claim(&chosen, asking, ask.name()).await {
+            if !std::mem::replace(&mut is_known, true) {
+                self.check_owner(ask, asking).await?;
+            }
+            // Others have seen that the node has room for what this does not give.
+            let least: &Resources = least.get_or_insert_with(|| chosen.part.clone());
+            match self.claims.claim(&chosen, asking, ask.name(), least).await {
                 Ok(claimed) => return Ok(Some(claimed)),
                 Err(ClaimError::NoRoom) => full = Some(chosen.name.clone()),
                 Err(ClaimError::Failed(why)) => return Err(failed(&chosen.name, &why)),
@@ -103,8 +145,18 @@ impl Binder {
         full.map_or(Ok(None), |name| Err(failed(&name, NO_ROOM)))
     }
 
+    /// Checks that the pod is the owner that the call says: who reaches this policy may say anything.
+    async fn check_owner(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<(), Unbound> {
+        match self.objects.cluster.identity(&pod_of(ask)).await {
+            Ok(Some(identity)) if identity.is_of(asking) => Ok(()),
+            Ok(Some(_)) => Err(Unbound::Certainly(OTHER_FACTS.to_owned())),
+            Ok(None) => Err(Unbound::Certainly("the pod does not exist".to_owned())),
+            Err(error) => Err(Unbound::Certainly(format!("cannot read the pod: {error}"))),
+        }
+    }
+
     /// Creates the Binding, and takes the claim back if the pod is certainly not bound by it.
-    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, BindFailed> {
+    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, Unbound> {
         let Claimed { reservation, kind, began } = claimed;
         if began.elapsed() > WRITTEN_WITHIN {
             // The controller could remove the claim before the pod is bound.
@@ -123,13 +175,15 @@ impl Binder {
             // Another attempt may have bound it with this claim.
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
             // This Binding, or that of an earlier attempt, may still be under way.
-            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => Err(BindFailed(text)),
+            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => {
+                Err(Unbound::Perhaps(text))
+            }
             Ok(_) => {
                 self.release(reservation, ask.uid()).await;
-                Err(BindFailed(text))
+                Err(Unbound::Certainly(text))
             }
             // The controller finds out.
-            Err(unknown) => Err(BindFailed(format!("{text}; and then cannot read the pod: {unknown}"))),
+            Err(unknown) => Err(Unbound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}"))),
         }
     }
 
@@ -163,7 +217,7 @@ impl Binder {
     }
 
     /// Reserves the room of a placeholder pod on this node, and deletes the pod.
-    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, BindFailed> {
+    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, Unbound> {
         let clock = &self.objects.clock;
         let mut latest = self.objects.known(&of.name);
         if latest.as_ref().is_none_or(|known| waiting(known, ask, of, clock()) == Waiting::ForAnother) {
@@ -208,14 +262,14 @@ impl Binder {
     }
 
     /// Declines only when the pod is gone: another binder would bind it.
-    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, BindFailed> {
+    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, Unbound> {
         let deleted = self.objects.cluster.delete_pod(&pod_of(ask)).await;
         deleted
             .map_err(|error| failed(reservation, &format!("cannot delete its placeholder pod: {error}")))?;
         Ok(Bind::Declined(format!("the pod was the placeholder of reservation {reservation} and is deleted")))
     }
 
-    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, BindFailed> {
+    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, Unbound> {
         let read = self.objects.read(name).await;
         read.map_err(|error| failed(name, &format!("it cannot be read: {error}")))
     }
@@ -226,8 +280,9 @@ fn pod_of(ask: BindAsk<'_>) -> PodRef {
     PodRef { namespace, name, uid }
 }
 
-fn failed(reservation: &str, why: &str) -> BindFailed {
-    BindFailed(format!("reservation {reservation}: {why}"))
+/// Before a Binding is requested.
+fn failed(reservation: &str, why: &str) -> Unbound {
+    Unbound::Certainly(format!("reservation {reservation}: {why}"))
 }
 
 /// The status with claims taken back.

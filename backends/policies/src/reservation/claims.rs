@@ -22,6 +22,7 @@ use tokio::{
 use super::{
     Clock,
     affinity::Affinity,
+    amounts::fits,
     cluster::{Cluster, is_certain, is_conflict},
     object::{NewCondition, Reservation, Status},
     owners::Asking,
@@ -93,6 +94,8 @@ struct PendingClaim {
     /// Name of the pod.
     name: String,
     pod: OwnedAsking,
+    /// The pod is not bound with less than this.
+    least: Resources,
     kind: ClaimKind,
     answer: oneshot::Sender<Result<Claimed, ClaimError>>,
 }
@@ -142,7 +145,7 @@ impl ClaimWriter {
         Self { shared: Arc::new(Shared { objects, pending: Mutex::default() }) }
     }
 
-    /// Writes the claim of the pod with this name, or the time of this attempt if an earlier one has written it: the
+    /// Writes the claim of the pod with this name, of at least this much, or the time of this attempt if an earlier one has written it: the
     /// controller then leaves it alone for as long again. Within a runtime.
     ///
     /// # Errors
@@ -152,6 +155,7 @@ impl ClaimWriter {
         chosen: &Chosen<'_>,
         asking: &Asking<'_>,
         name: &str,
+        least: &Resources,
     ) -> Result<Claimed, ClaimError> {
         let (answer, claimed) = oneshot::channel();
         self.shared.add(
@@ -161,6 +165,7 @@ impl ClaimWriter {
                 node: chosen.node.clone(),
                 name: name.to_owned(),
                 pod: OwnedAsking::new(asking),
+                least: least.clone(),
                 // Set by the write.
                 kind: ClaimKind::New,
                 answer,
@@ -312,10 +317,15 @@ impl PendingClaim {
         if earlier.is_some_and(|claim| claim.bound) {
             return Ok(false);
         }
-        if earlier.is_none() && !next.fits(&self.pod.asking(), now) {
-            return Err(ClaimError::NoRoom);
-        }
-        next.add_claim(self.pod.claim(&self.name, now));
+        let part = match earlier {
+            Some(claim) => claim.requests.clone(),
+            // With less of it, the pod would need room on the node that others may have.
+            None => {
+                let part = next.part(&self.pod.asking(), now).filter(|part| fits(&self.least, part));
+                part.ok_or(ClaimError::NoRoom)?
+            }
+        };
+        next.add_claim(self.pod.claim(&self.name, part, now));
         Ok(true)
     }
 
@@ -352,10 +362,10 @@ impl OwnedAsking {
         Asking { uid, namespace, controller: controller.as_ref(), labels, affinity, requests }
     }
 
-    fn claim(&self, name: &str, now: Timestamp) -> Claim {
-        let Self { uid, namespace, requests, .. } = self;
+    fn claim(&self, name: &str, requests: Resources, now: Timestamp) -> Claim {
+        let Self { uid, namespace, .. } = self;
         let [namespace, name, uid] = [namespace.as_str(), name, uid.as_str()].map(str::to_owned);
-        Claim { namespace, name, uid, requests: requests.clone(), since: now, bound: false }
+        Claim { namespace, name, uid, requests, since: now, bound: false }
     }
 }
 

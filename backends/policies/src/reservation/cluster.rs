@@ -1,6 +1,6 @@
 //! The requests of this policy to the apiserver.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use extender_apiserver::{RequestError, read, whole_text};
 use extender_policy_sdk::BindAsk;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     object::{self, Reservation, Status},
+    owners::Asking,
     placeholder,
     recorded::Recorded,
 };
@@ -141,6 +142,19 @@ impl Cluster {
         })
     }
 
+    /// What decides whether the pod of this UID is an owner; `None` if it does not exist.
+    pub(super) async fn identity(&self, pod: &PodRef) -> Result<Option<Identity>, RequestError> {
+        let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
+        match read(&self.client, request, LARGEST).await {
+            Ok(json) => {
+                let IdentifiedPod { metadata } = parsed(&json)?;
+                Ok(Some(metadata).filter(|metadata| metadata.uid == pod.uid))
+            }
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes the pod of this UID at once. One that does not exist is deleted.
     pub(super) async fn delete_pod(&self, pod: &PodRef) -> Result<(), RequestError> {
         let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
@@ -246,6 +260,43 @@ struct PodList {
 #[derive(Deserialize)]
 struct ListedPod {
     metadata: Uid,
+}
+
+#[derive(Deserialize)]
+struct IdentifiedPod {
+    metadata: Identity,
+}
+
+/// Who a pod is.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Identity {
+    uid: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Identity {
+    /// Whether these are the facts of this pod.
+    pub(super) fn is_of(&self, pod: &Asking<'_>) -> bool {
+        let own = self.owner_references.iter().find(|owner| owner.controller);
+        let own = own.map(|Owner { kind, name, uid, .. }| (kind, name, uid));
+        let told = pod.controller.map(|owner| (&owner.kind, &owner.name, &owner.uid));
+        let labels = self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        own == told && labels.eq(pod.labels.iter().map(|(key, value)| (*key, *value)))
+    }
 }
 
 #[derive(Deserialize)]

@@ -27,7 +27,7 @@ use self::{
     freed::{Freed, Moment},
     observed::{Nodes, Pods},
     queue::{AT_ONCE, Queue, Work},
-    step::{Action, DELETES_A_ROUND, Observed, step},
+    step::{Action, DELETES_A_ROUND, Observed, Unbound, step},
 };
 use super::{
     Clock,
@@ -35,7 +35,7 @@ use super::{
     object::{NewCondition, Reservation, Status},
     placeholder,
     store::Store,
-    watch::{Kind, watch},
+    watch::{Kind, Pulse, watch},
 };
 
 const PODS: Kind = Kind { path: "/api/v1/pods", plural: "pods" };
@@ -93,9 +93,11 @@ impl Controller {
 
     /// Runs until it is dropped.
     pub(super) async fn run(self, client: Client) -> Result<(), String> {
+        // Without the apiserver, the Lease is lost.
+        let pulse = Pulse::default();
         tokio::select! {
-            never = watch(client.clone(), PODS, &self.pods) => match never {},
-            never = watch(client, NODES, &self.nodes) => match never {},
+            never = watch(client.clone(), PODS, &self.pods, &pulse) => match never {},
+            never = watch(client, NODES, &self.nodes, &pulse) => match never {},
             ((), (), ()) = async { tokio::join!(self.advance_all(), self.wake(), self.remove_orphans()) } => Ok(()),
         }
     }
@@ -209,11 +211,9 @@ impl Controller {
             Action::Write(status) => self.write(reservation, &status).await,
             Action::RemoveUnbound(status, pods) => {
                 for pod in &pods {
-                    if let Place::On(node) = self.cluster.place(pod).await? {
-                        let PodRef { namespace, name, .. } = pod;
-                        let behind =
-                            format!("the watch of pods does not show {namespace}/{name} on {node} yet");
-                        return Err(RequestError::Failed(behind));
+                    if !self.is_unbound(pod).await? {
+                        // The watch of pods is behind, and will tell.
+                        return Ok(());
                     }
                 }
                 self.write(reservation, &status).await
@@ -226,6 +226,14 @@ impl Controller {
                 self.write(reservation, &status).await
             }
         }
+    }
+
+    /// Whether the claim of this pod does not count, as far as the apiserver knows.
+    async fn is_unbound(&self, pod: &Unbound) -> Result<bool, RequestError> {
+        Ok(match pod {
+            Unbound::Overdue(pod) => !matches!(self.cluster.place(pod).await?, Place::On(_)),
+            Unbound::Unknown(pod) => self.cluster.place(pod).await? == Place::Gone,
+        })
     }
 
     async fn write(&self, reservation: &Reservation, status: &Status) -> Result<(), RequestError> {

@@ -15,6 +15,7 @@ use super::{
     affinity::{Admission, Taint},
     amounts::{self, ResourceList},
     owners::{Owners, Rule},
+    ports::{self, HostPort},
     recorded::Recorded,
     room::{Claim, MAX_CLAIMS, Phase, Room},
 };
@@ -51,6 +52,9 @@ pub(super) struct Terms {
     pub(super) expires: Option<Timestamp>,
     /// Whether the first owner takes it whole.
     pub(super) once: bool,
+    pub(super) allocate: AllocatePolicy,
+    /// Of the template, which are kept with the room.
+    pub(super) ports: Vec<HostPort>,
     /// The namespace of the placeholder pod.
     pub(super) namespace: String,
     pub(super) admission: Admission,
@@ -91,12 +95,25 @@ struct Spec {
     unschedulable: bool,
     #[serde(default)]
     taints: Vec<Taint>,
+    #[serde(default)]
+    allocate_policy: AllocatePolicy,
+}
+
+/// Where an owner's room comes from. What the reservation does not list always comes from the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum AllocatePolicy {
+    /// From the reservation, and what is not left in it from the node.
+    #[default]
+    Aligned,
+    /// From the reservation alone.
+    Restricted,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Template {
     metadata: TemplateMetadata,
+    spec: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -199,7 +216,7 @@ impl Terms {
         labels: BTreeMap<String, String>,
         created: Option<Timestamp>,
     ) -> Result<Self, String> {
-        let Spec { template, owners, ttl, expires, allocate_once, unschedulable, taints } =
+        let Spec { template, owners, ttl, expires, allocate_once, unschedulable, taints, allocate_policy } =
             serde_json::from_value(spec).map_err(|error| format!("spec: {error}"))?;
         let admission = Admission { labels, taints, unschedulable };
         admission.check()?;
@@ -211,6 +228,8 @@ impl Terms {
             owners: Owners::new(owners)?,
             expires: ttl_ends.into_iter().chain(expires).min(),
             once: allocate_once.unwrap_or(true),
+            allocate: allocate_policy,
+            ports: ports::of_template(&template.spec),
             namespace: template.metadata.namespace.unwrap_or_else(|| "default".to_owned()),
             admission,
         })

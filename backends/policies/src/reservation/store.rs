@@ -15,6 +15,7 @@ use super::{
     affinity::Rank,
     object::{Reservation, parse},
     owners::Asking,
+    promises::Promises,
     room::{chosen, perhaps_later},
     watch::{Object, Watched},
 };
@@ -25,6 +26,8 @@ pub(super) struct Store {
     known: RwLock<Known>,
     /// Counts the changes.
     changes: watch::Sender<u64>,
+    /// What the hook of this replica has promised.
+    pub(super) promises: Promises,
 }
 
 /// What is known at a moment.
@@ -48,6 +51,8 @@ pub(super) struct Chosen<'s> {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) node: String,
+    /// What the pod has or gets of it.
+    pub(super) part: Resources,
     /// UID of the pod.
     pod: String,
 }
@@ -70,7 +75,7 @@ impl Drop for Chosen<'_> {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::Sender::new(0) }
+        Self { known: RwLock::default(), changes: watch::Sender::new(0), promises: Promises::default() }
     }
 }
 
@@ -105,11 +110,14 @@ impl Store {
         };
         let (name, uid) = (found.name.clone(), found.uid.clone());
         // One that has a claim counts already.
-        if found.room.claim(pod.uid).is_none() {
-            let requests = pod.requests.clone();
-            known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), requests)));
+        let is_claimed = found.room.claim(pod.uid).is_some();
+        let part = found.part_for(pod, now).unwrap_or_default();
+        if !is_claimed {
+            let part = part.clone();
+            known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), part)));
         }
-        Choice::Serves(Chosen { store: self, name, uid, node: node.to_owned(), pod: pod.uid.to_owned() })
+        let (node, pod) = (node.to_owned(), pod.uid.to_owned());
+        Choice::Serves(Chosen { store: self, name, uid, node, part, pod })
     }
 
     fn changed(&self) {

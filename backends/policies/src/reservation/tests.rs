@@ -1,7 +1,7 @@
 //! Hook and score through the SDK's testing helpers, and what tests of the other modules share.
 
 use std::{
-    sync::atomic::{AtomicI64, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst},
     time::Duration,
 };
 
@@ -105,11 +105,6 @@ fn shop(milli_cpu: i64) -> TestPod {
     TestPod::new("shop").requests(cpu(milli_cpu))
 }
 
-fn usage(milli_cpu: i64, pods: i64) -> NodeUsage {
-    let requested = Some(Resources { milli_cpu, pods, ..Resources::default() });
-    NodeUsage { requested, nonzero: Some(NonZero { milli_cpu, memory: 0 }) }
-}
-
 fn nodes() -> [TestNode; 2] {
     ["a", "b"].map(TestNode::new)
 }
@@ -117,18 +112,20 @@ fn nodes() -> [TestNode; 2] {
 #[tokio::test]
 async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.create_reservation("one", &json!({}), &available(500));
-    apiserver.create_reservation("two", &json!({"ttl": "1m"}), &available(1_000));
+    let restricted = json!({"ttl": "1m", "allocatePolicy": "Restricted"});
+    apiserver.create_reservation("one", &json!({"allocatePolicy": "Restricted"}), &available(500));
+    apiserver.create_reservation("two", &restricted, &available(1_000));
     let (policy, _) = replica(&apiserver, &seconds);
     let backend = Backend::from(policy);
     let changes = |pod: TestPod| testing::before_filter_nodes(backend.clone(), &pod, &nodes()).unwrap();
-    let change = |amount, pods, reason: &str| {
-        vec![("a".to_owned(), NodeChange::none().add_usage(usage(amount, pods)).reason(reason))]
+    let change = |amounts: &[i64], reason: &str| {
+        let change = amounts.iter().fold(NodeChange::none(), |change, amount| change.hold(cpu(*amount), []));
+        vec![("a".to_owned(), change.reason(reason))]
     };
-    assert_eq!(changes(shop(500)), change(1_000, 1, "reserved by two"));
-    assert_eq!(changes(shop(501)), change(500, 1, "reserved by one"));
-    assert_eq!(changes(shop(1_001)), change(1_500, 2, "reserved by one, two"), "it fits in none");
-    assert_eq!(changes(TestPod::new("mall")), change(1_500, 2, "reserved by one, two"));
+    assert_eq!(changes(shop(500)), change(&[1_000], "reserved by two"));
+    assert_eq!(changes(shop(501)), change(&[500], "reserved by one"));
+    assert_eq!(changes(shop(1_001)), change(&[500, 1_000], "reserved by one, two"), "it fits in none");
+    assert_eq!(changes(TestPod::new("mall")), change(&[500, 1_000], "reserved by one, two"));
 
     let owner = OwnerReference {
         api_version: object::API_VERSION.into(),
@@ -137,7 +134,7 @@ async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
         uid: "other".into(),
     };
     let placeholder = PodFacts { namespace: "shop".into(), owner: Some(owner), ..PodFacts::default() };
-    assert_eq!(changes(placeholder.clone().into()), change(1_500, 2, "reserved by one, two"));
+    assert_eq!(changes(placeholder.clone().into()), change(&[500, 1_000], "reserved by one, two"));
     let scores = |pod: &TestPod| testing::score(backend.clone(), pod, &nodes()).unwrap();
     assert_eq!(scores(&shop(501)), [60, 0]);
     assert_eq!(scores(&shop(1_001)), [0, 0]);
@@ -146,7 +143,7 @@ async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
     seconds.set(60);
     assert_eq!(
         changes(shop(501)),
-        change(500, 1, "reserved by one"),
+        change(&[500], "reserved by one"),
         "two is expired, for owners as for others"
     );
     assert_eq!(scores(&shop(501)), [0, 0]);
@@ -172,12 +169,102 @@ async fn only_what_the_pod_requests_is_told_of_other_resources() {
     };
     let expected = |told: u32| {
         let others = (0..told).map(|number| (format!("example.com/r{number:02}"), 2)).collect();
-        let requested = Some(Resources { pods: 1, others, ..Resources::default() });
-        NodeChange::none().add_usage(NodeUsage { requested, nonzero: None }).reason("reserved by many")
+        let held = Resources { pods: 1, others, ..Resources::default() };
+        NodeChange::none().hold(held, []).reason("reserved by many")
     };
     assert_eq!(others(0..3, 1), expected(3));
     assert_eq!(others(0..40, 1), expected(31));
-    assert_eq!(others(0..31, 1_000), expected(8), "no more than a call may change");
+    assert_eq!(others(0..31, 1_000), expected(7), "no more than a call may change");
+}
+
+/// The status of a shared Reservation with this many owners of 1 CPU.
+fn shared(owners: usize) -> Value {
+    let owner = |number: usize| {
+        json!({
+            "namespace": "shop", "name": "web", "uid": format!("1b4e28ba-2fa1-11d2-883f-{number:012}"),
+            "requests": {"cpu": "1", "example.com/gpu": "1"}, "allocatedAt": "2026-01-01T00:00:00Z", "bound": true,
+        })
+    };
+    json!({
+        "phase": "Available", "nodeName": "a", "allocatable": {"cpu": owners, "example.com/gpu": owners},
+        "owners": (0..owners).map(owner).collect::<Vec<_>>(),
+    })
+}
+
+#[tokio::test]
+async fn what_owners_use_is_told_with_the_hold_within_the_limits() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("few", &json!({"allocateOnce": false}), &shared(1));
+    let users = |names: &[&str]| {
+        let others = names.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        let pod = TestPod::new("mall").requests(Resources { others, ..cpu(1) });
+        let policy = replica(&apiserver, &seconds).0;
+        testing::before_filter_nodes(policy, &pod, &nodes()).unwrap().remove(0).1
+    };
+    let hold = |cpus: i64| {
+        let user = HoldUser {
+            uid: "1b4e28ba-2fa1-11d2-883f-000000000000".to_owned(),
+            at_most: Some(Resources { pods: 0, ..cpu(1_000) }),
+        };
+        NodeChange::none().hold(cpu(cpus), [user])
+    };
+    // All of it is used, and would be held if the owner ended.
+    assert_eq!(users(&[]), hold(1_000));
+    apiserver.create_reservation("few", &json!({"allocateOnce": false}), &shared(1_000));
+    for names in [&[][..], &["example.com/gpu", &"r".repeat(300)], &["a", "b", "c", "d", "e", "f"]] {
+        assert!(!users(names).is_none(), "the answer is within the limits");
+    }
+    for number in 0..70 {
+        apiserver.create_reservation(&format!("r{number:02}"), &json!({}), &available(10));
+    }
+    assert!(!users(&["example.com/gpu"]).is_none(), "more reservations than a change may have holds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_hears_nothing_is_not_ready() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("one", &json!({}), &available(500));
+    let (policy, _) = replica(&apiserver, &seconds);
+    policy.pulse.beat();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(policy.ready().is_ok());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let NotReady(why) = policy.ready().unwrap_err();
+    assert_eq!(why, "the apiserver has told nothing about Reservations for too long");
+    policy.pulse.beat();
+    assert!(policy.ready().is_ok(), "it comes back by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_connection_is_given_up() {
+    let (apiserver, silent) = (Apiserver::default(), Arc::new(AtomicBool::default()));
+    let (answering, cut) = (apiserver.clone(), Arc::clone(&silent));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (apiserver, cut) = (answering.clone(), Arc::clone(&cut));
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            let (code, answer) = apiserver.answer("GET", request.uri().path(), query, b"");
+            if cut.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            if query.contains("watch=true") {
+                // As long as the apiserver takes to end a quiet watch.
+                tokio::time::sleep(Duration::from_secs(4)).await;
+            }
+            let body = Body::from(answer.into_bytes());
+            Ok::<_, std::io::Error>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let (policy, upkeep) = Reservations::new("reservation", Client::new(service.clone(), "default"));
+    let watched = tokio::spawn(async move { upkeep.watch(Client::new(service, "default")).await });
+    let mut ready = Vec::new();
+    for (is_silent, seconds) in [(false, 60), (true, 7), (true, 13), (true, 600), (false, 40)] {
+        silent.store(is_silent, SeqCst);
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        ready.push(policy.ready().is_ok());
+    }
+    assert_eq!(ready, [true, true, false, false, true]);
+    watched.abort();
 }
 
 #[tokio::test]

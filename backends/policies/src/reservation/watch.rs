@@ -1,9 +1,15 @@
 //! Lists the objects of one kind and then watches them, again and again, as long as the future is polled.
 //!
 //! An object is its JSON: whoever receives it decides what is wrong with it. While the apiserver is away, what was known
-//! stays.
+//! stays, and its [`Pulse`] tells for how long. Each request has a time to be answered in, and a watch lasts seconds, so that
+//! a connection that nobody closes is noticed, too.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use extender_apiserver::{RequestError, read, send, text::utf8};
 use http_body_util::BodyExt as _;
@@ -15,15 +21,19 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 /// Objects of a page of a list, and the most bytes of a page: each can have as many as etcd stores.
 const PAGE: u32 = 100;
 const LARGEST_PAGE: usize = 256 << 20;
 /// The longest line of a watch in bytes: more than etcd stores of an object.
 const LONGEST_LINE: usize = 16 << 20;
-/// After this time the apiserver ends a watch, before the client's read timeout.
-const WATCH_SECONDS: u32 = 60;
+/// After this time the apiserver ends a watch, which shows that it is there.
+const WATCH_SECONDS: u32 = 4;
+/// The longest time without a sign of the apiserver, in a request or in a watch: it has some time for the end of a watch.
+const LONGEST_SILENCE: Duration = Duration::from_secs(8);
+/// The longest time for a page of a list.
+const LISTED_WITHIN: Duration = Duration::from_secs(15);
 /// The pauses after failures.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -34,6 +44,22 @@ pub(super) struct Object {
     pub(super) name: String,
     pub(super) version: u64,
     pub(super) json: Vec<u8>,
+}
+
+/// When the apiserver last showed that a watch is current.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pulse(Arc<Mutex<Option<Instant>>>);
+
+impl Pulse {
+    pub(super) fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long ago that was; `None` if nothing is watched yet.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|last| last.elapsed())
+    }
 }
 
 /// Keeps what is watched.
@@ -56,11 +82,11 @@ pub(super) struct Kind {
 }
 
 /// Keeps `watched` up to date.
-pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched) -> Infallible {
+pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched, pulse: &Pulse) -> Infallible {
     let (mut pause, mut failing) = (FIRST_PAUSE, false);
     loop {
         let mut is_current = false;
-        let ended = follow(&client, kind, watched, &mut is_current).await;
+        let ended = follow(&client, kind, watched, pulse, &mut is_current).await;
         if is_current {
             pause = FIRST_PAUSE;
             if std::mem::take(&mut failing) {
@@ -85,21 +111,25 @@ async fn follow(
     client: &Client,
     kind: Kind,
     watched: &impl Watched,
+    pulse: &Pulse,
     is_current: &mut bool,
 ) -> Result<(), RequestError> {
     let (objects, version) = list(client, kind).await?;
     let mut from = version.clone();
     watched.listed(objects, version.parse().unwrap_or_default());
+    pulse.beat();
     loop {
         let params = WatchParams::default().timeout(WATCH_SECONDS);
-        let body = match send(client, Request::new(kind.path).watch(&params, &from)).await {
+        let sent = within(LONGEST_SILENCE, send(client, Request::new(kind.path).watch(&params, &from)));
+        let body = match sent.await {
             Err(error) if error.code() == Some(410) => return Ok(()),
             body => body?,
         };
         *is_current = true;
-        let (mut lines, mut is_silent) = (Lines { body, received: Vec::new() }, true);
-        while let Some(line) = lines.next().await? {
-            is_silent = false;
+        pulse.beat();
+        let (began, mut lines) = (Instant::now(), Lines { body, received: Vec::new() });
+        while let Some(line) = within(LONGEST_SILENCE, lines.next()).await? {
+            pulse.beat();
             // An object may have bytes in raw JSON that are no text.
             let line = utf8(line.into());
             let Event { kind, object } = parsed(line.as_bytes())?;
@@ -113,11 +143,19 @@ async fn follow(
                 }
             }
         }
-        if is_silent {
-            // Perhaps it ended at once.
+        if began.elapsed() < FIRST_PAUSE {
             sleep(FIRST_PAUSE).await;
         }
     }
+}
+
+/// The result, if it comes within this time.
+async fn within<T>(
+    time: Duration,
+    result: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    let late = || RequestError::Failed(format!("nothing came from the apiserver for {} s", time.as_secs()));
+    timeout(time, result).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn list(client: &Client, kind: Kind) -> Result<(Vec<Object>, String), RequestError> {
@@ -127,7 +165,8 @@ async fn list(client: &Client, kind: Kind) -> Result<(Vec<Object>, String), Requ
         if !token.is_empty() {
             params = params.continue_token(&token);
         }
-        let json = read(client, Request::new(kind.path).list(&params), LARGEST_PAGE).await?;
+        let json = read(client, Request::new(kind.path).list(&params), LARGEST_PAGE);
+        let json = within(LISTED_WITHIN, json).await?;
         let Page { metadata, items } = parsed(&json)?;
         for item in items.unwrap_or_default() {
             objects.push(item.object()?);

@@ -19,7 +19,7 @@ from grpc import StatusCode
 
 from . import trace
 from ._api.sdk import wire_pb2
-from ._api.v1alpha1 import info_pb2, policy_pb2
+from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
 from ._declaration import INT32, Terms
 from ._errors import CallError, cut, failed, invalid, missing
@@ -122,6 +122,8 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     for field in ("namespace", "name", "uid", "node"):
         if not getattr(request, field):
             raise missing(field)
+    if pod is not None:
+        _check_same_pod(request, message)
     _check_ready(prepared)
     answer = await _called(prepared, "bind", BindAsk(request.namespace, request.name, request.uid, request.node, pod))
     if not isinstance(answer, Bind):
@@ -131,6 +133,20 @@ async def bind_pod(backend: Backend, encoded: bytes) -> policy_pb2.BindResponse:
     why = cut(str(answer.why), MAX_BIND_MESSAGE_BYTES)
     outcome = policy_pb2.BIND_OUTCOME_DECLINED if answer.is_declined else policy_pb2.BIND_OUTCOME_NOT_BOUND
     return policy_pb2.BindResponse(outcome=outcome, message=why)
+
+
+def _check_same_pod(request: wire_pb2.Binding, pod: pod_pb2.Pod) -> None:
+    """Rejects facts about another pod: what a policy decides from them would be done to this one.
+
+    What the verb does not read is left out.
+    """
+    for field, told, meant in (
+        ("facts.namespace", pod.facts.namespace, request.namespace),
+        ("identity.name", pod.identity.name, request.name),
+        ("identity.uid", pod.identity.uid, request.uid),
+    ):
+        if told and told != meant:
+            raise invalid(f"pod.{field} is that of another pod than the one to bind")
 
 
 def _decoded(kind: type[M], encoded: bytes) -> M:

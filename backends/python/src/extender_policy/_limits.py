@@ -18,6 +18,10 @@ MAX_AFFINITY_ENTRIES = 1024
 """The most terms, requirements and values of a node affinity."""
 MAX_AFFINITY_BYTES = 64 << 10
 
+MAX_HOLD_USERS = 1024
+"""The most users of all holds of a change."""
+MAX_UID_BYTES = 64
+
 _TEXTS_WITH_KEYS = ("set_labels", "set_node_selector")
 _KEYS = ("remove_labels", "remove_node_selector")
 _TAINTS = ("add_taints", "remove_taints")
@@ -52,8 +56,23 @@ def over_limits(change: PodChange | NodeChange) -> Iterator[str]:
         for taint in message.add_taints:
             if taint.effect not in EFFECTS:
                 yield f"with the effect {quoted(taint.effect)} in add_taints; expected one of {', '.join(EFFECTS)}"
+        yield from _beyond_holds(message)
     else:
         yield from _beyond_affinity(message.node_affinity)
+
+
+def _beyond_holds(message: hooks_pb2.NodeChange) -> Iterator[str]:
+    users = [user for hold in message.holds for user in hold.users]
+    if len(users) > MAX_HOLD_USERS:
+        yield f"with {len(users)} users of holds; at most {MAX_HOLD_USERS} are allowed"
+    for user in users:
+        if not 1 <= size(user.uid) <= MAX_UID_BYTES:
+            yield f"with a user of a hold that has a UID of {size(user.uid)} bytes; expected 1 to {MAX_UID_BYTES}"
+    for hold in message.holds:
+        held = hold.resources
+        amounts = (held.milli_cpu, held.memory, held.ephemeral_storage, held.pods, *dict(held.others).values())
+        if min(amounts) < 0:
+            yield "with a negative amount in a hold"
 
 
 def _beyond_affinity(affinity: pod_pb2.NodeAffinity) -> Iterator[str]:
@@ -73,6 +92,7 @@ def _collections(message: hooks_pb2.PodChange | hooks_pb2.NodeChange) -> Iterato
     """All maps and lists, but those of the node affinity, which has a limit of its own."""
     for field in (*_TEXTS_WITH_KEYS, *_KEYS, *_TAINTS, *_TOLERATIONS):
         yield getattr(message, field, ())
+    yield getattr(message, "holds", ())
     for _, amounts in _amounts(message):
         yield amounts.others
 
@@ -83,6 +103,7 @@ def _amounts(message: hooks_pb2.PodChange | hooks_pb2.NodeChange) -> Iterator[tu
     else:
         yield "add_allocatable", message.add_allocatable
         yield "add_usage", message.add_usage.requested
+        yield from (("holds", hold.resources) for hold in message.holds)
 
 
 def _keys(message: hooks_pb2.PodChange | hooks_pb2.NodeChange) -> Iterator[tuple[str, str, int]]:

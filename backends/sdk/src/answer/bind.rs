@@ -35,11 +35,24 @@ fn asked<'a>(prepared: &'a Prepared, request: &'a api::BindRequest) -> Result<Bi
     check_purpose(request.call.as_ref().ok_or(CallError::Missing("call"))?)?;
     if let Some(pod) = &request.pod {
         question::checked(pod, terms.reads())?;
+        check_same(pod, request)?;
     }
     let access = Access::to(terms.reads().map(|reads| &reads.pod));
     let ask = BindAsk::new(request, access).map_err(CallError::Missing)?;
     prepared.policy.ready()?;
     Ok(ask)
+}
+
+/// Rejects facts about another pod: what a policy decides from them would be done to this one.
+fn check_same(pod: &api::Pod, request: &api::BindRequest) -> Result<(), CallError> {
+    let api::BindRequest { namespace, name, uid, .. } = request;
+    let namespaces = pod.facts.iter().map(|facts| ("pod.facts.namespace", &facts.namespace, namespace));
+    let identities = pod.identity.iter().flat_map(|identity| {
+        [("pod.identity.name", &identity.name, name), ("pod.identity.uid", &identity.uid, uid)]
+    });
+    // What the verb does not read is left out.
+    let mut told = namespaces.chain(identities).filter(|(_, told, _)| !told.is_empty());
+    told.find(|(_, told, meant)| told != meant).map_or(Ok(()), |(field, ..)| Err(CallError::OtherPod(field)))
 }
 
 fn check_purpose(call: &api::Call) -> Result<(), CallError> {
@@ -142,6 +155,20 @@ mod tests {
         }
     }
 
+    fn pod_of(namespace: &str, name: &str, uid: &str) -> api::Pod {
+        let facts = api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() };
+        let identity = api::PodIdentity { name: name.into(), uid: uid.into(), claims: Vec::new() };
+        api::Pod { facts: Some(facts), identity: Some(identity), ..api::Pod::default() }
+    }
+
+    #[tokio::test]
+    async fn the_facts_are_those_of_the_pod_as_far_as_they_are_told() {
+        for pod in [pod_of("shop", "bound", "u-1"), pod_of("", "", "")] {
+            let request = api::BindRequest { pod: Some(pod), ..request("bound") };
+            assert_eq!(answered(Binder, request).await.unwrap().0, 1);
+        }
+    }
+
     #[tokio::test]
     async fn a_request_that_is_not_whole_or_not_a_decision_never_reaches_the_policy() {
         let change = |change: fn(&mut api::BindRequest)| {
@@ -154,6 +181,18 @@ mod tests {
             (change(|request| request.uid.clear()), "uid is missing"),
             (change(|request| request.node.clear()), "node is missing"),
             (change(|request| request.pod = Some(api::Pod::default())), "pod.facts is missing"),
+            (
+                change(|request| request.pod = Some(pod_of("mall", "", ""))),
+                "pod.facts.namespace is that of another",
+            ),
+            (
+                change(|request| request.pod = Some(pod_of("shop", "b", ""))),
+                "pod.identity.name is that of another",
+            ),
+            (
+                change(|request| request.pod = Some(pod_of("", "", "u-2"))),
+                "pod.identity.uid is that of another",
+            ),
             (change(|request| request.call.as_mut().unwrap().purpose = 0), "call.purpose is missing"),
             (change(|request| request.call.as_mut().unwrap().purpose = 3), "only answers PURPOSE_DECIDE"),
             (change(|request| request.call.as_mut().unwrap().purpose = 77), "only answers PURPOSE_DECIDE"),

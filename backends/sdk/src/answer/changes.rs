@@ -10,7 +10,7 @@ use prost::Message;
 use super::{counted, question::Question};
 use crate::{
     Change, NodeChange, PodChange,
-    change::limits::{self, WrongChange},
+    change::limits::{self, Counted, WrongChange},
     error::CallError,
     info::{declaration::Terms, hook::Before},
 };
@@ -20,18 +20,19 @@ pub(super) struct Check<'a> {
     method: &'static str,
     declared: &'a BTreeSet<Change>,
     /// Of all changes so far.
-    entries: usize,
+    counted: Counted,
 }
 
 impl<'a> Check<'a> {
     /// Of an answer of this hook.
     pub(super) fn of(before: Before, terms: &'a Terms) -> Self {
-        Self { method: before.name(), declared: terms.changes(), entries: 0 }
+        Self { method: before.name(), declared: terms.changes(), counted: Counted::default() }
     }
 
     /// The change of the pod, if there is one.
     pub(super) fn pod(&mut self, change: PodChange) -> Result<Option<api::PodChange>, CallError> {
-        self.entries += limits::check_pod(&change, self.declared).map_err(|source| self.wrong(source))?;
+        let checked = limits::check_pod(&change, self.declared);
+        self.counted.entries += checked.map_err(|source| self.wrong(source))?;
         Ok(change.into_message())
     }
 
@@ -47,10 +48,12 @@ impl<'a> Check<'a> {
         let groups = groups(&counted(self.method, changes, question)?);
         for change in &groups {
             let checked = limits::check_node(change, self.declared);
-            self.entries += checked.map_err(|source| {
+            let Counted { entries, users } = checked.map_err(|source| {
                 let position = change.positions.first().copied().unwrap_or_default();
                 CallError::WrongNodeChange { method: self.method, position, source }
             })?;
+            self.counted.entries += entries;
+            self.counted.users += users;
         }
         Ok(groups)
     }
@@ -61,9 +64,11 @@ impl<'a> Check<'a> {
             None => (usize::MAX, 128 << 10),
             Some(nodes) => (4096 + 4 * len(nodes), (64 << 10) + (len(nodes) << 10)),
         };
-        if self.entries > most {
-            return Err(self.wrong(WrongChange::AllEntries { entries: self.entries, most }));
+        let Counted { entries, users } = self.counted;
+        if entries > most {
+            return Err(self.wrong(WrongChange::AllEntries { entries, most }));
         }
+        limits::check_users(users, nodes.map_or(0, len)).map_err(|source| self.wrong(source))?;
         let bytes = answer.encoded_len();
         if bytes > most_bytes {
             return Err(self.wrong(WrongChange::Bytes { bytes, most: most_bytes }));

@@ -19,6 +19,12 @@ const MAX_AFFINITY_BYTES: usize = 64 << 10;
 const MAX_KEY_BYTES: usize = 317;
 const MAX_VALUE_BYTES: usize = 256;
 
+/// The most users of the holds of one change, and of all together besides [`USERS_A_NODE`] for each node.
+const MAX_USERS: usize = 1_024;
+const USERS_A_NODE: usize = 24;
+/// The longest UID of a user, in bytes.
+const MAX_UID_BYTES: usize = 64;
+
 /// What is wrong with the changes that a policy returned.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WrongChange {
@@ -38,6 +44,12 @@ pub(crate) enum WrongChange {
     Terms(usize),
     #[error("a node affinity of {0} bytes; expected at most {MAX_AFFINITY_BYTES}")]
     Affinity(usize),
+    #[error("holds with {users} users and their other resources; expected at most {most}")]
+    Users { users: usize, most: usize },
+    #[error("the user of a hold with a UID of {0} bytes; expected 1 to {MAX_UID_BYTES}")]
+    UserUid(usize),
+    #[error("a hold with a negative number")]
+    NegativeHold,
     #[error("different changes with {entries} entries in all; expected at most {most} for these nodes")]
     AllEntries { entries: usize, most: usize },
     #[error("changes of {bytes} bytes; expected at most {most}")]
@@ -74,11 +86,24 @@ pub(crate) fn check_pod(change: &PodChange, declared: &BTreeSet<Change>) -> Resu
     Ok(entries)
 }
 
-/// Checks the change of nodes. Its number of entries is returned.
+/// What counts against the limits of all changes of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) entries: usize,
+    pub(crate) users: usize,
+}
+
+/// Checks the number of users of a response about this many nodes.
+pub(crate) fn check_users(users: usize, nodes: usize) -> Result<(), WrongChange> {
+    let most = MAX_USERS + USERS_A_NODE * nodes;
+    if users <= most { Ok(()) } else { Err(WrongChange::Users { users, most }) }
+}
+
+/// Checks the change of nodes.
 pub(crate) fn check_node(
     change: &api::NodeChange,
     declared: &BTreeSet<Change>,
-) -> Result<usize, WrongChange> {
+) -> Result<Counted, WrongChange> {
     check_declared(node::parts(change), declared)?;
     let api::NodeChange {
         positions: _,
@@ -89,19 +114,39 @@ pub(crate) fn check_node(
         add_taints,
         remove_taints,
         reason: _,
+        holds,
     } = change;
     let used = add_usage.as_ref().and_then(|usage| usage.requested.as_ref());
-    let resources = add_allocatable.iter().chain(used).flat_map(names);
+    let held = holds.iter().flat_map(|hold| &hold.resources);
+    let resources = add_allocatable.iter().chain(used).chain(held).flat_map(names);
     let taints = add_taints.iter().chain(remove_taints);
     let keys = set_labels.keys().chain(remove_labels).chain(resources);
     let keys = keys.chain(taints.clone().map(|taint| &taint.key));
-    let entries = check_entries(keys.clone().count())?;
+    let entries = check_entries(keys.clone().count() + holds.len())?;
     check_keys(keys)?;
     check_values(set_labels.values().chain(taints.flat_map(|Taint { value, effect, .. }| [value, effect])))?;
     if add_taints.iter().any(|taint| taint.effect.is_empty()) {
         return Err(WrongChange::NoEffect);
     }
-    Ok(entries)
+    Ok(Counted { entries, users: check_holds(holds)? })
+}
+
+/// The number of users of these holds, and of the other resources that they name.
+fn check_holds(holds: &[api::Hold]) -> Result<usize, WrongChange> {
+    let users = || holds.iter().flat_map(|hold| &hold.users);
+    let at_most = || users().flat_map(|user| &user.at_most);
+    let counted = users().count() + at_most().map(|amounts| amounts.others.len()).sum::<usize>();
+    check_users(counted, 0)?;
+    if let Some(user) = users().find(|user| !(1..=MAX_UID_BYTES).contains(&user.uid.len())) {
+        return Err(WrongChange::UserUid(user.uid.len()));
+    }
+    let held = holds.iter().flat_map(|hold| &hold.resources);
+    if at_most().chain(held).any(is_negative) { Err(WrongChange::NegativeHold) } else { Ok(counted) }
+}
+
+fn is_negative(resources: &Resources) -> bool {
+    let Resources { milli_cpu, memory, ephemeral_storage, pods, others } = resources;
+    [milli_cpu, memory, ephemeral_storage, pods].into_iter().chain(others.values()).any(|amount| *amount < 0)
 }
 
 fn check_declared(
@@ -158,7 +203,7 @@ fn terms(NodeAffinity { required, preferred }: &NodeAffinity) -> usize {
 mod tests {
     use super::*;
     use crate::{
-        NodeChange, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage,
+        HoldUser, NodeChange, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage,
         PreferredSchedulingTerm,
     };
 
@@ -179,7 +224,26 @@ mod tests {
     }
 
     fn node(change: &NodeChange) -> Result<usize, WrongChange> {
-        check_node(change.change().unwrap(), &PARTS.into())
+        check_node(change.change().unwrap(), &PARTS.into()).map(|counted| counted.entries)
+    }
+
+    #[test]
+    fn holds_have_few_users_with_uids_and_no_negative_numbers() {
+        let check = |change: NodeChange| check_node(change.change().unwrap(), &PARTS.into());
+        let user = |uid: String, at_most| HoldUser { uid, at_most };
+        let users = |count: usize| (0..count).map(move |at| user(at.to_string(), Some(resource("gpu"))));
+        let hold = |count| NodeChange::none().hold(resource("gpu"), users(count));
+        assert_eq!(check(hold(512)), Ok(Counted { entries: 2, users: 1_024 }));
+        assert_eq!(check(hold(513)), Err(WrongChange::Users { users: 1_026, most: 1_024 }));
+        assert_eq!((check_users(1_048, 1), check_users(1_049, 1).is_err()), (Ok(()), true));
+        for bytes in [0, 65] {
+            let named = NodeChange::none().hold(resource("gpu"), [user("u".repeat(bytes), None)]);
+            assert_eq!(check(named), Err(WrongChange::UserUid(bytes)));
+        }
+        let negative = Resources { memory: -1, ..Resources::default() };
+        assert_eq!(check(NodeChange::none().hold(negative.clone(), [])), Err(WrongChange::NegativeHold));
+        let at_most = NodeChange::none().hold(resource("gpu"), [user("u".to_owned(), Some(negative))]);
+        assert_eq!(check(at_most), Err(WrongChange::NegativeHold));
     }
 
     fn resource(name: &str) -> Resources {
@@ -297,12 +361,13 @@ mod tests {
             })
         };
         let nodes = |entries: usize| {
-            (0..entries).fold(NodeChange::none(), |change, at| match at % 6 {
+            (0..entries).fold(NodeChange::none(), |change, at| match at % 7 {
                 0 => change.set_label(at.to_string(), ""),
                 1 => change.remove_label("l"),
                 2 => change.add_taint("t", "", "NoSchedule"),
                 3 => change.remove_taint("t", "", ""),
                 4 => change.add_allocatable(resource(&at.to_string())),
+                5 => change.hold(Resources::default(), []),
                 _ => change.add_usage(usage(&at.to_string())),
             })
         };

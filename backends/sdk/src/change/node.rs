@@ -5,7 +5,7 @@ use std::sync::Arc;
 use extender_policy_api::v1alpha1 as api;
 
 use super::{Change, amounts, reason};
-use crate::{NodeUsage, Resources, Taint};
+use crate::{HoldUser, NodeUsage, Resources, Taint};
 
 /// What a hook changes about a node, as those after it are told of it. kube-scheduler and the cluster do not see the
 /// change.
@@ -47,6 +47,25 @@ impl NodeChange {
     /// Adds to [`Node::usage`](crate::Node::usage). Amounts may be negative; the sum with the node's is at least 0.
     pub fn add_usage(self, added: NodeUsage) -> Self {
         self.with(|change| change.add_usage = amounts::usage(change.add_usage.take(), added))
+    }
+
+    /// Keeps room for pods: adds to [`Node::usage`](crate::Node::usage) what its users do not use there. The gateway does
+    /// that with the usage of which it tells: when a user ends, its usage goes and what is kept for the next one comes at
+    /// the same time, whenever this hook was called. A change of [`Change::NodeUsage`].
+    ///
+    /// ```
+    /// use extender_policy_sdk::{HoldUser, NodeChange, Resources};
+    ///
+    /// let four = Resources { milli_cpu: 4_000, ..Resources::default() };
+    /// let user = HoldUser { uid: "8a6f".to_owned(), at_most: None };
+    /// assert!(!NodeChange::none().hold(four, [user]).is_none());
+    /// ```
+    ///
+    /// No number is negative; `pods` is kept as long as something else is. At most 1,024 users of a node, and 1,024 with 24
+    /// more for each node in a call: leave out those that are too many, and more is kept.
+    pub fn hold(self, resources: Resources, users: impl IntoIterator<Item = HoldUser>) -> Self {
+        let hold = api::Hold { resources: Some(resources), users: users.into_iter().collect() };
+        self.with(|change| change.holds.push(hold))
     }
 
     /// Adds or replaces a label.
@@ -117,12 +136,13 @@ pub(super) fn parts(change: &api::NodeChange) -> impl Iterator<Item = Change> {
         add_taints,
         remove_taints,
         reason: _,
+        holds,
     } = change;
     let parts = [
         (Change::NodeLabels, !set_labels.is_empty() || !remove_labels.is_empty()),
         (Change::NodeTaints, !add_taints.is_empty() || !remove_taints.is_empty()),
         (Change::NodeAllocatable, add_allocatable.is_some()),
-        (Change::NodeUsage, add_usage.is_some()),
+        (Change::NodeUsage, add_usage.is_some() || !holds.is_empty()),
     ];
     parts.into_iter().filter(|(_, changes)| *changes).map(|(part, _)| part)
 }
@@ -148,6 +168,7 @@ mod tests {
             .remove_label("b")
             .add_taint("c", "2", "NoSchedule")
             .remove_taint("d", "", "")
+            .hold(cpu(5), [HoldUser { uid: "u".to_owned(), at_most: None }])
             .reason("why");
         let expected = api::NodeChange {
             positions: Vec::new(),
@@ -158,6 +179,10 @@ mod tests {
             add_taints: vec![taint("c", "2", "NoSchedule")],
             remove_taints: vec![taint("d", "", "")],
             reason: "why".to_owned(),
+            holds: vec![api::Hold {
+                resources: Some(cpu(5)),
+                users: vec![HoldUser { uid: "u".to_owned(), at_most: None }],
+            }],
         };
         assert_eq!(built.change(), Some(&expected));
         assert_eq!(parts(&expected).filter(|part| !part.is_of_pod()).count(), 4);
@@ -166,6 +191,7 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_none() {
         assert!(NodeChange::none().is_none());
+        assert!(!NodeChange::none().hold(Resources::default(), []).is_none());
         assert!(NodeChange::none().add_allocatable(Resources::default()).reason("for no reason").is_none());
     }
 

@@ -17,6 +17,10 @@ const MAX_VALUE_BYTES = 256;
 const MAX_AFFINITY_ENTRIES = 1024;
 const MAX_AFFINITY_BYTES = 64 << 10;
 
+/** The most users of all holds of a change, and the longest UID in bytes. */
+const MAX_HOLD_USERS = 1024;
+const MAX_UID_BYTES = 64;
+
 const MIN_WEIGHT = 1;
 const MAX_WEIGHT = 100;
 
@@ -65,13 +69,15 @@ export function nodeMistake(change: NodeChange): string | undefined {
     ...removeTaints.flatMap((taint, at) => taintMistakes('removeTaints', at, taint)),
     ...resourcesMistakes('addAllocatable', addAllocatable),
     ...usageMistakes(addUsage),
+    ...holdMistakes(change.holds),
     tooMany(
       change.setLabels.size +
         change.removeLabels.length +
         addTaints.length +
         removeTaints.length +
         (addAllocatable?.others.size ?? 0) +
-        (addUsage?.requested?.others.size ?? 0),
+        (addUsage?.requested?.others.size ?? 0) +
+        change.holds.reduce((entries, { resources }) => entries + 1 + resources.others.size, 0),
     ),
   ]);
 }
@@ -171,6 +177,25 @@ function usageMistakes(usage: UsageAdded | undefined): Mistake[] {
   return [
     ...resourcesMistakes('addUsage.requested', usage?.requested),
     ...Object.entries(nonzero).map(([name, amount]) => amountMistake(`addUsage.nonzero.${name}`, amount)),
+  ];
+}
+
+function holdMistakes(holds: NodeChange['holds']): Mistake[] {
+  const users = holds.flatMap((hold) => hold.users);
+  const long = users.find((uid) => uid === '' || byteLength(uid) > MAX_UID_BYTES);
+  const amounts = holds.flatMap(({ resources: { others, ...named } }) => [
+    ...Object.values(named),
+    ...others.values(),
+  ]);
+  return [
+    ...holds.flatMap(({ resources }) => resourcesMistakes('holds', resources)),
+    users.length > MAX_HOLD_USERS
+      ? `has ${String(users.length)} users in holds; expected at most ${String(MAX_HOLD_USERS)}`
+      : undefined,
+    long === undefined
+      ? undefined
+      : `has a user with a UID of ${String(byteLength(long))} bytes in holds; expected 1 to ${String(MAX_UID_BYTES)}`,
+    amounts.some((amount) => amount < 0n) ? 'has a negative amount in holds' : undefined,
   ];
 }
 

@@ -41,6 +41,10 @@ export function nodeMessage(change: NodeChange): NodeChangeMessage {
     removeLabels: [...change.removeLabels],
     addTaints: [...change.addTaints],
     removeTaints: [...change.removeTaints],
+    holds: change.holds.map(({ resources, users }) => ({
+      resources: resourcesOf(resources),
+      users: users.map((uid) => ({ uid, atMost: undefined })),
+    })),
     reason: cut(change.reason, MAX_REASON_BYTES),
   };
 }

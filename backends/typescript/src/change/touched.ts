@@ -29,6 +29,7 @@ export function nodeTouched(change: NodeChange): Touched[] {
   return touched([
     ['nodeAllocatable', 'addAllocatable', change.addAllocatable !== undefined],
     ['nodeUsage', 'addUsage', change.addUsage !== undefined],
+    ['nodeUsage', 'holds', change.holds.length > 0],
     ['nodeLabels', 'setLabels', change.setLabels.size > 0],
     ['nodeLabels', 'removeLabels', change.removeLabels.length > 0],
     ['nodeTaints', 'addTaints', change.addTaints.length > 0],

@@ -24,6 +24,8 @@ pub struct Found {
     pub deleted: Vec<u32>,
     /// The table's version: while the table has it, all rows are current.
     pub version: u64,
+    /// The number of the change of pods as of which usage is.
+    pub pods_number: u64,
 }
 
 impl Found {
@@ -63,6 +65,8 @@ pub struct TableSnapshot {
     pub(super) slots: usize,
     /// The version of the latest change; no row has a later one.
     pub(super) version: u64,
+    /// The number of the change of pods as of which usage is.
+    pub(super) pods_number: u64,
     /// The generation of all row ids.
     pub(super) generation: u32,
     pub(super) log: ChangeLog,
@@ -146,7 +150,8 @@ impl TableSnapshot {
             if unknown.is_empty() { Arc::clone(&slots.slots) } else { known.into() }
         };
         let (unreadable, deleted) = <(Vec<_>, Vec<_>)>::default();
-        Found { rows: NodeRows::new(column, slots), unknown, unreadable, deleted, version: self.version() }
+        let (version, pods_number) = (self.version(), self.pods_number);
+        Found { rows: NodeRows::new(column, slots), unknown, unreadable, deleted, version, pods_number }
     }
 
     /// The rows of a view.

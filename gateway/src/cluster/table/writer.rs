@@ -49,6 +49,8 @@ pub(super) struct TableWriter {
     pub(super) nodes: NodeNames<SlottedNode>,
     /// The pods on nodes; `None` until pods are known.
     pods: Option<KnownPods>,
+    /// The number of the latest change of pods; 0 before the first.
+    pub(super) pods_number: u64,
     pub(super) rows: RowWriter,
     /// The slots below the highest one that have no node.
     free_slots: Vec<u32>,
@@ -207,6 +209,7 @@ impl TableWriter {
     /// were rewritten.
     pub(super) fn apply_usage(&mut self, change: &UsageChange) -> Vec<Arc<str>> {
         let all = self.pods.get_or_insert_default().apply(change);
+        self.pods_number = change.number;
         if !self.views().any(RowView::depends_on_pods) {
             return Vec::new();
         }

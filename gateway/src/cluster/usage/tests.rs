@@ -91,6 +91,32 @@ fn only_pods_that_use_resources_count() {
 }
 
 #[test]
+fn a_pod_is_taken_off_a_hold_only_where_rows_have_it() {
+    let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
+    let mut usage = Usage::default();
+    let cpus =
+        |usage: &Usage, number| usage.requests_on("n1", "a", number).map(|requests| requests.milli_cpu);
+    apply(&mut usage, &on("n1", "a", &one));
+    assert_eq!(cpus(&usage, 0), None, "no row has it yet");
+    changed(&mut usage);
+    assert_eq!((cpus(&usage, 0), cpus(&usage, 1)), (None, Some(1_000)));
+    let mut ready = on("n1", "a", &one);
+    ready["metadata"]["labels"] = json!({"ready": "yes"});
+    apply(&mut usage, &ready);
+    assert_eq!(cpus(&usage, 1), Some(1_000), "it uses the same");
+    apply(&mut usage, &on("n1", "a", &two));
+    assert_eq!(cpus(&usage, 1), None, "rows have less of it");
+    changed(&mut usage);
+    assert_eq!((cpus(&usage, 2), usage.requests_on("n2", "a", 2)), (Some(2_000), None));
+    let mut list = usage.relist();
+    apply(&mut list, &on("n1", "a", &two));
+    usage.replace(list, |_| None);
+    assert_eq!(cpus(&usage, 2), Some(2_000), "a list that says the same changes nothing");
+    usage.remove("a");
+    assert_eq!(cpus(&usage, 2), None, "it has ended");
+}
+
+#[test]
 fn only_changed_nodes_are_returned() {
     let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
     let mut usage = Usage::default();
@@ -276,7 +302,7 @@ fn the_cost_of_an_event_depends_only_on_its_pod() {
 
 #[test]
 fn a_pod_takes_little_memory() {
-    assert!(size_of::<(Box<str>, CountedPod)>() <= 96, "there may be 150,000");
+    assert!(size_of::<(Box<str>, CountedPod)>() <= 104, "there may be 150,000");
 }
 
 /// An event of a pod, or a reader.
@@ -428,6 +454,17 @@ fn summed<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
     usage
 }
 
+type CountedLike<'u> = (&'u str, &'u PodRequests, Option<&'u Attributes>);
+
+fn counted(usage: &Usage) -> BTreeMap<&str, CountedLike<'_>> {
+    // All but when it was counted first.
+    usage
+        .pods
+        .iter()
+        .map(|(uid, pod)| (&**uid, (&*pod.node, &pod.requests, pod.attributes.as_deref())))
+        .collect()
+}
+
 fn uid(pod: &Value) -> String {
     pod["metadata"]["uid"].as_str().unwrap().to_owned()
 }
@@ -440,7 +477,10 @@ proptest! {
         let mut usage = counting();
         let mut model = Model::default();
         let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
+        // By the numbers of changes.
+        let mut rows: Vec<BTreeMap<String, (String, Resources)>> = Vec::new();
         for event in events {
+            let is_changed = !matches!(event, Event::Read);
             match event {
                 Event::Apply(pod) => {
                     apply(&mut usage, &pod);
@@ -481,13 +521,26 @@ proptest! {
                 }
                 Event::Read => {
                     reader.extend(changed(&mut usage));
+                    let row = |(uid, pod): (&Box<str>, &CountedPod)| {
+                        (uid.to_string(), (pod.node.to_string(), pod.requests.resources()))
+                    };
+                    rows.push(usage.pods.iter().map(row).collect());
                 }
             }
             model.settle();
             let pods = model.placed();
             let expected = summed(&pods);
             prop_assert_eq!(&usage.nodes, &expected.nodes);
-            prop_assert_eq!(&usage.pods, &expected.pods);
+            prop_assert_eq!(counted(&usage), counted(&expected));
+            // What is taken off a hold is in the rows of that change, and all of it in those of the latest one.
+            for (number, rows) in (1..).zip(&rows) {
+                for (uid, pod) in &usage.pods {
+                    let taken_off = NODES.iter().find_map(|node| Some((*node, usage.requests_on(node, uid, number)?)));
+                    let in_rows = rows.get(&**uid).map(|(node, requests)| (node.as_str(), requests.clone()));
+                    prop_assert!(taken_off.is_none() || taken_off == in_rows, "{} in {}: {:?}", uid, number, pod);
+                    prop_assert!(number < usage.taken || is_changed || taken_off == in_rows);
+                }
+            }
             for node in NODES {
                 let none = |_: &str| Vec::new();
                 prop_assert_eq!(usage.counts.of(node, none), expected.counts.of(node, none));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use allocation_counter::measure;
 use extender_policy_api::v1alpha1::{
-    self as api, BeforeScoreResponse, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint,
-    Toleration,
+    self as api, BeforeScoreResponse, HoldUser, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    Taint, Toleration,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -125,6 +125,35 @@ fn a_change_of_a_node_beyond_the_limits_is_a_failure() {
         assert_eq!(read(&node(change)), Err(detail.to_owned()));
     }
     assert!(read(&node(NodeChange { set_labels: many(64), ..no() })).is_ok());
+}
+
+fn held(milli_cpu: i64, users: usize, at_most: usize) -> NodeChange {
+    let others = (0..at_most).map(|at| (format!("r{at}"), 1)).collect();
+    let at_most = Some(Resources { others, ..Resources::default() });
+    let users = (0..users).map(|at| HoldUser { uid: at.to_string(), at_most: at_most.clone() });
+    let resources = Some(Resources { milli_cpu, ..Resources::default() });
+    NodeChange { holds: vec![Hold { resources, users: users.collect() }], ..NodeChange::default() }
+}
+
+#[test]
+fn holds_beyond_the_limits_are_a_failure() {
+    let none = NodeChange { holds: vec![Hold::default()], ..NodeChange::default() };
+    let many = NodeChange { holds: vec![Hold::default(); 65], ..NodeChange::default() };
+    let mut nameless = held(1, 1, 0);
+    nameless.holds[0].users[0].uid.clear();
+    for (change, detail) in [
+        (none, "a hold has no resources"),
+        (held(-1, 0, 0), "a hold has a negative number"),
+        (nameless, "the user of a hold has a UID of 0 bytes; expected 1 to 64"),
+        (held(1, 1_025, 0), "a change has more than 1024 users of holds"),
+        (held(1, 1, 1_024), "a change has more than 1024 users of holds"),
+        (many, "a change has more than 64 entries"),
+    ] {
+        assert_eq!(read(&node(change)), Err(detail.to_owned()));
+    }
+    assert!(read(&node(held(1, 1_024, 0))).is_ok() && read(&node(held(1, 64, 15))).is_ok());
+    let all = response(None, vec![at(&[0], held(1, 1_000, 0)), at(&[1], held(1, 97, 0))]);
+    assert_eq!(read(&all), Err("all holds together have more than 1096 users".to_owned()));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::reservation::{
 
 const BINDING: &str = "POST /api/v1/namespaces/shop/pods/pod/binding";
 const STATUS: &str = "PUT /apis/scheduling.extender-gateway.io/v1alpha1/reservations/one/status";
+/// The first one looks who the pod is, later ones where it is.
+const GET: &str = "GET /api/v1/namespaces/shop/pods/pod";
 const DELETION: &str = "DELETE /api/v1/namespaces/shop/pods/pod";
 
 /// An apiserver with the pod `pod` and a clock.
@@ -44,8 +46,16 @@ fn placeholder(reservation: &str) -> TestPod {
     PodFacts { namespace: "shop".into(), owner: Some(owner), requests, ..PodFacts::default() }.into()
 }
 
+/// Why the pod is not bound, as an error.
+fn said(answer: Result<Bind, testing::NoAnswer>) -> Result<Bind, String> {
+    match answer.map_err(|error| error.to_string())? {
+        Bind::NotBound(why) => Err(why),
+        bind => Ok(bind),
+    }
+}
+
 async fn bind(policy: Reservations, pod: &TestPod) -> Result<Bind, String> {
-    testing::bind(Backend::from(policy), pod, "a").await.map_err(|error| error.to_string())
+    said(testing::bind(Backend::from(policy), pod, "a").await)
 }
 
 /// UIDs of the status' owners.
@@ -86,7 +96,7 @@ async fn an_owner_is_recorded_and_then_bound() {
 #[tokio::test]
 async fn a_pod_without_a_reservation_is_left_to_the_next_binder() {
     for (spec, status, pod) in [
-        (json!({}), available(500), pod(501)),
+        (json!({"allocatePolicy": "Restricted"}), available(500), pod(501)),
         (json!({}), available(500), TestPod::new("mall")),
         (json!({"ttl": "0"}), available(500), pod(1)),
         (json!({"owners": []}), available(500), pod(1)),
@@ -150,8 +160,9 @@ async fn what_was_certainly_not_bound_is_taken_back() {
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::Refused(403));
     // With a conflict in between.
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
-        "GET /api/v1/namespaces/shop/pods/pod",
+        GET,
         Fault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| one["metadata"]["labels"] = json!({"a": "b"}));
         })),
@@ -177,8 +188,9 @@ async fn what_another_attempt_has_renewed_is_not_taken_back() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::Refused(403));
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
-        "GET /api/v1/namespaces/shop/pods/pod",
+        GET,
         Fault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| {
                 one["status"]["owners"][0]["allocatedAt"] = "2026-01-01T00:00:00.5Z".into();
@@ -194,7 +206,8 @@ async fn what_is_unknown_is_left_to_the_controller() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
     apiserver.fault(BINDING, Fault::LostBefore);
-    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", Fault::Refused(500));
+    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
+    apiserver.fault(GET, Fault::Refused(500));
     let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
     assert!(error.contains("and then cannot read the pod"), "{error}");
     assert_eq!(owners(&apiserver, "one"), ["uid"]);
@@ -387,5 +400,65 @@ async fn a_binding_that_would_be_late_is_not_created() {
             (node(&apiserver).is_string(), owners(&apiserver, "one").len()),
             (is_bound, usize::from(is_bound))
         );
+    }
+}
+
+#[tokio::test]
+async fn a_pod_is_not_bound_with_less_than_the_hook_has_told() {
+    let (apiserver, seconds) = world();
+    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(500));
+    let (policy, upkeep) = replica(&apiserver, &seconds);
+    let backend = Backend::from(policy);
+    // Others have looked whether there is room for the rest: none, all of it comes from the reservation.
+    let told = Resources { milli_cpu: 400, ..Resources::default() };
+    upkeep.store.promises.keep("uid", "a", told.clone());
+    let other = json!([{
+        "namespace": "shop", "name": "v", "uid": "v", "requests": {"cpu": "300m"}, "allocatedAt": "2026-01-01T00:00:00Z",
+    }]);
+    apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
+    let bound = said(testing::bind(backend.clone(), &pod(400), "a").await);
+    assert_eq!(bound.unwrap_err(), format!("reservation one: {NO_ROOM}"));
+    assert_eq!((owners(&apiserver, "one"), node(&apiserver)), (vec!["v".to_owned()], Value::Null));
+    // The promise was for this attempt. Before the next one, the hook tells what is left now.
+    upkeep.store.promises.keep("uid", "a", Resources { milli_cpu: 200, ..told });
+    assert_eq!(testing::bind(backend, &pod(400), "a").await.unwrap(), Bind::Bound);
+    let claimed = apiserver.reservation("one")["status"]["owners"][1]["requests"].clone();
+    assert_eq!(claimed, json!({"cpu": "200m"}), "and the rest from the node");
+}
+
+#[tokio::test]
+async fn a_stranger_whose_host_port_is_kept_is_not_bound() {
+    let (apiserver, seconds) = world();
+    let ports = json!({"containers": [{"ports": [{"hostPort": 8080}]}]});
+    apiserver.create_reservation("one", &json!({"template": {"spec": ports}}), &available(500));
+    let stranger = |port: u16| {
+        let spec = json!({"spec": {"containers": [{"ports": [{"hostPort": port}]}]}});
+        TestPod::new("mall").raw_json(spec.to_string())
+    };
+    let error = bind(replica(&apiserver, &seconds).0, &stranger(8080)).await.unwrap_err();
+    assert_eq!(error, PORT_KEPT);
+    let other = bind(replica(&apiserver, &seconds).0, &stranger(8081)).await;
+    assert!(matches!(other, Ok(Bind::Declined(_))), "{other:?}");
+    let rejected =
+        testing::filter(replica(&apiserver, &seconds).0, &stranger(8080), &[testing::TestNode::new("a")]);
+    assert!(format!("{rejected:?}").contains(PORT_KEPT), "{rejected:?}");
+}
+
+#[tokio::test]
+async fn made_up_facts_take_no_room() {
+    let lies: [fn(&mut Value); 3] = [
+        |pod| pod["metadata"]["labels"] = json!({"app": "other"}),
+        |pod| {
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "r", "controller": true}]);
+        },
+        |pod| pod["metadata"]["uid"] = "other".into(),
+    ];
+    for lie in lies {
+        let (apiserver, seconds) = world();
+        apiserver.create_reservation("one", &json!({}), &available(500));
+        apiserver.edit_pod("shop/pod", lie);
+        let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
+        assert!([OTHER_FACTS, "the pod does not exist"].contains(&&*error), "{error}");
+        assert_eq!(apiserver.writes(), [""; 0]);
     }
 }

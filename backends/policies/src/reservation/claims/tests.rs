@@ -43,7 +43,8 @@ impl Replica {
     /// The claim of this pod; an error if no Reservation is known to have room.
     async fn claim(&self, uid: &str) -> Result<ClaimKind, ClaimError> {
         let chosen = self.choose(uid).ok_or(ClaimError::NoRoom)?;
-        let Claimed { reservation, kind, .. } = self.writer.claim(&chosen, &pod(uid), uid).await?;
+        let Claimed { reservation, kind, .. } =
+            self.writer.claim(&chosen, &pod(uid), uid, &chosen.part).await?;
         assert!(reservation.room.claim(uid).is_some());
         Ok(kind)
     }
@@ -56,7 +57,11 @@ impl Replica {
 
 fn shared(milli_cpu: i64) -> Apiserver {
     let apiserver = Apiserver::default();
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(milli_cpu));
+    apiserver.create_reservation(
+        "one",
+        &json!({"allocateOnce": false, "allocatePolicy": "Restricted"}),
+        &available(milli_cpu),
+    );
     apiserver.writes();
     apiserver
 }

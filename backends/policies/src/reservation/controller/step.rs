@@ -21,8 +21,8 @@ pub(super) const DELETES_A_ROUND: usize = 16;
 /// meanwhile. Until then its room counts twice for other pods.
 const CONFIRM_AFTER: Duration = Duration::from_secs(3);
 
-/// The most claims of a Reservation that are removed in a round because of their time: each costs a read of its pod.
-const OVERDUE_A_ROUND: usize = 16;
+/// The most claims of a Reservation that are removed in a round of which the pod is read.
+const READ_A_ROUND: usize = 16;
 
 /// How long one that is over stays, as in Koordinator.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
@@ -51,12 +51,21 @@ pub(super) enum Action {
     DeletePod(PodRef),
     /// Write this status.
     Write(Status),
-    /// Write this status, without claims of these pods, if none of them is on a node.
-    RemoveUnbound(Status, Vec<PodRef>),
+    /// Write this status, without claims of these pods, if each of them is where its claim does not count.
+    RemoveUnbound(Status, Vec<Unbound>),
     /// Write this status if the node is really gone.
     LoseNode(Status),
     /// Delete the Reservation, which has been over for long.
     Collect,
+}
+
+/// A pod whose claim is removed unless the apiserver knows more of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Unbound {
+    /// It has had its time to be bound: it is on no node.
+    Overdue(PodRef),
+    /// It was deleted, or the watch does not show it yet: it does not exist.
+    Unknown(PodRef),
 }
 
 /// What to do now, in this order. At most one of the actions writes the Reservation, as the last one.
@@ -154,14 +163,16 @@ fn unscheduled(reservation: &Reservation, why: (&str, &str), now: Timestamp) -> 
 /// The next action for one that has, or had, a node: claims are removed or confirmed, and it may be over.
 fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> Option<Action> {
     let node = &reservation.status.node_name;
-    let (mut must_write, mut overdue) = (false, Vec::new());
+    let (mut must_write, mut unbound) = (false, Vec::new());
     let room = reservation.room.retaining(|claim| {
         let kept = match kept(claim, node, observed, now) {
-            Kept::Overdue if overdue.len() == OVERDUE_A_ROUND => Kept::Unbound,
+            Kept::Overdue | Kept::Unknown if unbound.len() == READ_A_ROUND => Kept::Unbound,
             kept => kept,
         };
-        if kept == Kept::Overdue {
-            overdue.push(pod_of(claim));
+        match kept {
+            Kept::Overdue => unbound.push(Unbound::Overdue(pod_of(claim))),
+            Kept::Unknown => unbound.push(Unbound::Unknown(pod_of(claim))),
+            Kept::No | Kept::Unbound | Kept::Bound => {}
         }
         let is_new = kept == Kept::Bound && !claim.bound;
         claim.bound |= is_new;
@@ -170,7 +181,7 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
         !kept.is_removed()
     });
     let write = |status| {
-        if overdue.is_empty() { Action::Write(status) } else { Action::RemoveUnbound(status, overdue) }
+        if unbound.is_empty() { Action::Write(status) } else { Action::RemoveUnbound(status, unbound) }
     };
     let mut next = reservation.clone();
     if room != reservation.room {
@@ -211,6 +222,8 @@ enum Kept {
     No,
     /// Its pod should be bound by now, and as far as is known it is not.
     Overdue,
+    /// Its pod was deleted, or is not known yet.
+    Unknown,
     /// Its pod is not bound yet.
     Unbound,
     Bound,
@@ -218,7 +231,7 @@ enum Kept {
 
 impl Kept {
     fn is_removed(self) -> bool {
-        matches!(self, Self::No | Self::Overdue)
+        matches!(self, Self::No | Self::Overdue | Self::Unknown)
     }
 }
 
@@ -227,13 +240,10 @@ fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> K
     match observed.pod(&claim.uid).map(|seen| &seen.state) {
         Some(State::On(at)) if at == node => Kept::Bound,
         // A watch that is behind does not know the pod, or its node, yet.
-        Some(State::Waiting { .. }) | None if !claim.bound => {
-            if is_recent {
-                Kept::Unbound
-            } else {
-                Kept::Overdue
-            }
-        }
+        Some(State::Waiting { .. }) | None if !claim.bound && !is_recent => Kept::Overdue,
+        Some(State::Waiting { .. }) if !claim.bound => Kept::Unbound,
+        // kube-scheduler saw the pod before it was claimed for.
+        None if !claim.bound => Kept::Unknown,
         Some(_) | None => Kept::No,
     }
 }

@@ -157,6 +157,31 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    let mut shared = available(500);
+    shared["owners"] = json!([{
+        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
+        "allocatedAt": "2026-01-01T00:00:00Z",
+    }]);
+    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
+    apiserver.create_pod("pod");
+    let _running = Running::new(&apiserver, &seconds);
+    until("the first round", || !apiserver.writes().is_empty()).await;
+    let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
+    apiserver.edit_pod("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(owners().len(), 1, "it is not due to be confirmed");
+    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", Fault::Refused(500));
+    apiserver.delete_pod("shop/pod");
+    let deleted = Instant::now();
+    until("the removal", || owners().is_empty()).await;
+    assert!(deleted.elapsed() < PAUSE * 2, "{:?}", deleted.elapsed());
+    assert_eq!(status(&apiserver, "one")["phase"], "Available");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
     apiserver.create_node("a");

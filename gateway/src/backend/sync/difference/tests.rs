@@ -180,6 +180,7 @@ fn happen(table: &NodeTable, step: &Step) {
             let usage = NodeUsage { requested, ..NodeUsage::default() };
             let pods = NodePods { usage, counts: Vec::new() };
             table.apply_usage(&UsageChange {
+                number: 1,
                 nodes: vec![(format!("n{name}").into(), pods)],
                 ..UsageChange::default()
             });

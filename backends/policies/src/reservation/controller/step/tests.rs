@@ -179,9 +179,9 @@ fn owners_are_confirmed_or_removed() {
         (5, false, Some(unscheduled()), None),
         (90, false, Some(unscheduled()), None),
         (91, false, Some(unscheduled()), Some(vec![])),
-        // The watch may not know the pod yet; the clock of the binder may be ahead.
-        (5, false, None, None),
-        (-500, false, None, None),
+        // A look at the pod tells whether it was deleted, or the watch does not know it yet.
+        (1, false, None, Some(vec![])),
+        (-500, false, None, Some(vec![])),
         (91, false, None, Some(vec![])),
         (5, true, None, Some(vec![])),
         (5, false, Some(on("b")), Some(vec![])),
@@ -211,7 +211,10 @@ fn claims_that_only_their_time_removes_are_removed_after_a_look_at_their_pods() 
     let late: Vec<_> = names.iter().map(|name| (name.as_str(), 91, false)).collect();
     let actions = steps(&with_owners("Available", &shared, &late), &[]);
     let [Action::RemoveUnbound(_, looked_at)] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!(looked_at[..], names[..16].iter().map(|name| pod_ref(name)).collect::<Vec<_>>());
+    assert_eq!(
+        looked_at[..],
+        names[..16].iter().map(|name| Unbound::Overdue(pod_ref(name))).collect::<Vec<_>>()
+    );
     assert_eq!(written(&actions).1.len(), 4, "the next round");
     // Of those that are known to be elsewhere, or to have ended, no look is needed.
     for state in [on("b"), State::Ended] {

@@ -103,7 +103,7 @@ class PodChange(_message.Message):
     def __init__(self, set_labels: _Optional[_Mapping[str, str]] = ..., remove_labels: _Optional[_Iterable[str]] = ..., set_node_selector: _Optional[_Mapping[str, str]] = ..., remove_node_selector: _Optional[_Iterable[str]] = ..., node_affinity: _Optional[_Union[_pod_pb2.NodeAffinity, _Mapping]] = ..., remove_node_affinity: _Optional[bool] = ..., add_tolerations: _Optional[_Iterable[_Union[_pod_pb2.Toleration, _Mapping]]] = ..., remove_tolerations: _Optional[_Iterable[_Union[_pod_pb2.Toleration, _Mapping]]] = ..., add_requests: _Optional[_Union[_resources_pb2.Resources, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class NodeChange(_message.Message):
-    __slots__ = ("positions", "add_allocatable", "add_usage", "set_labels", "remove_labels", "add_taints", "remove_taints", "reason")
+    __slots__ = ("positions", "add_allocatable", "add_usage", "set_labels", "remove_labels", "add_taints", "remove_taints", "reason", "holds")
     class SetLabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class NodeChange(_message.Message):
     ADD_TAINTS_FIELD_NUMBER: _ClassVar[int]
     REMOVE_TAINTS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     positions: _containers.RepeatedScalarFieldContainer[int]
     add_allocatable: _resources_pb2.Resources
     add_usage: _node_pb2.NodeUsage
@@ -127,4 +128,21 @@ class NodeChange(_message.Message):
     add_taints: _containers.RepeatedCompositeFieldContainer[_node_pb2.Taint]
     remove_taints: _containers.RepeatedCompositeFieldContainer[_node_pb2.Taint]
     reason: str
-    def __init__(self, positions: _Optional[_Iterable[int]] = ..., add_allocatable: _Optional[_Union[_resources_pb2.Resources, _Mapping]] = ..., add_usage: _Optional[_Union[_node_pb2.NodeUsage, _Mapping]] = ..., set_labels: _Optional[_Mapping[str, str]] = ..., remove_labels: _Optional[_Iterable[str]] = ..., add_taints: _Optional[_Iterable[_Union[_node_pb2.Taint, _Mapping]]] = ..., remove_taints: _Optional[_Iterable[_Union[_node_pb2.Taint, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+    holds: _containers.RepeatedCompositeFieldContainer[Hold]
+    def __init__(self, positions: _Optional[_Iterable[int]] = ..., add_allocatable: _Optional[_Union[_resources_pb2.Resources, _Mapping]] = ..., add_usage: _Optional[_Union[_node_pb2.NodeUsage, _Mapping]] = ..., set_labels: _Optional[_Mapping[str, str]] = ..., remove_labels: _Optional[_Iterable[str]] = ..., add_taints: _Optional[_Iterable[_Union[_node_pb2.Taint, _Mapping]]] = ..., remove_taints: _Optional[_Iterable[_Union[_node_pb2.Taint, _Mapping]]] = ..., reason: _Optional[str] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("resources", "users")
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    resources: _resources_pb2.Resources
+    users: _containers.RepeatedCompositeFieldContainer[HoldUser]
+    def __init__(self, resources: _Optional[_Union[_resources_pb2.Resources, _Mapping]] = ..., users: _Optional[_Iterable[_Union[HoldUser, _Mapping]]] = ...) -> None: ...
+
+class HoldUser(_message.Message):
+    __slots__ = ("uid", "at_most")
+    UID_FIELD_NUMBER: _ClassVar[int]
+    AT_MOST_FIELD_NUMBER: _ClassVar[int]
+    uid: str
+    at_most: _resources_pb2.Resources
+    def __init__(self, uid: _Optional[str] = ..., at_most: _Optional[_Union[_resources_pb2.Resources, _Mapping]] = ...) -> None: ...

@@ -183,11 +183,40 @@ export interface NodeChange {
   removeTaints: Taint[];
   /** OPTIONAL. Why, for people: `explain` and the decision log show it. At most 200 bytes; longer ones are truncated. */
   reason: string;
+  /**
+   * OPTIONAL. Room that is kept on the nodes: added to NodeRow.usage, as far as its users do not use it there. At most
+   * 64, with 1,024 users together.
+   */
+  holds: Hold[];
 }
 
 export interface NodeChange_SetLabelsEntry {
   key: string;
   value: string;
+}
+
+/**
+ * Room that is kept for pods. The gateway adds to the usage of a node what is kept, less what the users request that
+ * count in this usage: what is kept and what is used come from one state of the node. When a user ends, its usage goes
+ * and what is kept for the next one comes at the same time, whenever the hook was called.
+ */
+export interface Hold {
+  /** REQUIRED. All of it, no number negative. `pods` is added as long as another resource is left. */
+  resources:
+    | Resources
+    | undefined;
+  /** OPTIONAL. The pods that use it, or are about to. */
+  users: HoldUser[];
+}
+
+export interface HoldUser {
+  /** REQUIRED. metadata.uid, at most 64 bytes. */
+  uid: string;
+  /**
+   * OPTIONAL. The most of its requests that are taken from the hold, no number negative; `pods` is ignored. Absent: all
+   * that it requests.
+   */
+  atMost: Resources | undefined;
 }
 
 function createBaseBeforeFilterRequest(): BeforeFilterRequest {
@@ -978,6 +1007,7 @@ function createBaseNodeChange(): NodeChange {
     addTaints: [],
     removeTaints: [],
     reason: "",
+    holds: [],
   };
 }
 
@@ -1010,6 +1040,9 @@ export const NodeChange: MessageFns<NodeChange> = {
     }
     if (message.reason !== "") {
       writer.uint32(66).string(message.reason);
+    }
+    for (const v of message.holds) {
+      Hold.encode(v!, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -1104,6 +1137,14 @@ export const NodeChange: MessageFns<NodeChange> = {
             message.reason = reader.string();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.holds.push(Hold.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1141,6 +1182,7 @@ export const NodeChange: MessageFns<NodeChange> = {
     message.addTaints = object.addTaints?.map((e) => Taint.fromPartial(e)) || [];
     message.removeTaints = object.removeTaints?.map((e) => Taint.fromPartial(e)) || [];
     message.reason = object.reason ?? "";
+    message.holds = object.holds?.map((e) => Hold.fromPartial(e)) || [];
     return message;
   },
 };
@@ -1208,6 +1250,144 @@ export const NodeChange_SetLabelsEntry: MessageFns<NodeChange_SetLabelsEntry> = 
     const message = createBaseNodeChange_SetLabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseHold(): Hold {
+  return { resources: undefined, users: [] };
+}
+
+export const Hold: MessageFns<Hold> = {
+  encode(message: Hold, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.resources !== undefined) {
+      Resources.encode(message.resources, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.users) {
+      HoldUser.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Hold {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHold();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.resources = Resources.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.users.push(HoldUser.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Hold>): Hold {
+    return Hold.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Hold>): Hold {
+    const message = createBaseHold();
+    message.resources = (object.resources !== undefined && object.resources !== null)
+      ? Resources.fromPartial(object.resources)
+      : undefined;
+    message.users = object.users?.map((e) => HoldUser.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseHoldUser(): HoldUser {
+  return { uid: "", atMost: undefined };
+}
+
+export const HoldUser: MessageFns<HoldUser> = {
+  encode(message: HoldUser, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.uid !== "") {
+      writer.uint32(10).string(message.uid);
+    }
+    if (message.atMost !== undefined) {
+      Resources.encode(message.atMost, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HoldUser {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHoldUser();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.uid = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.atMost = Resources.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<HoldUser>): HoldUser {
+    return HoldUser.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<HoldUser>): HoldUser {
+    const message = createBaseHoldUser();
+    message.uid = object.uid ?? "";
+    message.atMost = (object.atMost !== undefined && object.atMost !== null)
+      ? Resources.fromPartial(object.atMost)
+      : undefined;
     return message;
   },
 };

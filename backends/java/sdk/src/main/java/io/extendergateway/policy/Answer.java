@@ -146,6 +146,11 @@ final class Answer {
     required("name", request.getName());
     required("uid", request.getUid());
     required("node", request.getNode());
+    var facts = request.getPod().getFacts();
+    var identity = request.getPod().getIdentity();
+    same("pod.facts.namespace", facts.getNamespace(), request.getNamespace());
+    same("pod.identity.name", identity.getName(), request.getName());
+    same("pod.identity.uid", identity.getUid(), request.getUid());
     prepared.policy().ready();
     CompletionStage<Bind> bound =
         prepared.policy().bindAsync(new BindAsk(request, pod), trace.around(waiting));
@@ -155,6 +160,16 @@ final class Answer {
   private static void required(String field, String given) {
     if (given.isEmpty()) {
       throw CallException.missing(field);
+    }
+  }
+
+  /**
+   * Rejects facts about another pod: what a policy decides from them would be done to this one. What
+   * the verb does not read is left out.
+   */
+  private static void same(String field, String told, String meant) {
+    if (!told.isEmpty() && !told.equals(meant)) {
+      throw CallException.invalid("%s is that of another pod than the one to bind", field);
     }
   }
 

@@ -1,5 +1,7 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.Hold;
+import io.extendergateway.policy.v1alpha1.HoldUser;
 import io.extendergateway.policy.v1alpha1.NodeAffinity;
 import io.extendergateway.policy.v1alpha1.NodeSelectorRequirement;
 import io.extendergateway.policy.v1alpha1.NodeSelectorTerm;
@@ -26,6 +28,8 @@ final class ChangeCheck {
   private static final int MAX_KEY_BYTES = 317;
   private static final int MAX_VALUE_BYTES = 256;
   private static final int MAX_TERMS = 1024;
+  private static final int MAX_HOLD_USERS = 1024;
+  private static final int MAX_UID_BYTES = 64;
   private static final int MAX_AFFINITY_BYTES = 64 << 10;
 
   /** The method of the policy. */
@@ -77,6 +81,9 @@ final class ChangeCheck {
             + message.getRemoveLabelsCount()
             + message.getAddTaintsCount()
             + message.getRemoveTaintsCount()
+            + message.getHoldsList().stream()
+                .mapToInt(hold -> 1 + hold.getResources().getOthersCount())
+                .sum()
             + allocatable.getOthersCount()
             + usage.getRequested().getOthersCount());
     labels("a label of a node", message.getSetLabelsMap(), message.getRemoveLabelsList());
@@ -84,6 +91,41 @@ final class ChangeCheck {
     message.getRemoveTaintsList().forEach(this::taint);
     resources(allocatable);
     resources(usage.getRequested());
+    holds(message.getHoldsList());
+  }
+
+  private void holds(List<Hold> holds) {
+    int users = 0;
+    for (Hold hold : holds) {
+      resources(hold.getResources());
+      amounts(hold.getResources());
+      for (HoldUser user : hold.getUsersList()) {
+        users += 1 + user.getAtMost().getOthersCount();
+        amounts(user.getAtMost());
+        int bytes = Utf8.length(user.getUid());
+        if (bytes < 1 || bytes > MAX_UID_BYTES) {
+          throw CallException.internal(
+              "%s returned the user of a hold with a UID of %d bytes; expected 1 to %d",
+              method, bytes, MAX_UID_BYTES);
+        }
+      }
+    }
+    if (users > MAX_HOLD_USERS) {
+      throw CallException.internal(
+          "%s returned holds of a node with %d users and their other resources; expected at most %d",
+          method, users, MAX_HOLD_USERS);
+    }
+  }
+
+  private void amounts(Resources held) {
+    long least = Math.min(held.getMilliCpu(), held.getMemory());
+    least = Math.min(least, Math.min(held.getEphemeralStorage(), held.getPods()));
+    for (long other : held.getOthersMap().values()) {
+      least = Math.min(least, other);
+    }
+    if (least < 0) {
+      throw CallException.internal("%s returned a hold with a negative amount", method);
+    }
   }
 
   private void parts(Set<ChangedPart> changed) {

@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import io.extendergateway.policy.v1alpha1.Hold;
 import io.extendergateway.policy.v1alpha1.NodeUsage;
 import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.Taint;
@@ -105,6 +106,18 @@ public final class NodeChange {
   }
 
   /**
+   * Keeps room for pods: the gateway adds to the usage what its users do not use of it on the node,
+   * with the usage of which it tells. When a user ends, its usage goes and what is kept for the next
+   * one comes at the same time. Repeated, each keeps its own.
+   *
+   * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node
+   * @return the change with it
+   */
+  public NodeChange hold(Hold hold) {
+    return of(message.toBuilder().addHolds(hold));
+  }
+
+  /**
    * Why, for people: {@code explain} and the gateway's decision log show it. It should be a
    * constant text, because nodes with different reasons are not sent together.
    *
@@ -127,7 +140,7 @@ public final class NodeChange {
     if (message.hasAddAllocatable()) {
       parts.add(ChangedPart.NODE_ALLOCATABLE);
     }
-    if (message.hasAddUsage()) {
+    if (message.hasAddUsage() || message.getHoldsCount() > 0) {
       parts.add(ChangedPart.NODE_USAGE);
     }
     return parts;

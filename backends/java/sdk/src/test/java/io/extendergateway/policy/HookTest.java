@@ -15,6 +15,8 @@ import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
+import io.extendergateway.policy.v1alpha1.Hold;
+import io.extendergateway.policy.v1alpha1.HoldUser;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeAffinity;
@@ -498,6 +500,7 @@ class HookTest {
             NodeChange.none().addTaint(taint("a", "", "NoSchedule")),
             NodeChange.none().removeTaint(taint("a", "", "")),
             NodeChange.none().addAllocatable(milliCpu(1)),
+            NodeChange.none().hold(Hold.getDefaultInstance()),
             NodeChange.none().addUsage(NodeUsage.getDefaultInstance()))) {
       policy.node = name -> change;
       refused(() -> beforeScore(aboutScores("a")), Status.Code.INTERNAL, "does not declare");
@@ -661,6 +664,14 @@ class HookTest {
     wrongNode(
         none.addUsage(usage.setRequested(resource("")).build()),
         "a resource with a key of 0 bytes");
+    var user = HoldUser.newBuilder().setUid("u").build();
+    var hold = Hold.newBuilder().setResources(resource("l"));
+    wrongNode(none.hold(hold.clone().addUsers(user.toBuilder().clearUid()).build()), "a UID of 0 bytes");
+    wrongNode(
+        none.hold(hold.clone().addAllUsers(Collections.nCopies(1_025, user)).build()),
+        "holds of a node with 1025 users");
+    wrongNode(
+        none.hold(hold.clone().setResources(milliCpu(-1)).build()), "a hold with a negative amount");
   }
 
   private static String[] numbered(int names) {

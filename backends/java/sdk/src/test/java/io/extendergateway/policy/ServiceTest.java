@@ -292,6 +292,11 @@ class ServiceTest {
     Status missing =
         Served.failure(() -> served.client.bind(bind("web").toBuilder().clearUid().build()));
     assertEquals("uid is missing; every request has it", missing.getDescription());
+    var another = bind("web").toBuilder();
+    another.getPodBuilder().getFactsBuilder().setNamespace("another");
+    Status other = Served.failure(() -> served.client.bind(another.build()));
+    assertEquals(
+        "pod.facts.namespace is that of another pod than the one to bind", other.getDescription());
   }
 
   @Test
