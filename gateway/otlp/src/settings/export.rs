@@ -135,7 +135,9 @@ fn headers(variables: &mut Variables<'_>) -> HeaderMap {
 
 fn endpoint(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Given> {
     if let Some(text) = &explicit.endpoint {
-        return address(text).ok().map(|uri| Given { uri, whole: false });
+        let ignored =
+            |expected| variables.mistake(format!("the OTLP endpoint {text:?} is ignored: {expected}"));
+        return address(text).map_err(ignored).ok().map(|uri| Given { uri, whole: false });
     }
     let (name, _) = text(variables, "ENDPOINT")?;
     let uri = variables.read(&name, address)?;
