@@ -410,7 +410,7 @@ async fn a_wrong_variable_counts_as_unset_and_a_missing_file_ends_the_start() {
         let telemetry = Telemetry::variables(variables.iter().copied());
         Bound::new(Unready, Options { telemetry, ..Options::default() }).await
     };
-    start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]).await.unwrap();
+    drop(start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]).await.unwrap());
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4318");
     let refused = start(&[endpoint, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.crt")]).await;
     let error = refused.err().unwrap();

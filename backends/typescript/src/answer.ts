@@ -468,7 +468,9 @@ function keptOf({ prepared, terms, pod, nodes, question }: Asked): KeptCandidate
   }
   const empty = given.findIndex(({ victims, placeholder }) => victims.length === 0 && !placeholder);
   if (empty !== -1) {
-    throw CallError.invalid(`candidates[${String(empty)}] has no victims and is no placeholder; expected one of them`);
+    throw CallError.invalid(
+      `candidates[${String(empty)}] has no victims and is no placeholder; expected one of them`,
+    );
   }
   checkVictims(question, terms);
   prepared.policy.ready();

@@ -42,8 +42,8 @@ class Candidate:
         self.victims = tuple(Victim(victim, access) for victim in message.victims)
         """The pods that would be evicted, in kube-scheduler's order: the most important pod first.
 
-        None if the pod fits on the node without evictions for all but an extender: `Eviction.ALL` leaves the node to the
-        next policy.
+        None if the pod fits on the node without evictions for all but an extender: `Eviction.ALL` leaves the node to
+        the next policy.
         """
         self.pdb_violations = message.pdb_violations
         """How many of the evictions would violate a PodDisruptionBudget."""

@@ -135,26 +135,31 @@ fn headers(variables: &mut Variables<'_>) -> HeaderMap {
 
 fn endpoint(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Given> {
     if let Some(text) = &explicit.endpoint {
-        return address(text).ok().map(|uri| Given { uri, whole: false });
+        let ignored =
+            |expected| variables.mistake(format!("the OTLP endpoint {text:?} is ignored: {expected}"));
+        return address(text).map_err(ignored).ok().map(|uri| Given { uri, whole: false });
     }
-    let (name, _) = text(variables, "ENDPOINT")?;
-    let uri = variables.read(&name, address)?;
-    Some(Given { uri, whole: name == of_traces("ENDPOINT") })
+    let of_traces = variables.read(&of_traces("ENDPOINT"), address).map(|uri| Given { uri, whole: true });
+    of_traces.or_else(|| Some(Given { uri: variables.read(&of_all("ENDPOINT"), address)?, whole: false }))
 }
 
+/// The value of traces, or that of all signals.
 fn read<T>(
     variables: &mut Variables<'_>,
     what: &str,
-    parse: impl FnOnce(&str) -> Result<T, &'static str>,
+    parse: impl Fn(&str) -> Result<T, &'static str>,
 ) -> Option<T> {
-    let (name, _) = text(variables, what)?;
-    variables.read(&name, parse)
+    [of_traces(what), of_all(what)].iter().find_map(|name| variables.read(name, &parse))
 }
 
 /// The variable of traces, or that of all signals, with its name.
 fn text(variables: &Variables<'_>, what: &str) -> Option<(String, String)> {
-    let names = [of_traces(what), format!("OTEL_EXPORTER_OTLP_{what}")];
+    let names = [of_traces(what), of_all(what)];
     names.into_iter().find_map(|name| variables.text(&name).map(|text| (name, text)))
+}
+
+fn of_all(what: &str) -> String {
+    format!("OTEL_EXPORTER_OTLP_{what}")
 }
 
 fn of_traces(what: &str) -> String {

@@ -22,6 +22,10 @@ impl<'a> Variables<'a> {
         self.mistakes
     }
 
+    pub(super) fn mistake(&mut self, sentence: String) {
+        self.mistakes.push(sentence);
+    }
+
     /// A variable's text. Empty counts as unset.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = (self.lookup)(name)?.trim().to_owned();
