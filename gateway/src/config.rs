@@ -46,7 +46,9 @@ pub use telemetry::{
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
 pub use values::{DurationText, SizeText};
-pub(crate) use values::{parse_duration, parse_long_duration};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use values::parse_duration;
+pub(crate) use values::parse_long_duration;
 
 use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 

@@ -318,9 +318,7 @@ impl PodTable {
         if self.uncertain.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut usage = self.usage.lock();
-        let node = usage.without(uid, reported_by(tables))?;
-        Some(UsageChange { counted_by: usage.in_rows(), nodes: vec![node] })
+        self.usage.lock().without(uid, reported_by(tables))
     }
 
     /// Waits until pods that were assumed have left their nodes. Returns since when others may have been rejected because of

@@ -295,12 +295,12 @@ impl Usage {
         self.freed.is_some()
     }
 
-    /// What rows contain about the node of an assumed pod, as if the pod were not there; `None` if it is not assumed.
+    /// The node of an assumed pod, as if the pod were not there; `None` if it is not assumed.
     pub(super) fn without(
         &mut self,
         uid: &str,
         reported: impl Fn(&str) -> Vec<String>,
-    ) -> Option<(Arc<str>, NodePods)> {
+    ) -> Option<UsageChange> {
         if !self.assumed.contains_key(uid) {
             return None;
         }
@@ -308,7 +308,8 @@ impl Usage {
         let node = Arc::clone(&pod.node);
         let pods = NodePods { usage: self.of(&node, &reported), counts: self.counts.of(&node, &reported) };
         self.add(uid.into(), pod);
-        Some((node, pods))
+        let counted_by = Arc::clone(self.counts.in_rows());
+        Some(UsageChange { number: self.taken, counted_by, nodes: vec![(node, pods)] })
     }
 
     fn name_of(&self, node: &str) -> Arc<str> {
@@ -381,11 +382,6 @@ impl Usage {
     /// Has rows contain the counts by these attributes.
     pub(super) fn put_in_rows(&mut self, by: Arc<[CountedBy]>) {
         self.counts.put_in_rows(by, self.nodes.keys());
-    }
-
-    /// By what the pods in rows are counted.
-    pub(super) fn in_rows(&self) -> Arc<[CountedBy]> {
-        Arc::clone(self.counts.in_rows())
     }
 
     /// By what pods are counted.

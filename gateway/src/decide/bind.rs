@@ -356,7 +356,6 @@ fn is_bound(state: BindingState) -> Result<bool, CallError> {
 fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
         FailureKind::Unreachable
-        | FailureKind::NotBound
         | FailureKind::Unsuitable
         | FailureKind::CircuitOpen
         | FailureKind::Overloaded => false,

@@ -251,7 +251,7 @@ impl Binder {
     }
 
     /// Whether the placeholder is as it was recorded; the text says what differs.
-    async fn check(&self, current: &Reservation, ask: BindAsk<'_>) -> Result<Result<(), String>, BindFailed> {
+    async fn check(&self, current: &Reservation, ask: BindAsk<'_>) -> Result<Result<(), String>, Unbound> {
         let Some(recorded) = current.status.recorded() else { return Ok(Ok(())) };
         let told = ask.pod().map(|pod| counted(pod.requests())).unwrap_or_default();
         match self.objects.cluster.recorded(&pod_of(ask)).await {

@@ -547,7 +547,7 @@ proptest! {
             }
             for uid in model.pods.keys() {
                 let none = |_: &str| Vec::new();
-                let without = usage.without(uid, none);
+                let without = usage.without(uid, none).map(|mut change| change.nodes.remove(0));
                 let expected = model.without(uid).map(|(node, others)| {
                     let pods = NodePods { usage: others.of(node, none), counts: others.counts.of(node, none) };
                     (Arc::from(node), pods)
