@@ -413,7 +413,7 @@ impl Usage {
             let now = self.pods.get(&uid).map(|pod| Arc::clone(&pod.node));
             self.assumed.insert(uid.clone(), all);
             match (now, json(&uid), before.remove(&uid)) {
-                (Some(node), ..) => self.end_assumption(&uid, Some(&node)),
+                (Some(bound_to), ..) => self.end_assumption(&uid, Some(&bound_to)),
                 (None, Some(json), _) => {
                     // It was parsed before.
                     if let Ok(pod) = pod::parse(&json) {
