@@ -444,7 +444,7 @@ impl Usage {
             let known = listed(&uid);
             let whole = known.as_ref().and_then(|known| known.whole());
             match (now, whole, before.remove(&uid)) {
-                (Some(node), ..) => self.end_assumption(&uid, Some(&node)),
+                (Some(bound_to), ..) => self.end_assumption(&uid, Some(&bound_to)),
                 (None, Some(json), _) => {
                     // It was parsed before.
                     if let Ok(pod) = pod::parse(&json) {
