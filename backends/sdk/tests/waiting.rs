@@ -140,7 +140,10 @@ async fn failures_fail_this_call_alone() {
     let away = failed("away").await;
     assert_eq!((away.code(), away.message()), (Code::Unavailable, "the other server is away"));
     let panicked = failed("panic").await;
-    assert_eq!((panicked.code(), panicked.message()), (Code::Internal, "the policy panicked; see the policy's log"));
+    assert_eq!(
+        (panicked.code(), panicked.message()),
+        (Code::Internal, "the policy panicked; see the policy's log")
+    );
     outside.gate.add_permits(1);
     soon(client.filter(request("shop"))).await.unwrap();
 }
