@@ -254,7 +254,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 10] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 13] = [
+const BACKENDS: [(Change, &str, Severity, &str); 14] = [
     (
         |scene| {
             zones(scene).handshake = Some(Handshake {
