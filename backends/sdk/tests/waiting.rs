@@ -144,7 +144,10 @@ async fn failures_fail_this_call_alone() {
     let unknown = failed("unknown").await;
     assert_eq!((unknown.code(), unknown.message()), (Code::Aborted, "no such claim"));
     let panicked = failed("panic").await;
-    assert_eq!((panicked.code(), panicked.message()), (Code::Internal, "the policy panicked; see the policy's log"));
+    assert_eq!(
+        (panicked.code(), panicked.message()),
+        (Code::Internal, "the policy panicked; see the policy's log")
+    );
     outside.gate.add_permits(1);
     soon(client.filter(request("shop"))).await.unwrap();
 }

@@ -39,7 +39,7 @@
 {{- if .policy.inPod -}}
 http://127.0.0.1:{{ $port }}
 {{- else -}}
-{{ include "extender-gateway.policyHasTLS" . | ternary "https" "http" }}://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gateway.policyNamespace" . }}.svc:{{ $port }}
+{{ include "extender-gateway.policyHasTLS" . | empty | ternary "http" "https" }}://{{ include "extender-gateway.policyName" . }}.{{ include "extender-gateway.policyNamespace" . }}.svc:{{ $port }}
 {{- end -}}
 {{- end -}}
 

@@ -13,7 +13,7 @@ use super::{
         spoils, streams, tolerates,
     },
     hooks,
-    proxy::{Ask, Fault, State, padded, status},
+    proxy::{Accepts, Ask, Fault, State, padded, status},
     streams,
     subjects::Subject,
 };
@@ -143,8 +143,8 @@ fn service(case: &str) -> Fault {
         "unknown-method" => ok("Conformance", &[]),
         "unknown-service" => ok("/conformance.Unknown/Method", &[]),
         "connections" => Fault { open_connections: Some(30), ..Fault::none() },
-        "compressed" => Fault { reads_compressed: true, ..Fault::none() },
-        "silent" => Fault { keeps_silent: true, ..Fault::none() },
+        "compressed" => Fault { accepts: Accepts::Compressed, ..Fault::none() },
+        "silent" => Fault { accepts: Accepts::Silence, ..Fault::none() },
         other => panic!("no fault for {other}"),
     }
 }

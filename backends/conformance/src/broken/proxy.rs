@@ -92,11 +92,20 @@ pub(super) struct Fault {
     /// More connections than these are closed at once: in all, and at the same time.
     pub(super) connections: Option<usize>,
     pub(super) open_connections: Option<usize>,
-    /// Compressed messages are answered, and silent connections are kept.
-    pub(super) reads_compressed: bool,
-    pub(super) keeps_silent: bool,
+    pub(super) accepts: Accepts,
     pub(super) stream: streams::Fault,
     pub(super) envelope: Envelope,
+}
+
+/// What of strangers is accepted.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Accepts {
+    #[default]
+    Nothing,
+    /// Compressed messages are answered.
+    Compressed,
+    /// Silent connections are kept.
+    Silence,
 }
 
 /// How a message is sent.
@@ -120,7 +129,8 @@ impl Fault {
 
     /// Whether the case would wait for the backend to forget something.
     pub(super) fn forgets_late(&self) -> bool {
-        self.keeps_silent || matches!(self.stream, streams::Fault::NeverEnds | streams::Fault::KeepsRemoved)
+        self.accepts == Accepts::Silence
+            || matches!(self.stream, streams::Fault::NeverEnds | streams::Fault::KeepsRemoved)
     }
 }
 
@@ -179,7 +189,7 @@ const BEGINNING: Duration = Duration::from_secs(1);
 
 async fn serve(stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     let begins = tokio::time::timeout(BEGINNING, stream.readable()).await.is_ok();
-    if begins || shared.fault.keeps_silent {
+    if begins || shared.fault.accepts == Accepts::Silence {
         serve_begun(stream, connection, &shared).await;
     }
     shared.state.open_connections.fetch_sub(1, Ordering::SeqCst);
@@ -236,9 +246,10 @@ impl Drop for Canceled {
 async fn unary(shared: &Shared, connection: usize, request: Request<Incoming>, path: &str) -> Response<Body> {
     let (parts, body) = request.into_parts();
     if parts.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
-        return match shared.fault.reads_compressed {
-            true => message_in(Envelope::Right, &Bytes::new()),
-            false => refusal(&Status::unimplemented("compressed messages are not read")),
+        return if shared.fault.accepts == Accepts::Compressed {
+            message_in(Envelope::Right, &Bytes::new())
+        } else {
+            refusal(&Status::unimplemented("compressed messages are not read"))
         };
     }
     let state = &shared.state;

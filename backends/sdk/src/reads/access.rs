@@ -150,6 +150,7 @@ pub(crate) fn undeclared_topology_requests(topology: &Topology) -> ! {
 
 #[cold]
 #[track_caller]
+#[expect(clippy::panic, reason = "a mistake in the policy's code, which ends its call; see the module")]
 fn undeclared(what: &str, right: &str) -> ! {
     panic_any(Undeclared(format!("{what} is read and not declared; declare it with Reads::{right}")))
 }

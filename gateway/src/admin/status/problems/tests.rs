@@ -286,7 +286,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 11] = [
     ),
 ];
 
-const BACKENDS: [(Change, &str, Severity, &str); 16] = [
+const BACKENDS: [(Change, &str, Severity, &str); 17] = [
     (
         |scene| zones(scene).rejected_configuration = Some("rules.yaml: line 3: no".to_owned()),
         "backend zones",
