@@ -298,7 +298,11 @@ func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 					spec.TTL = "15s"
 				}
 			})
-			r.untilPhases("owner", "Available", 1)
+			node := r.untilPhases("owner", "Available", 1)[0].Status.NodeName
+			s.until("the node to be marked", func(ctx context.Context) (bool, error) {
+				marked, err := shared.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+				return err == nil && marked.Annotations["scheduling.extender-gateway.io/room-reserved"] == "true", err
+			}, func() string { return node })
 			s.must(r.servers["one"].Kill())
 			killed := time.Now()
 			stranger := requesting("stranger", 4000)

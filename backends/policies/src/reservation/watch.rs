@@ -364,7 +364,7 @@ mod tests {
             }
         };
         tokio::select! {
-            never = watch(client, kind, &told) => match never {},
+            never = watch(client, kind, &told, &Pulse::default()) => match never {},
             () = until => {}
         }
         let names = told.names.lock().unwrap();

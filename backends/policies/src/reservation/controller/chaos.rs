@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use extender_policy_sdk::{
     Backend, Bind, OwnerReference, Resources,
-    testing::{self, NoAnswer, PodFacts, TestPod},
+    testing::{self, PodFacts, TestPod},
 };
 use http::{Request, Response};
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ const HOURS: u64 = 2;
 /// How long nobody leads after the leader is gone.
 const LEASE: Duration = Duration::from_secs(15);
 /// Replicas may need this long to hear of a placeholder that is bound.
-const LAG: Duration = Duration::from_secs(1);
+const LAG: Duration = Duration::from_secs(3);
 
 /// Numbers that look random (`SplitMix64`).
 #[derive(Clone)]
@@ -62,7 +62,8 @@ struct Replica {
     store: Arc<Store>,
     upkeep: JoinHandle<()>,
     controls: Option<JoinHandle<()>>,
-    binds: JoinSet<(String, Result<Bind, NoAnswer>)>,
+    /// UIDs, and whether the pod is bound, or was a placeholder that is deleted.
+    binds: JoinSet<(String, bool)>,
 }
 
 impl Drop for Replica {
@@ -280,8 +281,8 @@ impl Simulation {
         let now = Instant::now();
         for replica in self.replicas.iter_mut().flatten() {
             while let Some(ended) = replica.binds.try_join_next() {
-                let (uid, result) = ended.unwrap();
-                if result.is_err() {
+                let (uid, is_done) = ended.unwrap();
+                if !is_done {
                     self.attempts.insert(uid, Attempt::At(now + Duration::from_secs(1)));
                 } else if let Some(Attempt::Binds { until, .. }) = self.attempts.get_mut(&uid) {
                     *until = now + LAG;
@@ -293,24 +294,32 @@ impl Simulation {
     fn attempt(&mut self, pod: &Value, state: &State) -> Attempt {
         let now = Instant::now();
         let listed = |replica: &&Replica| replica.store.read().is_listed();
-        let mut ready: Vec<_> =
+        let ready: Vec<_> =
             self.replicas.iter().flatten().filter(listed).map(|one| Arc::clone(&one.store)).collect();
         // Hook and bind may be answered by two.
         let Some(store) = self.dice.of(&ready) else { return Attempt::At(now + Duration::from_secs(1)) };
         let Some(node) = self.node_for(pod, state, &store.read()) else { return Attempt::Waits };
-        let binder = self.dice.of(&std::mem::take(&mut ready)).unwrap();
+        let (binder, assumed) = (self.dice.of(&ready).unwrap(), self.assumed(&node, state));
         let (milli_cpu, uid) = (cpu_of(pod), text(&pod["metadata"]["uid"]).to_owned());
         let replica =
             self.replicas.iter_mut().flatten().find(|replica| Arc::ptr_eq(&replica.store, &binder)).unwrap();
         let (backend, asked, to, object) =
             (replica.backend.clone(), test_pod(pod), node.clone(), pod.clone());
-        let apiserver = self.apiserver.clone();
+        let (apiserver, began) = (self.apiserver.clone(), self.began);
         replica.binds.spawn(async move {
             let result = testing::bind(backend, &asked, &to).await;
-            if matches!(result, Ok(Bind::Declined(_))) && !is_placeholder(&object) {
+            let is_declined = matches!(result, Ok(Bind::Declined(_))) && !is_placeholder(&object);
+            if is_declined {
+                // The gateway asks once more before it binds.
+                let (state, known, now) = (State::of(&apiserver), store.read(), timestamp(began));
+                let used =
+                    state.used(&to) + assumed + kept_from(&asking(&object), &to, &state, &known, now).0;
+                if used + milli_cpu > CAPACITY {
+                    return (uid, false);
+                }
                 bind_as_the_gateway(&apiserver, &object, &to);
             }
-            (uid, result)
+            (uid, result.is_ok())
         });
         // Until the bind has ended.
         Attempt::Binds { node, milli_cpu, until: now + Duration::from_hours(1) }
@@ -323,11 +332,12 @@ impl Simulation {
         let first = usize::try_from(self.dice.below(4)).unwrap();
         let mut fitting = Vec::new();
         for node in NODES.iter().cycle().skip(first).take(NODES.len()) {
-            let own = asking.as_ref().and_then(|asking| chosen(known.on(node), asking, now));
-            let others = known.on(node).filter(|one| own.is_none_or(|own| own.uid != one.uid));
-            let kept: i64 = others.map(|reservation| kept(reservation, state, now)).sum();
+            let (kept, is_stranger) = match &asking {
+                Some(asking) => kept_from(asking, node, state, known, now),
+                None => (known.on(node).map(|reservation| kept(reservation, state, now)).sum(), true),
+            };
             if state.used(node) + self.assumed(node, state) + kept + milli_cpu <= CAPACITY {
-                fitting.push((own.is_none(), *node));
+                fitting.push((is_stranger, *node));
             }
         }
         fitting.sort_by_key(|(is_stranger, _)| *is_stranger);
@@ -344,6 +354,13 @@ impl Simulation {
         });
         assumed.sum()
     }
+}
+
+/// What is kept from the pod on a node, and whether it owns nothing there.
+fn kept_from(pod: &Asking<'_>, node: &str, state: &State, known: &Known, now: Timestamp) -> (i64, bool) {
+    let own = chosen(known.on(node), pod, now);
+    let others = known.on(node).filter(|one| own.is_none_or(|own| own.uid != one.uid));
+    (others.map(|reservation| kept(reservation, state, now)).sum(), own.is_none())
 }
 
 /// What the gateway keeps of a reservation: what it holds, without what its pods use.

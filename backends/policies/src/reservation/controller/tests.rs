@@ -177,7 +177,7 @@ async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once()
     apiserver.delete_pod("shop/pod");
     let deleted = Instant::now();
     until("the removal", || owners().is_empty()).await;
-    assert!(deleted.elapsed() < super::queue::FIRST_PAUSE * 3, "{:?}", deleted.elapsed());
+    assert!(deleted.elapsed() < queue::FIRST_PAUSE * 3, "{:?}", deleted.elapsed());
     assert_eq!(status(&apiserver, "one")["phase"], "Available");
 }
 
