@@ -76,7 +76,7 @@ impl EntryLimits {
 
     /// Whether all of the entries are used up.
     pub fn are_reached(&self) -> bool {
-        LEFT.get().all == 0
+        self.given > 0 && LEFT.get().all == 0
     }
 
     fn new(left: EntriesLeft) -> Self {

@@ -319,7 +319,9 @@ impl<'a> Cursor<'a> {
         while let Some(&byte) = self.text.get(self.at) {
             self.at += 1;
             match byte {
-                b'"' => drop(self.pass_string()?),
+                b'"' => {
+                    self.pass_string()?;
+                }
                 b'{' | b'[' if open.len() + LEVELS_OF_A_WORD as usize == DEEPEST => {
                     return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
                 }

@@ -19,6 +19,7 @@ use crate::wire::{
 const LARGEST_FIELD: usize = 8 << 10;
 
 /// What is copied of a field.
+#[derive(Clone, Copy)]
 enum Copied {
     Nothing,
     All,
@@ -115,15 +116,12 @@ fn push_unescaped(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr(b'\\', json) {
         out.extend_from_slice(&json[..at]);
         json = &json[at..];
-        let length = match character(json) {
-            Some(character) => {
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                6
-            }
-            None => {
-                out.extend_from_slice(&json[..json.len().min(2)]);
-                2
-            }
+        let length = if let Some(character) = character(json) {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            6
+        } else {
+            out.extend_from_slice(&json[..json.len().min(2)]);
+            2
         };
         json = json.get(length..).unwrap_or_default();
     }
