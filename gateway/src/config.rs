@@ -43,7 +43,7 @@ pub use telemetry::{
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
 pub use values::{DurationText, SizeText};
-pub(crate) use values::{parse_duration, parse_long_duration};
+pub(crate) use values::parse_long_duration;
 
 use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 
@@ -129,7 +129,7 @@ settings! {
     allow_unauthenticated_bind "allowUnauthenticatedBind": bool, default(false);
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
-    /// The pods for which kube-scheduler calls the gateway's decisions. Default AllPods.
+    /// The pods for which kube-scheduler calls the gateway's decisions. Default `AllPods`.
     called_for "calledFor": CalledFor, default(CalledFor::AllPods);
     /// Whether kube-scheduler places pods without any policy while no gateway answers. Default false.
     ignorable "ignorable": bool, default(false);
