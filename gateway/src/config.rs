@@ -42,8 +42,10 @@ pub use telemetry::{
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
-pub use values::{DurationText, SizeText};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use values::parse_duration;
 pub(crate) use values::parse_long_duration;
+pub use values::{DurationText, SizeText};
 
 use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 
