@@ -45,6 +45,9 @@ pub use telemetry::{
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::BackendUrl;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use values::parse_duration;
+pub(crate) use values::parse_long_duration;
 pub use values::{DurationText, SizeText};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use values::parse_duration;
@@ -134,7 +137,7 @@ settings! {
     allow_unauthenticated_bind "allowUnauthenticatedBind": bool, default(false);
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
-    /// The pods for which kube-scheduler calls the gateway's decisions. Default AllPods.
+    /// The pods for which kube-scheduler calls the gateway's decisions. Default `AllPods`.
     called_for "calledFor": CalledFor, default(CalledFor::AllPods);
     /// Whether kube-scheduler places pods without any policy while no gateway answers. Default false.
     ignorable "ignorable": bool, default(false);

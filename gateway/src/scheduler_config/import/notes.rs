@@ -2,8 +2,11 @@
 
 use super::{Extender, Import, TlsValue};
 
+/// Which extenders a note is about.
+type Kind = fn(&Extender) -> bool;
+
 /// Kinds of extenders, each with what is to be said about them.
-const OF_EXTENDERS: [(fn(&Extender) -> bool, &str); 6] = [
+const OF_EXTENDERS: [(Kind, &str); 6] = [
     (Extender::is_local, "urlPrefix is loopback; run http-extender on the extender's machine"),
     (
         Extender::may_have_effects,
