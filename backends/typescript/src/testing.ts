@@ -376,7 +376,9 @@ export async function bind(backend: Policy | Backend, pod: TestPod, node: string
     if (answer.outcome === BindOutcome.BOUND) {
       return Bind.bound;
     }
-    return answer.outcome === BindOutcome.NOT_BOUND ? Bind.notBound(answer.message) : Bind.declined(answer.message);
+    return answer.outcome === BindOutcome.NOT_BOUND
+      ? Bind.notBound(answer.message)
+      : Bind.declined(answer.message);
   } catch (error) {
     throw asCallError(error);
   }

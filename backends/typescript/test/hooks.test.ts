@@ -226,7 +226,13 @@ test('nodes that change alike are one change with their positions', async () => 
   const nodes = doing('', 'one', 'other', 'same', 'nothing', 'other', 'one');
   const answer = await beforeFilterNodes(backend, { call: call(), pod, nodes });
   assert.deepEqual(answer.result, evaluated(7));
-  const none = { addAllocatable: undefined, addUsage: undefined, removeLabels: [], removeTaints: [] };
+  const none = {
+    addAllocatable: undefined,
+    addUsage: undefined,
+    removeLabels: [],
+    removeTaints: [],
+    holds: [],
+  };
   assert.deepEqual(answer.nodes, [
     {
       ...none,

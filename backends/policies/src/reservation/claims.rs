@@ -317,14 +317,10 @@ impl PendingClaim {
         if earlier.is_some_and(|claim| claim.bound) {
             return Ok(false);
         }
-        let part = match earlier {
-            Some(claim) => claim.requests.clone(),
-            // With less of it, the pod would need room on the node that others may have.
-            None => {
-                let part = next.part(&self.pod.asking(), now).filter(|part| fits(&self.least, part));
-                part.ok_or(ClaimError::NoRoom)?
-            }
-        };
+        let claimed = earlier.map(|claim| claim.requests.clone());
+        // With less of it, the pod would need room on the node that others may have.
+        let part = || next.part(&self.pod.asking(), now).filter(|part| fits(&self.least, part));
+        let part = claimed.or_else(part).ok_or(ClaimError::NoRoom)?;
         next.add_claim(self.pod.claim(&self.name, part, now));
         Ok(true)
     }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// A shared Reservation of 4 CPUs, which pod `owner` has if it is given as bound.
-    async fn evicts(owner: Option<bool>, preemptor: TestPod, candidate: TestCandidate) -> bool {
+    fn evicts(owner: Option<bool>, preemptor: &TestPod, candidate: TestCandidate) -> bool {
         let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
         let mut status = available(4_000);
         let owners = owner.into_iter().map(|bound| {
@@ -96,21 +96,21 @@ mod tests {
         status["owners"] = owners.collect();
         apiserver.create_reservation("one", &json!({"allocateOnce": false, "ttl": "1h"}), &status);
         let backend = Backend::from(replica(&apiserver, &seconds).0);
-        !testing::preempt(backend, &preemptor, &[candidate]).unwrap().is_empty()
+        !testing::preempt(backend, preemptor, &[candidate]).unwrap().is_empty()
     }
 
     #[tokio::test]
     async fn an_owner_is_not_evicted_for_a_pod_that_may_not_use_its_room() {
         // The other half of the node is used, too.
-        assert!(!evicts(Some(true), pod("mall", 4_000), candidate(8_000, "owner")).await);
-        assert!(evicts(Some(true), pod("shop", 4_000), candidate(8_000, "owner")).await, "another owner");
-        assert!(evicts(Some(true), pod("mall", 4_000), candidate(8_000, "other")).await, "another victim");
-        assert!(!evicts(Some(true), pod("mall", 5_000), candidate(8_000, "other")).await);
+        assert!(!evicts(Some(true), &pod("mall", 4_000), candidate(8_000, "owner")));
+        assert!(evicts(Some(true), &pod("shop", 4_000), candidate(8_000, "owner")), "another owner");
+        assert!(evicts(Some(true), &pod("mall", 4_000), candidate(8_000, "other")), "another victim");
+        assert!(!evicts(Some(true), &pod("mall", 5_000), candidate(8_000, "other")));
         // The other half is free.
-        assert!(evicts(Some(true), pod("mall", 4_000), candidate(4_000, "owner")).await);
-        assert!(!evicts(Some(true), pod("mall", 5_000), candidate(4_000, "owner")).await);
+        assert!(evicts(Some(true), &pod("mall", 4_000), candidate(4_000, "owner")));
+        assert!(!evicts(Some(true), &pod("mall", 5_000), candidate(4_000, "owner")));
         assert!(
-            evicts(Some(true), pod("shop", 8_000), candidate(4_000, "owner")).await,
+            evicts(Some(true), &pod("shop", 8_000), candidate(4_000, "owner")),
             "with the rest of the node"
         );
     }
@@ -118,15 +118,15 @@ mod tests {
     #[tokio::test]
     async fn room_that_is_not_used_stays_reserved() {
         for owner in [None, Some(false)] {
-            assert!(!evicts(owner, pod("mall", 5_000), candidate(4_000, "other")).await, "{owner:?}");
-            assert!(evicts(owner, pod("mall", 4_000), candidate(4_000, "other")).await, "{owner:?}");
+            assert!(!evicts(owner, &pod("mall", 5_000), candidate(4_000, "other")), "{owner:?}");
+            assert!(evicts(owner, &pod("mall", 4_000), candidate(4_000, "other")), "{owner:?}");
         }
     }
 
     #[tokio::test]
     async fn without_usage_no_pod_is_evicted_where_room_is_reserved() {
         let unknown = |name| TestCandidate::new(TestNode::new(name)).victim("other", pod("any", 1));
-        assert!(!evicts(None, pod("mall", 1), unknown("a")).await);
-        assert!(evicts(None, pod("mall", 1), unknown("b")).await, "nothing is reserved there");
+        assert!(!evicts(None, &pod("mall", 1), unknown("a")));
+        assert!(evicts(None, &pod("mall", 1), unknown("b")), "nothing is reserved there");
     }
 }

@@ -11,7 +11,7 @@ use extender_policy_sdk::Resources;
 use tokio::time::Instant;
 
 /// How long a promise is kept, and how many: the gateway asks about the node a moment before it binds.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 const MAX_PROMISES: usize = 10_000;
 
 /// The latest promise to each pod.

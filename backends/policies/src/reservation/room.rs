@@ -243,12 +243,17 @@ where
 {
     let claimed =
         reservations.clone().into_iter().find(|reservation| reservation.room.claim(pod.uid).is_some());
-    let parts = || {
-        let considered = reservations.clone().into_iter().take(MAX_CONSIDERED);
-        considered.filter_map(|found| Some((found, found.part_besides_pending(pod, now)?)))
-    };
-    let whole = || parts().find(|(found, part)| found.gives_all(part, pod)).or_else(|| parts().next());
-    claimed.or_else(|| whole().map(|(found, _)| found))
+    claimed.or_else(|| {
+        let mut partly = None;
+        for found in reservations.into_iter().take(MAX_CONSIDERED) {
+            match found.part_besides_pending(pod, now) {
+                Some(part) if found.gives_all(&part, pod) => return Some(found),
+                Some(_) => partly = partly.or(Some(found)),
+                None => {}
+            }
+        }
+        partly
+    })
 }
 
 /// The first of these where the pod can have a claim if one that is pending is not written after all.

@@ -271,14 +271,14 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
             total.nonzero.memory += given.memory
         return changed
 
-
     def hold(self, *uids: str, **amounts: Any) -> NodeChange:
         """Keeps room for the pods with these UIDs: adds to the usage what they do not use of it on the node.
 
             NodeChange("reserved for team a").hold("5b1c", "77fe", milli_cpu=4000)
 
-        The gateway does that with the usage of which it tells: when one of the pods ends, its usage goes and what is kept
-        for the next one comes at the same time. At most 1,024 pods; the amounts are those of `Resources`, none negative.
+        The gateway does that with the usage of which it tells: when one of the pods ends, its usage goes and what is
+        kept for the next one comes at the same time. At most 1,024 pods; the amounts are those of `Resources`, none
+        negative.
         """
         changed = self._copy()
         hold = changed._message.holds.add(users=[hooks_pb2.HoldUser(uid=uid) for uid in uids])
