@@ -49,9 +49,6 @@ pub use url::BackendUrl;
 pub(crate) use values::parse_duration;
 pub(crate) use values::parse_long_duration;
 pub use values::{DurationText, SizeText};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use values::parse_duration;
-pub(crate) use values::parse_long_duration;
 
 use extender_config::{Cursor, Mistakes, Remedy, Value, echo};
 
