@@ -164,7 +164,7 @@ async fn the_beginning_and_the_end_are_reported() {
     settle().await;
     let (begin, end) = (changes.recv().await.unwrap(), changes.recv().await.unwrap());
     let until = begin.at.checked_add(MINUTE).unwrap();
-    assert_eq!(begin.text, format!("backend racks: Shadow until {until:.0}: bad rule"));
+    assert_eq!(begin.text, format!("backend racks: Shadow until {until:.0} by ann at 10.0.0.1: bad rule"));
     assert_eq!(
         (end.text.as_str(), begin.is_end, end.is_end),
         ("backend racks: the mode is as configured again", false, true)

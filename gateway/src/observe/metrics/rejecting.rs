@@ -161,7 +161,7 @@ mod tests {
         PodRef { namespace: "apps".to_owned(), name: format!("web-{name}"), ..PodRef::default() }
     }
 
-    /// A pod of a ReplicaSet.
+    /// A pod of a `ReplicaSet`.
     fn owned(owner: &str, name: usize) -> PodRef {
         PodRef { owner: format!("ReplicaSet {owner}"), ..pod(name) }
     }

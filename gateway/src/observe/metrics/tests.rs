@@ -43,6 +43,8 @@ impl Metrics {
         for gauge in [
             &process.call_thread_silence,
             &process.waiting_calls,
+            &process.configuration_rejected,
+            &process.oldest_untried_pod,
             &process.known_nodes,
             &process.nodes_synced,
             &process.nodes_watch_failing,
@@ -318,7 +320,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     }
     (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     metrics.process().backends.set(|| vec![state("zones", Some(1.0))]);
-    assert_eq!(series(&metrics) - empty, 340 + 3 * 75);
+    assert_eq!(series(&metrics) - empty, 342 + 3 * 75);
 }
 
 /// A metric as the page shows it.

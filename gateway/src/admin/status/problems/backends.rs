@@ -4,7 +4,12 @@ use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use extender_gateway_core::PolicyVerb;
 
-use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::{age, wait}, problem, seconds_since};
+use super::{
+    MAX_FAILURE_AGE,
+    modes::excessive_rejections,
+    pods::{age, wait},
+    problem, seconds_since,
+};
 use crate::{
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, UnresolvedStatus},
     backend::{info::UnscaledScores, remedy},

@@ -68,18 +68,9 @@ fn failed(seconds: i64) -> LastFailure {
     LastFailure { time: ago(seconds), kind: "late".to_owned(), message: "no answer".to_owned() }
 }
 
-/// A status barely without problems.
-fn good() -> Status {
-    let called = VerbStatus {
-        verb: "filter".to_owned(),
-        calls: 1,
-        failed: 0,
-        median_seconds: None,
-        p99_seconds: None,
-        last: None,
-        refused: Some(RefusedCalls { count: 1, last: ago(601) }),
-    };
-    let zones = BackendStatus {
+/// A backend without problems.
+fn healthy() -> BackendStatus {
+    BackendStatus {
         name: "zones".to_owned(),
         url: "http://zones:9000".to_owned(),
         mode: "Enforce".to_owned(),
@@ -98,6 +89,19 @@ fn good() -> Status {
         waiting: None,
         handshake: None,
         verbs: vec![verb("filter"), verb("score")],
+    }
+}
+
+/// A status barely without problems.
+fn good() -> Status {
+    let called = VerbStatus {
+        verb: "filter".to_owned(),
+        calls: 1,
+        failed: 0,
+        median_seconds: None,
+        p99_seconds: None,
+        last: None,
+        refused: Some(RefusedCalls { count: 1, last: ago(601) }),
     };
     let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
     let complete_since = Some(ago(MIN_LOG_AGE + 5));
@@ -119,7 +123,7 @@ fn good() -> Status {
             refused: None,
         },
         verbs: vec![called],
-        backends: vec![zones],
+        backends: vec![healthy()],
         nodes,
         pods: None,
         requeue: "None".to_owned(),

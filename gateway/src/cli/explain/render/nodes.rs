@@ -173,6 +173,9 @@ pub(super) fn write_rejected(
     Ok(())
 }
 
+/// A reason and a rule of a backend in shadow, and the nodes that it would reject for them.
+type ShadowGroup<'n> = ((&'n str, Option<&'n str>), Vec<&'n NodePart>);
+
 /// Writes the nodes that backends in shadow mode would reject, in groups; nothing if there are none.
 pub(super) fn write_shadow(
     attempt: &SchedulingAttempt,
@@ -183,7 +186,7 @@ pub(super) fn write_shadow(
     let mut table = Table::new(["IN SHADOW", "BY", "WHY", "NODES"], 0..1);
     let (mut shown, mut hidden) = (0, 0);
     for part in call.backends.iter().filter(|part| part.mode == "Shadow" && part.rejected > 0) {
-        let mut groups: Vec<((&str, Option<&str>), Vec<&NodePart>)> = Vec::new();
+        let mut groups: Vec<ShadowGroup<'_>> = Vec::new();
         for node in &call.nodes {
             let Some(verdict) = node.backends.get(&part.name) else { continue };
             let Some(reason) = verdict.rejected.as_deref() else { continue };
