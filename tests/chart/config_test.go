@@ -74,19 +74,19 @@ func TestExemptNamespaces(t *testing.T) {
 // TestPermissions expects each configuration to get what docs/configuration.md lists for it, and nothing else.
 func TestPermissions(t *testing.T) {
 	for values, want := range map[string]string{
-		"{}":                                                    "nodes: list watch; pods/status: patch",
-		"config: {nodes: {source: Request}}":                    "",
-		"config: {nodes: {source: NamesOnly}}":                  "",
-		"config: {pods: {source: Watch}}":                       "nodes: list watch; pods: list watch; pods/status: patch",
-		"config: {requeue: None}":                               "nodes: list watch",
-		"config: {nodes: {source: Request}, events: Overrides}": "events: create in its namespace",
-		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                               "nodes: list watch; pods: get; pods/binding: create; pods/status: patch",
-		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, pods: {source: Watch}}": "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
-		"config: {nodes: {source: Request}}\nmetrics: {tls: {enabled: true, secretName: a}, authorization: Kubernetes}":       "tokenreviews: create; subjectaccessreviews: create",
-		"config: {nodes: {source: Request}}\nadmin: {tls: {enabled: true, secretName: a, clients: {caSecretName: b}}}":        "",
-		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                                               "nodes: list watch; pods: list watch; pods/status: patch",
-		"policies: [{name: a, url: 'http://a:1', preempt: {}}]\nconfig: {pods: {source: None}}":                               "nodes: list watch; pods/status: patch",
-		"policies: [{name: a, program: spread, args: {constraints: []}, filter: {}}]":                                         "nodes: list watch; pods: list watch; pods/status: patch",
+		"{}":                                   "nodes: list watch; pods/status: patch",
+		"config: {nodes: {source: Request}}":   "",
+		"config: {nodes: {source: NamesOnly}}": "",
+		"config: {pods: {source: Watch}}":      "nodes: list watch; pods: list watch; pods/status: patch",
+		"config: {requeue: None}":              "nodes: list watch",
+		"config: {nodes: {source: Request}, events: Overrides}":                                                         "events: create in its namespace",
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                         "nodes: list watch; pods: get; pods/binding: create; pods/status: patch",
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, pods: {source: Watch}}":                  "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
+		"config: {nodes: {source: Request}}\nmetrics: {tls: {enabled: true, secretName: a}, authorization: Kubernetes}": "tokenreviews: create; subjectaccessreviews: create",
+		"config: {nodes: {source: Request}}\nadmin: {tls: {enabled: true, secretName: a, clients: {caSecretName: b}}}":  "",
+		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                                         "nodes: list watch; pods: list watch; pods/status: patch",
+		"policies: [{name: a, url: 'http://a:1', preempt: {}}]\nconfig: {pods: {source: None}}":                         "nodes: list watch; pods/status: patch",
+		"policies: [{name: a, program: spread, args: {constraints: []}, filter: {}}]":                                   "nodes: list watch; pods: list watch; pods/status: patch",
 	} {
 		got := withValues(t, values)
 		if got.err != nil {

@@ -87,7 +87,7 @@ pub struct UsageChange {
 }
 
 /// A pod on a node.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"extender-gateway.io/tests/e2e/product"
 	policyapi "extender-gateway.io/policy/api/v1alpha1"
+	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/process"
 )
 

@@ -4,8 +4,9 @@ use std::{future::ready, net::SocketAddr};
 
 use extender_policy_sdk::{
     Args, Backend, Bind, BindAsk, Bound, BoxFuture, Candidate, Change, ControllersFailed, ControllersReport,
-    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Normalization, Options,
-    Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb, Verdict, View,
+    Eviction, Hook, Info, Introspect, IntrospectError, Node, NodeChange, NodePart, Nodes, Normalization,
+    Options, Pod, PodChange, PodPart, PodsBy, Policy, Reads, RunControllers, Scale, Unanswered, Verb,
+    Verdict, View,
 };
 
 /// Which verbs a backend declares, and how.

@@ -356,7 +356,7 @@ mod tests {
             std::future::ready(Ok::<_, std::io::Error>(Response::new(Body::from(body))))
         };
         let client = Client::new(tower::service_fn(answer), "default");
-        let told = Told::default();
+        let (told, pulse) = (Told::default(), Pulse::default());
         let kind = Kind { path: "/api/v1/pods", plural: "pods" };
         let until = async {
             while told.names.lock().unwrap().len() < 5 {
@@ -364,7 +364,7 @@ mod tests {
             }
         };
         tokio::select! {
-            never = watch(client, kind, &told, &Pulse::default()) => match never {},
+            never = watch(client, kind, &told, &pulse) => match never {},
             () = until => {}
         }
         let names = told.names.lock().unwrap();
