@@ -229,7 +229,8 @@ async fn refusal(
     is_changed: bool,
 ) -> Option<PreflightRefusal> {
     // A bug of the gateway is no rejection by the backend: the settings are used, and its failure policies apply.
-    let preflight = contained(metrics, preflight(settings));
+    // Boxed: it is large, and rare.
+    let preflight = Box::pin(contained(metrics, preflight(settings)));
     let failure = match tokio::time::timeout(PREFLIGHT_TIMEOUT, preflight).await.ok()? {
         Ok(response) => {
             let info = Info::read(response, settings, tables);

@@ -26,7 +26,7 @@ pub(super) struct Held<'c> {
 
 impl Held<'_> {
     /// A change of the node at this position, with what it holds there.
-    fn added<'n>(self, position: u32, change: &'n NodeChange) -> Cow<'n, NodeChange> {
+    fn added(self, position: u32, change: &NodeChange) -> Cow<'_, NodeChange> {
         match self.pods.filter(|_| !change.holds.is_empty()) {
             Some(pods) => {
                 let node = self.request.names.name(position);
@@ -81,8 +81,8 @@ impl CallChanges {
         let changed = self.nodes.iter().filter_map(|(position, changes)| {
             let at = nodes.index_of(*position)?;
             let row = nodes.rows.row(*nodes.rows.slots().get(at)?);
-            let changes: Vec<_> = changes.iter().map(|change| held.added(*position, change)).collect();
-            let changed = changed_row(row.bytes, &nodes.view.rows, changes.iter().map(|change| &**change))?;
+            let added: Vec<_> = changes.iter().map(|change| held.added(*position, change)).collect();
+            let changed = changed_row(row.bytes, &nodes.view.rows, added.iter().map(|change| &**change))?;
             Some((at, changed))
         });
         let changed: Vec<_> = changed.collect();

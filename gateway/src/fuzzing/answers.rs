@@ -231,7 +231,7 @@ pub fn bind(bytes: &[u8]) {
     match contract_bind::answer(message) {
         Ok(contract_bind::Bound::Yes) => {}
         Ok(contract_bind::Bound::Declined(why) | contract_bind::Bound::No(why)) => {
-            one_line(&why, reason::LONGEST)
+            one_line(&why, reason::LONGEST);
         }
         Err(failure) => malformed(&failure),
     }

@@ -73,7 +73,7 @@ async fn other_pod(suite: &Suite) -> Result<(), Stop> {
     let Some(facts) = facts.filter(|facts| !facts.namespace.is_empty()) else {
         return skipped("the verb is not told the namespace of the pod");
     };
-    facts.namespace = "another".to_owned();
+    "another".clone_into(&mut facts.namespace);
     refused(suite, &request, Code::InvalidArgument, "a pod of another namespace than the request's").await
 }
 

@@ -306,7 +306,9 @@ mod tests {
 
     impl Watched for Told {
         fn listed(&self, objects: Vec<Object>, _: u64) {
-            objects.iter().for_each(|object| self.push("listed", &object.name));
+            for object in &objects {
+                self.push("listed", &object.name);
+            }
         }
 
         fn told(&self, object: Object) {

@@ -521,10 +521,11 @@ proptest! {
                 }
                 Event::Read => {
                     reader.extend(changed(&mut usage));
-                    let row = |(uid, pod): (&Box<str>, &CountedPod)| {
+                    let pods = usage.pods.iter();
+                    let row = pods.map(|(uid, pod)| {
                         (uid.to_string(), (pod.node.to_string(), pod.requests.resources()))
-                    };
-                    rows.push(usage.pods.iter().map(row).collect());
+                    });
+                    rows.push(row.collect());
                 }
             }
             model.settle();

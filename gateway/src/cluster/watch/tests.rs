@@ -304,7 +304,7 @@ async fn a_line_that_is_too_long_costs_its_object_alone() {
     assert_eq!((unreadable[0].0.words(), apiserver.counts().0), ("node n2".to_owned(), 1));
     timeout(seconds(30), async {
         while apiserver.counts().1 < 2 {
-            sleep(seconds(1)).await
+            sleep(seconds(1)).await;
         }
     })
     .await

@@ -172,7 +172,7 @@ fn older_forms_are_read_too() {
 /// What people have: manifests with a `ConfigMap`, output of kubectl, several documents.
 #[test]
 fn a_configuration_is_found_in_what_people_have() {
-    let indented: String = V1.lines().map(|line| format!("    {line}\n")).collect();
+    let indented = format!("    {}\n", V1.lines().collect::<Vec<_>>().join("\n    "));
     let map = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  other: text\n  config.yaml: |\n{indented}"
     );

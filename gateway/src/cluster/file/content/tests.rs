@@ -42,8 +42,9 @@ fn aliases_are_read_within_limits() {
     let labels =
         "metadata: {name: a, labels: &labels {rack: r1}}\nspec: {selector: *labels, again: *labels}\n";
     assert_eq!(count(labels), Ok(1));
-    let chain: String =
-        (1..40).map(|level| format!("a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1)).collect();
+    let chain: Vec<_> =
+        (1..40).map(|level| format!("a{level}: &a{level} [*a{0}, *a{0}]", level - 1)).collect();
+    let chain = chain.join("\n");
     let large = format!("name: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a,".repeat(1_000));
     for bomb in [format!("metadata: {{name: a}}\na0: &a0 x\n{chain}"), large] {
         let said = count(&bomb).unwrap_err();
