@@ -87,7 +87,7 @@ pub struct UsageChange {
 }
 
 /// A pod on a node.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,

@@ -42,7 +42,7 @@ fn starting() -> (Runtime, Router) {
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
     let hosts = BTreeSet::from(["gateway.example.com".to_owned()]);
     let routes = routes(Arc::new(AdminState::new(observer, Arc::new(status), hosts)), |routes| routes);
-    (Builder::new_current_thread().build().unwrap(), routes)
+    (Builder::new_current_thread().enable_time().build().unwrap(), routes)
 }
 
 /// A request is served, or refused with a status and a sentence; one of a web page is always refused.

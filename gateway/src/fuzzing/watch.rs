@@ -3,6 +3,7 @@
 use std::{cell::LazyCell, collections::BTreeSet, convert::Infallible, iter::repeat_with};
 
 use bytes::Bytes;
+use extender_apiserver::text::utf8;
 use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody};
@@ -101,7 +102,9 @@ fn expected(lines: &[u8]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let lines = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
-        let Ok(Event { r#type, object }) = serde_json::from_slice(line) else { continue };
+        // As in Go, what is not UTF-8 is replaced.
+        let line = utf8(line.into());
+        let Ok(Event { r#type, object }) = serde_json::from_str(&line) else { continue };
         let object = object.get();
         match r#type {
             "ADDED" | "MODIFIED" => {

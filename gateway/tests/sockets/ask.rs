@@ -50,7 +50,11 @@ async fn backends_that_accept_their_settings_are_listed() {
     // It is not called, and so not asked.
     let disabled = configured("gone", "127.0.0.1:1", "filter: {}, mode: Disabled");
     let (code, out, said) = asked(&format!("{right}{disabled}")).await;
-    assert_eq!(said, "backends[0]: racks answers: rack-drain 1.2\\u{1b} serves filter, score\n");
+    let (answers, warning) = said.split_once('\n').unwrap();
+    assert_eq!(answers, "backends[0]: racks answers: rack-drain 1.2\\u{1b} serves filter, score");
+    let unbounded =
+        "warning: backends[0].score: its scores have no bound, are not normalized, and count 10 times";
+    assert!(warning.starts_with(unbounded), "{warning}");
     assert!(out.starts_with("# ") && out.contains("- name: racks\n"), "{out}");
     assert_eq!(code, Some(0));
 }

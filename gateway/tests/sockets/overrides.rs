@@ -229,7 +229,7 @@ async fn status_and_metrics_show_an_override_with_its_end() {
     let problem = status.problems.iter().find(|it| it.runbook.ends_with("#mode-overridden")).unwrap();
     assert_eq!(problem.about, "backend racks");
     assert!(problem.what.starts_with("mode Shadow in place of the configured one until "), "{problem:?}");
-    assert!(problem.what.ends_with(" (60 min): bad rule"), "{problem:?}");
+    assert!(problem.what.ends_with(" (60 min, set by an unknown address): bad rule"), "{problem:?}");
 }
 
 /// A filter call about a pod of this controller.

@@ -58,14 +58,14 @@ pub(super) fn unseen() -> BTreeSet<Victim> {
 }
 
 impl Case {
-    /// kube-scheduler offers each node once, with pods that run there, each once, and at least one.
+    /// kube-scheduler offers each node once, with pods that run there, each once, or, after 1.37, as a placeholder without any.
     pub(super) fn settle_room(&mut self) {
         let (mut nodes, source) = (BTreeSet::new(), self.source);
         self.candidates.retain_mut(|candidate| {
-            let mut victims = BTreeSet::new();
+            let (mut victims, is_placeholder) = (BTreeSet::new(), candidate.victims.is_empty());
             candidate.victims.retain(|victim| node_of(*victim) == candidate.node && victims.insert(*victim));
             let is_there = source == Source::File || candidate.node < super::KNOWN;
-            is_there && !candidate.victims.is_empty() && nodes.insert(candidate.node)
+            is_there && (is_placeholder || !candidate.victims.is_empty()) && nodes.insert(candidate.node)
         });
     }
 }
