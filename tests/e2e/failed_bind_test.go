@@ -11,10 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	policyapi "extender-gateway.io/policy/api/v1alpha1"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
-	"extender-gateway.io/tests/kube/policyapi"
 )
 
 // failingBinder fails the first Bind of each pod, and leaves all others to the gateway.

@@ -229,6 +229,8 @@ test('an object is read whatever its managed fields have', () => {
     Buffer.from([0xff]),
     Buffer.from(`":${'['.repeat(9_000)}1e400${']'.repeat(9_000)},"n":${'9'.repeat(5_000)}}}],"name":"a"}}`),
   ]);
-  const row = Row.read(Buffer.from(NodeRow.encode(NodeRow.fromPartial({ name: 'a', rawJson: raw })).finish()));
+  const row = Row.read(
+    Buffer.from(NodeRow.encode(NodeRow.fromPartial({ name: 'a', rawJson: raw })).finish()),
+  );
   assert.equal((row.raw as { metadata: { name: string } }).metadata.name, 'a');
 });

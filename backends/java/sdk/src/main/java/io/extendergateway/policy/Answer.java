@@ -22,7 +22,6 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
 
@@ -121,7 +120,7 @@ final class Answer {
     question.counted("preemptAll", evictions == null ? 0 : evictions.size());
     PreemptResponse.Builder response = PreemptResponse.newBuilder();
     for (int position = 0; position < candidates.size(); position++) {
-      Eviction eviction = Objects.requireNonNull(evictions.get(position), "an eviction is null");
+      Eviction eviction = CallException.returned(evictions.get(position), "an eviction is null");
       if (eviction.kind != Eviction.Kind.SPARE) {
         response.addKept(kept(position, candidates.get(position).victims().size(), eviction));
       }
@@ -164,8 +163,8 @@ final class Answer {
   }
 
   /**
-   * Rejects facts about another pod: what a policy decides from them would be done to this one. What
-   * the verb does not read is left out.
+   * Rejects facts about another pod: what a policy decides from them would be done to this one.
+   * What the verb does not read is left out.
    */
   private static void same(String field, String told, String meant) {
     if (!told.isEmpty() && !told.equals(meant)) {
@@ -174,7 +173,7 @@ final class Answer {
   }
 
   private static BindResponse response(Bind bind) {
-    Objects.requireNonNull(bind, "the outcome of bind is null");
+    CallException.returned(bind, "the outcome of bind is null");
     BindOutcome notBound =
         bind.isDeclined() ? BindOutcome.BIND_OUTCOME_DECLINED : BindOutcome.BIND_OUTCOME_NOT_BOUND;
     return BindResponse.newBuilder()
@@ -268,7 +267,7 @@ final class Answer {
     Map<Verdict, Rejection.Builder> groups = new LinkedHashMap<>();
     int position = 0;
     for (Verdict verdict : verdicts) {
-      Objects.requireNonNull(verdict, "a verdict is null");
+      CallException.returned(verdict, "a verdict is null");
       if (!verdict.isAccepted()) {
         Rejection.Builder group = groups.get(verdict);
         if (group == null) {

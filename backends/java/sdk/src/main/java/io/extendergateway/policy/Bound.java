@@ -1,6 +1,5 @@
 package io.extendergateway.policy;
 
-import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Function;
@@ -14,7 +13,7 @@ final class Bound<T> extends CompletableFuture<T> {
   }
 
   static <S, T> Bound<T> of(CompletionStage<S> policys, Function<S, T> answer) {
-    Objects.requireNonNull(policys, "bindAsync returned null");
+    CallException.returned(policys, "bindAsync returned null");
     Bound<T> bound = new Bound<>(policys);
     policys
         .thenApply(answer)

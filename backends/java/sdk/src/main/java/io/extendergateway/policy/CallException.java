@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.errorprone.annotations.CanIgnoreReturnValue;
 import com.google.errorprone.annotations.FormatMethod;
 import io.grpc.Status;
 
@@ -39,6 +40,15 @@ final class CallException extends RuntimeException {
   @FormatMethod
   static CallException internal(String format, Object... values) {
     return of(Status.Code.INTERNAL, format.formatted(values));
+  }
+
+  /** What the policy returned: null is a mistake that the caller may read, as the text is ours. */
+  @CanIgnoreReturnValue
+  static <T> T returned(T value, String absent) {
+    if (value == null) {
+      throw internal("%s", absent);
+    }
+    return value;
   }
 
   Status.Code code() {

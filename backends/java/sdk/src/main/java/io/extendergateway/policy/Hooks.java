@@ -12,7 +12,6 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 
 /**
  * From a request of HookService to an answer, without sockets. Everything that is thrown here
@@ -97,7 +96,7 @@ final class Hooks {
     Policy policy = question.policy();
     policy.ready();
     Changes changes = policy.beforeScore(question.pod(), question.nodes());
-    Objects.requireNonNull(changes, "beforeScore returned null");
+    CallException.returned(changes, "beforeScore returned null");
     question.counted(BEFORE_SCORE, changes.nodes() == null ? 0 : changes.nodes().size());
     ChangeCheck check = check(BEFORE_SCORE, question);
     BeforeScoreResponse.Builder response = BeforeScoreResponse.newBuilder();
@@ -114,7 +113,7 @@ final class Hooks {
   }
 
   private static boolean changesPod(PodChange change, ChangeCheck check) {
-    Objects.requireNonNull(change, "a change of the pod is null");
+    CallException.returned(change, "a change of the pod is null");
     check.pod(change);
     return !change.parts().isEmpty();
   }
@@ -131,7 +130,7 @@ final class Hooks {
         new LinkedHashMap<>();
     int position = 0;
     for (NodeChange change : changes) {
-      Objects.requireNonNull(change, "a change of a node is null");
+      CallException.returned(change, "a change of a node is null");
       if (!change.parts().isEmpty()) {
         groups.computeIfAbsent(change, added -> begun(added, check)).addPositions(position);
       }

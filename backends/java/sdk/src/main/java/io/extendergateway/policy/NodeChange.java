@@ -107,8 +107,8 @@ public final class NodeChange {
 
   /**
    * Keeps room for pods: the gateway adds to the usage what its users do not use of it on the node,
-   * with the usage of which it tells. When a user ends, its usage goes and what is kept for the next
-   * one comes at the same time. Repeated, each keeps its own.
+   * with the usage of which it tells. When a user ends, its usage goes and what is kept for the
+   * next one comes at the same time. Repeated, each keeps its own.
    *
    * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node
    * @return the change with it

@@ -666,12 +666,15 @@ class HookTest {
         "a resource with a key of 0 bytes");
     var user = HoldUser.newBuilder().setUid("u").build();
     var hold = Hold.newBuilder().setResources(resource("l"));
-    wrongNode(none.hold(hold.clone().addUsers(user.toBuilder().clearUid()).build()), "a UID of 0 bytes");
+    wrongNode(
+        none.hold(hold.clone().addUsers(user.toBuilder().clearUid()).build()),
+        "the user of a hold with a UID of 0 bytes");
     wrongNode(
         none.hold(hold.clone().addAllUsers(Collections.nCopies(1_025, user)).build()),
         "holds of a node with 1025 users");
     wrongNode(
-        none.hold(hold.clone().setResources(milliCpu(-1)).build()), "a hold with a negative amount");
+        none.hold(hold.clone().setResources(milliCpu(-1)).build()),
+        "a hold with a negative amount");
   }
 
   private static String[] numbered(int names) {

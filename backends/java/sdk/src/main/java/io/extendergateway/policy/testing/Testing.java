@@ -8,7 +8,6 @@ import io.extendergateway.policy.PodChange;
 import io.extendergateway.policy.Policy;
 import io.extendergateway.policy.Rehearsal;
 import io.extendergateway.policy.Rehearsal.InCluster;
-import io.extendergateway.policy.v1alpha1.BindOutcome;
 import io.extendergateway.policy.v1alpha1.BindRequest;
 import io.extendergateway.policy.v1alpha1.BindResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
