@@ -14,7 +14,7 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
         (["--name", ""], 2, "expected 1 to 63"),
         (["--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
         // An address that no machine has.
-        (["--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
+        (["--allow-unauthenticated-bind", "--address=192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
         (["--tls-cert", "tls.crt"], 2, "--tls-key <FILE>"),
         (["--tls-client-ca", "ca.crt"], 2, "--tls-cert <FILE>"),
         (

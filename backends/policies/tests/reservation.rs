@@ -76,7 +76,9 @@ async fn a_reservation_is_scheduled_taken_once_and_confirmed() {
         [Replica::start(kubeconfig.path(), "first"), Replica::start(kubeconfig.path(), "second")];
     let (first, second) = (first.await, second.await);
     apiserver.create_node("a");
-    apiserver.create_reservation("one", &json!({}), &json!({}));
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": "500m"}}});
+    let template = json!({"metadata": {"namespace": "shop"}, "spec": {"containers": [container]}});
+    apiserver.create_reservation("one", &json!({"template": template}), &json!({}));
 
     let is_open = |pod: &Value| pod["spec"].get("schedulingGates").is_none();
     let placeholder =

@@ -188,7 +188,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 const BEGINNING: Duration = Duration::from_secs(1);
 
 async fn serve(stream: TcpStream, connection: usize, shared: Arc<Shared>) {
-    let begins = tokio::time::timeout(BEGINNING, stream.readable()).await.is_ok();
+    // Bytes, or the end: a connection can be told to be readable that is not.
+    let begins = tokio::time::timeout(BEGINNING, stream.peek(&mut [0])).await.is_ok();
     if begins || shared.fault.accepts == Accepts::Silence {
         serve_begun(stream, connection, &shared).await;
     }

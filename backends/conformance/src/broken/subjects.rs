@@ -87,7 +87,7 @@ impl Policy for Reading {
             .filters(pure())
             .scores(pure(), Scale::between(-10..=1_000).normalize(Normalization::MinMax))
             .preempts(Verb::per_node().reads(&reads))
-            .binds_reading(&Reads::new())
+            .binds_reading(&reads_namespace())
             .before_filter(Hook::changing([Change::PodLabels]).pure().reads(&reads_app()))
             .before_filter_nodes(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
             .before_score(Hook::changing([Change::NodeLabels]).pure().reads(&reads))
@@ -155,6 +155,13 @@ impl Policy for Reading {
 fn reads_app() -> Reads {
     let mut reads = Reads::new();
     reads.pod_label("app");
+    reads
+}
+
+/// What bind reads, to be told about another pod.
+fn reads_namespace() -> Reads {
+    let mut reads = Reads::new();
+    reads.pod(PodPart::Namespace);
     reads
 }
 

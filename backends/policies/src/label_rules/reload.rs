@@ -106,7 +106,7 @@ mod tests {
         for (now, expected, why) in [
             (content(OLD), 1, ""),
             (content("rules: ["), 1, ": line 1"),
-            (missing(), 1, "no/such/file"),
+            (missing(), 1, ": cannot be read"),
             (content(NEW), 2, ""),
             (content("rules: [{}]"), 2, "rules[0]"),
             (content(OLD), 1, ""),

@@ -34,6 +34,9 @@ pub(crate) fn pod(object: &Value, milli_cpu: i64) -> api::Pod {
         namespace: text(&metadata["namespace"]),
         owner,
         requests: Some(api::Resources { milli_cpu, pods: 1, ..api::Resources::default() }),
+        // The one annotation that the policy declares to read, which the pod lacks.
+        annotation_values: vec![String::new()],
+        absent_annotations: vec![0],
         ..api::PodFacts::default()
     };
     let (name, uid) = (text(&metadata["name"]), text(&metadata["uid"]));
@@ -97,8 +100,9 @@ impl Replica {
         };
         let response = HookServiceClient::new(self.channel.clone()).before_filter_nodes(request).await;
         let Ok(response) = response else { return -1 };
-        let usage = response.into_inner().nodes.into_iter().next().and_then(|change| change.add_usage);
-        usage.and_then(|usage| usage.requested).map_or(0, |requested| requested.milli_cpu)
+        let changes = response.into_inner().nodes.into_iter();
+        let held = changes.flat_map(|change| change.holds).filter_map(|hold| hold.resources);
+        held.map(|resources| resources.milli_cpu).sum()
     }
 
     /// As a signal does.
