@@ -53,6 +53,8 @@ pub struct KnownPod {
     pub node: String,
     /// `spec.priority`; 0 when it has none.
     pub priority: i32,
+    /// Whether it takes no resources any more, which its JSON does not say.
+    pub(super) has_ended: bool,
     /// The object without `status` and `metadata.managedFields`.
     json: Bytes,
     /// Whether `json` has little more than by what the pod is counted.
@@ -67,6 +69,7 @@ impl KnownPod {
             name: pod.name().to_owned(),
             node: pod.node_name().to_owned(),
             priority: pod.priority(),
+            has_ended: pod.has_ended(),
             json: slim::slim(json).unwrap_or_else(|| Bytes::copy_from_slice(json)),
             is_reduced: false,
         }
@@ -303,8 +306,9 @@ impl PodTable {
     pub async fn forget_later(&self, uid: &str, id: AssumptionId, after: Duration) {
         self.uncertain.fetch_add(1, Ordering::Relaxed);
         sleep(after).await;
-        self.uncertain.fetch_sub(1, Ordering::Relaxed);
+        // As long as it counts, its own calls look for it.
         self.forget(uid, id);
+        self.uncertain.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The node on which this pod counts because an earlier attempt to bind it had an uncertain end, as if the pod were not there:
@@ -333,11 +337,11 @@ impl PodTable {
         }
     }
 
-    /// What pods request, in the usage of this node in rows as of the change with this number. Blocks changes of pods: do
-    /// not hold it for long, and never across an await.
-    pub fn requests_on<'p>(&'p self, node: &'p str, number: u64) -> impl Fn(&str) -> Option<Resources> + 'p {
+    /// What a pod requests on a node, in rows as of the change with this number: of the node's name and the pod's UID. Blocks
+    /// changes of pods: do not hold it for long, and never across an await.
+    pub fn requests(&self, number: u64) -> impl Fn(&str, &str) -> Option<Resources> {
         let usage = self.usage.lock();
-        move |uid| usage.requests_on(node, uid, number)
+        move |node, uid| usage.requests_on(node, uid, number)
     }
 
     /// The pods that are like this one, in each view; `None` until they are counted. `table` has the labels of nodes.

@@ -441,7 +441,7 @@ impl Usage {
             let is_later = all.last().is_some_and(|latest| latest.id > list.latest_assumption);
             let now = self.pods.get(&uid).map(|pod| Arc::clone(&pod.node));
             self.assumed.insert(uid.clone(), all);
-            let known = listed(&uid);
+            let known = listed(&uid).filter(|known| !known.has_ended);
             let whole = known.as_ref().and_then(|known| known.whole());
             match (now, whole, before.remove(&uid)) {
                 (Some(bound_to), ..) => self.end_assumption(&uid, Some(&bound_to)),

@@ -1,6 +1,6 @@
 //! What hooks have changed in a call, applied to the nodes as backends are told about them.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, cell::LazyCell, collections::BTreeMap, sync::Arc};
 
 use extender_policy_api::v1alpha1::{NodeChange, PodChange};
 
@@ -22,34 +22,41 @@ pub(super) struct Held<'c> {
     pub(super) pods: Option<&'c PodTable>,
     /// The number of the change of pods as of which usage is.
     pub(super) number: u64,
+    /// The UID of the pod of the call if [`OwnPod`](super::own_pod::OwnPod) takes it out of the rows: it uses nothing there.
+    pub(super) own: Option<&'c str>,
 }
 
 impl Held<'_> {
-    /// A change of the node at this position, with what it holds there.
-    fn added(self, position: u32, change: &NodeChange) -> Cow<'_, NodeChange> {
-        match self.pods.filter(|_| !change.holds.is_empty()) {
-            Some(pods) => {
-                let node = self.request.names.name(position);
-                with_holds_added(change, pods.requests_on(node, self.number))
-            }
-            None => with_holds_added(change, |_| None),
-        }
+    /// Changes of the nodes at these positions, with what they hold there. What users use is looked up in one state.
+    fn added<'n>(
+        self,
+        changes: impl Iterator<Item = (u32, &'n NodeChange)>,
+    ) -> Vec<(u32, Cow<'n, NodeChange>)> {
+        // Most changes hold nothing, and take no lock.
+        let requests = LazyCell::new(|| self.pods.map(|pods| pods.requests(self.number)));
+        let added = |(position, change)| {
+            let used = |uid: &str| {
+                let requests = requests.as_ref().filter(|_| self.own != Some(uid))?;
+                requests(self.request.names.name(position), uid)
+            };
+            (position, with_holds_added(change, used))
+        };
+        changes.map(added).collect()
     }
 
     /// These changes with what they hold, for the record. Positions are those in the call.
     pub(super) fn in_words(self, changes: Changes) -> Changes {
-        let mut nodes = Vec::with_capacity(changes.nodes.len());
-        for changed in changes.nodes {
-            if changed.change.holds.is_empty() {
-                nodes.push(changed);
-                continue;
-            }
-            let added =
-                changed.positions.iter().map(|at| (*at, self.added(*at, &changed.change).into_owned()));
-            for (position, change) in added.filter(|(_, change)| parts_of_node(change).next().is_some()) {
-                nodes.push(ChangedNodes { positions: vec![position], change: Arc::new(change) });
-            }
-        }
+        let (holding, mut nodes): (Vec<_>, Vec<_>) =
+            changes.nodes.into_iter().partition(|changed| !changed.change.holds.is_empty());
+        let places = holding
+            .iter()
+            .flat_map(|changed| changed.positions.iter().map(|position| (*position, &*changed.change)));
+        let added =
+            self.added(places).into_iter().filter(|(_, change)| parts_of_node(change).next().is_some());
+        nodes.extend(added.map(|(position, change)| ChangedNodes {
+            positions: vec![position],
+            change: Arc::new(change.into_owned()),
+        }));
         Changes { nodes, ..changes }
     }
 }
@@ -78,12 +85,16 @@ impl CallChanges {
         if self.nodes.is_empty() || nodes.view.rows.facts().is_none() {
             return nodes;
         }
-        let changed = self.nodes.iter().filter_map(|(position, changes)| {
+        let places = self.nodes.iter();
+        let places =
+            places.flat_map(|(position, changes)| changes.iter().map(|change| (*position, &**change)));
+        let added = held.added(places);
+        let changed = added.chunk_by(|(one, _), (other, _)| one == other).filter_map(|of_node| {
+            let (position, _) = of_node.first()?;
             let at = nodes.index_of(*position)?;
             let row = nodes.rows.row(*nodes.rows.slots().get(at)?);
-            let added: Vec<_> = changes.iter().map(|change| held.added(*position, change)).collect();
-            let changed = changed_row(row.bytes, &nodes.view.rows, added.iter().map(|change| &**change))?;
-            Some((at, changed))
+            let changes = of_node.iter().map(|(_, change)| &**change);
+            Some((at, changed_row(row.bytes, &nodes.view.rows, changes)?))
         });
         let changed: Vec<_> = changed.collect();
         if changed.is_empty() { nodes } else { nodes.with_rows(changed) }

@@ -403,7 +403,8 @@ impl<'c> CallContext<'c> {
 
     /// What holds are about in rows as of the change of pods with this number.
     pub(super) fn held(&self, number: u64) -> Held<'c> {
-        Held { request: self.call.request, pods: self.tables.pods.as_deref(), number }
+        let own = self.own.as_ref().map(|_| self.call.pod.uid());
+        Held { request: self.call.request, pods: self.tables.pods.as_deref(), number, own }
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only
