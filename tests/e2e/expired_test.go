@@ -22,9 +22,14 @@ func TestAnExpiredCertificateIsNamedBeforeAndAfterItsEnd(t *testing.T) {
 	s.issueUntil(gateway.servers, gateway.shown, "gateway", time.Now().Add(50*time.Hour))
 	s.expectStatus(admin, noProblem, "WARNING ", about+"expires in 2 d, on ")
 
-	end := time.Now().Add(-time.Hour)
+	s.issueUntil(gateway.servers, gateway.shown, "gateway", time.Now().Add(-time.Hour))
+	s.expectStatus(admin, podsNotPlaced, "ERROR ", file+" was refused: certificate gateway has expired on ", "the previous certificates stay in use")
+
+	// It is in use before it ends.
+	end := time.Now().Add(25 * time.Second)
 	s.issueUntil(gateway.servers, gateway.shown, "gateway", end)
-	s.expectStatus(admin, podsNotPlaced, "ERROR ")
+	s.expectStatus(admin, noProblem, "WARNING ", about+"expires in ")
+	s.expectStatus(admin, podsNotPlaced, "ERROR ", about+"has expired on ")
 	s.scheduler(gateway.extenders, controlplane.DefaultScores)
 	pod := plainPod("web")
 	s.pods(pod)
@@ -32,7 +37,7 @@ func TestAnExpiredCertificateIsNamedBeforeAndAfterItsEnd(t *testing.T) {
 	s.expectEvidence(gateway.Server, admin, pod, evidence{
 		exit: podsNotPlaced,
 		status: []string{
-			"ERROR ", about + "has expired on ", "kube-scheduler rejects the gateway, and no pod is scheduled",
+			"ERROR ", about + "has expired on ", "kube-scheduler rejects the gateway from its next connection on, within 10 minutes; then no pod is scheduled",
 			"renew it; the changed file is read without a restart", "docs/runbook.md#certificate-expires",
 		},
 		explain: []string{"web", "is not scheduled", "the attempt ended with an error before the gateway was called", "certificate has expired"},

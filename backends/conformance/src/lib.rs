@@ -107,7 +107,7 @@ pub async fn begin(target: Target) -> Result<Suite, StartError> {
     if let Some((url, connected)) = target.connect_replica().await {
         greeted(url, &target, connected).await?;
     }
-    Ok(Suite::new(target, client, info))
+    Ok(Suite::new(target, client, info).await)
 }
 
 /// A connection with the answer to its handshake.

@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
+use tokio::{net::TcpStream, time::Instant};
 use tonic::{Code, Status};
 
 use crate::{
@@ -45,11 +46,21 @@ pub struct Suite {
     longest_status: Mutex<(usize, String)>,
     /// How many verdicts of each kind a verb gave, so that a report can say that all were the same.
     verdicts: Mutex<BTreeMap<Verb, BTreeMap<&'static str, usize>>>,
+    /// A connection on which nothing is sent, from the beginning: no case then waits for its end alone.
+    pub(crate) silent: tokio::sync::Mutex<Silent>,
+}
+
+/// A connection on which nothing is sent.
+#[derive(Debug)]
+pub(crate) struct Silent {
+    pub(crate) connection: std::io::Result<TcpStream>,
+    pub(crate) since: Instant,
 }
 
 impl Suite {
     /// A suite for a backend that has responded to the handshake.
-    pub(crate) fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
+    pub(crate) async fn new(target: Target, client: Client, info: api::GetInfoResponse) -> Self {
+        let silent = Silent { connection: target.silent().await, since: Instant::now() };
         let declared = Declared { info };
         let vocabulary = Vocabulary::new(declared.keys(), &target.args, &target.values);
         Self {
@@ -60,6 +71,7 @@ impl Suite {
             tables: AtomicU64::new(std::hash::RandomState::new().hash_one(target.seed)),
             longest_status: Mutex::default(),
             verdicts: Mutex::default(),
+            silent: silent.into(),
             target,
             client,
             declared,

@@ -100,3 +100,36 @@ impl CallChanges {
         if changed.is_empty() { nodes } else { nodes.with_rows(changed) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use extender_policy_api::v1alpha1::{Hold, HoldUser, Resources};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_is_taken_out_of_a_row_is_taken_off_no_hold() {
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "shop", "uid": "u"},
+            "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+        });
+        let json = Bytes::from(pod.to_string());
+        let (pods, request) = (PodTable::new(), Request::about(&json, "a").unwrap());
+        pods.apply(&json).unwrap();
+        let users = vec![HoldUser { uid: "u".to_owned(), at_most: None }];
+        let resources = Some(Resources { milli_cpu: 4_000, pods: 1, ..Resources::default() });
+        let change = NodeChange {
+            positions: vec![0],
+            holds: vec![Hold { resources, users }],
+            ..NodeChange::default()
+        };
+        for (own, held) in [(None, 1_000), (Some("other"), 1_000), (Some("u"), 4_000)] {
+            let of_call = Held { request: &request, pods: Some(&pods), number: u64::MAX, own };
+            let [(0, added)] = &of_call.added([(0, &change)].into_iter())[..] else { panic!("one node") };
+            let requested = added.add_usage.clone().and_then(|usage| usage.requested).unwrap();
+            assert_eq!(requested.milli_cpu, held, "{own:?}");
+        }
+    }
+}

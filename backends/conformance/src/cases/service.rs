@@ -21,7 +21,7 @@ use crate::{
     case::{Case, Stop, case, cases, failed, skipped},
     client::{Extras, code_name, shown},
     declared::{VERBS, Verb},
-    suite::{Suite, refused},
+    suite::{Silent, Suite, refused},
 };
 
 const SERVICE: &str = "extender.policy.v1alpha1.PolicyService";
@@ -165,11 +165,12 @@ async fn compressed(suite: &Suite) -> Result<(), Stop> {
 const SILENCE: Duration = Duration::from_secs(20);
 
 async fn silent(suite: &Suite) -> Result<(), Stop> {
-    let mut connection = suite.target.silent().await.map_err(|error| Stop::Failed(error.to_string()))?;
+    let Silent { connection, since } = &mut *suite.silent.lock().await;
+    let connection = connection.as_mut().map_err(|error| Stop::Failed(error.to_string()))?;
     let limit = SILENCE.min(suite.client.patience());
     let closed = async { while connection.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
     let open = |_| Stop::Failed(format!("a connection on which nothing came was still open after {limit:?}"));
-    tokio::time::timeout(limit, closed).await.map_err(open)?;
+    tokio::time::timeout_at(*since + limit, closed).await.map_err(open)?;
     suite.still_serves("a silent connection").await
 }
 

@@ -330,7 +330,7 @@ fn rejects_all(
     let remedy = if is_unasked {
         let ago = age(u64::try_from(seconds_since(*last)).unwrap_or_default());
         format!(
-            "if it is repaired, run `extender-gateway status --retry`: the last decision was {ago} ago; otherwise {remedy}"
+            "if it is repaired, run `extender-gateway status --retry`: the last decision was {ago} ago; if not: {remedy}"
         )
     } else {
         remedy
