@@ -89,7 +89,7 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 
 {{- define "extender-gateway.checkVerbs" -}}
-{{- $served := dict "label-rules" (list "filter" "score" "preempt") "label-binder" (list "bind") "node-resources" (list "filter" "score") "node-affinity" (list "filter" "score") "spread" (list "filter" "score") "http-extender" (list "filter" "score" "preempt" "bind") "reservation" (list "filter" "score" "bind" "beforeFilterNodes") -}}
+{{- $served := dict "label-rules" (list "filter" "score" "preempt") "label-binder" (list "bind") "node-resources" (list "filter" "score") "node-affinity" (list "filter" "score") "spread" (list "filter" "score") "http-extender" (list "filter" "score" "preempt" "bind") "reservation" (list "filter" "score" "preempt" "bind" "beforeFilterNodes") -}}
 {{- $program := .policy.program | default "" -}}
 {{- $verbs := list -}}
 {{- range $verb := list "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
