@@ -302,7 +302,7 @@ static: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
 static: rust
 	deploy/image/build
 
-# One package after the other: several control planes at once would slow each other down.
+# Two packages at once: most of the time a control plane waits, for a backoff of kube-scheduler, a lease or a timeout.
 go-tests: binaries go prometheus chromium
-	cd tests && go test -count=1 -timeout 40m -p 1 ./...
+	cd tests && go test -count=1 -timeout 40m -p 2 ./...
 	cd $(LEGACY) && go test -count=1 -timeout 5m ./...

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -36,7 +37,8 @@ func (r *reservations) expectWaiting(pod *corev1.Pod) {
 }
 
 func TestTheRoomOfAnOwnerThatEndsIsForTheNextOne(t *testing.T) {
-	s := newScenario(t, "an owner of a shared reservation ends 10 times while a stranger waits, and the next owner gets the room", gatewayFront{}, controlplane.Names)
+	const rounds = 4
+	s := newScenario(t, fmt.Sprintf("an owner of a shared reservation ends %d times while a stranger waits, and the next owner gets the room", rounds), gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(1, cpus(4)))
 	r := s.reservations("one")
 	r.reserve(1, "owner", 1, 4000, shareable)
@@ -47,7 +49,7 @@ func TestTheRoomOfAnOwnerThatEndsIsForTheNextOne(t *testing.T) {
 	s.pods(stranger)
 	s.refused(stranger, corev1.PodReasonUnschedulable)
 	var longest time.Duration
-	for round := range 10 {
+	for round := range rounds {
 		next := requesting("owner", 4000)
 		if round%2 == 0 {
 			// It waits already; in the other rounds it comes later, as with a Deployment.
@@ -65,7 +67,7 @@ func TestTheRoomOfAnOwnerThatEndsIsForTheNextOne(t *testing.T) {
 		owner = next
 	}
 	s.expectNoNodeOverfull()
-	results.note("the next owner of a shared reservation was bound within " + longest.Round(10*time.Millisecond).String() + " after the one before was deleted, in 10 rounds\n")
+	results.note(fmt.Sprintf("the next owner of a shared reservation was bound within %v after the one before was deleted, in %d rounds\n", longest.Round(10*time.Millisecond), rounds))
 }
 
 func TestTheRoomOfAnOwnerThatEndsIsKeptWithoutALeader(t *testing.T) {
