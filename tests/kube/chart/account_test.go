@@ -121,7 +121,7 @@ func expectEvents(t *testing.T, admin string) {
 	}
 	slices.Sort(seen)
 	ended := "Normal ModeOverrideEnded backend rules: the mode is as configured again"
-	begun := regexp.MustCompile(`^Warning ModeOverridden backend rules: Shadow until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: a bad rule$`)
+	begun := regexp.MustCompile(`^Warning ModeOverridden backend rules: Shadow until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ by 127\.0\.0\.1: a bad rule$`)
 	if len(seen) != 2 || seen[0] != ended || !begun.MatchString(seen[1]) {
 		t.Errorf("events: %q", seen)
 	}
