@@ -10,7 +10,8 @@ use std::{
 };
 
 use extender_gateway_core::{
-    BackendFailure, FailurePolicy, PolicyVerb, Verb, filter::Heard, preempt::Candidate, score::Ballot,
+    BackendFailure, FailurePolicy, PolicyVerb, Verb, filter::Heard, preempt::Candidate, reason::one_line,
+    score::Ballot,
 };
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
@@ -106,14 +107,19 @@ pub struct PodRef {
     pub owner: String,
 }
 
+/// The longest description of a workload, in bytes: more than a kind, a namespace and a name have.
+const LONGEST_WORKLOAD: usize = 400;
+
 impl PodRef {
     /// What it is a part of, for people: its controller with its namespace, or the pod itself.
     pub fn workload(&self) -> String {
         let Self { namespace, name, owner, .. } = self;
-        match owner.split_once(' ') {
+        let workload = match owner.split_once(' ') {
             Some((kind, owner)) => format!("{kind} {namespace}/{owner}"),
             None => format!("pod {namespace}/{name}"),
-        }
+        };
+        // The apiserver does not limit kind and name of an owner.
+        one_line(&workload, LONGEST_WORKLOAD)
     }
 }
 

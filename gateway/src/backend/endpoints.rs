@@ -275,11 +275,11 @@ impl Endpoints {
         if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
-        let is_preferred = |session: &&Arc<Session>| {
-            session.is_usable(verb) && !session.endpoint().outliers.are_left_out(verb)
-        };
-        let usable: Vec<_> = connected.iter().filter(is_preferred).collect();
-        let among = if usable.is_empty() { connected.iter().collect() } else { usable };
+        let usable: Vec<_> = connected.iter().filter(|session| session.is_usable(verb)).collect();
+        let is_preferred = |session: &&Arc<Session>| !session.endpoint().outliers.are_left_out(verb);
+        let preferred: Vec<_> = usable.iter().copied().filter(is_preferred).collect();
+        let tiers = [preferred, usable, connected.iter().collect()];
+        let among = tiers.into_iter().find(|tier| !tier.is_empty())?;
         let by = |salt: u64, session: &Arc<Session>| {
             FixedState::default().hash_one((salt, caller.pod, session.endpoint().address))
         };

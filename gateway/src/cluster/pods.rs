@@ -185,16 +185,25 @@ impl PodTable {
             pods: PodIndex::default(),
             untried: UntriedList::default(),
             usage: self.usage.lock().relist(),
+            kept: Vec::new(),
         }
     }
 
     /// Replaces all pods by those of the list, in one step for calls. The table is synced afterwards.
-    pub fn replace(&self, relist: PodRelist) {
+    pub fn replace(&self, mut relist: PodRelist) {
+        for uid in &relist.kept {
+            if let Some(known) = self.get(uid) {
+                relist.pods.put(KnownPod::clone(&known));
+            }
+        }
         // Dropped without the lock: it may be 150,000 pods.
         let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
         drop(previous);
         self.untried.replace(relist.untried);
-        self.change_usage(|usage| usage.replace(relist.usage, |uid| self.get(uid)));
+        self.change_usage(|usage| {
+            usage.keep(&mut relist.usage, &relist.kept);
+            usage.replace(relist.usage, |uid| self.get(uid));
+        });
         self.placed.notify_waiters();
         // Already set after an earlier list.
         let _ = self.synced.set(());
@@ -433,9 +442,16 @@ pub struct PodRelist {
     pods: PodIndex,
     untried: UntriedList,
     usage: Usage,
+    /// The UIDs of pods in the list that cannot be read.
+    kept: Vec<String>,
 }
 
 impl PodRelist {
+    /// The pod with this UID is in the list and cannot be read: what is known of it stays.
+    pub fn keep(&mut self, uid: String) {
+        self.kept.push(uid);
+    }
+
     /// Adds a pod.
     pub fn add(&mut self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;

@@ -55,8 +55,8 @@ pub struct Unreadable(Mutex<UnreadableState>);
 #[derive(Debug, Default)]
 struct UnreadableState {
     named: BTreeMap<ObjectName, UnreadableObject>,
-    /// The latest object without a name, or for which there is no room, and their number.
-    others: Option<(UnreadableObject, u64)>,
+    /// The kind of the latest object without a name, or for which there is no room, its error, and their number.
+    others: Option<(&'static str, UnreadableObject, u64)>,
 }
 
 impl Unreadable {
@@ -92,7 +92,7 @@ impl Unreadable {
     /// Their number.
     pub fn count(&self) -> usize {
         let state = self.0.lock();
-        let others = state.others.as_ref().map_or(0, |(_, count)| *count);
+        let others = state.others.as_ref().map_or(0, |(.., count)| *count);
         state.named.len() + usize::try_from(others).unwrap_or(usize::MAX)
     }
 
@@ -100,7 +100,8 @@ impl Unreadable {
     pub fn all(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
         let count = self.count();
         let state = self.0.lock();
-        let other = state.others.iter().map(|(object, _)| (ObjectName::default(), object.clone()));
+        let unnamed = |kind| ObjectName { kind, ..ObjectName::default() };
+        let other = state.others.iter().map(|(kind, object, _)| (unnamed(kind), object.clone()));
         let named = state.named.iter().map(|(name, object)| (name.clone(), object.clone()));
         (named.chain(other).collect(), count)
     }
@@ -115,8 +116,8 @@ impl UnreadableState {
         if is_named {
             self.named.insert(object, unreadable);
         } else {
-            let count = self.others.as_ref().map_or(0, |(_, count)| *count);
-            self.others = Some((unreadable, count + 1));
+            let count = self.others.as_ref().map_or(0, |(.., count)| *count);
+            self.others = Some((object.kind, unreadable, count + 1));
         }
     }
 }

@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use extender_gateway_core::reason::one_line;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::object::pod::ObjectPod;
+
+/// The longest `spec.schedulerName`, in bytes. The apiserver does not limit it.
+const LONGEST_NAME: usize = 253;
 
 /// The pods, and when one was last put on a node.
 #[derive(Debug, Default)]
@@ -44,7 +48,7 @@ pub(super) struct UntriedList(HashMap<String, UntriedPod>);
 impl UntriedList {
     pub(super) fn add(&mut self, pod: &ObjectPod<'_>) {
         if pod.is_untried() {
-            let scheduler = pod.scheduler_name().to_owned();
+            let scheduler = one_line(pod.scheduler_name(), LONGEST_NAME);
             self.0.insert(pod.uid().to_owned(), UntriedPod { since: Instant::now(), scheduler });
         }
     }
@@ -55,8 +59,10 @@ impl UntriedPods {
     pub(super) fn apply(&self, pod: &ObjectPod<'_>) {
         let mut state = self.0.lock();
         if pod.is_untried() {
-            let scheduler = pod.scheduler_name().to_owned();
-            let new = || UntriedPod { since: Instant::now(), scheduler };
+            let new = || UntriedPod {
+                since: Instant::now(),
+                scheduler: one_line(pod.scheduler_name(), LONGEST_NAME),
+            };
             state.pods.entry(pod.uid().to_owned()).or_insert_with(new);
         } else if state.pods.remove(pod.uid()).is_some() && !pod.node_name().is_empty() {
             state.placed = Some(Instant::now());

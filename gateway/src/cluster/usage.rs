@@ -87,7 +87,7 @@ pub struct UsageChange {
 }
 
 /// A pod on a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct CountedPod {
     node: Arc<str>,
     requests: PodRequests,
@@ -113,7 +113,7 @@ impl CountedPod {
 type Amounts<T> = [T; 5];
 
 /// The requests of one pod. Compact: there may be hundreds of thousands.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct PodRequests {
     amounts: Amounts<i64>,
     /// Sorted by name, without zeros. Most pods have none.
@@ -411,6 +411,15 @@ impl Usage {
     pub(super) fn relist(&self) -> Self {
         let counts = Counts::new(Arc::clone(self.counts.by()), std::iter::empty());
         Self { counts, latest_assumption: self.latest_assumption, taken: self.taken, ..Self::default() }
+    }
+
+    /// Adds the pods with these UIDs as they are counted to a list. Those that are only assumed are not on a node in a list.
+    pub(super) fn keep(&self, list: &mut Self, uids: &[String]) {
+        for uid in uids.iter().filter(|uid| !self.assumed.contains_key(uid.as_str())) {
+            if let Some(pod) = self.pods.get(uid.as_str()) {
+                list.add(uid.as_str().into(), pod.clone());
+            }
+        }
     }
 
     /// Replaces all pods by those of the list. Assumed pods that are on no node in the list remain assumed, also those

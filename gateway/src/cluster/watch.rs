@@ -83,6 +83,8 @@ trait WatchedTable {
 
     fn begin(&self) -> Self::List;
     fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError>;
+    /// An object of the list cannot be read.
+    fn keep(_: &mut Self::List, _: &ObjectHead) {}
     /// Replaces all objects by those of the list.
     fn replace(&self, list: Self::List);
     fn apply(&self, json: &[u8]) -> Result<(), ObjectError>;
@@ -153,6 +155,11 @@ impl WatchedTable for PodTable {
 
     fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError> {
         list.add(json)
+    }
+
+    /// What is known of it stays: its requests still count.
+    fn keep(list: &mut Self::List, object: &ObjectHead) {
+        list.keep(object.uid.clone());
     }
 
     fn replace(&self, list: Self::List) {

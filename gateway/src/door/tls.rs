@@ -113,17 +113,25 @@ impl Tls {
         let field = self.address.field();
         let mut used = self.first.clone();
         loop {
-            let changed = files.changed().await.and_then(|files| {
-                files.identity.replaces(&used.identity, Timestamp::now())?;
+            let changed = files.changed().await.and_then(|mut files| {
+                // Also with an expired certificate, an authority that was removed is no longer trusted.
+                let refused = files.identity.replaces(&used.identity, Timestamp::now()).err();
+                if let Some(error) = refused {
+                    if files.authorities == used.authorities {
+                        return Err(error);
+                    }
+                    tracing::warn!(
+                        "cannot reload the certificate of {field}, the previous one stays in use: {error}"
+                    );
+                    files.identity = used.identity.clone();
+                }
                 let server = files.server(self.address, &self.settings)?;
+                self.current.store(Arc::new(server));
                 used = files;
-                Ok(server)
+                Ok(())
             });
             match changed {
-                Ok(server) => {
-                    self.current.store(Arc::new(server));
-                    tracing::info!("certificates of {field} reloaded; new connections use them");
-                }
+                Ok(()) => tracing::info!("certificates of {field} reloaded; new connections use them"),
                 Err(error) => {
                     tracing::warn!("cannot reload {field}, the previous certificates stay in use: {error}");
                 }

@@ -85,10 +85,19 @@ thread_local! {
 
 /// Reads keys on this thread so that the path of an error has them. One that is not UTF-8 is then an error.
 pub(super) fn with_tracked_keys<T>(read: impl FnOnce() -> T) -> T {
-    KEYS_ARE_TRACKED.set(true);
+    let before = TrackedKeys(KEYS_ARE_TRACKED.replace(true));
     let read = read();
-    KEYS_ARE_TRACKED.set(false);
+    drop(before);
     read
+}
+
+/// How keys were read before, and are again also after a panic.
+struct TrackedKeys(bool);
+
+impl Drop for TrackedKeys {
+    fn drop(&mut self) {
+        KEYS_ARE_TRACKED.set(self.0);
+    }
 }
 
 /// A key of an object.

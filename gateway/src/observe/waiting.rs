@@ -5,6 +5,7 @@
 //! no such event, so this table also knows which pods were last tried before their backend changed. A backend whose answers
 //! change without another revision is found by trying one of its pods from time to time.
 
+mod freed;
 mod groups;
 mod holders;
 
@@ -16,7 +17,10 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
 pub use self::groups::WaitingGroup;
-use self::holders::{Effect, Holders, effect};
+use self::{
+    freed::Freed,
+    holders::{Effect, Holders, effect},
+};
 use crate::{
     cluster::{SourceHealth, pods::PodTable},
     config::BackendSettings,
@@ -63,6 +67,8 @@ struct WaitingState {
     failing: HashMap<String, Vec<(PolicyVerb, Instant)>>,
     /// The names of the backends whose latest decisions left no node.
     stuck: Vec<String>,
+    /// When pods counted that were not bound.
+    freed: Freed,
     /// When pods were last removed to make room.
     swept: Option<Instant>,
 }
@@ -91,24 +97,35 @@ struct WaitingPod {
     since: Instant,
     /// When the latest attempt began.
     tried: Instant,
+    /// When it had certainly ended.
+    ended: Instant,
     /// The verb of the call after which it waits.
     verb: Verb,
     /// Whether that call ended with an error, after which kube-scheduler tries the pod again by itself, within seconds.
     is_retried: bool,
     /// The backends that rejected or failed it.
     held_by: Vec<Arc<BackendSettings>>,
-    /// When a pod ceased to count that may have been why.
-    freed: Option<Instant>,
     /// What it is a part of, for people.
     workload: String,
     /// Why it waits, with the backend's name.
     reason: String,
     /// When it was last tried as a probe.
     probed: Option<Instant>,
-    /// When the latest request to try it again was sent, and the number of them.
-    requested: Option<(Instant, u32)>,
+    /// The requests to try it again because a backend or the configuration has changed.
+    requested: Option<Requests>,
+    /// Those because a pod that was not bound no longer counts: binds that fail delay no request for a change.
+    requested_freed: Option<Requests>,
     /// The latest request that failed, if it has not succeeded since.
     failed: Option<Instant>,
+}
+
+/// Requests to try a pod again.
+#[derive(Debug, Clone, Copy)]
+struct Requests {
+    /// When the latest one was sent.
+    at: Instant,
+    /// Their number.
+    number: u32,
 }
 
 /// The pods that wait because of one backend.
@@ -197,12 +214,7 @@ impl WaitingPods {
     /// Records that pods have ceased to count that were not bound, the first of which has counted since this time: those that
     /// were rejected meanwhile may have another result.
     pub fn freed(&self, since: Instant) {
-        let now = Instant::now();
-        let mut state = self.state.lock();
-        for pod in state.pods.values_mut().filter(|pod| pod.tried >= since && !pod.is_retried) {
-            pod.freed = Some(now);
-        }
-        drop(state);
+        self.state.lock().freed.add(since, Instant::now());
         self.touched.notify_one();
     }
 
@@ -283,7 +295,7 @@ impl WaitingPods {
         let mut next: Option<Instant> = None;
         for (uid, pod) in &state.pods {
             let Some((backend, change)) = state.change_for(pod) else { continue };
-            let at = pod.next_request();
+            let at = pod.next_request(change);
             if at <= now {
                 due.push(((pod.failed, pod.since, uid), pod, backend, change));
             } else {
@@ -330,8 +342,9 @@ impl WaitingPods {
                 (pod.probed, pod.failed) = (Some(at), None);
                 return;
             }
-            let before = pod.requested.map_or(0, |(_, requests)| requests);
-            pod.requested = Some((at, before.saturating_add(1)));
+            let requests = pod.requests_for(change);
+            let before = requests.map_or(0, |requests| requests.number);
+            *requests = Some(Requests { at, number: before.saturating_add(1) });
             pod.failed = None;
         }
     }
@@ -361,7 +374,7 @@ impl WaitingPods {
 }
 
 impl WaitingState {
-    /// Records a pod that waits; whether it should be tried again already. `is_retried` is absent if the call does not
+    /// Records a pod that waits; whether the pods to try again may be others now. `is_retried` is absent if the call does not
     /// change whether kube-scheduler tries it again by itself.
     fn wait(
         &mut self,
@@ -382,17 +395,24 @@ impl WaitingState {
             name: record.pod.name.clone(),
             since: record.started,
             tried: record.started,
+            ended: now,
             verb,
             is_retried: false,
             held_by: Vec::new(),
-            freed: None,
             workload: record.pod.workload(),
             reason: String::new(),
             probed: None,
             requested: None,
+            requested_freed: None,
             failed: None,
         });
-        (pod.tried, pod.verb, pod.reason) = (record.started, verb, reason);
+        let is_stuck = |backend: &Arc<BackendSettings>| {
+            self.stuck.iter().any(|name| *name == *backend.name.as_str())
+                && !pod.held_by.iter().any(|it| it.name == backend.name)
+        };
+        // The time of the next probe may depend on it.
+        let may_be_probed = held_by.iter().any(is_stuck);
+        (pod.tried, pod.ended, pod.verb, pod.reason) = (record.started, now, verb, reason);
         match verb {
             // Preempt and bind follow a filter call about the same attempt.
             Verb::Preempt | Verb::Bind => pod.held_by.extend(held_by),
@@ -401,7 +421,7 @@ impl WaitingState {
         pod.is_retried = is_retried.unwrap_or(pod.is_retried);
         pod.held_by.sort_by(|one, other| one.name.cmp(&other.name));
         pod.held_by.dedup_by(|one, other| one.name == other.name);
-        self.pods.get(uid).is_some_and(|pod| self.change_for(pod).is_some())
+        may_be_probed || self.pods.get(uid).is_some_and(|pod| self.change_for(pod).is_some())
     }
 
     /// Removes pods that were not tried for too long. Not at each call: there are many pods.
@@ -487,9 +507,10 @@ impl WaitingState {
 
     /// The backend that changed after the pod was last tried or requested, and its change.
     fn change_for<'p>(&self, pod: &'p WaitingPod) -> Option<(&'p str, PolicyChange)> {
-        let requested = pod.requested.map(|(at, _)| at);
+        let requested = pod.latest_request();
         let is_later = |at: &Instant| *at > pod.tried && requested.is_none_or(|requested| *at > requested);
-        let freed = pod.freed.filter(is_later).map(|_| PolicyChange::Freed);
+        let freed = if pod.is_retried { None } else { self.freed.during(pod.tried, pod.ended) };
+        let freed = freed.filter(is_later).map(|_| PolicyChange::Freed);
         pod.held_by.iter().find_map(|backend| {
             let changed = self.change_of(backend.name.as_str()).filter(|(at, _)| is_later(at));
             Some((backend.name.as_str(), changed.map(|(_, change)| change).or(freed)?))
@@ -500,14 +521,25 @@ impl WaitingState {
 impl WaitingPod {
     /// When it was last tried, or asked to be.
     fn last_try(&self) -> Instant {
-        let requested = self.requested.map(|(at, _)| at);
-        [requested, self.probed].into_iter().flatten().fold(self.tried, Instant::max)
+        [self.latest_request(), self.probed].into_iter().flatten().fold(self.tried, Instant::max)
     }
 
-    /// The earliest time of the next request. A backend that changes all the time must not cause endless writes.
-    fn next_request(&self) -> Instant {
-        self.requested.map_or(self.since, |(at, requests)| {
-            let doublings = 1_u32.checked_shl(requests - 1).unwrap_or(u32::MAX);
+    /// When the latest request for a change was sent.
+    fn latest_request(&self) -> Option<Instant> {
+        self.requested.into_iter().chain(self.requested_freed).map(|requests| requests.at).max()
+    }
+
+    /// The requests that count for those because of this change.
+    fn requests_for(&mut self, change: PolicyChange) -> &mut Option<Requests> {
+        if change == PolicyChange::Freed { &mut self.requested_freed } else { &mut self.requested }
+    }
+
+    /// The earliest time of the next request because of this change. A backend that changes all the time must not cause endless
+    /// writes.
+    fn next_request(&self, change: PolicyChange) -> Instant {
+        let requests = if change == PolicyChange::Freed { self.requested_freed } else { self.requested };
+        requests.map_or(self.since, |Requests { at, number }| {
+            let doublings = 1_u32.checked_shl(number - 1).unwrap_or(u32::MAX);
             at + FIRST_PAUSE.saturating_mul(doublings).min(LONGEST_PAUSE)
         })
     }

@@ -223,3 +223,20 @@ fn an_assumed_pod_that_is_reduced_keeps_its_requests() {
     table.remove("shop-19");
     assert_eq!(cpu_on(&table, "n1"), 0, "it was counted until now");
 }
+
+#[test]
+fn a_pod_of_a_list_that_cannot_be_read_counts_as_before() {
+    let table = PodTable::new();
+    for number in 0..3 {
+        table.apply(large("shop", number, 1).as_bytes()).unwrap();
+    }
+    let mut list = table.relist();
+    list.add(large("shop", 0, 1).as_bytes()).unwrap();
+    list.keep("shop-1".to_owned());
+    list.keep("unknown".to_owned());
+    table.replace(list);
+    assert_eq!(cpu_on(&table, "n1"), 2_000, "the third is gone");
+    assert!(table.get("shop-1").is_some() && table.get("shop-2").is_none());
+    table.remove("shop-1");
+    assert_eq!(cpu_on(&table, "n1"), 1_000);
+}

@@ -23,7 +23,7 @@ pub(super) struct Shared {
 }
 
 /// What a pod has of what is counted by.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cluster) struct Attributes {
     /// Of each attribute, in their order; `None` if it lacks it.
     shared: Box<[Option<Shared>]>,

@@ -121,7 +121,8 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
     pub(super) async fn list(&mut self) -> Result<String, RequestError> {
         (self.worked, self.failures) = (false, 0);
         let (mut list, mut unreadable) = (self.table.begin(), Vec::new());
-        let mut smallest = PAGE;
+        // The objects may have become smaller.
+        let mut smallest = self.page.saturating_mul(2).min(PAGE);
         let mut params = ListParams {
             limit: Some(self.page),
             field_selector: T::FIELDS.map(str::to_owned),
@@ -146,8 +147,9 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             let Page { metadata, items } = parse(&json, "list")?;
             for object in items.into_iter().flatten().map(|object| object.get().as_bytes()) {
                 if let Err(error) = T::add(&mut list, object) {
-                    let (object, error) =
-                        (ObjectHead::of(object).object(T::KIND), bounded(&error.to_string()));
+                    let head = ObjectHead::of(object);
+                    T::keep(&mut list, &head);
+                    let (object, error) = (head.object(T::KIND), bounded(&error.to_string()));
                     self.log_unreadable(&object, &error);
                     unreadable.push((object, error));
                 }

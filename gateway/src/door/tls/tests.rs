@@ -130,6 +130,22 @@ async fn an_expired_certificate_does_not_replace_a_valid_one() {
     pair.renew();
     five_reads(&tls).await;
     assert!(!Arc::ptr_eq(&first, &tls.current.load()), "a valid one is used");
+    // With an expired certificate, the authorities are replaced all the same.
+    let authority = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap().cert.pem();
+    pair.write("ca.crt", &authority("one"));
+    let clients = ClientCertificates {
+        ca_file: pair.0.path().join("ca.crt"),
+        presence: config::ClientCertificate::Required,
+        allowed_names: Vec::new(),
+    };
+    let tls = Tls::open(ServerTls { clients: Some(clients), ..pair.settings() }).unwrap();
+    let first = tls.current.load_full();
+    pair.expire();
+    five_reads(&tls).await;
+    assert!(Arc::ptr_eq(&first, &tls.current.load()));
+    pair.write("ca.crt", &authority("another"));
+    five_reads(&tls).await;
+    assert!(!Arc::ptr_eq(&first, &tls.current.load()), "an authority that is removed is not trusted");
     // At the start there is none to keep.
     pair.expire();
     let tls = Tls::open(pair.settings()).unwrap();

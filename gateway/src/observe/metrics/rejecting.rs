@@ -90,6 +90,8 @@ impl Rejecting {
         series.decisions += 1;
         if series.pods.len() < MAX_PODS {
             series.pods.insert(self.hasher.hash_one((&pod.namespace, &pod.name)));
+        }
+        if series.workloads.len() < MAX_PODS {
             series.workloads.insert(self.workload(pod));
         }
         reason.clone_into(&mut series.reason);

@@ -49,9 +49,15 @@ pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
         let holds: fn(&BackendOutcome) -> bool =
             if outcome == "backend" { has_ended_call } else { has_dropped_nodes };
         let held_by: Vec<_> = record.backends.iter().filter(|part| holds(part)).collect();
-        // Whatever the others say, one that rejects all nodes leaves none.
-        let decisive: Vec<_> = held_by.iter().copied().filter(|part| rejects_all(part, record)).collect();
-        let held_by = if decisive.is_empty() { held_by } else { decisive };
+        // Whatever the other policies say, one that rejects all nodes leaves none. What hooks have changed may be why it does.
+        let rejects_all = |part: &&BackendOutcome| rejects_all(part, record);
+        let mut decisive: Vec<_> = held_by.iter().copied().filter(rejects_all).collect();
+        let held_by = if decisive.is_empty() {
+            held_by
+        } else {
+            decisive.extend(held_by.iter().filter(|part| part.verb.is_hook()));
+            decisive
+        };
         let Some(first) = held_by.first() else { return Effect::None };
         let reason =
             format!("{}: {}", first.backend.name, reason(first)).chars().take(LONGEST_REASON).collect();

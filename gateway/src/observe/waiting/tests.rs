@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use extender_gateway_core::filter::{Asked, Heard};
 use extender_gateway_core::{FailureKind, PolicyVerb};
+use extender_policy_api::v1alpha1::PodChange;
 use tokio::time::advance;
 
 use super::*;
 use crate::{
-    contract::nodes::NodeForm,
+    contract::{hook::Changes, nodes::NodeForm},
     observe::samples,
     record::{BackendOutcome, OnFailure, Outcome},
 };
@@ -387,4 +388,85 @@ async fn waiting_pods_are_listed_by_workload_and_reason() {
     let seen: Vec<_> = groups.iter().map(|it| (&*it.workload, &*it.reason, it.pods, it.untried)).collect();
     assert_eq!(seen, [("ReplicaSet shop/web", "zones: full", 2, 2), ("pod shop/job", "zones: full", 1, 1)]);
     assert_eq!((groups[0].oldest, groups[0].pod.1.as_str()), (SECOND * 3, "web-0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_changed_nodes_holds_a_pod_beside_the_policy_that_rejects_all() {
+    let waiting = WaitingPods::default();
+    let changes = Changes { pod: Some(PodChange::default().into()), ..Changes::default() };
+    filter(&waiting, "web", 0, vec![samples::part("reservation", Outcome::Changed(changes)), rejects("fit")]);
+    assert_eq!(held(&waiting), [("fit".to_owned(), 1), ("reservation".to_owned(), 1)]);
+    advance(SECOND).await;
+    waiting.changed("reservation", PolicyChange::Configuration);
+    assert_eq!(due(&waiting), ["web"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_rejected_while_another_counted_are_due_when_it_no_longer_does() {
+    let waiting = WaitingPods::default();
+    // Its attempt begins before the other pod counts, and ends while it does.
+    let early = samples::record("early", &["a"], vec![rejects("fit")]);
+    let late = samples::record("late", &["a"], vec![rejects("fit")]);
+    let rejected =
+        |record: CallRecord| waiting.record(Verb::Filter, "ok", &CallRecord { left: Some(0), ..record });
+    advance(SECOND).await;
+    let since = Instant::now();
+    advance(SECOND).await;
+    rejected(early);
+    advance(SECOND).await;
+    waiting.freed(since);
+    // It is recorded after that.
+    rejected(late);
+    filter(&waiting, "after", 0, vec![rejects("fit")]);
+    let mut pods = due(&waiting);
+    pods.sort();
+    assert_eq!(pods, ["early", "late"]);
+    waiting.touched().await;
+    for uid in ["uid-early", "uid-late"] {
+        waiting.requested(uid, PolicyChange::Freed, Instant::now());
+    }
+    assert_eq!(waiting.due(10), Due::Never, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds_that_fail_delay_no_request_for_a_change() {
+    let waiting = WaitingPods::default();
+    for _ in 0..6 {
+        let since = Instant::now();
+        filter(&waiting, "web", 0, vec![rejects("fit")]);
+        advance(SECOND).await;
+        waiting.freed(since);
+        waiting.requested("uid-web", PolicyChange::Freed, Instant::now());
+        advance(SECOND).await;
+    }
+    filter(&waiting, "web", 0, vec![rejects("fit")]);
+    advance(SECOND).await;
+    waiting.changed("fit", PolicyChange::Revision);
+    assert_eq!(due(&waiting), ["web"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_to_wait_for_a_stuck_backend_is_tried_in_time() {
+    let waiting = WaitingPods::default();
+    waiting.turned("zones", Turn::Stuck, Instant::now());
+    waiting.touched().await;
+    assert_eq!(waiting.due(10), Due::Never);
+    filter(&waiting, "web", 0, vec![rejects("zones")]);
+    // The task that sleeps until the next request learns of it.
+    waiting.touched().await;
+    assert_eq!(waiting.due(10), Due::At(Instant::now() + PROBE_PERIOD));
+}
+
+#[test]
+fn times_are_bounded_and_old_ones_forgotten() {
+    let start = Instant::now();
+    let after = |seconds: u32| start + SECOND * seconds;
+    let mut freed = Freed::default();
+    for second in 0..200 {
+        freed.add(after(second), after(second + 1));
+    }
+    assert_eq!(freed.during(after(150), after(150)), Some(after(151)));
+    assert_eq!(freed.during(after(2), after(3)), Some(after(137)), "the oldest are one");
+    freed.add(after(1_000), after(1_001));
+    assert_eq!(freed.during(after(150), after(150)), None);
 }

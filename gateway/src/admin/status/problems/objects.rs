@@ -33,9 +33,13 @@ pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
 }
 
 fn of_source(unreadable: &Unreadable, longest: Duration) -> Vec<Problem> {
-    let (objects, count) = unreadable.all();
-    let recent = objects.iter().filter(|(_, object)| object.seen.elapsed() < longest);
-    let mut problems: Vec<_> = recent.take(MOST).map(|(name, object)| unread(name, object)).collect();
+    let (mut objects, count) = unreadable.all();
+    // The latest of those without a name stands for all of them.
+    let others = count - objects.len();
+    objects.retain(|(_, object)| object.seen.elapsed() < longest);
+    let has_others = objects.iter().any(|(name, _)| name.name.is_empty());
+    let count = objects.len() + if has_others { others } else { 0 };
+    let mut problems: Vec<_> = objects.iter().take(MOST).map(|(name, object)| unread(name, object)).collect();
     if let Some(last) = problems.last_mut()
         && count > MOST
     {
