@@ -115,10 +115,10 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if not (or $policy.url $policy.program $policy.image) -}}
 {{- fail (printf "%s: policy %s has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere" $at $policy.name) -}}
 {{- end -}}
-{{- $unused := list "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- $unused := list "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "podSecurityContext" "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
 {{- $why := "policies with inPod: true are containers of the gateway's pods" -}}
 {{- if eq $place "Elsewhere" -}}
-{{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "extraVolumes" "extraVolumeMounts") -}}
+{{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "securityContext" "extraVolumes" "extraVolumeMounts") -}}
 {{- $why = "a policy with a url runs elsewhere" -}}
 {{- else if eq $place "Deployment" -}}
 {{- $unused = list -}}

@@ -55,19 +55,23 @@ labels:
 {{- .image.repository }}{{ with .image.tag | default .tag }}:{{ . }}{{ end }}{{ with .image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* Container security. No program writes a file or needs a capability. */}}
-{{- define "extender-gateway.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/*
+The security context of a policy's pod or container: the fields of the policy replace those of the value with the same name. A field,
+or all of it, is left out if it is null: (dict "root" $ "policy" POLICY "name" podSecurityContext|securityContext).
+*/}}
+{{- define "extender-gateway.policySecurity" -}}
+{{- $context := deepCopy (get .root.Values .name | default dict) -}}
+{{- if and (hasKey .policy .name) (kindIs "invalid" (get .policy .name)) -}}
+{{- $context = dict -}}
 {{- end -}}
-
-{{- define "extender-gateway.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- range $field, $value := get .policy .name | default dict -}}
+{{- if kindIs "invalid" $value -}}{{- $_ := unset $context $field -}}
+{{- else -}}{{- $_ := set $context $field $value -}}{{- end -}}
+{{- end -}}
+{{- if $context -}}
+securityContext:
+  {{- toYaml $context | nindent 2 }}
+{{- end -}}
 {{- end -}}
 
 {{/* Anti-affinity over nodes, and what `affinity` has: (dict "root" $ "selector" YAML "affinity" MAP). */}}

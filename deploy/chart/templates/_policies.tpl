@@ -166,8 +166,9 @@ readinessProbe:
 {{- end }}
 resources:
   {{- toYaml ($policy.resources | default .root.Values.policyDefaults.resources) | nindent 2 }}
-securityContext:
-  {{- include "extender-gateway.containerSecurity" . | nindent 2 }}
+{{- with include "extender-gateway.policySecurity" (dict "root" .root "policy" $policy "name" "securityContext") }}
+{{ . }}
+{{- end }}
 {{- if or $policy.rules $policy.extraVolumeMounts $tls }}
 volumeMounts:
 {{- if $tls }}
