@@ -81,6 +81,11 @@ func TestContradictions(t *testing.T) {
 		"rbac: {create: false}\nconfig: {nodes: {source: Request}, events: Overrides}":                             "needs permissions in the apiserver (create events)",
 		"config: {admin: {address: '0.0.0.0:9403'}}":                                                               "config.admin.address: 0.0.0.0:9403 can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom",
 		"config: {admin: {address: '[::]:9403'}}\nnetworkPolicy: {enabled: false, adminFrom: [{podSelector: {}}]}": "can be reached by every pod and has no authentication",
+		"hostNetwork: true\nnamespace: {create: true}":                                                             "hostNetwork: true, but namespace.create enforces a pod security standard that allows no pod in the host's network; create the namespace yourself",
+		"hostNetwork: true\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}":                                     "networkPolicy.metricsFrom: has no effect, because hostNetwork is true; remove it",
+		"hostNetwork: true\npolicyTLS: {mode: None}\npolicies: [{name: a, program: spread, filter: {}}]":           "policies[0]: with hostNetwork no NetworkPolicy selects the gateway, so everyone could call policy a, which has no certificate; set policyTLS.mode",
+		"podLabels: {app.kubernetes.io/name: a}":                                                                   "podLabels: the chart sets the label app.kubernetes.io/name itself; remove it",
+		"policies: [{name: a, program: spread, filter: {}, podLabels: {helm.sh/chart: a}}]":                        "policies[0].podLabels: the chart sets the label helm.sh/chart itself; remove it",
 		"networkPolicy: {adminFrom: [{podSelector: {}}]}":                                                          "networkPolicy.adminFrom: has no effect, because config.admin.address is 127.0.0.1:9403; set config.admin.address to 0.0.0.0:9403, or remove it",
 	} {
 		t.Run(values, func(t *testing.T) {
