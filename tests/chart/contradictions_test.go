@@ -81,6 +81,7 @@ func TestContradictions(t *testing.T) {
 		"rbac: {create: false}\nconfig: {nodes: {source: Request}, events: Overrides}":                             "needs permissions in the apiserver (create events)",
 		"config: {admin: {address: '0.0.0.0:9403'}}":                                                               "config.admin.address: 0.0.0.0:9403 can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom",
 		"config: {admin: {address: '[::]:9403'}}\nnetworkPolicy: {enabled: false, adminFrom: [{podSelector: {}}]}": "can be reached by every pod and has no authentication",
+		"rbac: {create: false, portForwarders: [{kind: Group, name: a}]}\nserviceAccount: {name: b}":               "rbac.portForwarders: has no effect, because rbac.create is false",
 		"hostNetwork: true\nnamespace: {create: true}":                                                             "hostNetwork: true, but namespace.create enforces a pod security standard that allows no pod in the host's network; create the namespace yourself",
 		"hostNetwork: true\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}":                                     "networkPolicy.metricsFrom: has no effect, because hostNetwork is true; remove it",
 		"hostNetwork: true\npolicyTLS: {mode: None}\npolicies: [{name: a, program: spread, filter: {}}]":           "policies[0]: with hostNetwork no NetworkPolicy selects the gateway, so everyone could call policy a, which has no certificate; set policyTLS.mode",

@@ -307,6 +307,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- range $rules -}}{{- $needed = append $needed (printf "%s %s" (join "/" .verbs) (join "/" .resources)) -}}{{- end -}}
 {{- fail (printf "rbac.create: false, but the gateway needs permissions in the apiserver (%s); set it to true, or serviceAccount.name to an account that has them" (join ", " $needed)) -}}
 {{- end -}}
+{{- if and .Values.rbac.portForwarders (not .Values.rbac.create) -}}
+{{- fail "rbac.portForwarders: has no effect, because rbac.create is false; set it to true, or remove it" -}}
+{{- end -}}
 {{- $address := (include "extender-gateway.config" . | fromYaml).admin.address -}}
 {{- $guarded := or (include "extender-gateway.adminIsAuthorized" .) (and .Values.networkPolicy.enabled .Values.networkPolicy.adminFrom) -}}
 {{- if and (include "extender-gateway.adminIsReachable" .) (not $guarded) -}}

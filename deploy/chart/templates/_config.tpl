@@ -266,3 +266,9 @@ them; the gateway reads all others from the changed ConfigMap.
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* The rules with which `--gateway-namespace` reaches the admin address of each pod. */}}
+{{- define "extender-gateway.portForwardRules" -}}
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
+- {apiGroups: [""], resources: [pods/portforward], verbs: [get, create]}
+{{- end -}}
