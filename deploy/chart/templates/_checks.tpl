@@ -117,7 +117,7 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if not (or $policy.url $policy.program $policy.image) -}}
 {{- fail (printf "%s: policy %s has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere" $at $policy.name) -}}
 {{- end -}}
-{{- $unused := list "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "podSecurityContext" "podAnnotations" "podLabels" "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
+{{- $unused := list "namespace" "replicas" "probe" "certificates" "rbacRules" "serviceAccountName" "podSecurityContext" "podAnnotations" "podLabels" "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
 {{- $why := "policies with inPod: true are containers of the gateway's pods" -}}
 {{- if eq $place "Elsewhere" -}}
 {{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "securityContext" "extraVolumes" "extraVolumeMounts") -}}
@@ -153,6 +153,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- if and $policy.program (or $policy.command $policy.commandArgs) -}}
 {{- fail (printf "%s.command, commandArgs: the chart sets them for program: %s; remove them, or set image instead of program" $at $policy.program) -}}
+{{- end -}}
+{{- if and $policy.program $policy.certificates -}}
+{{- fail (printf "%s.certificates: is for a policy with an image of its own, and %s has the options; remove it" $at $policy.program) -}}
 {{- end -}}
 {{- if and $policy.image (not $policy.program) (not (or $policy.image.tag $policy.image.digest)) -}}
 {{- fail (printf "%s.image.tag: is missing; set tag or digest, so that all replicas run the same version" $at) -}}
