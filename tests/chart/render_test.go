@@ -231,8 +231,16 @@ func TestNotes(t *testing.T) {
 	}{
 		{
 			args:    []string{"--namespace", release},
-			want:    []string{"plain HTTP", "http://$ADDRESS:8888", "the gateway's own pods are scheduled by the scheduler that calls it"},
-			without: []string{"one replica", "namespace default", "serverName"},
+			want:    []string{"plain HTTP", "http://$ADDRESS:8888", "kubectl extender status --gateway-namespace extender-gateway\n", "the gateway's own pods are scheduled by the scheduler that calls it"},
+			without: []string{"one replica", "namespace default", "serverName", "its admin\naddress"},
+		},
+		{
+			args: []string{"--namespace", release, "--values", chart + "/ci/authorized-values.yaml", "--set", "config.admin.address=0.0.0.0:1"},
+			want: []string{"--admin-port 1 \\\n     --tls-ca ca.crt --tls-server-name extender-gateway.extender-gateway.svc --token-file FILE --tls-cert FILE --tls-key FILE\n"},
+		},
+		{
+			args: []string{"--namespace", release, "--set", "hostNetwork=true"},
+			want: []string{"every process there reaches its admin\naddress, which has no authentication"},
 		},
 		{
 			args: []string{"--namespace", "default", "--set", "replicas=1"},
