@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/part-of: extender-gateway
-{{- with merge (deepCopy (.labels | default dict)) .root.Values.commonLabels }}
+{{- with merge (deepCopy (.labels | default dict)) (.root.Values.commonLabels | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
@@ -77,8 +77,7 @@ or all of it, is left out if it is null: (dict "root" $ "policy" POLICY "name" p
 {{- else -}}{{- $_ := set $context $field $value -}}{{- end -}}
 {{- end -}}
 {{- if $context -}}
-securityContext:
-  {{- toYaml $context | nindent 2 }}
+securityContext: {{ toJson $context }}
 {{- end -}}
 {{- end -}}
 
