@@ -25,6 +25,8 @@ func TestContradictions(t *testing.T) {
 		"policies: [" + elsewhere + ", " + elsewhere + "]":            "policies[1].name: a is already the name of policies[0]; names of policies must be unique",
 		"policies: [{name: a, program: reservation, score: {}}, {name: b, program: reservation, score: {}}]":                                   "policies[1].program: policies[0] is the policy of Reservations already",
 		"policies: [{name: a, program: reservation, score: {}, inPod: true}]":                                                                  "policies[0].inPod: reservation needs permissions that the gateway's pods do not have",
+		"policies: [{name: a, program: spread, filter: {}, certificates: Files}]":                                                              "policies[0].certificates: is for a policy with an image of its own, and spread has the options; remove it",
+		"policies: [{name: a, image: {repository: a, tag: b}, inPod: true, filter: {}, certificates: None}]":                                   "policies[0].certificates: has no effect, because policies with inPod: true are containers of the gateway's pods",
 		"policies: [{name: a, program: spread}]":                                                                                               "policies[0]: policy a has no verb and would never be called; add filter, score, preempt, bind or a hook",
 		"policies: [{name: a, program: spread, bind: {}}]":                                                                                     "policies[0].bind: spread does not serve this verb, only filter, score; remove it",
 		"policies: [{name: a, url: 'http://a:1', bind: {}}]":                                                                                   "policies[0].bind: has no effect, because config.binder is None; set config.binder to a or BuiltIn, or remove bind",
@@ -81,6 +83,12 @@ func TestContradictions(t *testing.T) {
 		"rbac: {create: false}\nconfig: {nodes: {source: Request}, events: Overrides}":                             "needs permissions in the apiserver (create events)",
 		"config: {admin: {address: '0.0.0.0:9403'}}":                                                               "config.admin.address: 0.0.0.0:9403 can be reached by every pod and has no authentication; name the clients in networkPolicy.adminFrom",
 		"config: {admin: {address: '[::]:9403'}}\nnetworkPolicy: {enabled: false, adminFrom: [{podSelector: {}}]}": "can be reached by every pod and has no authentication",
+		"rbac: {create: false, portForwarders: [{kind: Group, name: a}]}\nserviceAccount: {name: b}":               "rbac.portForwarders: has no effect, because rbac.create is false",
+		"hostNetwork: true\nnamespace: {create: true}":                                                             "hostNetwork: true, but namespace.create enforces a pod security standard that allows no pod in the host's network; create the namespace yourself",
+		"hostNetwork: true\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}":                                     "networkPolicy.metricsFrom: has no effect, because hostNetwork is true; remove it",
+		"hostNetwork: true\npolicyTLS: {mode: None}\npolicies: [{name: a, program: spread, filter: {}}]":           "policies[0]: with hostNetwork no NetworkPolicy selects the gateway, so everyone could call policy a, which has no certificate; set policyTLS.mode",
+		"podLabels: {app.kubernetes.io/name: a}":                                                                   "podLabels: the chart sets the label app.kubernetes.io/name itself; remove it",
+		"policies: [{name: a, program: spread, filter: {}, podLabels: {helm.sh/chart: a}}]":                        "policies[0].podLabels: the chart sets the label helm.sh/chart itself; remove it",
 		"networkPolicy: {adminFrom: [{podSelector: {}}]}":                                                          "networkPolicy.adminFrom: has no effect, because config.admin.address is 127.0.0.1:9403; set config.admin.address to 0.0.0.0:9403, or remove it",
 	} {
 		t.Run(values, func(t *testing.T) {

@@ -16,12 +16,14 @@ const installHeader = `# The gateway and its policies as plain manifests, render
 // generated are the files that are made from others, by path below the repository.
 func generated(t *testing.T) map[string]string {
 	t.Helper()
-	got := template(t, "--values", chart+"/ci/install-values.yaml")
+	got := template(t, "--values", chart+"/ci/install-values.yaml", "--skip-tests")
 	if got.err != nil {
 		t.Fatal(got.stderr)
 	}
 	files := map[string]string{
 		"deploy/install.yaml": installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
+
+		"deploy/chart/README.md": readmeWithValues(t),
 
 		"deploy/chart/files/reservation-crd.yaml":   read(t, root+"/backends/policies/examples/reservation-crd.yaml"),
 		"deploy/chart/files/reservation-rules.yaml": clusterRoleRules(t, root+"/backends/policies/examples/reservation-rbac.yaml"),

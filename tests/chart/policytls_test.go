@@ -16,6 +16,9 @@ policies:
 - {name: gpus, program: http-extender, namespace: gpu, args: {urlPrefix: "http://gpu:80/s", filterVerb: f, tlsConfig: {caFile: /ca.crt}}, filter: {}}
 - {name: here, program: spread, inPod: true, filter: {}}
 - {name: mine, image: {repository: a, tag: b}, filter: {}}
+- {name: long, image: {repository: a, tag: b}, commandArgs: [--address, "[::]:7000"], port: 7000, filter: {}}
+- {name: files, image: {repository: a, tag: b}, commandArgs: [serve], certificates: Files, filter: {}}
+- {name: plain, image: {repository: a, tag: b}, commandArgs: [serve], certificates: None, filter: {}}
 `
 
 // decoded is a key of a Secret.
@@ -85,14 +88,14 @@ func TestPoliciesWithCertificatesAreCalledWithThem(t *testing.T) {
 	config := at[string](find(t, list, "ConfigMap", release), "data", "gateway.yaml")
 	for _, want := range []string{
 		"url: https://" + release + "-zones." + release + ".svc:9000", "url: https://" + release + "-gpus.gpu.svc:9000",
-		"url: http://127.0.0.1:9000", "url: http://" + release + "-mine." + release + ".svc:9000",
+		"url: http://127.0.0.1:9000", "url: http://" + release + "-plain." + release + ".svc:9000",
 	} {
 		if !strings.Contains(config, want) {
 			t.Errorf("the configuration lacks %q:\n%s", want, config)
 		}
 	}
-	if count := strings.Count(config, "certFile: /etc/extender-gateway/policy-tls/tls.crt"); count != 2 {
-		t.Errorf("%d backends have certificates; want 2", count)
+	if count := strings.Count(config, "certFile: /etc/extender-gateway/policy-tls/tls.crt"); count != 5 {
+		t.Errorf("%d backends have certificates; want 5", count)
 	}
 	const certificates = "--tls-cert /etc/extender-policy-tls/tls.crt --tls-key /etc/extender-policy-tls/tls.key --tls-client-ca /etc/extender-policy-tls/ca.crt"
 	zones, gpus := policyContainer(t, list, "zones"), policyContainer(t, list, "gpus")
@@ -139,5 +142,37 @@ func TestTheServicesOfPoliciesAreHeadless(t *testing.T) {
 		if address := at[string](find(t, list, "Service", release+"-"+name), "spec", "clusterIP"); address != "None" {
 			t.Errorf("the Service of %s has the address %q", name, address)
 		}
+	}
+}
+
+// The options are those of every SDK; backends/*/README.md has them.
+func TestPoliciesOfOtherImagesHaveCertificates(t *testing.T) {
+	list := objects(t, withValues(t, twoNamespaces).stdout)
+	const certificates = " --tls-cert /etc/extender-policy-tls/tls.crt --tls-key /etc/extender-policy-tls/tls.key --tls-client-ca /etc/extender-policy-tls/ca.crt"
+	for name, want := range map[string]struct {
+		args, url string
+		tls       bool
+	}{
+		"mine":  {"--address 0.0.0.0:9000" + certificates, "https://extender-gateway-mine.extender-gateway.svc:9000", true},
+		"long":  {"--address [::]:7000" + certificates, "https://extender-gateway-long.extender-gateway.svc:7000", true},
+		"files": {"serve", "https://extender-gateway-files.extender-gateway.svc:9000", true},
+		"plain": {"serve", "http://extender-gateway-plain.extender-gateway.svc:9000", false},
+	} {
+		container := policyContainer(t, list, name)
+		if got := argsOf(container); got != want.args {
+			t.Errorf("%s: args are %q", name, got)
+		}
+		if !strings.Contains(configuration(t, list), "url: "+want.url+"\n") {
+			t.Errorf("no %s in %s", want.url, configuration(t, list))
+		}
+		isMounted := strings.Contains(asJSON(t, container["volumeMounts"]), `"mountPath":"/etc/extender-policy-tls"`)
+		isProbedByPort := at[map[string]any](container, "readinessProbe", "tcpSocket") != nil
+		if isMounted != want.tls || isProbedByPort != want.tls {
+			t.Errorf("%s: %v", name, container)
+		}
+	}
+	list = objects(t, withValues(t, "policyTLS: {mode: None}\npolicies: [{name: mine, image: {repository: a, tag: b}, filter: {}}]").stdout)
+	if container := policyContainer(t, list, "mine"); container["args"] != nil || container["volumeMounts"] != nil {
+		t.Errorf("without certificates: %v", container)
 	}
 }

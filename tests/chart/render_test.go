@@ -106,22 +106,23 @@ func TestManifests(t *testing.T) {
 					t.Errorf("%s: %v", key, err)
 				}
 			}
-			expectSecurity(t, list)
+			expectSecurity(t, name, list)
 			expectNameOfGateway(t, list)
 		})
 	}
 	t.Logf("custom resources, which Kubernetes' OpenAPI schema does not have: %v", skipped)
 }
 
-// expectSecurity expects each container to have no rights and bounded memory.
-func expectSecurity(t *testing.T, list []object) {
+// expectSecurity expects each container to have no rights and bounded memory, and a user unless the cluster chooses it.
+func expectSecurity(t *testing.T, values string, list []object) {
 	t.Helper()
 	for _, it := range list {
 		if it.kind() != "Deployment" {
 			continue
 		}
 		pod := at[map[string]any](it, "spec", "template", "spec")
-		if !at[bool](pod, "securityContext", "runAsNonRoot") || at[float64](pod, "securityContext", "runAsUser") != 65532 {
+		user := map[bool]float64{false: 65532, true: 0}[values == "openshift"]
+		if !at[bool](pod, "securityContext", "runAsNonRoot") || at[float64](pod, "securityContext", "runAsUser") != user {
 			t.Errorf("%s may run as root", it.name())
 		}
 		for _, container := range append(at[[]any](pod, "initContainers"), at[[]any](pod, "containers")...) {
@@ -230,8 +231,16 @@ func TestNotes(t *testing.T) {
 	}{
 		{
 			args:    []string{"--namespace", release},
-			want:    []string{"plain HTTP", "http://$ADDRESS:8888", "the gateway's own pods are scheduled by the scheduler that calls it"},
-			without: []string{"one replica", "namespace default", "serverName"},
+			want:    []string{"plain HTTP", "http://$ADDRESS:8888", "kubectl extender status --gateway-namespace extender-gateway\n", "the gateway's own pods are scheduled by the scheduler that calls it"},
+			without: []string{"one replica", "namespace default", "serverName", "its admin\naddress"},
+		},
+		{
+			args: []string{"--namespace", release, "--values", chart + "/ci/authorized-values.yaml", "--set", "config.admin.address=0.0.0.0:1"},
+			want: []string{"--admin-port 1 \\\n     --tls-ca ca.crt --tls-server-name extender-gateway.extender-gateway.svc --token-file FILE --tls-cert FILE --tls-key FILE\n"},
+		},
+		{
+			args: []string{"--namespace", release, "--set", "hostNetwork=true"},
+			want: []string{"every process there reaches its admin\naddress, which has no authentication"},
 		},
 		{
 			args: []string{"--namespace", "default", "--set", "replicas=1"},

@@ -9,6 +9,8 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- include "extender-gateway.checkTLS" . -}}
 {{- include "extender-gateway.checkPages" . -}}
 {{- include "extender-gateway.checkAccess" . -}}
+{{- include "extender-gateway.checkHostNetwork" . -}}
+{{- include "extender-gateway.checkLabels" . -}}
 {{- end -}}
 
 {{- define "extender-gateway.checkGateway" -}}
@@ -115,10 +117,10 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- if not (or $policy.url $policy.program $policy.image) -}}
 {{- fail (printf "%s: policy %s has nothing to run; set program to a ready-made policy, image to one of your own, or url to one that runs elsewhere" $at $policy.name) -}}
 {{- end -}}
-{{- $unused := list "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- $unused := list "namespace" "replicas" "probe" "certificates" "rbacRules" "serviceAccountName" "podSecurityContext" "podAnnotations" "podLabels" "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
 {{- $why := "policies with inPod: true are containers of the gateway's pods" -}}
 {{- if eq $place "Elsewhere" -}}
-{{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "extraVolumes" "extraVolumeMounts") -}}
+{{- $unused = concat $unused (list "program" "image" "command" "commandArgs" "inPod" "port" "rules" "env" "resources" "securityContext" "extraVolumes" "extraVolumeMounts") -}}
 {{- $why = "a policy with a url runs elsewhere" -}}
 {{- else if eq $place "Deployment" -}}
 {{- $unused = list -}}
@@ -151,6 +153,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- if and $policy.program (or $policy.command $policy.commandArgs) -}}
 {{- fail (printf "%s.command, commandArgs: the chart sets them for program: %s; remove them, or set image instead of program" $at $policy.program) -}}
+{{- end -}}
+{{- if and $policy.program $policy.certificates -}}
+{{- fail (printf "%s.certificates: is for a policy with an image of its own, and %s has the options; remove it" $at $policy.program) -}}
 {{- end -}}
 {{- if and $policy.image (not $policy.program) (not (or $policy.image.tag $policy.image.digest)) -}}
 {{- fail (printf "%s.image.tag: is missing; set tag or digest, so that all replicas run the same version" $at) -}}
@@ -305,6 +310,9 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- range $rules -}}{{- $needed = append $needed (printf "%s %s" (join "/" .verbs) (join "/" .resources)) -}}{{- end -}}
 {{- fail (printf "rbac.create: false, but the gateway needs permissions in the apiserver (%s); set it to true, or serviceAccount.name to an account that has them" (join ", " $needed)) -}}
 {{- end -}}
+{{- if and .Values.rbac.portForwarders (not .Values.rbac.create) -}}
+{{- fail "rbac.portForwarders: has no effect, because rbac.create is false; set it to true, or remove it" -}}
+{{- end -}}
 {{- $address := (include "extender-gateway.config" . | fromYaml).admin.address -}}
 {{- $guarded := or (include "extender-gateway.adminIsAuthorized" .) (and .Values.networkPolicy.enabled .Values.networkPolicy.adminFrom) -}}
 {{- if and (include "extender-gateway.adminIsReachable" .) (not $guarded) -}}
@@ -312,5 +320,43 @@ remedy. The schema reports wrong types and unknown names before this.
 {{- end -}}
 {{- if and .Values.networkPolicy.adminFrom (not (include "extender-gateway.adminIsReachable" .)) -}}
 {{- fail (printf "networkPolicy.adminFrom: has no effect, because config.admin.address is %s; set config.admin.address to 0.0.0.0:9403, or remove it" $address) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* NetworkPolicies neither limit nor select pods in the host's network, and the pod security standards allow none. */}}
+{{- define "extender-gateway.checkHostNetwork" -}}
+{{- if .Values.hostNetwork -}}
+{{- if .Values.namespace.create -}}
+{{- fail "hostNetwork: true, but namespace.create enforces a pod security standard that allows no pod in the host's network; create the namespace yourself, or set hostNetwork: false" -}}
+{{- end -}}
+{{- range $key := list "schedulerFrom" "metricsFrom" "adminFrom" -}}
+{{- if get $.Values.networkPolicy $key -}}
+{{- fail (printf "networkPolicy.%s: has no effect, because hostNetwork is true; remove it, and use certificates or a firewall of the nodes" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- range $i, $policy := .Values.policies -}}
+{{- $it := dict "root" $ "policy" $policy -}}
+{{- if and $.Values.networkPolicy.enabled (eq (include "extender-gateway.policyPlace" $policy) "Deployment") (not (include "extender-gateway.policyHasTLS" $it)) -}}
+{{- fail (printf "policies[%d]: with hostNetwork no NetworkPolicy selects the gateway, so everyone could call policy %s, which has no certificate; set policyTLS.mode, or networkPolicy.enabled: false to allow that" $i $policy.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of the chart select pods. */}}
+{{- define "extender-gateway.checkLabels" -}}
+{{- $all := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels -}}
+{{- range $key := list "serviceMonitor" "prometheusRule" "dashboard" -}}
+{{- $_ := set $all (printf "%s.labels" $key) (get $.Values $key).labels -}}
+{{- end -}}
+{{- range $i, $policy := .Values.policies -}}
+{{- $_ := set $all (printf "policies[%d].podLabels" $i) ($policy.podLabels | default dict) -}}
+{{- end -}}
+{{- range $place, $labels := $all -}}
+{{- range $label, $_ := $labels -}}
+{{- if regexMatch "^(helm.sh/chart|app.kubernetes.io/(name|instance|component|version|managed-by|part-of))$" $label -}}
+{{- fail (printf "%s: the chart sets the label %s itself; remove it" $place $label) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -204,3 +204,71 @@ them; the gateway reads all others from the changed ConfigMap.
 {{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}
 {{- toYaml $settings -}}
 {{- end -}}
+
+{{/* Where the gateway's container has the configuration, and the certificates that it names. */}}
+{{- define "extender-gateway.fileMounts" -}}
+- {name: config, mountPath: /etc/extender-gateway/config, readOnly: true}
+{{- if ne (include "extender-gateway.policyTLSNamespaces" .) "[]" }}
+- {name: policy-tls, mountPath: /etc/extender-gateway/policy-tls, readOnly: true}
+{{- end }}
+{{- if ne .Values.tls.mode "None" }}
+- {name: tls, mountPath: /etc/extender-gateway/tls, readOnly: true}
+{{- end }}
+{{- if or .Values.tls.clients.caSecretName .Values.tls.clients.caConfigMapName }}
+- {name: clients, mountPath: /etc/extender-gateway/clients, readOnly: true}
+{{- end }}
+{{- range $name := list "metrics" "admin" }}
+{{- with (get $.Values $name).tls.secretName }}
+- {name: {{ $name }}-tls, mountPath: /etc/extender-gateway/{{ $name }}-tls, readOnly: true}
+{{- end }}
+{{- if include "extender-gateway.pageClients" (dict "root" $ "name" $name) }}
+- {name: {{ $name }}-clients, mountPath: /etc/extender-gateway/{{ $name }}-clients, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Their volumes. */}}
+{{- define "extender-gateway.fileVolumes" -}}
+- name: config
+  configMap: {name: {{ include "extender-gateway.fullname" . }}}
+{{- if ne (include "extender-gateway.policyTLSNamespaces" .) "[]" }}
+- name: policy-tls
+  secret: {secretName: {{ include "extender-gateway.fullname" . }}-policy-client, defaultMode: 0440}
+{{- end }}
+{{- if ne .Values.tls.mode "None" }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.secretName | default (printf "%s-tls" (include "extender-gateway.fullname" .)) }}
+    defaultMode: 0440
+{{- end }}
+{{- with .Values.tls.clients.caSecretName }}
+# Its CA only: the gateway needs no key of it.
+- name: clients
+  secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- with .Values.tls.clients.caConfigMapName }}
+- name: clients
+  configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- range $name := list "metrics" "admin" }}
+{{- $tls := (get $.Values $name).tls }}
+{{- with $tls.secretName }}
+- name: {{ $name }}-tls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with $tls.clients.caSecretName }}
+- name: {{ $name }}-clients
+  secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- with $tls.clients.caConfigMapName }}
+- name: {{ $name }}-clients
+  configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The rules with which `--gateway-namespace` reaches the admin address of each pod. */}}
+{{- define "extender-gateway.portForwardRules" -}}
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
+- {apiGroups: [""], resources: [pods/portforward], verbs: [get, create]}
+{{- end -}}

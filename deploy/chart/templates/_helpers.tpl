@@ -21,10 +21,18 @@
 
 {{/* Labels of every object. */}}
 {{- define "extender-gateway.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- include "extender-gateway.labelsWith" (dict "root" .) -}}
+{{- end -}}
+
+{{/* The same with further ones, which replace those of commonLabels: (dict "root" $ "labels" MAP). */}}
+{{- define "extender-gateway.labelsWith" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/part-of: extender-gateway
+{{- with merge (deepCopy (.labels | default dict)) (.root.Values.commonLabels | default dict) }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* What selects the gateway's pods. `explain` and `status` find them by the first label, so no other pod may have it. */}}
@@ -33,12 +41,12 @@ app.kubernetes.io/name: extender-gateway
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* Metadata of an object of the gateway: (dict "root" $ "name" NAME). */}}
+{{/* Metadata of an object of the gateway: (dict "root" $ "name" NAME), and "labels" with further ones. */}}
 {{- define "extender-gateway.metadata" -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace | quote }}
 labels:
-  {{- include "extender-gateway.labels" .root | nindent 2 }}
+  {{- include "extender-gateway.labelsWith" . | nindent 2 }}
   {{- include "extender-gateway.selector" .root | nindent 2 }}
 {{- end -}}
 
@@ -55,19 +63,22 @@ labels:
 {{- .image.repository }}{{ with .image.tag | default .tag }}:{{ . }}{{ end }}{{ with .image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* Container security. No program writes a file or needs a capability. */}}
-{{- define "extender-gateway.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/*
+The security context of a policy's pod or container: the fields of the policy replace those of the value with the same name. A field,
+or all of it, is left out if it is null: (dict "root" $ "policy" POLICY "name" podSecurityContext|securityContext).
+*/}}
+{{- define "extender-gateway.policySecurity" -}}
+{{- $context := deepCopy (get .root.Values .name | default dict) -}}
+{{- if and (hasKey .policy .name) (kindIs "invalid" (get .policy .name)) -}}
+{{- $context = dict -}}
 {{- end -}}
-
-{{- define "extender-gateway.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- range $field, $value := get .policy .name | default dict -}}
+{{- if kindIs "invalid" $value -}}{{- $_ := unset $context $field -}}
+{{- else -}}{{- $_ := set $context $field $value -}}{{- end -}}
+{{- end -}}
+{{- if $context -}}
+securityContext: {{ toJson $context }}
+{{- end -}}
 {{- end -}}
 
 {{/* Anti-affinity over nodes, and what `affinity` has: (dict "root" $ "selector" YAML "affinity" MAP). */}}
@@ -87,23 +98,33 @@ affinity:
 {{- end -}}
 {{- end -}}
 
-{{/* A topology spread constraint over zones: (dict "root" $ "selector" YAML). */}}
-{{- define "extender-gateway.zoneSpread" -}}
-{{- if ne .root.Values.spread.zones "None" -}}
+{{/*
+Topology spread constraints: that of spread.zones, unless one of the list is for zones, and the list, the selector of which is by default that of
+these pods: (dict "root" $ "selector" YAML "constraints" LIST).
+*/}}
+{{- define "extender-gateway.topologySpread" -}}
+{{- $zone := "topology.kubernetes.io/zone" -}}
+{{- $selector := dict "matchLabels" (fromYaml .selector) -}}
+{{- $constraints := list -}}
+{{- $zones := .root.Values.spread.zones -}}
+{{- range .constraints -}}
+{{- if eq .topologyKey $zone -}}{{- $zones = "None" -}}{{- end -}}
+{{- $constraints = append $constraints (hasKey . "labelSelector" | ternary . (set (deepCopy .) "labelSelector" $selector)) -}}
+{{- end -}}
+{{- if ne $zones "None" -}}
+{{- $unsatisfiable := eq $zones "Required" | ternary "DoNotSchedule" "ScheduleAnyway" -}}
+{{- $constraints = prepend $constraints (dict "maxSkew" 1 "topologyKey" $zone "whenUnsatisfiable" $unsatisfiable "labelSelector" $selector) -}}
+{{- end -}}
+{{- with $constraints -}}
 topologySpreadConstraints:
-- maxSkew: 1
-  topologyKey: topology.kubernetes.io/zone
-  whenUnsatisfiable: {{ eq .root.Values.spread.zones "Required" | ternary "DoNotSchedule" "ScheduleAnyway" }}
-  labelSelector:
-    matchLabels:
-      {{- .selector | nindent 6 }}
+{{- toYaml . | nindent 0 }}
 {{- end -}}
 {{- end -}}
 
-{{/* A rollout replaces one replica after the other. If replicas may not share a node, there is no room for a third one. */}}
+{{/* A rollout replaces one replica after the other. If replicas may not share a node, there is no room for a third one: whether that is so. */}}
 {{- define "extender-gateway.strategy" -}}
 type: RollingUpdate
-{{- if eq .Values.spread.nodes "Required" }}
+{{- if . }}
 rollingUpdate: {maxSurge: 0, maxUnavailable: 1}
 {{- else }}
 rollingUpdate: {maxSurge: 1, maxUnavailable: 0}

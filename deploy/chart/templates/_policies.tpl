@@ -17,9 +17,20 @@
 {{- .policy.port | default .root.Values.policyDefaults.port -}}
 {{- end -}}
 
-{{/* "true" if the gateway and this policy verify each other's certificates: a ready-made one in pods of its own. */}}
+{{/* "true" if the gateway and this policy verify each other's certificates: in pods of its own, unless its image serves none. */}}
 {{- define "extender-gateway.policyHasTLS" -}}
-{{- if and .policy.program (eq (include "extender-gateway.policyPlace" .policy) "Deployment") (ne .root.Values.policyTLS.mode "None") -}}true{{- end -}}
+{{- $isServed := and (eq (include "extender-gateway.policyPlace" .policy) "Deployment") (ne (.policy.certificates | default "Options") "None") -}}
+{{- if and $isServed (ne .root.Values.policyTLS.mode "None") -}}true{{- end -}}
+{{- end -}}
+
+{{/* Where a policy listens. */}}
+{{- define "extender-gateway.policyAddress" -}}
+{{- .policy.inPod | default false | ternary "127.0.0.1" .root.Values.policyDefaults.address }}:{{ include "extender-gateway.policyPort" . -}}
+{{- end -}}
+
+{{/* The options of a policy for its certificates, which the SDKs and the ready-made policies have in common, as JSON. */}}
+{{- define "extender-gateway.policyTLSOptions" -}}
+["--tls-cert", "/etc/extender-policy-tls/tls.crt", "--tls-key", "/etc/extender-policy-tls/tls.key", "--tls-client-ca", "/etc/extender-policy-tls/ca.crt"]
 {{- end -}}
 
 {{/* The namespaces of these policies, as JSON. */}}
@@ -102,7 +113,7 @@ args:
 - --name
 - {{ $policy.name | quote }}
 - --address
-- {{ printf "%s:%s" ($policy.inPod | default false | ternary "127.0.0.1" .root.Values.policyDefaults.address) $port | quote }}
+- {{ include "extender-gateway.policyAddress" . | quote }}
 {{- if eq $policy.program "label-rules" }}
 - --rules
 - /etc/extender-policy/rules.yaml
@@ -120,12 +131,9 @@ args:
 {{- end }}
 {{- end }}
 {{- if $tls }}
-- --tls-cert
-- /etc/extender-policy-tls/tls.crt
-- --tls-key
-- /etc/extender-policy-tls/tls.key
-- --tls-client-ca
-- /etc/extender-policy-tls/ca.crt
+{{- range include "extender-gateway.policyTLSOptions" . | fromJsonArray }}
+- {{ . }}
+{{- end }}
 {{- else if $policy.allowUnauthenticatedBind }}
 - --allow-unauthenticated-bind
 {{- end }}
@@ -133,7 +141,12 @@ args:
 {{- with $policy.command }}
 command: {{ toJson . }}
 {{- end }}
-{{- with $policy.commandArgs }}
+{{- $args := $policy.commandArgs }}
+{{- if and $tls (eq ($policy.certificates | default "Options") "Options") }}
+{{- /* Arguments replace those of the image, so the address is one of them. */}}
+{{- $args = concat ($args | default (list "--address" (include "extender-gateway.policyAddress" .))) (include "extender-gateway.policyTLSOptions" . | fromJsonArray) }}
+{{- end }}
+{{- with $args }}
 args: {{ toJson . }}
 {{- end }}
 {{- end }}
@@ -166,8 +179,9 @@ readinessProbe:
 {{- end }}
 resources:
   {{- toYaml ($policy.resources | default .root.Values.policyDefaults.resources) | nindent 2 }}
-securityContext:
-  {{- include "extender-gateway.containerSecurity" . | nindent 2 }}
+{{- with include "extender-gateway.policySecurity" (dict "root" .root "policy" $policy "name" "securityContext") }}
+{{ . }}
+{{- end }}
 {{- if or $policy.rules $policy.extraVolumeMounts $tls }}
 volumeMounts:
 {{- if $tls }}
