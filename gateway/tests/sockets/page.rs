@@ -43,7 +43,10 @@ impl Started {
 
     /// Filters for a pod, and waits for the call in the log and for the shadow.
     async fn filter(&self, pod: &str, count: u64) {
-        let pod = json!({"metadata": {"name": pod, "namespace": "shop", "uid": format!("uid-{pod}")}});
+        let owner = json!([{"kind": "ReplicaSet", "name": pod.split('-').next(), "controller": true}]);
+        let metadata =
+            json!({"name": pod, "namespace": "shop", "uid": format!("uid-{pod}"), "ownerReferences": owner});
+        let pod = json!({"metadata": metadata});
         let body = json!({"Pod": pod, "Nodes": null, "NodeNames": ["a", "b"]}).to_string();
         self.seen.gateway.post("/filter", body).await;
         self.seen.settled(count).await;
@@ -176,7 +179,7 @@ async fn the_answers_of_each_backend_over_time_are_summed() {
             disagreed: sum.disagreed + bucket.disagreed,
             failed: sum.failed + bucket.failed,
             agreed: sum.agreed + bucket.agreed,
-            p99_seconds: sum.p99_seconds.max(bucket.p99_seconds),
+            p99_seconds: bucket.p99_seconds.or(sum.p99_seconds),
         })
     };
     let [real, shadow] = &history.backends[..] else { panic!("{history:?}") };
@@ -216,7 +219,7 @@ async fn disagreements_of_a_shadow_are_found() {
 #[tokio::test]
 async fn disagreements_are_grouped_by_workload_and_reason() {
     let started = start_with(&["a", "b"]).await;
-    for (count, pod) in [(1, "web-0"), (2, "db-0"), (3, "web-0")] {
+    for (count, pod) in [(1, "web-0"), (2, "web-1"), (3, "db-0"), (4, "web-1")] {
         started.filter(pod, count).await;
     }
     let history: History = serde_json::from_value(started.json("/debug/history").await).unwrap();
@@ -226,11 +229,11 @@ async fn disagreements_are_grouped_by_workload_and_reason() {
         .collect();
     // Both reject `b`, which is no part of the disagreement.
     let expected = [
-        ("pod shop/web-0", Some("<b>no"), 2, 1, 1, Some(1), "web-0"),
-        ("pod shop/db-0", Some("<b>no"), 1, 1, 1, Some(1), "db-0"),
+        ("ReplicaSet shop/web", Some("<b>no"), 3, 2, 1, Some(1), "web-1"),
+        ("ReplicaSet shop/db", Some("<b>no"), 1, 1, 1, Some(1), "db-0"),
     ];
     assert_eq!(shown, expected);
-    let latest = &started.seen.admin.decisions("?pod=web-0&limit=1").await.items[0].id;
+    let latest = &started.seen.admin.decisions("?pod=web-1&limit=1").await.items[0].id;
     assert_eq!((&*history.disagreements[0].backend, &history.disagreements[0].id), ("shadow", latest));
 }
 
