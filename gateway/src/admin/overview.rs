@@ -82,7 +82,7 @@ fn log_history(admin: &AdminState, query: &HistoryQuery) -> Response {
         return error_response(StatusCode::BAD_REQUEST, &why);
     }
     let decisions = &admin.observer.decisions;
-    let LogHistory { since, bucket, backends } =
+    let LogHistory { since, bucket, verbs, backends, disagreements } =
         decisions.history(Duration::from_secs(seconds), SystemTime::now());
     let history = History {
         api_version: API_VERSION.to_owned(),
@@ -91,7 +91,9 @@ fn log_history(admin: &AdminState, query: &HistoryQuery) -> Response {
         log: decisions.state(),
         since,
         bucket_seconds: bucket.as_secs_f64(),
+        verbs,
         backends,
+        disagreements,
     };
     Json(history).into_response()
 }

@@ -49,7 +49,7 @@ pub struct PodSummary {
     pub waits: bool,
 }
 
-/// The answers of each backend over time, from the calls that are in the decision log.
+/// Calls and the answers of each backend over time, from the calls that are in the decision log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
@@ -65,12 +65,82 @@ pub struct History {
     pub since: Timestamp,
     /// The length of a bucket, in seconds.
     pub bucket_seconds: f64,
+    /// The verbs that were called.
+    #[serde(default)]
+    pub verbs: Vec<VerbHistory>,
     /// The backends that had a part, by name.
     pub backends: Vec<BackendHistory>,
+    /// The answers in shadow that would have changed a decision: the largest 50 groups, the largest first.
+    #[serde(default)]
+    pub disagreements: Vec<DisagreementGroup>,
+}
+
+/// The calls of one verb over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerbHistory {
+    /// `filter`, `prioritize`, `preempt` or `bind`.
+    pub verb: String,
+    /// The buckets, the oldest first; the last one is not over.
+    pub buckets: Vec<CallBucket>,
+}
+
+/// The calls of one verb in one bucket. Fields that are 0 are omitted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CallBucket {
+    /// Their number.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    /// The number of those that ended with an error.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: u64,
+    /// The median of their durations, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median_seconds: Option<f64>,
+    /// The 99th percentile of their durations, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_seconds: Option<f64>,
+}
+
+/// Calls about pods of one workload in which a backend in shadow would have changed the decision for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DisagreementGroup {
+    /// The backend's configured name.
+    pub backend: String,
+    /// `filter`, `prioritize` or `preempt`.
+    pub verb: String,
+    /// The pods' controller, such as `ReplicaSet apps/web-7d9`, or the pod.
+    pub workload: String,
+    /// Only for filter: the reason for which it rejects most of the nodes that the decision left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The policy's rule, if it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of pods.
+    pub pods: u64,
+    /// In the latest call: the number of nodes that the decision left and it rejects for this reason.
+    #[serde(default)]
+    pub nodes: u64,
+    /// The number of nodes that the latest call left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u32>,
+    /// When the latest call was received.
+    pub time: Timestamp,
+    /// Its id.
+    pub id: String,
+    /// The namespace of its pod.
+    pub namespace: String,
+    /// The name of its pod.
+    pub pod: String,
 }
 
 /// The answers of one backend over time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendHistory {
     /// Its configured name.
@@ -82,7 +152,7 @@ pub struct BackendHistory {
 }
 
 /// The answers of one backend in one bucket. Fields that are 0 are omitted.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistoryBucket {
     /// Its answers to filter.
@@ -103,6 +173,9 @@ pub struct HistoryBucket {
     /// In shadow: answers that would have changed it.
     #[serde(skip_serializing_if = "is_zero")]
     pub disagreed: u64,
+    /// The 99th percentile of the time for which calls waited for it, in seconds. Cached answers take none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_seconds: Option<f64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]

@@ -5,6 +5,7 @@
 //! node are kept longest (`retention`).
 
 mod dictionary;
+mod disagreements;
 mod entry;
 mod overview;
 mod packed;

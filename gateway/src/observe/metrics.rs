@@ -25,6 +25,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub(in crate::observe) use self::series::percentile;
 pub use self::{
     backend::{BackendMetrics, BackendVerbMetrics},
     process::{BackendState, ProcessMetrics, Source},

@@ -20,7 +20,13 @@ struct Started {
 }
 
 async fn start() -> Started {
-    let backends = [Scripted::refusing(&["b"], "no", 3).await, Scripted::refusing(&["a"], "<b>no", 3).await];
+    start_with(&["a"]).await
+}
+
+/// With the nodes that `shadow` rejects.
+async fn start_with(rejected: &'static [&'static str]) -> Started {
+    let backends =
+        [Scripted::refusing(&["b"], "no", 3).await, Scripted::refusing(rejected, "<b>no", 3).await];
     let settings = "filter: {timeout: 60s}, score: {timeout: 60s}";
     let configured = configured("real", &backends[0], settings)
         + &configured("shadow", &backends[1], &format!("mode: Shadow, {settings}"));
@@ -37,7 +43,10 @@ impl Started {
 
     /// Filters for a pod, and waits for the call in the log and for the shadow.
     async fn filter(&self, pod: &str, count: u64) {
-        let pod = json!({"metadata": {"name": pod, "namespace": "shop", "uid": format!("uid-{pod}")}});
+        let owner = json!([{"kind": "ReplicaSet", "name": pod.split('-').next(), "controller": true}]);
+        let metadata =
+            json!({"name": pod, "namespace": "shop", "uid": format!("uid-{pod}"), "ownerReferences": owner});
+        let pod = json!({"metadata": metadata});
         let body = json!({"Pod": pod, "Nodes": null, "NodeNames": ["a", "b"]}).to_string();
         self.seen.gateway.post("/filter", body).await;
         self.seen.settled(count).await;
@@ -170,14 +179,28 @@ async fn the_answers_of_each_backend_over_time_are_summed() {
             disagreed: sum.disagreed + bucket.disagreed,
             failed: sum.failed + bucket.failed,
             agreed: sum.agreed + bucket.agreed,
+            p99_seconds: bucket.p99_seconds.or(sum.p99_seconds),
         })
     };
     let [real, shadow] = &history.backends[..] else { panic!("{history:?}") };
     assert_eq!([&real.name, &real.mode, &shadow.name, &shadow.mode], ["real", "Enforce", "shadow", "Shadow"]);
     let expected = HistoryBucket { answers: 2, nodes: 4, rejected: 2, ..HistoryBucket::default() };
-    assert_eq!(sum(real), expected);
+    let took = sum(real).p99_seconds;
+    assert!(took.is_some_and(|took| took > 0.0), "{real:?}");
+    assert_eq!(sum(real), HistoryBucket { p99_seconds: took, ..expected });
     // It is asked about what is offered, and rejects the node that is left.
     assert_eq!((sum(shadow).answers, sum(shadow).rejected, sum(shadow).disagreed), (2, 2, 2));
+    let [filter] = &history.verbs[..] else { panic!("{history:?}") };
+    assert_eq!((&*filter.verb, filter.buckets.len()), ("filter", 60));
+    let calls: u64 = filter.buckets.iter().map(|bucket| bucket.calls).sum();
+    assert_eq!((calls, filter.buckets.iter().any(|bucket| bucket.failed > 0)), (2, false));
+    let timed = filter.buckets.iter().filter(|bucket| bucket.calls > 0);
+    assert!(
+        timed
+            .clone()
+            .all(|bucket| bucket.median_seconds > Some(0.0) && bucket.p99_seconds >= bucket.median_seconds),
+        "{filter:?}"
+    );
     for seconds in ["59", "2592001", "x"] {
         assert_eq!(started.seen.admin.refused(&format!("/debug/history?seconds={seconds}")).await.0, 400);
     }
@@ -191,6 +214,27 @@ async fn disagreements_of_a_shadow_are_found() {
     assert_eq!(found("?verdict=disagreed&nodes=none").await.items.len(), 1);
     assert_eq!(found("?verdict=disagreed&backend=shadow").await.items[0].nodes.len(), 2);
     assert_eq!(found("?verdict=disagreed&backend=real").await.items, []);
+}
+
+#[tokio::test]
+async fn disagreements_are_grouped_by_workload_and_reason() {
+    let started = start_with(&["a", "b"]).await;
+    for (count, pod) in [(1, "web-0"), (2, "web-1"), (3, "db-0"), (4, "web-1")] {
+        started.filter(pod, count).await;
+    }
+    let history: History = serde_json::from_value(started.json("/debug/history").await).unwrap();
+    let groups = history.disagreements.iter();
+    let shown: Vec<_> = groups
+        .map(|it| (&*it.workload, it.reason.as_deref(), it.calls, it.pods, it.nodes, it.left, &*it.pod))
+        .collect();
+    // Both reject `b`, which is no part of the disagreement.
+    let expected = [
+        ("ReplicaSet shop/web", Some("<b>no"), 3, 2, 1, Some(1), "web-1"),
+        ("ReplicaSet shop/db", Some("<b>no"), 1, 1, 1, Some(1), "db-0"),
+    ];
+    assert_eq!(shown, expected);
+    let latest = &started.seen.admin.decisions("?pod=web-1&limit=1").await.items[0].id;
+    assert_eq!((&*history.disagreements[0].backend, &history.disagreements[0].id), ("shadow", latest));
 }
 
 #[tokio::test]

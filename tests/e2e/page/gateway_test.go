@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,18 +60,32 @@ func serveGateway(t *testing.T, config product.Config) gateway {
 // policy starts label-rules with these rules, and returns its URL.
 func policy(t *testing.T, name string, rules []any) string {
 	t.Helper()
+	url, _ := changingPolicy(t, name, rules)
+	return url
+}
+
+// changingPolicy is policy, with the file of its rules, which it follows.
+func changingPolicy(t *testing.T, name string, rules []any) (url, file string) {
+	t.Helper()
 	dir := t.TempDir()
-	text, err := json.Marshal(map[string]any{"rules": rules})
-	must(t, err)
-	file := filepath.Join(dir, "rules.yaml")
-	// JSON is YAML.
-	must(t, os.WriteFile(file, text, 0o600))
+	file = filepath.Join(dir, "rules.yaml")
+	writeRules(t, file, rules)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server, err := product.StartLabelRules(ctx, dir, name, file, "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { must(t, server.Kill()) })
-	return "http://" + server.Address
+	return "http://" + server.Address, file
+}
+
+// writeRules replaces a file of rules at once.
+func writeRules(t *testing.T, file string, rules []any) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"rules": rules})
+	must(t, err)
+	// JSON is YAML.
+	must(t, os.WriteFile(file+".new", text, 0o600))
+	must(t, os.Rename(file+".new", file))
 }
 
 func rejecting(reason string, zones ...string) any {
@@ -94,15 +109,28 @@ func nodes(count int) []corev1.Node {
 // schedule does what kube-scheduler does for a pod: filter, and prioritize with the nodes that are left.
 func (g gateway) schedule(pod string, offered []corev1.Node) {
 	g.Helper()
+	filtered := g.filter(pod, offered)
+	var scores extenderv1.HostPriorityList
+	g.call("/prioritize", filtered, &scores)
+}
+
+// filter filters nodes for a pod, which is a part of the ReplicaSet before the dash in its name, and returns the call with the nodes
+// that are left.
+func (g gateway) filter(pod string, offered []corev1.Node) extenderv1.ExtenderArgs {
+	g.Helper()
+	owner, _, _ := strings.Cut(pod, "-")
+	controls := true
 	args := extenderv1.ExtenderArgs{
-		Pod:   &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: pod, UID: types.UID("uid-" + pod)}},
+		Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: pod, UID: types.UID("uid-" + pod),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: "uid", Controller: &controls}},
+		}},
 		Nodes: &corev1.NodeList{Items: offered},
 	}
 	var filtered extenderv1.ExtenderFilterResult
 	g.call("/filter", args, &filtered)
 	args.Nodes = filtered.Nodes
-	var scores extenderv1.HostPriorityList
-	g.call("/prioritize", args, &scores)
+	return args
 }
 
 func (g gateway) call(path string, args extenderv1.ExtenderArgs, result any) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
@@ -22,8 +23,9 @@ func TestThePageShowsStatusPodAndReasons(t *testing.T) {
 	browser.untilText("replica", "ready")
 	browser.untilText("problems", "WARNING", "backend away", "cannot connect", "Remedy:")
 	browser.untilText("status", "zones", "racks", "connected", "filter", "prioritize")
+	browser.untilText("calls-charts", "filter", "2 calls, 0 failed", "prioritize")
 	browser.untilText("charts", "zones", "33 % of 9 nodes", "next (shadow)")
-	browser.untilText("shadow", "shop/web-0", "would reject 2 of 4 nodes", "shop/db-0", "would reject 1 of 2 nodes")
+	browser.untilText("shadow", "ReplicaSet shop/web", "rejects 2 of 4 nodes that are left: zone is closed", "ReplicaSet shop/db", "rejects 1 of 2 nodes")
 
 	browser.searchFor("web")
 	if hash := value[string](browser, "location.hash"); hash != "#pod=shop%2Fweb-0" {
@@ -40,6 +42,9 @@ func TestThePageShowsStatusPodAndReasons(t *testing.T) {
 	browser.until("the message that the gateway is away", `!document.getElementById('away').hidden`)
 	browser.untilText("away", "does not answer", "kubectl port-forward")
 	browser.untilText("summary", "6 nodes were offered")
+	browser.untilText("light", "? no answer")
+	browser.untilText("worst", "the last that was known, from ")
+	browser.until("a gray title", `document.title === '? no answer – web-0 – extender-gateway' && document.body.classList.contains('stale')`)
 }
 
 // searchFor opens the only pod with this in its name, by keyboard.
@@ -97,8 +102,72 @@ func (t *tab) expectTextOnly() {
 	if count := value[int](t, `document.querySelectorAll('img, body script:not([nonce])').length`); count != 0 {
 		t.Errorf("%d elements come from a reason", count)
 	}
-	if title := value[string](t, "document.title"); title != "web-0 – extender-gateway" {
+	if title := value[string](t, "document.title"); title != "▲ 1 warning – web-0 – extender-gateway" {
 		t.Errorf("the title is %q", title)
+	}
+}
+
+// waitingPods are the pods of TestThePageFollowsTheState: as many as it takes to call it an error, of two workloads.
+var waitingPods = []string{"web-0", "web-1", "web-2", "web-3", "web-4", "web-5", "web-6", "web-7", "job-0", "job-1", "job-2", "job-3"}
+
+func TestThePageFollowsTheState(t *testing.T) {
+	good, bad := []any{rejecting(hostile, "c")}, []any{rejecting(hostile, "a", "b", "c")}
+	url, rules := changingPolicy(t, "zones", good)
+	gateway := serveGateway(t, product.NewConfig(nil, controlplane.FullObjects, []product.Backend{{Name: "zones", URL: url, Filter: &product.Filter{}}}))
+	browser := openTab(t)
+	browser.open("http://" + gateway.admin + "/")
+	gateway.filterAll(4)
+	browser.expectNoProblem()
+	for range 2 {
+		writeRules(t, rules, bad)
+		gateway.filterAll(0)
+		browser.expectError()
+		writeRules(t, rules, good)
+		gateway.filterAll(4)
+		browser.expectNoProblem()
+	}
+	browser.expectSilence()
+}
+
+// filterAll filters for all waiting pods, once so many of six nodes are left.
+func (g gateway) filterAll(left int) {
+	g.Helper()
+	until := time.Now().Add(patience)
+	for len(g.filter("web-0", nodes(6)).Nodes.Items) != left {
+		if time.Now().After(until) {
+			g.Fatalf("the policy does not follow its rules: not %d nodes are left", left)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, pod := range waitingPods {
+		g.filter(pod, nodes(6))
+	}
+}
+
+func (t *tab) expectNoProblem() {
+	t.Helper()
+	t.untilText("light", "● no problem")
+	t.untilText("problems", "No problem.")
+	t.untilText("waiting", "No pod waits")
+	t.until("a good title and icon", `document.title === '● no problem – extender-gateway' && decodeURIComponent(document.getElementById('icon').href).includes('<circle fill="#1a7f37"')`)
+}
+
+func (t *tab) expectError() {
+	t.Helper()
+	t.untilText("light", "✕ 1 error")
+	t.untilText("worst", "backend zones: it rejected every node")
+	t.untilText("problems", "ERROR", "backend zones", "Remedy:")
+	t.untilText("waiting", "12 pods by workload and reason, 2 groups", "ReplicaSet shop/web", "ReplicaSet shop/job", hostile)
+	t.until("a red title and icon", `document.title === '✕ 1 error – extender-gateway' && decodeURIComponent(document.getElementById('icon').href).includes('<path fill="#c42b1c"')`)
+	counts := value[[]string](t, `[...document.querySelectorAll('#waiting tbody tr')].map((row) => row.cells[0].textContent + ' ' + row.cells[2].textContent)`)
+	if want := []string{"8 ReplicaSet shop/web", "4 ReplicaSet shop/job"}; !slices.Equal(counts, want) {
+		t.Errorf("the waiting pods are %q, not %q", counts, want)
+	}
+	if link := value[string](t, `document.querySelector('#waiting a').hash`); link != "#pod=shop%2Fweb-0" {
+		t.Errorf("the first group leads to %s", link)
+	}
+	if count := value[int](t, `document.querySelectorAll('img').length`); count != 0 {
+		t.Errorf("%d elements come from a reason", count)
 	}
 }
 

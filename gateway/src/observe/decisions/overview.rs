@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    iter,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -12,28 +13,55 @@ use jiff::Timestamp;
 
 use super::{
     DecisionLog,
+    disagreements::Disagreements,
     entry::{LogEntry, OutcomeEntry, PartEntry},
     retention::is_pending,
 };
 use crate::{
-    api::{BackendHistory, HistoryBucket, PodRef as ShownPod, PodSummary},
+    api::{
+        BackendHistory, CallBucket, DisagreementGroup, HistoryBucket, PodRef as ShownPod, PodSummary,
+        VerbHistory,
+    },
     config::Choice,
-    observe::timestamp,
+    observe::{metrics::percentile, timestamp},
     record::{Agreement, PodRef},
 };
 
 /// The number of buckets of a history.
 const BUCKETS: usize = 60;
 
-/// The answers of each backend in a period, in [`BUCKETS`] of equal length.
+/// Calls and the answers of each backend in a period, in [`BUCKETS`] of equal length.
 #[derive(Debug)]
 pub struct LogHistory {
     /// The begin of the first bucket.
     pub since: Timestamp,
     /// The length of a bucket.
     pub bucket: Duration,
+    /// The verbs that were called.
+    pub verbs: Vec<VerbHistory>,
     /// The backends that had a part, by name.
     pub backends: Vec<BackendHistory>,
+    /// The answers in shadow that would have changed a decision.
+    pub disagreements: Vec<DisagreementGroup>,
+}
+
+/// A bucket, and the durations of what it counts.
+#[derive(Debug, Default)]
+struct Timed<B> {
+    counts: B,
+    took: Vec<Duration>,
+}
+
+fn buckets<B: Default>() -> Vec<Timed<B>> {
+    iter::repeat_with(Timed::default).take(BUCKETS).collect()
+}
+
+impl<B> Timed<B> {
+    /// The counts, with the median and the 99th percentile of the durations in seconds.
+    fn summary(mut self) -> (B, [Option<f64>; 2]) {
+        self.took.sort_unstable();
+        (self.counts, [50, 99].map(|percent| percentile(&self.took, percent).map(|took| took.as_secs_f64())))
+    }
 }
 
 impl DecisionLog {
@@ -56,34 +84,36 @@ impl DecisionLog {
         (pods, more)
     }
 
-    /// The answers in the buckets that end with the one of `now` and span this period.
+    /// The calls and answers in the buckets that end with the one of `now` and span this period.
     pub fn history(&self, period: Duration, now: SystemTime) -> LogHistory {
         let bucket = (period.as_secs() / BUCKETS as u64).max(1);
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // Buckets begin at multiples of their length, so that a call is in the same bucket in each response.
         let since = (now / bucket + 1).saturating_sub(BUCKETS as u64) * bucket;
-        let mut backends: BTreeMap<(String, &str), Vec<HistoryBucket>> = BTreeMap::new();
-        for entry in self.in_order(|_| true) {
+        let mut verbs: BTreeMap<Verb, Vec<Timed<CallBucket>>> = BTreeMap::new();
+        let mut backends: BTreeMap<(String, &str), Vec<Timed<HistoryBucket>>> = BTreeMap::new();
+        let entries = self.in_order(|_| true);
+        let mut disagreements = Disagreements::new(&entries);
+        for entry in &entries {
             let time = entry.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let at = time.checked_sub(since).and_then(|age| usize::try_from(age / bucket).ok());
             let Some(at) = at.filter(|at| *at < BUCKETS) else { continue };
+            if !entry.shadow {
+                count_call(&mut verbs.entry(entry.verb).or_insert_with(buckets)[at], entry);
+            }
             let texts = entry.texts_without_nodes();
             for part in &entry.parts {
                 let backend = (texts.at(part.name).to_owned(), part.mode.word());
-                let buckets =
-                    backends.entry(backend).or_insert_with(|| vec![HistoryBucket::default(); BUCKETS]);
-                add_part(&mut buckets[at], &entry, part);
+                add_part(&mut backends.entry(backend).or_insert_with(buckets)[at], entry, part);
+                disagreements.add(entry, part, &texts);
             }
         }
-        let shown = |((name, mode), buckets): ((String, &str), _)| BackendHistory {
-            name,
-            mode: mode.to_owned(),
-            buckets,
-        };
         LogHistory {
             since: timestamp(UNIX_EPOCH + Duration::from_secs(since)),
             bucket: Duration::from_secs(bucket),
-            backends: backends.into_iter().map(shown).collect(),
+            verbs: verbs.into_iter().map(verb_history).collect(),
+            backends: backends.into_iter().map(backend_history).collect(),
+            disagreements: disagreements.groups(),
         }
     }
 
@@ -129,7 +159,32 @@ fn add_call(pod: &mut PodSummary, entry: &LogEntry) {
     pod.waits = is_pending(entry).unwrap_or(pod.waits);
 }
 
-fn add_part(bucket: &mut HistoryBucket, entry: &LogEntry, part: &PartEntry) {
+fn count_call(bucket: &mut Timed<CallBucket>, entry: &LogEntry) {
+    bucket.counts.calls += 1;
+    bucket.counts.failed += u64::from(entry.outcome != "ok");
+    bucket.took.push(entry.took);
+}
+
+fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory {
+    let shown = |bucket: Timed<CallBucket>| {
+        let (counts, [median_seconds, p99_seconds]) = bucket.summary();
+        CallBucket { median_seconds, p99_seconds, ..counts }
+    };
+    VerbHistory { verb: verb.name().to_owned(), buckets: buckets.into_iter().map(shown).collect() }
+}
+
+fn backend_history(((name, mode), buckets): ((String, &str), Vec<Timed<HistoryBucket>>)) -> BackendHistory {
+    let shown = |bucket: Timed<HistoryBucket>| {
+        let (counts, [_, p99_seconds]) = bucket.summary();
+        HistoryBucket { p99_seconds, ..counts }
+    };
+    BackendHistory { name, mode: mode.to_owned(), buckets: buckets.into_iter().map(shown).collect() }
+}
+
+fn add_part(bucket: &mut Timed<HistoryBucket>, entry: &LogEntry, part: &PartEntry) {
+    // Zero: it was not called.
+    bucket.took.extend(Some(part.took).filter(|took| !took.is_zero()));
+    let bucket = &mut bucket.counts;
     bucket.failed += u64::from(matches!(part.outcome, OutcomeEntry::Failed { .. }));
     bucket.agreed += u64::from(part.agreement == Some(Agreement::Agrees));
     bucket.disagreed += u64::from(part.agreement == Some(Agreement::Disagrees));

@@ -248,7 +248,7 @@ fn failures(calls: &[RecentCall]) -> Vec<(&'static str, u32)> {
 }
 
 /// A percentile by the nearest rank.
-fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+pub(in crate::observe) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
 }
