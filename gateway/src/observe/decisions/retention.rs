@@ -115,10 +115,7 @@ impl Retention {
             (&known.uid, &known.namespace, &known.name) == (&pod.uid, &pod.namespace, &pod.name)
         };
         let known = self.pods.get(&*key(pod)).map(|known| &known.identity).filter(same);
-        known.map_or_else(
-            || Arc::new(PodRef { nominated: String::new(), owner: String::new(), ..pod.clone() }),
-            Arc::clone,
-        )
+        known.map_or_else(|| Arc::new(PodRef { nominated: String::new(), ..pod.clone() }), Arc::clone)
     }
 
     /// Stores a call, and evicts others if there is no room.
@@ -237,7 +234,7 @@ fn key(pod: &PodRef) -> Cow<'_, str> {
 }
 
 fn text_bytes(pod: &PodRef) -> usize {
-    pod.namespace.len() + pod.name.len() + 3 * pod.uid.len()
+    pod.namespace.len() + pod.name.len() + pod.owner.len() + 3 * pod.uid.len()
 }
 
 /// Whether the pod is pending after this call; `None` if the call does not tell.

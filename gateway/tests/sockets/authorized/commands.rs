@@ -65,10 +65,7 @@ async fn status_uses_a_token_and_says_what_is_missing() {
             ["status", "--gateway", &https, "--tls-ca", "/nowhere"].join("\n"),
             "--tls-ca: /nowhere: cannot be read",
         ),
-        (
-            ["status", "--gateway", &plain].join("\n"),
-            "the address requires TLS; set --tls-ca",
-        ),
+        (["status", "--gateway", &plain].join("\n"), "the address requires TLS; set --tls-ca"),
     ] {
         let line: Vec<_> = line.split('\n').collect();
         let (code, told) = run(&line, &[]).await;
@@ -151,7 +148,8 @@ async fn passed_on(
             Response::new(Full::from(list.to_string()))
         }
         "/gateway-0/portforward" => {
-            let refusal = json!({"kind": "Status", "status": "Failure", "code": 403, "message": "not for you"});
+            let refusal =
+                json!({"kind": "Status", "status": "Failure", "code": 403, "message": "not for you"});
             Response::builder().status(403).body(Full::from(refusal.to_string())).unwrap()
         }
         "/gateway-0:9403/proxy/debug/status" => {
