@@ -19,6 +19,7 @@ pub mod watch;
 
 use std::time::Duration;
 
+use extender_apiserver::RequestError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -29,8 +30,17 @@ pub struct SourceHealth(Mutex<HealthState>);
 #[derive(Debug, Default)]
 struct HealthState {
     received: Option<Instant>,
-    /// Since when attempts fail, and the latest error.
-    failing: Option<(Instant, String)>,
+    failing: Option<Failing>,
+}
+
+/// Attempts that fail.
+#[derive(Debug)]
+struct Failing {
+    since: Instant,
+    /// The latest error.
+    error: String,
+    /// Whether there is no connection.
+    is_unreachable: bool,
 }
 
 impl SourceHealth {
@@ -46,9 +56,18 @@ impl SourceHealth {
 
     /// An attempt failed.
     pub fn failed(&self, error: String) {
+        self.add(error, false);
+    }
+
+    /// An attempt failed with this error of the apiserver.
+    pub fn refused(&self, error: &RequestError) {
+        self.add(error.to_string(), matches!(error, RequestError::Unreachable(_)));
+    }
+
+    fn add(&self, error: String, is_unreachable: bool) {
         let mut state = self.0.lock();
-        let since = state.failing.take().map_or_else(Instant::now, |(since, _)| since);
-        state.failing = Some((since, error));
+        let since = state.failing.as_ref().map_or_else(Instant::now, |failing| failing.since);
+        state.failing = Some(Failing { since, error, is_unreachable });
     }
 
     /// The time since objects were last received; `None` before the first ones.
@@ -58,6 +77,12 @@ impl SourceHealth {
 
     /// For how long attempts have failed, with the latest error; `None` if the latest attempt succeeded.
     pub fn failing(&self) -> Option<(Duration, String)> {
-        self.0.lock().failing.as_ref().map(|(since, error)| (since.elapsed(), error.clone()))
+        self.0.lock().failing.as_ref().map(|it| (it.since.elapsed(), it.error.clone()))
+    }
+
+    /// The same if there is no connection to the source.
+    pub fn unreachable(&self) -> Option<(Duration, String)> {
+        let is_unreachable = self.0.lock().failing.as_ref().is_some_and(|it| it.is_unreachable);
+        self.failing().filter(|_| is_unreachable)
     }
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // After 20 seconds, the pauses between two attempts to reach the apiserver no longer grow.
-var longOutage = regexp.MustCompile(`WARNING .*: the nodes: the watch has failed for ([2-9]\d|\d{3,}) s: (.*)`)
+var longOutage = regexp.MustCompile(`ERROR .*: the apiserver: no connection for ([2-9]\d|\d{3,}) s: (.*)`)
 
 func TestNodesAreWatchedAgainWhenTheAPIServerIsBack(t *testing.T) {
 	s := newScenario(t, "new nodes are known soon after the apiserver is back, and what was wrong is shown meanwhile", gatewayFront{}, controlplane.Names)
@@ -36,9 +36,10 @@ func TestNodesAreWatchedAgainWhenTheAPIServerIsBack(t *testing.T) {
 			s.Errorf("%q instead of %q", found[2], want)
 		}
 		s.expectEvidence(gateway, admin, earlier, evidence{
+			exit: 4,
 			status: []string{
-				"decisions use the last known nodes, and new ones are not known",
-				"check that the apiserver runs and that the gateway's account may list and watch nodes", "docs/runbook.md#watch-failing",
+				"no pod at all is scheduled, with or without the gateway, and running pods go on; decisions use the last known nodes and pods",
+				"check that kube-apiserver runs and that the gateway reaches it", "docs/runbook.md#apiserver-away",
 			},
 			explain: []string{"location unknown", "nodes were offered", "No data from the apiserver: "},
 			metrics: []metric{{"extender_gateway_nodes_watch_failing", equals(1)}},

@@ -128,8 +128,14 @@ func (a authorized) allow(account string, rule rbacv1.PolicyRule) {
 
 func (a authorized) bind(account, role string) {
 	a.Helper()
+	a.bindTo(account, role, account)
+}
+
+// bindTo creates a ClusterRoleBinding of this name.
+func (a authorized) bindTo(name, role, account string) {
+	a.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: account},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: other}},
 	}

@@ -6,6 +6,7 @@
 
 mod access;
 mod binding;
+pub mod clock;
 mod condition;
 mod event;
 mod request;

@@ -4,10 +4,11 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use k8s_openapi::jiff::Timestamp;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 
-use crate::{bounded, text::utf8_body, unreachable::is_connect, whole_text};
+use crate::{bounded, clock, text::utf8_body, unreachable::is_connect, whole_text};
 
 /// The largest error body in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
@@ -97,7 +98,9 @@ pub async fn send(
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
 ) -> Result<Body, RequestError> {
     let request = request.map_err(|error| RequestError::Failed(whole_text(&error)))?;
+    let sent = Timestamp::now();
     let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
+    clock::observe(sent, &head.headers);
     if matches!(head.status, StatusCode::OK | StatusCode::CREATED) {
         return Ok(body);
     }

@@ -17,7 +17,8 @@ use crate::{
         API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState,
         CircuitStatus, ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, FailureCount,
         Handshake, LostLogLines, MinuteStatus, OverrideStatus, ReadsStatus, RejectedBecause, RejectedChange,
-        Status, TableStatus, UnresolvedStatus, UntriedPods, VerbStatus, WaitingPodsStatus, WaitingStatus,
+        ShadowStatus, Status, TableStatus, UnresolvedStatus, UntriedPods, VerbStatus, WaitingPodsStatus,
+        WaitingStatus,
     },
     backend::{Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
@@ -251,6 +252,7 @@ impl GatewayStatus {
             gateway: self.sources.gateway.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
+            time: Some(Timestamp::now()),
             ready: self.sources.health.is_ready(),
             configuration: ConfigurationStatus {
                 file: self.sources.file.clone(),
@@ -273,6 +275,7 @@ impl GatewayStatus {
             requeued_pods: observer.metrics.process().requeued_pods(),
             untried: self.untried(observer),
             waiting: observer.waiting.groups().into_iter().map(WaitingPodsStatus::from).collect(),
+            shadows: self.shadows(&served, observer),
             log: observer.decisions.state(),
             lost_log_lines: log::last_lost().map(|last| LostLogLines { lines: log::lost(), last }),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
@@ -282,6 +285,17 @@ impl GatewayStatus {
         };
         status.problems = problems::of(&status, &served.config, self, observer);
         Some(status)
+    }
+
+    /// Reads the decision log only if a backend may have been in shadow mode.
+    fn shadows(&self, served: &Served, observer: &Observer) -> Vec<ShadowStatus> {
+        let in_shadow = |backend: &BackendSettings| backend.mode == Mode::Shadow || backend.canary.is_some();
+        let is_overridden = !served.decider.overrides().all().is_empty();
+        if !is_overridden && !served.config.backends.iter().any(in_shadow) {
+            return Vec::new();
+        }
+        let node = |uid: &str| Some(self.pods()?.get(uid)?.node.clone()).filter(|node| !node.is_empty());
+        observer.decisions.shadows(node)
     }
 
     fn certificates(&self) -> Vec<CertificateStatus> {
@@ -533,6 +547,7 @@ fn backend_verb(
         reads: info
             .and_then(|info| info.reads_in_words(verb))
             .map(|(pods, nodes)| ReadsStatus { pods, nodes }),
+        decisions: metrics.decisions(),
         calls: metrics.calls(),
         failures: metrics.failures(),
         failed_lately: recent.map_or(0, RecentSummary::failed),

@@ -21,6 +21,9 @@ pub struct Status {
     pub version: String,
     /// When it was started.
     pub started: Timestamp,
+    /// The time at which this was assembled, by the clock of this replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Timestamp>,
     /// Whether it is ready, as in `/readyz`.
     pub ready: bool,
     /// The configuration in use.
@@ -47,6 +50,9 @@ pub struct Status {
     /// The waiting pods by workload and reason: the largest 100 groups, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingPodsStatus>,
+    /// What backends in shadow mode would have changed, by backend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shadows: Vec<ShadowStatus>,
     /// The decision log.
     pub log: LogState,
     /// Lines of the log that could not be written; `None` if all were.
@@ -340,6 +346,53 @@ pub struct WaitingPodsStatus {
     pub untried: u32,
 }
 
+/// What a backend in shadow mode would have changed for the pods of the decision log, by its latest filter answer about each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowStatus {
+    /// The backend's name.
+    pub backend: String,
+    /// The pods that it has answered about.
+    pub pods: u32,
+    /// Those that are on a node that it would have rejected. Zero if pods are not watched.
+    pub elsewhere: u32,
+    /// Those of which it would have rejected every node.
+    pub nowhere: u32,
+    /// Both by workload, rule and reason: the largest 100 groups, the largest first.
+    pub groups: Vec<ShadowGroup>,
+}
+
+/// Pods of one workload for which a backend in shadow mode would have changed the decision for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowGroup {
+    /// The change.
+    pub effect: ShadowEffect,
+    /// Their controller, such as `ReplicaSet apps/web-7d9`, or the pod.
+    pub workload: String,
+    /// The rule, if the backend names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The reason.
+    pub reason: String,
+    /// Their number.
+    pub pods: u32,
+    /// The namespace of one of them.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+}
+
+/// Where a pod would have been placed instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ShadowEffect {
+    /// On no node.
+    Nowhere,
+    /// On another node.
+    Elsewhere,
+}
+
 /// One of several addresses of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -400,6 +453,9 @@ pub struct BackendVerb {
     /// What it is sent of pods and nodes, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsStatus>,
+    /// Decisions since the start: calls, and those for which all answers were cached or prefetched.
+    #[serde(default)]
+    pub decisions: u64,
     /// Calls since the start.
     pub calls: u64,
     /// Failed calls since the start.
@@ -559,4 +615,18 @@ pub enum Severity {
     Warning,
     /// It is over; nothing has to be done.
     Recent,
+}
+
+/// Clocks that differ by more than this, in seconds, are a problem.
+const MAX_CLOCK_DIFFERENCE: u64 = 5;
+
+/// What a wrong clock means.
+pub const CLOCK_IMPACT: &str =
+    "certificates, tokens and overrides are judged by a wrong time, and logs and status show one";
+
+/// What is wrong with a clock if this other one is ahead by so many seconds; `None` if they agree well enough.
+pub fn clock_difference(ahead: i64, other: &str) -> Option<String> {
+    let direction = if ahead > 0 { "behind" } else { "ahead of" };
+    let seconds = ahead.unsigned_abs();
+    (seconds > MAX_CLOCK_DIFFERENCE).then(|| format!("it is {seconds} s {direction} {other}"))
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod endpoint;
+mod pod;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -48,7 +49,8 @@ pub(super) struct GatewayOptions {
     #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', value_parser = admin_url, help = URL_HELP)]
     urls: Vec<BackendUrl>,
 
-    /// Query the gateway's pods in this namespace through the apiserver; works wherever kubectl does
+    /// Query the gateway's pods in this namespace, through a port that is forwarded to each; works wherever
+    /// `kubectl port-forward` does
     #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
     gateway_namespace: Option<String>,
 
@@ -133,20 +135,22 @@ impl GatewayOptions {
     /// Finds the replicas.
     pub(super) async fn find(&self, access: &ClusterAccess) -> Gateways {
         let mut gateways = Gateways::default();
-        match self.urls(&variable()) {
-            Err(wrong) => gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong))),
-            Ok(urls) => {
-                let is_https = urls.iter().any(|url| *url.scheme() == Scheme::HTTPS);
-                let access = self.access.read(is_https).map(Arc::new).map_err(Arc::new);
-                for url in urls {
-                    gateways.add(&url, endpoint::addresses(&url, &access).await);
-                }
-            }
+        let urls = self.urls(&variable()).unwrap_or_else(|wrong| {
+            gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong)));
+            Vec::new()
+        });
+        // Whether a pod requires TLS is known when it answers.
+        let may_use_tls = self.needs_apiserver() || urls.iter().any(|url| *url.scheme() == Scheme::HTTPS);
+        let credentials = self.access.read(may_use_tls).map(Arc::new).map_err(Arc::new);
+        for url in urls {
+            gateways.add(&url, endpoint::addresses(&url, &credentials).await);
         }
         if let Some(namespace) = &self.gateway_namespace {
             let labels = &self.gateway_selector;
             let found = match access {
-                Ok(cluster) => endpoint::pods(&cluster.client, namespace, labels, self.admin_port).await,
+                Ok(cluster) => {
+                    endpoint::pods(&cluster.client, namespace, labels, self.admin_port, &credentials).await
+                }
                 Err(why) => Err(QueryError::Apiserver(why.clone())),
             };
             gateways.add(&format_args!("the pods {labels} in namespace {namespace}"), found);

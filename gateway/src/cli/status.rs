@@ -23,7 +23,7 @@ use super::{
     retry::RetryOptions,
 };
 use crate::{
-    api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status},
+    api::{API_VERSION, BackendStatus, CLOCK_IMPACT, Handshake, Problem, Severity, Status, clock_difference},
     config::changes,
     explain::replicas::{Away, Gathered},
 };
@@ -183,12 +183,34 @@ impl StatusOptions {
 
     async fn query(&self) -> Result<Report, Failure> {
         let gateways = self.gateways.reach(&self.cluster).await?;
-        let mut report = Report::new(gateways.query::<Status>("/debug/status").await, Timestamp::now());
+        let sent = Timestamp::now();
+        let mut gathered = gateways.query::<Status>("/debug/status").await;
+        let received = Timestamp::now();
+        for status in &mut gathered.answers {
+            status.problems.extend(clock_problem(status, sent, received));
+        }
+        let mut report = Report::new(gathered, received);
         if self.waiting {
             report.shown = Shown::WaitingPods;
         }
         Ok(report)
     }
+}
+
+/// A gateway whose clock differs from that of this machine, unless it says itself that it differs from the apiserver's.
+fn clock_problem(status: &Status, sent: Timestamp, received: Timestamp) -> Option<Problem> {
+    const ENTRY: &str = "docs/runbook.md#clock-differs";
+    let is_known = status.problems.iter().any(|problem| problem.runbook == ENTRY);
+    let time = status.time.filter(|_| !is_known && sent <= received)?;
+    let ahead = time.clamp(sent, received).duration_since(time).as_secs();
+    Some(Problem {
+        severity: Severity::Warning,
+        about: "the clock".to_owned(),
+        what: clock_difference(ahead, "that of the machine of this command")?,
+        impact: Some(CLOCK_IMPACT.to_owned()),
+        remedy: "see which of the two is wrong, and set it, for example with NTP".to_owned(),
+        runbook: ENTRY.to_owned(),
+    })
 }
 
 impl Report {

@@ -10,6 +10,7 @@ mod entry;
 mod overview;
 mod packed;
 mod retention;
+mod shadows;
 mod shown;
 
 use std::{

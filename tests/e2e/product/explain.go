@@ -30,9 +30,8 @@ func ExplainDeployment(ctx context.Context, kubeconfig, admin, namespace, name s
 	return explain(ctx, "deployment/"+name, namespace, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
 }
 
-// ExplainThroughAPIServer does the same for gateways that are pods of a namespace, through kube-apiserver's pod
-// proxy.
-func ExplainThroughAPIServer(ctx context.Context, kubeconfig, namespace, adminPort string, pod *corev1.Pod) (string, error) {
+// ExplainInPods does the same for gateways that are pods of a namespace, through ports that kube-apiserver forwards.
+func ExplainInPods(ctx context.Context, kubeconfig, namespace, adminPort string, pod *corev1.Pod) (string, error) {
 	return explain(ctx, "pod/"+pod.Name, pod.Namespace, "-o", "json", "--kubeconfig", kubeconfig, "--gateway-namespace", namespace, "--admin-port", adminPort)
 }
 

@@ -12,8 +12,8 @@ use extender_gateway_core::Verb;
 use jiff::Timestamp;
 
 use crate::{
-    admin::status::GatewayStatus,
-    api::{LostLogLines, Problem, RejectedBecause, Severity, Status},
+    admin::status::{GatewayStatus, StatusSources},
+    api::{CLOCK_IMPACT, LostLogLines, Problem, RejectedBecause, Severity, Status, clock_difference},
     cluster::{SourceHealth, untried::UntriedSummary},
     config::{Config, Requeueing},
     observe::Observer,
@@ -44,7 +44,9 @@ pub(super) fn of(
         ready(status),
         refused(status),
         nodes(status, gateway_status),
-        failing_watch("pods", &gateway_status.sources.pods.source_health),
+        pods_watch(gateway_status),
+        apiserver(status, gateway_status),
+        clock(extender_apiserver::clock::seconds_ahead()),
         requeueing(config, observer),
         not_called(status, gateway_status),
         no_binder(status),
@@ -118,6 +120,9 @@ fn refused(status: &Status) -> Option<Problem> {
 }
 
 fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
+    if unreachable(gateway_status).is_some() {
+        return None;
+    }
     if !status.nodes.synced {
         let what = "not listed yet, so backends get no facts about nodes";
         return Some(problem(
@@ -128,6 +133,47 @@ fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
         ));
     }
     failing_watch("nodes", &gateway_status.sources.table.as_ref()?.source_health)
+}
+
+fn pods_watch(gateway_status: &GatewayStatus) -> Option<Problem> {
+    let is_reachable = unreachable(gateway_status).is_none();
+    failing_watch("pods", &gateway_status.sources.pods.source_health).filter(|_| is_reachable)
+}
+
+/// How long no watch has had a connection to the apiserver, and why.
+fn unreachable(gateway_status: &GatewayStatus) -> Option<(Duration, String)> {
+    let StatusSources { table, pods, .. } = &gateway_status.sources;
+    let of_nodes = table.as_ref().and_then(|table| table.source_health.unreachable());
+    of_nodes.into_iter().chain(pods.source_health.unreachable()).max_by_key(|(lasted, _)| *lasted)
+}
+
+/// One entry for all that needs the apiserver.
+fn apiserver(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
+    let (lasted, why) = unreachable(gateway_status)?;
+    let what = format!("no connection for {} s: {why}", lasted.as_secs());
+    let known = if status.nodes.synced {
+        "decisions use the last known nodes and pods"
+    } else {
+        "nodes are not listed yet, so backends get no facts about them"
+    };
+    let impact = format!(
+        "if kube-scheduler does not reach it either, no pod at all is scheduled, with or without the gateway, and running pods go on; {known}"
+    );
+    let remedy =
+        "check that kube-apiserver runs and that the gateway reaches it; what waits continues by itself";
+    Some(Problem {
+        impact: Some(impact),
+        ..problem((Severity::Error, "apiserver-away"), "the apiserver", what, remedy)
+    })
+}
+
+/// The clock of this machine, by how many seconds the apiserver's is ahead.
+fn clock(ahead: i64) -> Option<Problem> {
+    let what = clock_difference(ahead, "the apiserver's")?;
+    let impact = Some(CLOCK_IMPACT.to_owned());
+    let remedy = "set the clock of the gateway's node, for example with NTP";
+    let entry = (Severity::Warning, "clock-differs");
+    Some(Problem { impact, ..problem(entry, "the clock", what, remedy) })
 }
 
 fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem> {

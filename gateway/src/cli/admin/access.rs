@@ -16,21 +16,22 @@ use crate::{
 const CA_VARIABLE: &str = "EXTENDER_GATEWAY_CA_FILE";
 const TOKEN_VARIABLE: &str = "EXTENDER_GATEWAY_TOKEN_FILE";
 
-const CA_HELP: &str = "With an https URL: the CA certificates that sign the gateway's, PEM [default: that of the \
-    variable EXTENDER_GATEWAY_CA_FILE]";
+const CA_HELP: &str = "With an https URL, or a pod that requires TLS: the CA certificates that sign the gateway's, PEM \
+    [default: that of the variable EXTENDER_GATEWAY_CA_FILE]";
 const TOKEN_HELP: &str =
     "A file with a bearer token for the gateway [default: that of the variable EXTENDER_GATEWAY_TOKEN_FILE]";
 
 /// The largest file with a token, in bytes. A request head has 16 KiB.
 const LARGEST_TOKEN: usize = 16 << 10;
 
-/// How the gateways of https URLs are verified, and as whom all of them are queried. Through the apiserver none of it is used.
+/// How the gateways of https URLs and in pods are verified, and as whom all of them are queried.
 #[derive(Debug, Default, Args)]
 pub(super) struct AccessOptions {
     #[arg(long, value_name = "FILE", help = CA_HELP)]
     tls_ca: Option<PathBuf>,
 
-    /// The name that the gateway's certificate must have [default: the host of the URL]
+    /// The name that the gateway's certificate must have [default: the host of the URL, or with
+    /// --gateway-namespace extender-gateway.NAMESPACE.svc]
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
 
@@ -68,7 +69,7 @@ impl fmt::Debug for Access {
 }
 
 impl AccessOptions {
-    /// Reads the files; those for TLS only if a URL is https.
+    /// Reads the files; those for TLS only if a gateway may require it.
     ///
     /// # Errors
     /// One of them cannot be used, or an option is of no use.

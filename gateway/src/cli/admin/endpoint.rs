@@ -8,6 +8,7 @@ use tokio::net::lookup_host;
 
 use super::{
     access::Access,
+    pod::AdminPod,
     request::{self, AdminQuery, QueryError, with_timeout},
 };
 use crate::{cli::apiserver::error_text, config::BackendUrl};
@@ -17,7 +18,7 @@ pub(super) enum AdminEndpoint {
     /// Directly at an address of the URL's host.
     Address { url: BackendUrl, address: SocketAddr, access: Arc<Access> },
     /// Through the apiserver.
-    Pod { client: Client, namespace: String, name: String, port: u16 },
+    Pod(AdminPod),
 }
 
 /// Parses the URL of an admin address: a scheme, a host and a port.
@@ -58,14 +59,18 @@ pub(super) async fn pods(
     namespace: &str,
     labels: &str,
     port: u16,
+    access: &Result<Arc<Access>, Arc<QueryError>>,
 ) -> Result<Vec<AdminEndpoint>, QueryError> {
+    let access = access.as_ref().map_err(|error| QueryError::Access(Arc::clone(error)))?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let params = ListParams::default().labels(labels);
     let listed =
         with_timeout(pods.list(&params)).await?.map_err(|error| QueryError::Apiserver(error_text(error)))?;
     let names = listed.items.into_iter().filter(is_running).filter_map(|pod| pod.metadata.name);
-    let endpoint =
-        |name| AdminEndpoint::Pod { client: client.clone(), namespace: namespace.to_owned(), name, port };
+    let endpoint = |name| {
+        let (client, access) = (client.clone(), Arc::clone(access));
+        AdminEndpoint::Pod(AdminPod { client, namespace: namespace.to_owned(), name, port, access })
+    };
     let endpoints: Vec<_> = names.map(endpoint).collect();
     if endpoints.is_empty() { Err(QueryError::NoPods) } else { Ok(endpoints) }
 }
@@ -77,18 +82,9 @@ fn is_running(pod: &Pod) -> bool {
 impl AdminEndpoint {
     /// The body of the response.
     pub(super) async fn query(&self, query: AdminQuery<'_>) -> Result<Vec<u8>, QueryError> {
-        let path = query.path;
         match self {
             Self::Address { url, address, access } => request::direct((url, *address), access, query).await,
-            Self::Pod { client, namespace, name, port } => {
-                let path =
-                    |scheme| format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{port}/proxy{path}");
-                match request::proxied(client, &path(""), query).await {
-                    // The apiserver does not verify certificates of pods, so nothing else is needed.
-                    Err(QueryError::NeedsTls) => request::proxied(client, &path("https:"), query).await,
-                    answer => answer,
-                }
-            }
+            Self::Pod(pod) => pod.query(query).await,
         }
     }
 }
@@ -100,7 +96,7 @@ impl fmt::Display for AdminEndpoint {
                 write!(f, "{url}")
             }
             Self::Address { url, address, .. } => write!(f, "{url} ({})", address.ip()),
-            Self::Pod { namespace, name, port, .. } => write!(f, "pod {namespace}/{name}, port {port}"),
+            Self::Pod(pod) => pod.fmt(f),
         }
     }
 }

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Body, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use rustls::{CertificateError, Error as TlsError, InvalidMessage, pki_types::ServerName};
+use rustls::{CertificateError, ClientConfig, Error as TlsError, InvalidMessage, pki_types::ServerName};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -101,14 +101,14 @@ pub(super) enum QueryError {
     #[error("HTTP {code}: {message}")]
     NotShown { code: u16, message: String },
     #[error(
-        "the address requires TLS; use an https URL, and --tls-ca with the CA of the gateway's certificate"
+        "the address requires TLS; set --tls-ca to a file with the CA of the gateway's certificate, and with --gateway use an https URL"
     )]
     NeedsTls,
     #[error("{0} is of no use: no URL is https")]
     NotHttps(&'static str),
     #[error("an https URL needs --tls-ca FILE with the CA of the gateway's certificate")]
     NoAuthority,
-    #[error("the address speaks HTTP without TLS; use an http URL")]
+    #[error("the address speaks HTTP without TLS; use an http URL, or leave out the options for TLS")]
     WithoutTls,
     #[error("TLS: {0}")]
     Tls(String),
@@ -129,17 +129,30 @@ pub(super) enum QueryError {
     Apiserver(String),
     #[error("no gateway pod found; check --gateway-selector")]
     NoPods,
+    /// The apiserver opens no stream to the pod.
+    #[error("cannot forward a port to the pod: {why}{remedy}")]
+    NotForwarded { why: String, remedy: &'static str },
+    /// The stream to the pod is open, but not the connection inside the pod.
+    #[error(
+        "cannot connect inside the pod: {0}; check that the gateway runs, that --admin-port is the port of its admin.address, \
+         and that this address is 127.0.0.1 or 0.0.0.0"
+    )]
+    InPod(String),
+    /// Both ways to a pod have failed.
+    #[error("{forwarded}. Through the proxy of the apiserver: {proxied}")]
+    BothWays { forwarded: Box<Self>, proxied: Box<Self> },
 }
 
 /// The most common remedy.
-const HERE: &str = "By default it listens on 127.0.0.1: run this on its machine or through `kubectl port-forward`, or set \
-                    admin.address: 0.0.0.0:9403 so that --gateway-namespace works";
+const HERE: &str = "By default it listens on 127.0.0.1: run this on its machine, or use --gateway-namespace, which forwards a \
+                    port to each replica";
 
 /// How a gateway is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
+    /// At its address, or through a forwarded port.
     Direct,
-    /// Through the apiserver.
+    /// Through the apiserver's proxy for pods.
     Proxied,
 }
 
@@ -151,18 +164,9 @@ impl Way {
                 "; set --token-file, for example to a file with the output of `kubectl create token NAME`"
             }
             (Self::Direct, 403) if needs_certificate => "; set --tls-cert and --tls-key",
-            (Self::Proxied, 401 | 403) if code == 401 || needs_certificate => {
-                "; the apiserver passes no token and no certificate on: use `kubectl port-forward`, and --gateway with the \
-                 forwarded port and --token-file"
-            }
-            (Self::Proxied, 403) => {
-                "; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: [pods/proxy], verbs: [get]}, for the command backend also create"
-            }
+            (Self::Proxied, 401) => "; this way passes no token and no certificate on",
             (_, 404) => {
                 "; is it the admin address of an extender-gateway? The metrics and the extender have others"
-            }
-            (_, 502..=504) => {
-                "; through the apiserver, admin.address must be reachable from outside the pod, as 0.0.0.0:9403 is"
             }
             _ => "",
         }
@@ -184,18 +188,41 @@ pub(super) async fn direct(
     if access.authorization.is_some() && !is_secure && !address.ip().is_loopback() {
         return Err(QueryError::TokenInTheClear(address));
     }
-    let config = match &access.tls {
-        None if is_secure => return Err(QueryError::NoAuthority),
-        config => config.clone().filter(|_| is_secure),
-    };
-    let mut head = query.head(query.path).header(HOST, url.authority());
+    if is_secure && access.tls.is_none() {
+        return Err(QueryError::NoAuthority);
+    }
+    let tls = access.tls.clone().filter(|_| is_secure);
+    let stream = with_timeout(TcpStream::connect(address)).await?.map_err(QueryError::Connect)?;
+    over(stream, Peer { authority: &url.authority(), host: url.host(), tls }, access, query).await
+}
+
+/// What a stream leads to.
+pub(super) struct Peer<'p> {
+    /// The value of the header `Host`.
+    pub(super) authority: &'p str,
+    /// The name that a certificate must have, unless the options say another.
+    pub(super) host: &'p str,
+    /// `None`: without TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// Sends the request over this stream.
+pub(super) async fn over<S>(
+    stream: S,
+    peer: Peer<'_>,
+    access: &Access,
+    query: AdminQuery<'_>,
+) -> Result<Vec<u8>, QueryError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut head = query.head(query.path).header(HOST, peer.authority);
     if let Some(authorization) = &access.authorization {
         head = head.header(AUTHORIZATION, authorization);
     }
     let request = head.body(Full::new(Bytes::copy_from_slice(query.body()))).map_err(broken)?;
-    let stream = with_timeout(TcpStream::connect(address)).await?.map_err(QueryError::Connect)?;
-    let Some(config) = config else { return exchange(stream, request).await };
-    let host = access.server_name.as_deref().unwrap_or(url.host()).to_owned();
+    let Some(config) = peer.tls else { return exchange(stream, request).await };
+    let host = access.server_name.as_deref().unwrap_or(peer.host).to_owned();
     let name = ServerName::try_from(host).map_err(|_| QueryError::Tls(NOT_A_NAME.to_owned()))?;
     let connected = with_timeout(TlsConnector::from(config).connect(name, stream)).await?;
     exchange(connected.map_err(|error| tls(&error))?, request).await

@@ -10,8 +10,8 @@ use super::{Report, Shown};
 use crate::{
     api::{
         AddressStatus, BackendStatus, BackendVerb, CircuitState, CircuitStatus, ConfigurationStatus,
-        ControllersStatus, Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity, Status,
-        TableStatus, VerbStatus, WaitingPodsStatus,
+        ControllersStatus, Handshake, LastCall, LogState, NodeForm, Problem, ReadsStatus, Severity,
+        ShadowEffect, ShadowGroup, ShadowStatus, Status, TableStatus, VerbStatus, WaitingPodsStatus,
     },
     text::{NOTHING, Table, age, ago, bytes, clean, counted, duration, lasted, moment, number, share},
 };
@@ -95,6 +95,12 @@ fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) 
     }
     if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
         write!(out, "\n{}", calls(&status.backends, now))?;
+    }
+    if !status.shadows.is_empty() {
+        write!(out, "\n{}", shadows(&status.shadows))?;
+    }
+    if status.shadows.iter().any(|shadow| !shadow.groups.is_empty()) {
+        write!(out, "\n{}", shadow_groups(&status.shadows))?;
     }
     // `-o wide`.
     if out.alternate() {
@@ -298,6 +304,7 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
     let titles = [
         "BACKEND",
         "VERB",
+        "DECISIONS",
         "CALLS",
         "FAILED",
         "RECENT FAILURES",
@@ -306,12 +313,13 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
         "REJECTED",
         "LAST FAILURE",
     ];
-    let mut table = Table::new(titles, 2..8);
+    let mut table = Table::new(titles, 2..9);
     for backend in backends {
         for verb in &backend.verbs {
             table.row([
                 backend.name.clone(),
                 verb.verb.clone(),
+                number(verb.decisions),
                 number(verb.calls),
                 number(verb.failures),
                 format!("{}/{}", verb.failed_lately, verb.lately),
@@ -319,6 +327,45 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
                 time(verb.p99_seconds),
                 verb.rejected_share.map_or_else(|| NOTHING.to_owned(), share),
                 last_failure(verb, now),
+            ]);
+        }
+    }
+    table
+}
+
+/// The table of what backends in shadow mode would have changed.
+fn shadows(shadows: &[ShadowStatus]) -> Table {
+    let mut table = Table::new(["IN SHADOW", "PODS", "ELSEWHERE", "NOWHERE"], 1..4);
+    for ShadowStatus { backend, pods, elsewhere, nowhere, .. } in shadows {
+        let numbers = [*pods, *elsewhere, *nowhere].map(|count| number(u64::from(count)));
+        let [pods, elsewhere, nowhere] = numbers;
+        table.row([backend.clone(), pods, elsewhere, nowhere]);
+    }
+    table
+}
+
+/// The most rows of a backend in the table of groups; `-o json` has more.
+const MOST_GROUPS: usize = 5;
+
+/// The table of those pods by workload, rule and reason.
+fn shadow_groups(shadows: &[ShadowStatus]) -> Table {
+    let mut table =
+        Table::new(["IN SHADOW", "PODS", "WOULD BE", "WORKLOAD", "RULE", "REASON", "EXAMPLE"], 1..2);
+    for shadow in shadows {
+        for group in shadow.groups.iter().take(MOST_GROUPS) {
+            let ShadowGroup { effect, workload, rule, reason, pods, namespace, pod } = group;
+            let effect = match effect {
+                ShadowEffect::Nowhere => "nowhere",
+                ShadowEffect::Elsewhere => "elsewhere",
+            };
+            table.row([
+                shadow.backend.clone(),
+                number(u64::from(*pods)),
+                effect.to_owned(),
+                workload.clone(),
+                rule.clone().unwrap_or_else(|| NOTHING.to_owned()),
+                reason.clone(),
+                format!("{namespace}/{pod}"),
             ]);
         }
     }

@@ -10,7 +10,7 @@ use super::{Report, Shown};
 use crate::{
     api::{
         CircuitState, CircuitStatus, ControllersStatus, LastFailure, Problem, RejectedBecause,
-        RejectedChange, Severity, WaitingPodsStatus,
+        RejectedChange, Severity, ShadowEffect, ShadowGroup, ShadowStatus, WaitingPodsStatus,
     },
     explain::replicas::Away,
 };
@@ -242,4 +242,59 @@ PODS  OLDEST  WORKLOAD                 REASON                                   
 ";
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(squeezed(&text(&report)), squeezed(expected));
+}
+
+#[test]
+fn a_clock_that_differs_is_a_warning() {
+    let problem = |time: Option<i64>| {
+        let status = super::Status { time: time.map(at), problems: Vec::new(), ..status("gateway-0") };
+        super::clock_problem(&status, at(-2), at(0)).map(|problem| problem.what)
+    };
+    for (time, expected) in [
+        (None, None),
+        (Some(-1), None),
+        (Some(5), None),
+        (Some(-7), None),
+        (Some(6), Some("it is 6 s ahead of that of the machine of this command")),
+        (Some(-10_802), Some("it is 10800 s behind that of the machine of this command")),
+    ] {
+        assert_eq!(problem(time).as_deref(), expected, "{time:?}");
+    }
+    let mut known = super::Status { time: Some(at(60)), ..status("gateway-0") };
+    known.problems.extend(super::clock_problem(&known, at(0), at(0)));
+    assert_eq!(known.problems.len(), 1);
+    assert_eq!(super::clock_problem(&known, at(0), at(0)), None, "one entry is enough");
+}
+
+#[test]
+fn backends_in_shadow_have_the_pods_that_they_would_have_moved() {
+    let mut status = status("gateway-0");
+    assert!(!text(&report(vec![status.clone()])).contains("IN SHADOW"));
+    let group = |effect, rule: Option<&str>, pods| ShadowGroup {
+        effect,
+        workload: "ReplicaSet apps/web".into(),
+        rule: rule.map(str::to_owned),
+        reason: "no disk".into(),
+        pods,
+        namespace: "apps".into(),
+        pod: "web-x".into(),
+    };
+    status.shadows = vec![ShadowStatus {
+        backend: "zones".into(),
+        pods: 60,
+        elsewhere: 40,
+        nowhere: 1,
+        groups: vec![
+            group(ShadowEffect::Elsewhere, Some("disks"), 40),
+            group(ShadowEffect::Nowhere, None, 1),
+        ],
+    }];
+    let text = text(&report(vec![status]));
+    for line in [
+        "\nIN SHADOW  PODS  ELSEWHERE  NOWHERE\nzones        60         40        1\n",
+        "\nzones        40  elsewhere  ReplicaSet apps/web  disks  no disk  apps/web-x\n",
+        "\nzones         1  nowhere    ReplicaSet apps/web  -      no disk  apps/web-x\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
 }

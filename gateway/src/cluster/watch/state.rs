@@ -59,11 +59,13 @@ fn random() -> f64 {
     f64::from(u32::from_ne_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }
 
-/// Decides what is logged: changes of state instead of each attempt. Methods return true if there is something to log.
+/// Decides what is logged: changes of state instead of each attempt.
 #[derive(Debug, Default)]
 pub(super) struct WatchState {
     listed: bool,
     failing: Option<WatchErrorCause>,
+    /// Of the latest attempt, if it failed.
+    latest: Option<WatchErrorCause>,
 }
 
 impl WatchState {
@@ -76,14 +78,20 @@ impl WatchState {
         is_first
     }
 
-    /// The watch is open.
+    /// The watch is open. Returns true if there is something to log.
     pub(super) fn watching(&mut self) -> bool {
+        self.latest = None;
         self.failing.take().is_some()
     }
 
-    /// An attempt failed.
-    pub(super) fn failed(&mut self, cause: WatchErrorCause) -> bool {
-        self.failing.replace(cause) != Some(cause)
+    /// An attempt failed. Returns what is to be logged. One 403 may come from an apiserver that starts and has not loaded its
+    /// rules yet, so the next attempt decides.
+    pub(super) fn failed(&mut self, cause: WatchErrorCause) -> Option<WatchErrorCause> {
+        let before = self.latest.replace(cause);
+        if cause == WatchErrorCause::Forbidden && before != Some(cause) {
+            return None;
+        }
+        (self.failing.replace(cause) != Some(cause)).then_some(cause)
     }
 }
 
@@ -158,7 +166,7 @@ mod tests {
     /// The first word of the remedy that is logged, if any.
     fn failed(state: &mut WatchState, error: &RequestError) -> String {
         let cause = WatchErrorCause::of(error);
-        let remedy = state.failed(cause).then(|| cause.remedy("nodes"));
+        let remedy = state.failed(cause).map(|cause| cause.remedy("nodes"));
         remedy.map_or("-".to_owned(), |remedy| remedy.split(' ').next().unwrap().to_owned())
     }
 
@@ -168,7 +176,8 @@ mod tests {
         assert_eq!((healthy.listed(), healthy.watching(), healthy.listed()), (true, false, false));
 
         let mut forbidden = WatchState::default();
-        assert_eq!([403, 403].map(|code| failed(&mut forbidden, &refused(code))), ["Bind", "-"]);
+        let codes = [403, 500, 403, 403, 403].map(|code| failed(&mut forbidden, &refused(code)));
+        assert_eq!(codes, ["-", "Check", "-", "Bind", "-"], "one 403 may come from an apiserver that starts");
         assert_eq!((forbidden.listed(), forbidden.watching()), (true, false));
 
         let mut away = WatchState::default();

@@ -310,9 +310,8 @@ impl<'t, T: WatchedTable> Watcher<'t, T> {
             // A valid position has expired; the objects are listed again.
             return;
         }
-        self.table.source_health().failed(error.to_string());
-        let cause = WatchErrorCause::of(error);
-        if self.state.failed(cause) {
+        self.table.source_health().refused(error);
+        if let Some(cause) = self.state.failed(WatchErrorCause::of(error)) {
             let (known, error, objects) = (self.table.count(), error.to_string(), T::OBJECTS);
             let remedy = cause.remedy(objects);
             tracing::warn!(known, error, "cannot watch {objects}; the last known ones stay in use. {remedy}");

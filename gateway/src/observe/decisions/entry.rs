@@ -161,8 +161,13 @@ impl LogEntry {
 
     /// Whether this node was offered.
     pub(super) fn offers(&self, node: &str) -> bool {
-        let number = self.dictionary.read().find(node);
-        number.is_some_and(|number| self.nodes.iter().any(|offered| offered == number))
+        self.position(node).is_some()
+    }
+
+    /// The position of this node among those that were offered.
+    pub(super) fn position(&self, node: &str) -> Option<u32> {
+        let number = self.dictionary.read().find(node)?;
+        self.nodes.iter().zip(0..).find(|(offered, _)| *offered == number).map(|(_, position)| position)
     }
 
     /// Whether this backend had a part.

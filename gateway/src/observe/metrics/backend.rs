@@ -45,6 +45,8 @@ pub struct BackendVerbMetrics {
     pub(super) duration: Durations,
     /// By cause and applied failure policy. `None`: the failure had no effect on the call.
     pub(super) failures: LabeledCounts<(FailureKind, Option<OnFailure>)>,
+    /// Decisions for which all answers were known, so that nothing was sent.
+    known: Counter,
     pub(super) asked: Counter,
     /// Nodes that were not sent, because their answers were cached.
     pub remembered: Counter,
@@ -183,7 +185,10 @@ impl BackendVerbMetrics {
             match failure {
                 Some(failure) => self.not_sent(failure),
                 // Known answers decide, too: a backend that answers nothing else has not failed since.
-                None if !attempt.canceled && attempt.cached > 0 => self.duration.recent.record(None, None),
+                None if !attempt.canceled && attempt.cached > 0 => {
+                    self.known.inc();
+                    self.duration.recent.record(None, None);
+                }
                 None => {}
             }
             return;
@@ -237,6 +242,11 @@ impl BackendVerbMetrics {
     /// Calls since the start.
     pub fn calls(&self) -> u64 {
         self.calls.get()
+    }
+
+    /// Decisions since the start: calls, and those for which all answers were known.
+    pub fn decisions(&self) -> u64 {
+        self.calls() + self.known.get()
     }
 
     /// Failures since the start, including calls that were not sent.
@@ -297,6 +307,8 @@ mod tests {
         record(&known(samples::failed(FailureKind::Late), 0));
         assert!(recent().last_failed);
         record(&known(samples::refused(&[]), 1));
+        let metrics_of = &metrics.verbs[PolicyVerb::Filter];
+        assert_eq!((metrics_of.decisions(), metrics_of.calls()), (1, 0));
         let summary = recent();
         assert_eq!((summary.last_failed, summary.calls, summary.failed()), (false, 2, 1));
         assert_eq!((summary.minute.sent, summary.median), (0, None), "it has no duration");

@@ -65,10 +65,7 @@ async fn status_uses_a_token_and_says_what_is_missing() {
             ["status", "--gateway", &https, "--tls-ca", "/nowhere"].join("\n"),
             "--tls-ca: /nowhere: cannot be read",
         ),
-        (
-            ["status", "--gateway", &plain].join("\n"),
-            "the address requires TLS; use an https URL, and --tls-ca",
-        ),
+        (["status", "--gateway", &plain].join("\n"), "the address requires TLS; set --tls-ca"),
     ] {
         let line: Vec<_> = line.split('\n').collect();
         let (code, told) = run(&line, &[]).await;
@@ -121,8 +118,8 @@ async fn tls_and_plain_http_are_told_apart() {
     assert!(code == 5 && told.contains("the address speaks HTTP without TLS; use an http URL"), "{told}");
 }
 
-/// An apiserver with one pod of the gateway, whose admin address is this one. It passes on requests without TLS, and answers
-/// those for TLS as the gateway would.
+/// An apiserver with one pod of the gateway, whose admin address is this one. It forwards no port, passes on requests without
+/// TLS, and answers those for TLS as the gateway would.
 async fn proxy(admin: std::net::SocketAddr, answer: (u16, &'static str)) -> tempfile::NamedTempFile {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let file = kubeconfig(listener.local_addr().unwrap());
@@ -150,6 +147,11 @@ async fn passed_on(
             let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]});
             Response::new(Full::from(list.to_string()))
         }
+        "/gateway-0/portforward" => {
+            let refusal =
+                json!({"kind": "Status", "status": "Failure", "code": 403, "message": "not for you"});
+            Response::builder().status(403).body(Full::from(refusal.to_string())).unwrap()
+        }
         "/gateway-0:9403/proxy/debug/status" => {
             let answer = Client::connect(admin).await.send("GET", "/debug/status", b"").await;
             let mut response = Response::builder().status(answer.status);
@@ -172,7 +174,9 @@ async fn the_apiserver_is_told_that_a_pod_speaks_tls() {
         ((404, "{\"error\": \"it was asked with TLS\"}"), "HTTP 404 \"it was asked with TLS\""),
         (
             (401, "{\"error\": \"no bearer token\"}"),
-            "HTTP 401 \"no bearer token\"; the apiserver passes no token and no certificate on: use `kubectl port-forward`",
+            "it rejected the request: not for you; the account of the kubeconfig needs the rule {apiGroups: [\"\"], resources: \
+             [pods/portforward], verbs: [get, create]} in this namespace. Through the proxy of the apiserver: HTTP 401 \"no \
+             bearer token\"; this way passes no token and no certificate on",
         ),
     ] {
         let file = proxy(one.program.admin, answer).await;

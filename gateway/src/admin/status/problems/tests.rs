@@ -46,6 +46,7 @@ fn verb(name: &str) -> BackendVerb {
         unsuitable: None,
         circuits: Vec::new(),
         reads: None,
+        decisions: 25,
         calls: 20,
         failures: 1,
         failed_lately: 1,
@@ -113,6 +114,8 @@ fn good() -> Status {
         gateway: "test".to_owned(),
         version: "1".to_owned(),
         started: ago(100),
+        time: None,
+        shadows: Vec::new(),
         ready: true,
         configuration: ConfigurationStatus {
             file: "f".to_owned(),
@@ -220,7 +223,7 @@ fn counting() -> Handshake {
 }
 
 /// The change, its subject, the severity and the text.
-const GATEWAY: [(Change, &str, Severity, &str); 11] = [
+const GATEWAY: [(Change, &str, Severity, &str); 12] = [
     (
         |scene| scene.status.lost_log_lines = Some(LostLogLines { lines: 3, last: ago(5) }),
         "the log",
@@ -260,6 +263,17 @@ const GATEWAY: [(Change, &str, Severity, &str); 11] = [
         "the pods",
         Severity::Warning,
         "the watch has failed for # s: forbidden",
+    ),
+    (
+        |scene| {
+            let sources = &scene.gateway_status.sources;
+            let away = extender_apiserver::RequestError::Unreachable("connection refused".to_owned());
+            sources.table.as_ref().unwrap().source_health.refused(&away);
+            sources.pods.source_health.refused(&away);
+        },
+        "the apiserver",
+        Severity::Error,
+        "no connection for # s: connection refused",
     ),
     (|scene| scene.status.verbs[0].calls = 0, "kube-scheduler", Severity::Warning, "no call since the start"),
     (
@@ -950,4 +964,12 @@ fn the_remedy_for_a_backend_that_is_down_fits_its_cause() {
         });
         assert!(problem.remedy.starts_with(expected), "{failure}: {}", problem.remedy);
     }
+}
+
+#[test]
+fn a_wrong_clock_is_a_warning() {
+    let what = |ahead| clock(ahead).map(|problem| problem.what);
+    assert_eq!([what(5), what(-5)], [None, None]);
+    assert_eq!(what(10_800).as_deref(), Some("it is 10800 s behind the apiserver's"));
+    assert_eq!(what(-6).as_deref(), Some("it is 6 s ahead of the apiserver's"));
 }
