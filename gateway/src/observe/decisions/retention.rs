@@ -115,10 +115,7 @@ impl Retention {
             (&known.uid, &known.namespace, &known.name) == (&pod.uid, &pod.namespace, &pod.name)
         };
         let known = self.pods.get(&*key(pod)).map(|known| &known.identity).filter(same);
-        known.map_or_else(
-            || Arc::new(PodRef { nominated: String::new(), owner: String::new(), ..pod.clone() }),
-            Arc::clone,
-        )
+        known.map_or_else(|| Arc::new(pod.identity()), Arc::clone)
     }
 
     /// Stores a call, and evicts others if there is no room.
