@@ -8,6 +8,7 @@ pub mod binder;
 pub mod client;
 pub mod file;
 pub mod head;
+pub mod held;
 pub mod objects;
 pub mod pods;
 pub mod table;

@@ -4,6 +4,7 @@
 mod attempt;
 
 use std::{
+    mem,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcRole, Rpcs};
 use crate::{
+    cluster::{held::Held, pods::PodTable},
     config::{self, BindFailurePolicy, Mode},
     contract::hook::Changes,
     fair_queue::Flow,
@@ -90,6 +92,17 @@ pub struct CallRecord {
     pub backends: Vec<BackendOutcome>,
     /// Collects the calls to them until the record is complete.
     pub recorder: Recorder,
+    /// Where the users of what hooks hold are looked up when the record is completed; `None` if they hold nothing.
+    pub holds: Option<HoldUsers>,
+}
+
+/// The pods that may use room which hooks hold.
+#[derive(Debug)]
+pub struct HoldUsers {
+    /// `None` if pods are not watched.
+    pub pods: Option<Arc<PodTable>>,
+    /// Whether the pod of the call is none of them.
+    pub without_own: bool,
 }
 
 /// The pod of a call.
@@ -338,6 +351,7 @@ impl CallRecord {
             left: None,
             backends: Vec::new(),
             recorder: Recorder::default(),
+            holds: None,
         }
     }
 
@@ -375,13 +389,19 @@ impl CallRecord {
         if let Some(part) = self.backends.first_mut() {
             (part.agreement, part.outcome) = (Some(agreement), outcome);
         }
-        self.collect_attempts();
+        self.complete();
         self
+    }
+
+    /// Completes the record, after the response.
+    pub fn complete(&mut self) {
+        self.collect_attempts();
+        self.add_holds();
     }
 
     /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them
     /// or the caller disconnected.
-    pub fn collect_attempts(&mut self) {
+    fn collect_attempts(&mut self) {
         for (part, attempt) in self.recorder.take() {
             self.backends[part].attempts.push(attempt);
         }
@@ -390,6 +410,20 @@ impl CallRecord {
             let last = part.attempts.last_mut().filter(|last| !last.canceled);
             if let (Outcome::Failed(failure), Some(last)) = (&part.outcome, last) {
                 last.failure.get_or_insert(failure.kind);
+            }
+        }
+    }
+
+    /// Replaces what hooks hold by what that adds to the usage of each node now.
+    fn add_holds(&mut self) {
+        let (Some(users), RequestedNodes::Offered(request)) = (self.holds.take(), &self.nodes) else {
+            return;
+        };
+        let own = users.without_own.then_some(&*self.pod.uid);
+        let held = Held { request, pods: users.pods.as_deref(), number: u64::MAX, own };
+        for part in &mut self.backends {
+            if let Outcome::Changed(changes) = &mut part.outcome {
+                *changes = held.in_words(mem::take(changes));
             }
         }
     }

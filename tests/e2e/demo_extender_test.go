@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -118,6 +120,72 @@ func TestAnExtenderBindsBehindTheGateway(t *testing.T) {
 	})
 }
 
+// A pod that shares a device with a victim has to go, too, which kube-scheduler does not know.
+func TestVictimsThatAnExtenderAddsAreEvicted(t *testing.T) {
+	for _, c := range []struct {
+		title, addedVictims string
+	}{
+		{"victims that an HTTP extender adds are evicted, configured by scheduler-config --import", "Allowed"},
+		{"without preempt.addedVictims nothing is evicted", ""},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			forEach(t, c.title, gatewayOnly, bothModes, func(s *scenario) {
+				demo := newDemo(s)
+				asking, err := product.StartNodePolicy(s.ctx, shared.Dir, product.HTTPExtender)
+				s.must(err)
+				s.keep(asking)
+				config, entries := s.imported(demoEntry(demo.address, s.mode), "http://"+asking.Address)
+				if imported := config.Backends[0].Preempt.AddedVictims; imported != "Allowed" {
+					s.Errorf("addedVictims is %q in the imported configuration", imported)
+				}
+				config.Backends[0].Preempt.AddedVictims = c.addedVictims
+				gateway := serveGateway(s, config)
+				for i := range entries {
+					entries[i].URLPrefix = "http://" + gateway.Address
+				}
+				s.evictsWhatIsAdded(demo, entries, c.addedVictims == "Allowed")
+			})
+		})
+	}
+}
+
+func (s *scenario) evictsWhatIsAdded(demo *demo, entries []configv1.Extender, isAllowed bool) {
+	s.Helper()
+	s.must(objects.CreatePriorityClasses(s.ctx, shared.Client, priorities))
+	nodes := objects.Nodes(2)
+	s.nodes(nodes)
+	s.scheduler(entries, controlplane.DefaultScores)
+	sharing, other := filling(nodes[0], "sharing", "low"), filling(nodes[1], "sharing", "low")
+	small := resource.MustParse("100m")
+	sharing.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = small
+	other.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = small
+	full := []*corev1.Pod{filling(nodes[0], "database", "low"), filling(nodes[1], "reports", "middle")}
+	s.pods(append(full, sharing, other)...)
+	s.bound(append(full, sharing, other)...)
+	demo.mu.Lock()
+	demo.alsoEvicted = map[string]string{nodes[0].Name: s.uid(sharing), nodes[1].Name: s.uid(other)}
+	demo.mu.Unlock()
+	urgent := needing("checkout", "high")
+	s.pods(urgent)
+	if isAllowed {
+		if got, want := s.boundTo(urgent), nodes[0].Name; got != want {
+			s.Errorf("the pod is on %s instead of %s", got, want)
+		}
+	} else if message := s.refused(urgent, corev1.PodReasonUnschedulable); !strings.Contains(message, "preempt") {
+		s.Errorf("the condition does not say that preemption failed: %s", message)
+	}
+	for _, pod := range []*corev1.Pod{full[0], sharing} {
+		if gone := s.isGone(pod); gone != isAllowed {
+			s.Errorf("%s is evicted: %v", pod.Name, gone)
+		}
+	}
+	for _, pod := range []*corev1.Pod{full[1], other} {
+		if s.isGone(pod) {
+			s.Errorf("%s of the other node is evicted", pod.Name)
+		}
+	}
+}
+
 // placesAndPreempts fills two nodes and places a pod for which another has to go: kube-scheduler's own choice stands.
 func (s *scenario) placesAndPreempts(entries []configv1.Extender) {
 	s.Helper()
@@ -191,6 +259,8 @@ type demo struct {
 	address string
 	mu      sync.Mutex
 	seen    map[string]int
+	// alsoEvicted are UIDs of victims that it adds, by node.
+	alsoEvicted map[string]string
 }
 
 func newDemo(s *scenario) *demo {
@@ -220,6 +290,7 @@ func newDemo(s *scenario) *demo {
 			}
 			victims[node] = meta
 		}
+		d.addVictims(victims)
 		return extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: victims}
 	}))
 	mux.HandleFunc("POST /scheduler/"+demoVerbs["bind"], answered(d, func(args *extenderv1.ExtenderBindingArgs) any {
@@ -251,6 +322,16 @@ func answered[Args any](d *demo, answer func(*Args) any) http.HandlerFunc {
 		d.seen[r.URL.Path]++
 		d.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(answer(&args))
+	}
+}
+
+func (d *demo) addVictims(victims map[string]*extenderv1.MetaVictims) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for node, uid := range d.alsoEvicted {
+		if on, isCandidate := victims[node]; isCandidate {
+			on.Pods = append(on.Pods, &extenderv1.MetaPod{UID: uid})
+		}
 	}
 }
 

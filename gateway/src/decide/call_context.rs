@@ -10,11 +10,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, PolicyVerb, filter::Ask
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Call, CallError, Decider, DecisionPurpose,
-    call_changes::{CallChanges, Held},
-    own_pod::OwnPod,
-};
+use super::{Call, CallError, Decider, DecisionPurpose, call_changes::CallChanges, own_pod::OwnPod};
 use crate::{
     backend::{
         Backend,
@@ -23,14 +19,17 @@ use crate::{
         remote_table::TableSource,
         session::Session,
     },
-    cluster::table::{Column, Found, NodeRow, NodeRows, NodeSlots, ViewId},
+    cluster::{
+        held::Held,
+        table::{Column, Found, NodeRow, NodeRows, NodeSlots, ViewId},
+    },
     contract::{
         hook::Changes,
         nodes::{NodesField, Rows},
         pod::{PodView, pod_field},
         row::{self, RowView},
     },
-    record::{CallRecord, Recorder},
+    record::{CallRecord, HoldUsers, Recorder},
     wire::{Offer, Request},
 };
 
@@ -397,14 +396,16 @@ impl<'c> CallContext<'c> {
             None => encoded,
             Some(own) => own.left_out_of(encoded, names(self.call.request)),
         };
-        let applied = self.changes.applied_to(encoded, self.held(pods_number));
+        let own = self.own.as_ref().map(|_| self.call.pod.uid());
+        let pods = self.tables.pods.as_deref();
+        let held = Held { request: self.call.request, pods, number: pods_number, own };
+        let applied = self.changes.applied_to(encoded, held);
         self.nodes.push(applied);
     }
 
-    /// What holds are about in rows as of the change of pods with this number.
-    pub(super) fn held(&self, number: u64) -> Held<'c> {
-        let own = self.own.as_ref().map(|_| self.call.pod.uid());
-        Held { request: self.call.request, pods: self.tables.pods.as_deref(), number, own }
+    /// Where the record looks up what is left of the room that hooks hold.
+    pub(super) fn hold_users(&self) -> HoldUsers {
+        HoldUsers { pods: self.tables.pods.clone(), without_own: self.own.is_some() }
     }
 
     /// Looks the nodes up in the views of all these backends at once, so that they are told about the same state. The only

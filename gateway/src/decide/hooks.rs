@@ -107,8 +107,10 @@ impl Decider {
         match changes {
             Ok(changes) => {
                 context.change(&changes);
-                // As of now: what the policies are told is looked up later.
-                record.backends[place].outcome = Outcome::Changed(context.held(u64::MAX).in_words(changes));
+                if changes.nodes.iter().any(|changed| !changed.change.holds.is_empty()) {
+                    record.holds = Some(context.hold_users());
+                }
+                record.backends[place].outcome = Outcome::Changed(changes);
                 Ok(())
             }
             Err(failure) => {

@@ -55,10 +55,12 @@ impl CallRefusal {
         Self::new(StatusCode::FORBIDDEN, "browser", text)
     }
 
-    pub(super) fn too_large(most: usize) -> Self {
+    /// `declared` is the size that the request says; 0 if it says none.
+    pub(super) fn too_large(declared: usize, most: usize) -> Self {
+        let size = if declared > most { declared.to_string() } else { format!("more than {most}") };
         let text = format!(
-            "extender-gateway: the request is larger than {most} bytes; raise extender.maxRequestBytes, or set nodeCacheCapable: true in \
-             kube-scheduler's configuration"
+            "extender-gateway: the request has {size} bytes, and at most {most} are accepted; raise extender.maxRequestBytes, or set \
+             nodeCacheCapable: true in kube-scheduler's configuration"
         );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
     }

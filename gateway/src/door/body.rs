@@ -54,7 +54,7 @@ pub(super) async fn read(
     };
     bytes.release();
     let refusal = match unread {
-        Unread::TooLarge => CallRefusal::too_large(most),
+        Unread::TooLarge => CallRefusal::too_large(declared, most),
         Unread::Overload => CallRefusal::overload(bytes.most()),
         Unread::Late => {
             return Err(CallError::Request(format!("request body not received within {TIMEOUT:?}")).into());

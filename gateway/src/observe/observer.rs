@@ -83,7 +83,7 @@ impl Observer {
 
     /// A panic is counted like that of a call.
     fn record_caught(&self, mut http_call: HttpCall) {
-        http_call.record.iter_mut().for_each(CallRecord::collect_attempts);
+        http_call.record.iter_mut().for_each(CallRecord::complete);
         // A panic leaves at most this call's records incomplete.
         if catch_unwind(AssertUnwindSafe(|| self.record(&http_call))).is_err() {
             self.metrics.panicked();

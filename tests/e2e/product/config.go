@@ -170,6 +170,8 @@ type Score struct {
 type Preempt struct {
 	Timeout       string `json:"timeout,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`
+	// AddedVictims is "Allowed", or "" for the gateway's default.
+	AddedVictims string `json:"addedVictims,omitempty"`
 }
 
 // Bind is how a backend binds.

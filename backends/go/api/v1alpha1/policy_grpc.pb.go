@@ -62,6 +62,7 @@ const (
 //	the arguments are not of this policy     | INVALID_ARGUMENT    | a failure; the text is logged
 //	the verb is not implemented              | UNIMPLEMENTED       | a failure; GetInfo should not list it
 //	the policy cannot decide now             | UNAVAILABLE         | a failure; retried with the next call
+//	the policy cannot answer about this pod  | ABORTED             | a failure; other pods are asked about
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
 //	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
@@ -162,6 +163,7 @@ func (c *policyServiceClient) Bind(ctx context.Context, in *BindRequest, opts ..
 //	the arguments are not of this policy     | INVALID_ARGUMENT    | a failure; the text is logged
 //	the verb is not implemented              | UNIMPLEMENTED       | a failure; GetInfo should not list it
 //	the policy cannot decide now             | UNAVAILABLE         | a failure; retried with the next call
+//	the policy cannot answer about this pod  | ABORTED             | a failure; other pods are asked about
 //	no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
 //	a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
 //	another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated

@@ -295,7 +295,7 @@ mod tests {
         let mut attempt = record.recorder.start_attempt(0, None);
         attempt.set_cached(cached);
         attempt.finish(&failure);
-        record.collect_attempts();
+        record.complete();
         record.backends.remove(0)
     }
 

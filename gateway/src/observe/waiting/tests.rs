@@ -34,7 +34,7 @@ fn responds(name: &str) -> BackendOutcome {
     attempt.rpcs.end(5, None, "OK");
     attempt.finish(&Ok(()));
     let mut record = record;
-    record.collect_attempts();
+    record.complete();
     record.backends.remove(0)
 }
 

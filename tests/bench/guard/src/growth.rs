@@ -15,7 +15,7 @@ use std::{
 use extender_harness::{gateway::NodeSource, request::write_node_list};
 use tempfile::TempDir;
 
-use crate::instructions::{CountError, Run};
+use crate::instructions::{CountError, Hook, Run};
 
 /// How much larger the second body is.
 pub const TIMES: u64 = 4;
@@ -39,9 +39,11 @@ pub struct Many {
     body: fn(usize) -> String,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Filter,
+    /// After a hook that changes each node in its own way.
+    FilterAfterHook,
     Preempt,
 }
 
@@ -85,7 +87,7 @@ impl Growth {
 
 impl Many {
     /// All of them. Kinds in one body are linear together, or not.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::filter("resources of a container", 1_500, Nodes::One, resources),
         Self::filter("containers, init containers and sidecars", 1_000, Nodes::One, containers),
         Self::filter("entries of the pod's other lists", 1_000, Nodes::One, lists),
@@ -94,6 +96,10 @@ impl Many {
         Self::filter("node objects", 1_000, Nodes::AsMany, node_objects),
         Self::filter("node names", 2_000, Nodes::Known, names),
         Self::filter("repetitions of a name", 10_000, Nodes::OneKnown, repetitions),
+        Self {
+            verb: Verb::FilterAfterHook,
+            ..Self::filter("nodes that a hook changes", 2_000, Nodes::Known, names)
+        },
         Self { verb: Verb::Preempt, ..Self::filter("victims and their nodes", 1_000, Nodes::One, victims) },
     ];
 
@@ -128,10 +134,11 @@ impl Many {
             Nodes::AsMany | Nodes::Known => size,
         };
         let counts = folder.join(format!("callgrind.out.{}.{size}", self.name.replace([' ', ','], "-")));
-        let run = Run::start(source, about, counts)?;
+        let hook = if self.verb == Verb::FilterAfterHook { Hook::OfEachNode } else { Hook::None };
+        let run = Run::start((source, hook), about, counts)?;
         let body = (self.body)(size).into_bytes();
         match self.verb {
-            Verb::Filter => run.make("/filter", body)?,
+            Verb::Filter | Verb::FilterAfterHook => run.make("/filter", body)?,
             // No backend is called.
             Verb::Preempt => post(run.address(), "/preempt", &body)?,
         }

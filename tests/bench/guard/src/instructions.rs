@@ -78,11 +78,19 @@ pub fn of(call: &Call, folder: &Path) -> Result<u64, CountError> {
 fn total(call: &Call, calls: u32, folder: &Path) -> Result<u64, CountError> {
     let counts = folder.join(format!("callgrind.out.{}.{calls}", call.name.replace(' ', "-")));
     let files = TempDir::new()?;
-    let run = Run::start(call.source(&files), call.nodes, counts)?;
+    let run = Run::start((call.source(&files), Hook::None), call.nodes, counts)?;
     for body in call.bodies(calls as usize) {
         run.make(call.verb.path(), body)?;
     }
     run.finish()
+}
+
+/// The hook that runs before filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hook {
+    None,
+    /// It changes each node in its own way.
+    OfEachNode,
 }
 
 /// A gateway under callgrind, with its peers.
@@ -98,11 +106,20 @@ pub(crate) struct Run {
 
 impl Run {
     /// Starts it with nodes from this source, for calls about this many. callgrind's output goes to `counts`.
-    pub(crate) fn start(source: NodeSource, nodes: usize, counts: PathBuf) -> Result<Self, CountError> {
+    pub(crate) fn start(
+        (source, hook): (NodeSource, Hook),
+        nodes: usize,
+        counts: PathBuf,
+    ) -> Result<Self, CountError> {
         let files = TempDir::new()?;
         let peers = Peers::start(nodes, None);
         let config = files.path().join("gateway.yaml");
-        fs::write(&config, configuration(source, peers.backends()).to_string())?;
+        let mut text = configuration(source, peers.backends()).to_string();
+        if hook == Hook::OfEachNode {
+            // Of the last backend, whose fields end the text.
+            text.push_str(&format!("  beforeFilterNodes: {{timeout: {}s}}\n", TIMEOUT.as_secs()));
+        }
+        fs::write(&config, text)?;
         let (gateway, address) = start(&config, &counts)?;
         peers.connect(address);
         let runtime = Builder::new_current_thread().enable_time().build()?;

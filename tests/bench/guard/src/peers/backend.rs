@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use extender_policy_api::v1alpha1::{
-    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, Scope, ScoreResponse,
-    Scores, Verb, VerbInfo, nodes::Form,
+    self as api, BeforeFilterNodesResponse, ChangedPart, FilterRequest, FilterResponse, GetInfoResponse,
+    NodeChange, NodeView, Rejection, Scope, ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
 };
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
@@ -59,6 +59,8 @@ async fn call(
     let message = match head.uri.path().rsplit('/').next() {
         Some("Filter") => filtered(number, nodes, &framed[PREFIX..]).encode_to_vec(),
         Some("Score") => scored(nodes).encode_to_vec(),
+        // A hook is called before all of them, so it waits for none.
+        Some("BeforeFilterNodes") => return send(&mut respond, &changed(nodes).encode_to_vec()),
         _ => return send(&mut respond, &info().encode_to_vec()),
     };
     meeting.asked.wait().await;
@@ -70,7 +72,7 @@ async fn call(
     meeting.gone.wait().await;
 }
 
-/// It filters and scores node by node, and is called every time.
+/// It filters, scores and changes node by node, and is called every time. It is a hook if the configuration says so.
 fn info() -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {
         verb: verb as i32,
@@ -78,10 +80,13 @@ fn info() -> GetInfoResponse {
         scope: Scope::Node as i32,
         ..VerbInfo::default()
     };
+    let changes = vec![ChangedPart::NodeLabels as i32];
+    let hook = VerbInfo { changes, ..verb(Verb::BeforeFilterNodes) };
     GetInfoResponse {
         name: "scripted".into(),
         api_version: "extender.policy.v1alpha1".into(),
-        verbs: vec![verb(Verb::Filter), verb(Verb::Score)],
+        services: vec!["extender.policy.v1alpha1.HookService".into()],
+        verbs: vec![verb(Verb::Filter), verb(Verb::Score), hook],
         ..GetInfoResponse::default()
     }
 }
@@ -112,6 +117,16 @@ fn scored(nodes: usize) -> ScoreResponse {
 
 fn scores(nodes: usize) -> Scores {
     Scores { values: (0..10).cycle().take(nodes).collect() }
+}
+
+/// Each node gets a label of its own.
+fn changed(nodes: usize) -> BeforeFilterNodesResponse {
+    let change = |at: usize| NodeChange {
+        positions: vec![u32::try_from(at).expect("there are few nodes")],
+        set_labels: [("rank".to_owned(), at.to_string())].into(),
+        ..NodeChange::default()
+    };
+    BeforeFilterNodesResponse { result: Some(evaluated(nodes)), nodes: (0..nodes).map(change).collect() }
 }
 
 fn evaluated(nodes: usize) -> api::Result {

@@ -1679,6 +1679,7 @@ export const BindResponse: MessageFns<BindResponse> = {
  *   the arguments are not of this policy     | INVALID_ARGUMENT    | a failure; the text is logged
  *   the verb is not implemented              | UNIMPLEMENTED       | a failure; GetInfo should not list it
  *   the policy cannot decide now             | UNAVAILABLE         | a failure; retried with the next call
+ *   the policy cannot answer about this pod  | ABORTED             | a failure; other pods are asked about
  *   no time was left                         | DEADLINE_EXCEEDED   | a failure, "late"
  *   a purpose that the policy does not serve | FAILED_PRECONDITION | a failure; the handshake is repeated
  *   another declaration than in Call.reads   | FAILED_PRECONDITION | a failure; the handshake is repeated
