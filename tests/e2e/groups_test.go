@@ -76,7 +76,7 @@ func TestNoHalfGangIsBound(t *testing.T) {
 	group := s.group(objects.NewReplicaSet(shop, "trainer", nil), "whole", size, schedulingv1beta1.PodGroupSpec{})
 	s.pods(group...)
 	for _, pod := range group {
-		s.isRefused(pod, "pod group whole")
+		s.isRefused(pod, "cannot bind")
 	}
 	// The room of a gang that waits in vain is that of others.
 	beside := objects.NewReplicaSet(shop, "web", nil).Pods(nodes)
