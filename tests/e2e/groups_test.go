@@ -83,6 +83,10 @@ func TestNoHalfGangIsBound(t *testing.T) {
 	s.pods(beside...)
 	s.bound(beside...)
 	s.expectUnbound(group)
+	// kube-scheduler places a group without the limit: among equal nodes, each pod on another.
+	for _, pod := range beside {
+		s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	}
 	s.nodes(all[nodes:])
 	s.boundApart(group)
 	results.note(fmt.Sprintf("a group of %d pods and %d others: %d bind calls\n", size, nodes, counter.binds.Load()))
