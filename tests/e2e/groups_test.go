@@ -74,7 +74,7 @@ func TestNoHalfGangIsBound(t *testing.T) {
 	counter := s.count(s.onePerNode())
 	s.groupScheduler(counter.address, "", "bind")
 	group := s.group(objects.NewReplicaSet(shop, "trainer", nil), "whole", size, schedulingv1beta1.PodGroupSpec{})
-	s.pods(group...)
+	s.pods(preferApart(group)...)
 	for _, pod := range group {
 		s.isRefused(pod, "cannot bind")
 	}
@@ -83,7 +83,6 @@ func TestNoHalfGangIsBound(t *testing.T) {
 	s.pods(beside...)
 	s.bound(beside...)
 	s.expectUnbound(group)
-	// kube-scheduler places a group without the limit: among equal nodes, each pod on another.
 	for _, pod := range beside {
 		s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	}
@@ -102,7 +101,7 @@ func TestTwoGangsDoNotShareTheRoomOfOne(t *testing.T) {
 	trainers := objects.NewReplicaSet(shop, "trainer", nil)
 	one := s.group(trainers, "one", size, schedulingv1beta1.PodGroupSpec{})
 	two := s.group(trainers, "two", size, schedulingv1beta1.PodGroupSpec{})
-	s.pods(slices.Concat(one, two)...)
+	s.pods(preferApart(slices.Concat(one, two))...)
 	var first, second int
 	s.until("one group to be bound", func(ctx context.Context) (bool, error) {
 		first, second = s.countBound(ctx, one), s.countBound(ctx, two)
@@ -163,6 +162,17 @@ func (s *scenario) holdBind(pod, target string) (address string) {
 	}))
 	s.Cleanup(server.Close)
 	return server.Listener.Addr().String()
+}
+
+// preferApart has kube-scheduler prefer a node of its own for each of the pods: it places a group without asking about the limit.
+func preferApart(pods []*corev1.Pod) []*corev1.Pod {
+	for _, pod := range pods {
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+		}}
+	}
+	return pods
 }
 
 func (s *scenario) countBound(ctx context.Context, pods []*corev1.Pod) (bound int) {
