@@ -7,6 +7,7 @@
 pub mod binder;
 pub mod client;
 pub mod file;
+pub mod gangs;
 pub mod head;
 pub mod held;
 pub mod objects;

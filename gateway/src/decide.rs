@@ -10,6 +10,7 @@ mod bind;
 mod call_changes;
 mod call_context;
 mod filter;
+mod gang;
 mod hooks;
 mod modes;
 mod own_pod;
@@ -329,6 +330,15 @@ impl CallError {
             Self::NoBinder => "no_binder",
             Self::Bind(BindingState::Unknown(_)) => "apiserver",
             Self::Bind(_) => "pod",
+        }
+    }
+
+    /// The error about a pod that cannot be bound, to be told about another pod.
+    fn reason(&self) -> String {
+        match self {
+            Self::NoLongerFits(why) => why.clone(),
+            Self::Bind(state) => state.to_string(),
+            other => other.to_string(),
         }
     }
 

@@ -81,7 +81,7 @@ func TestPermissions(t *testing.T) {
 		"config: {requeue: None}":              "nodes: list watch",
 		"config: {nodes: {source: Request}, events: Overrides}":                                                         "events: create in its namespace",
 		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}}":                                         "nodes: list watch; pods: get; pods/binding: create; pods/status: patch",
-		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, pods: {source: Watch}}":                  "nodes: list watch; pods: get list watch; pods/binding: create; pods/status: patch",
+		"config: {binder: BuiltIn, extender: {allowUnauthenticatedBind: true}, pods: {source: Watch}}":                  "nodes: list watch; pods: get list watch; pods/binding: create; podgroups: get; pods/status: patch",
 		"config: {nodes: {source: Request}}\nmetrics: {tls: {enabled: true, secretName: a}, authorization: Kubernetes}": "tokenreviews: create; subjectaccessreviews: create",
 		"config: {nodes: {source: Request}}\nadmin: {tls: {enabled: true, secretName: a, clients: {caSecretName: b}}}":  "",
 		"policies: [{name: a, url: 'http://a:1', preempt: {}}]":                                                         "nodes: list watch; pods: list watch; pods/status: patch",

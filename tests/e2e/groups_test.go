@@ -4,7 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +47,7 @@ func TestALimitDoesNotHoldForAGroup(t *testing.T) {
 	gateway := s.startSpreadWith("", map[string]any{
 		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
 	})
-	s.groupScheduler(gateway, "")
+	s.groupScheduler(gateway, "", "")
 	trainers := objects.NewReplicaSet(shop, "trainer", nil)
 	group := s.group(trainers, "counted", size, schedulingv1beta1.PodGroupSpec{})
 	s.pods(group...)
@@ -49,6 +55,152 @@ func TestALimitDoesNotHoldForAGroup(t *testing.T) {
 	next := trainers.Pod()
 	s.pods(next)
 	s.isRefused(next, "spread")
+}
+
+// onePerNode is a gateway that binds, with a limit of one pod of an owner on a node.
+func (s *scenario) onePerNode() (gateway string) {
+	s.Helper()
+	return s.startSpread(map[string]any{
+		"topologyKey": corev1.LabelHostname, "maxPods": 1, "by": "Owner", "whenUnsatisfiable": "DoNotSchedule",
+	})
+}
+
+// A gang is bound when all of it has room, and not in part.
+func TestNoHalfGangIsBound(t *testing.T) {
+	const nodes, size = 4, 8
+	s := newScenario(t, fmt.Sprintf("of a group of %d pods none is bound while %d nodes take one each, and all when %d do", size, nodes, size), gatewayFront{}, controlplane.Names)
+	all := objects.Nodes(size)
+	s.nodes(all[:nodes])
+	counter := s.count(s.onePerNode())
+	s.groupScheduler(counter.address, "", "bind")
+	group := s.group(objects.NewReplicaSet(shop, "trainer", nil), "whole", size, schedulingv1beta1.PodGroupSpec{})
+	s.pods(preferApart(group)...)
+	for _, pod := range group {
+		s.isRefused(pod, "cannot bind")
+	}
+	// The room of a gang that waits in vain is that of others.
+	beside := objects.NewReplicaSet(shop, "web", nil).Pods(nodes)
+	s.pods(beside...)
+	s.bound(beside...)
+	s.expectUnbound(group)
+	for _, pod := range beside {
+		s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	}
+	s.nodes(all[nodes:])
+	s.boundApart(group)
+	results.note(fmt.Sprintf("a group of %d pods and %d others: %d bind calls\n", size, nodes, counter.binds.Load()))
+}
+
+// Two gangs that have room for one of them do not share it.
+func TestTwoGangsDoNotShareTheRoomOfOne(t *testing.T) {
+	const size = 4
+	s := newScenario(t, fmt.Sprintf("of two groups of %d pods one is bound while %d nodes take one pod each, and both when %d do", size, size, 2*size), gatewayFront{}, controlplane.Names)
+	all := objects.Nodes(2 * size)
+	s.nodes(all[:size])
+	s.groupScheduler(s.onePerNode(), "", "bind")
+	trainers := objects.NewReplicaSet(shop, "trainer", nil)
+	one := s.group(trainers, "one", size, schedulingv1beta1.PodGroupSpec{})
+	two := s.group(trainers, "two", size, schedulingv1beta1.PodGroupSpec{})
+	s.pods(preferApart(slices.Concat(one, two))...)
+	var first, second int
+	s.until("one group to be bound", func(ctx context.Context) (bool, error) {
+		first, second = s.countBound(ctx, one), s.countBound(ctx, two)
+		return first+second == size, nil
+	}, func() string { return fmt.Sprintf("%d pods of one group are bound and %d of the other", first, second) })
+	if first != 0 && second != 0 {
+		s.Errorf("%d pods of one group are bound and %d of the other", first, second)
+	}
+	s.nodes(all[size:])
+	s.boundApart(slices.Concat(one, two))
+}
+
+// The binds of a gang wait for each other, and for nothing after a member is deleted. Other pods do not wait.
+func TestAGangWaitsForItsMembersAlone(t *testing.T) {
+	const size = 3
+	s := newScenario(t, "a group waits for its last bind; other pods do not; a deleted pod ends the wait", gatewayFront{}, controlplane.Names)
+	s.nodes(objects.Nodes(size + 1))
+	trainers := objects.NewReplicaSet(shop, "trainer", nil)
+	group := s.group(trainers, "waiting", size, schedulingv1beta1.PodGroupSpec{})
+	last := group[0]
+	counter := s.count(s.onePerNode())
+	s.groupScheduler(s.holdBind(last.Name, counter.address), "", "bind")
+	s.pods(group...)
+	s.until("the other binds", func(context.Context) (bool, error) { return counter.binds.Load() == size-1, nil }, func() string {
+		return fmt.Sprintf("%d bind calls", counter.binds.Load())
+	})
+	beside := objects.NewReplicaSet(shop, "web", nil).Pod()
+	s.pods(beside)
+	s.bound(beside)
+	s.expectUnbound(group)
+	s.must(shared.Client.CoreV1().Pods(shop).Delete(s.ctx, last.Name, metav1.DeleteOptions{}))
+	for _, pod := range group[1:] {
+		s.isRefused(pod, "a pod of it is gone")
+	}
+	next := trainers.Pod()
+	next.Spec.SchedulingGroup = last.Spec.SchedulingGroup
+	s.pods(next)
+	s.boundApart(append(group[1:], next))
+}
+
+// holdBind is a proxy in front of an extender that never passes on the bind calls for a pod.
+func (s *scenario) holdBind(pod, target string) (address string) {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/bind") && bytes.Contains(body, []byte(pod)) {
+			select {
+			case <-r.Context().Done():
+			case <-s.ctx.Done():
+			}
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	s.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// preferApart has kube-scheduler prefer a node of its own for each of the pods: it places a group without asking about the limit.
+func preferApart(pods []*corev1.Pod) []*corev1.Pod {
+	for _, pod := range pods {
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+		}}
+	}
+	return pods
+}
+
+func (s *scenario) countBound(ctx context.Context, pods []*corev1.Pod) (bound int) {
+	for _, pod := range pods {
+		if s.get(ctx, pod).Spec.NodeName != "" {
+			bound++
+		}
+	}
+	return bound
+}
+
+func (s *scenario) expectUnbound(pods []*corev1.Pod) {
+	s.Helper()
+	if bound := s.countBound(s.ctx, pods); bound != 0 {
+		s.Errorf("%d of %d pods of a group are bound", bound, len(pods))
+	}
+}
+
+// boundApart waits until each of the pods is bound, and expects no two on a node.
+func (s *scenario) boundApart(pods []*corev1.Pod) {
+	s.Helper()
+	taken := map[string]string{}
+	for i, node := range s.bound(pods...) {
+		if other := taken[node.Name]; other != "" {
+			s.Errorf("%s and %s share %s", pods[i].Name, other, node.Name)
+		}
+		taken[node.Name] = pods[i].Name
+	}
 }
 
 // The preemption of a group calls no extender: what a policy protects is evicted.
@@ -59,7 +211,7 @@ func TestAGroupPreemptsWithoutPolicies(t *testing.T) {
 	s.nodes(nodes)
 	databases := []*corev1.Pod{filling(nodes[0], "database", "low"), filling(nodes[1], "database", "low")}
 	counter := s.count(s.startProtected())
-	s.groupScheduler(counter.address, "preempt")
+	s.groupScheduler(counter.address, "preempt", "")
 	s.pods(databases...)
 	s.bound(databases...)
 
@@ -102,7 +254,7 @@ func TestAGroupIsSimulatedInEachRack(t *testing.T) {
 	policies := []policy{refusing("rack-drain")}
 	config := product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies)))
 	counter := s.count(serveGateway(s, config).Address)
-	s.groupScheduler(counter.address, "")
+	s.groupScheduler(counter.address, "", "")
 	topology := &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: rackLabel}}}
 	group := s.group(objects.NewReplicaSet(shop, "trainer", nil), "in-a-rack", size, schedulingv1beta1.PodGroupSpec{SchedulingConstraints: topology})
 	s.pods(group...)
@@ -115,10 +267,10 @@ func TestAGroupIsSimulatedInEachRack(t *testing.T) {
 }
 
 // groupScheduler starts a kube-scheduler that knows groups, with the gateway as its extender.
-func (s *scenario) groupScheduler(gateway, preemptVerb string) {
+func (s *scenario) groupScheduler(gateway, preemptVerb, bindVerb string) {
 	s.Helper()
 	entry := controlplane.ExtenderEntry(gateway, s.mode)
-	entry.PreemptVerb = preemptVerb
+	entry.PreemptVerb, entry.BindVerb = preemptVerb, bindVerb
 	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(entry), FeatureGates: groupGates})
 }
 

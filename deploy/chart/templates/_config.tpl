@@ -176,6 +176,9 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- if $binds -}}
 {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/binding") "verbs" (list "create")) -}}
 {{- end -}}
+{{- if and $binds (eq $podSource "Watch") -}}
+{{- $rules = append $rules (dict "apiGroups" (list "scheduling.k8s.io") "resources" (list "podgroups") "verbs" (list "get")) -}}
+{{- end -}}
 {{- if eq (dig "requeue" "None" $config) "PodCondition" -}}
 {{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "pods/status") "verbs" (list "patch")) -}}
 {{- end -}}

@@ -25,6 +25,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use super::gangs::GroupKey;
 use crate::object::ObjectError;
 
 /// The largest pod in bytes: more than etcd stores, and than the gateway reads of a pod in a call.
@@ -32,6 +33,9 @@ const LARGEST_POD: usize = 16 << 20;
 /// The most concurrent requests for bindings; the others wait within their deadlines. With HTTP/1.1 each has a connection
 /// of its own, with a TLS handshake, and when a hundred pods are bound at the same time, that is most of the work.
 const MOST_REQUESTS: usize = 32;
+
+/// The versions of the API of pod groups: of Kubernetes 1.37 and of 1.36.
+const GROUP_VERSIONS: [&str; 2] = ["v1beta1", "v1alpha2"];
 
 /// Why a request to the apiserver has no result. Contains the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +72,8 @@ fn remedy(code: u16) -> &'static str {
         401 => "; check the token or client certificate of the kubeconfig or the service account",
         403 => {
             "; bind the gateway's service account to a ClusterRole with the rules {apiGroups: [\"\"], \
-             resources: [pods], verbs: [get]} and {apiGroups: [\"\"], resources: [pods/binding], verbs: [create]}"
+             resources: [pods], verbs: [get]}, {apiGroups: [\"\"], resources: [pods/binding], verbs: [create]} and \
+             {apiGroups: [scheduling.k8s.io], resources: [podgroups], verbs: [get]}"
         }
         _ => "",
     }
@@ -113,6 +118,42 @@ impl From<RequestError> for ApiserverError {
 impl From<ObjectError> for ApiserverError {
     fn from(error: ObjectError) -> Self {
         Self::malformed(error)
+    }
+}
+
+/// Mirrors `PodGroup` of `scheduling.k8s.io`, the field that is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodGroup {
+    spec: PodGroupSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodGroupSpec {
+    scheduling_policy: PodGroupSchedulingPolicy,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodGroupSchedulingPolicy {
+    gang: Option<GangSchedulingPolicy>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GangSchedulingPolicy {
+    min_count: usize,
+}
+
+impl PodGroup {
+    fn min_count(json: &[u8]) -> Result<Option<usize>, ApiserverError> {
+        let group: Self = serde_json::from_slice(json).map_err(|error| {
+            ApiserverError::Failed(bounded(&format!(
+                "cannot parse the PodGroup from the apiserver ({error})"
+            )))
+        })?;
+        Ok(group.spec.scheduling_policy.gang.map(|gang| gang.min_count))
     }
 }
 
@@ -239,6 +280,30 @@ impl Apiserver {
             Err(ApiserverError::Refused { code: 404, .. }) => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// The `minCount` of a `PodGroup`; `None` if there is no such group, or it is no gang.
+    ///
+    /// # Errors
+    /// The apiserver rejects the request, or there is no answer before the deadline.
+    pub async fn min_count(
+        &self,
+        GroupKey { namespace, name }: &GroupKey,
+        deadline: Instant,
+    ) -> Result<Option<usize>, ApiserverError> {
+        for version in GROUP_VERSIONS {
+            let groups = format!("/apis/scheduling.k8s.io/{version}/namespaces/{namespace}/podgroups");
+            let request = Request::new(groups).get(name, &GetParams::default());
+            let _turn = self.turn(deadline).await?;
+            match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
+                // The version is not served, or the group is gone.
+                Err(
+                    ApiserverError::Refused { code: 404, .. } | ApiserverError::NotStatus { code: 404, .. },
+                ) => {}
+                answer => return PodGroup::min_count(&answer?),
+            }
+        }
+        Ok(None)
     }
 
     /// Creates the Binding. Mirrors `DefaultBinder.Bind` of kube-scheduler.

@@ -28,6 +28,7 @@ use self::index::PodIndex;
 pub use super::usage::AssumptionId;
 use super::{
     SourceHealth,
+    gangs::{Gangs, GroupKey, GroupPods},
     table::NodeTable,
     unreadable::Unreadable,
     untried::{UntriedList, UntriedPods},
@@ -53,6 +54,8 @@ pub struct KnownPod {
     pub node: String,
     /// `spec.priority`; 0 when it has none.
     pub priority: i32,
+    /// The `PodGroup` that it counts in.
+    group: Option<Box<GroupKey>>,
     /// Whether it takes no resources any more, which its JSON does not say.
     pub(super) has_ended: bool,
     /// The object without `status` and `metadata.managedFields`.
@@ -69,6 +72,7 @@ impl KnownPod {
             name: pod.name().to_owned(),
             node: pod.node_name().to_owned(),
             priority: pod.priority(),
+            group: group_of(pod).map(Box::new),
             has_ended: pod.has_ended(),
             json: slim::slim(json).unwrap_or_else(|| Bytes::copy_from_slice(json)),
             is_reduced: false,
@@ -124,6 +128,8 @@ pub struct PodTable {
     counted: watch::Sender<()>,
     /// Held by the bind call that decides whether its pod still fits, until the pod counts on its node.
     pub reserving: tokio::sync::Mutex<()>,
+    /// The gangs of which pods are being bound.
+    pub gangs: Gangs,
     synced: SetOnce<()>,
     /// The pods that no scheduler has tried.
     pub untried: UntriedPods,
@@ -163,7 +169,9 @@ impl PodTable {
         let displaced = self.pods.write().put(KnownPod::new(&pod, json));
         if let Some(displaced) = &displaced {
             self.untried.remove(&displaced.uid);
+            self.group_changed(displaced.group.as_deref(), Some(&displaced.uid));
         }
+        self.group_changed(group_of(&pod).as_ref(), pod.has_ended().then_some(pod.uid()));
         self.untried.apply(&pod);
         self.change_usage(|usage| replace_usage(usage, displaced.as_deref(), &pod));
         if !pod.node_name().is_empty() {
@@ -174,8 +182,9 @@ impl PodTable {
 
     /// Removes the pod with this UID.
     pub fn remove(&self, uid: &str) {
-        self.pods.write().remove(uid);
+        let removed = self.pods.write().remove(uid);
         self.untried.remove(uid);
+        self.group_changed(removed.and_then(|pod| pod.group.clone()).as_deref(), Some(uid));
         self.change_usage(|usage| usage.remove(uid));
     }
 
@@ -205,8 +214,20 @@ impl PodTable {
             usage.replace(relist.usage, |uid| self.get(uid));
         });
         self.placed.notify_waiters();
+        self.gangs.relisted(self);
         // Already set after an earlier list.
         let _ = self.synced.set(());
+    }
+
+    fn group_changed(&self, group: Option<&GroupKey>, gone: Option<&str>) {
+        if let Some(group) = group {
+            self.gangs.changed(self, group, gone);
+        }
+    }
+
+    /// Looks at the pods of a group.
+    pub(super) fn with_group<T>(&self, key: &GroupKey, look: impl FnOnce(Option<&GroupPods>) -> T) -> T {
+        look(self.pods.read().by_group.get(key))
     }
 
     /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]
@@ -429,6 +450,12 @@ impl PodTable {
         }
         result
     }
+}
+
+/// The `PodGroup` of a pod.
+pub fn group_of(pod: &ObjectPod<'_>) -> Option<GroupKey> {
+    let name = Some(pod.pod_group_name()).filter(|name| !name.is_empty())?;
+    Some(GroupKey { namespace: pod.namespace().to_owned(), name: name.to_owned() })
 }
 
 /// The extended resources that a node reports, by the first of these tables that knows it.

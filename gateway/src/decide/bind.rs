@@ -49,15 +49,15 @@ pub struct Binders {
 }
 
 /// One bind call.
-struct BindCall<'c> {
-    decider: &'c Decider,
-    binders: &'c Binders,
+pub(super) struct BindCall<'c> {
+    pub(super) decider: &'c Decider,
+    pub(super) binders: &'c Binders,
     assignment: &'c Assignment,
     flow: Flow,
     /// The deadline of the response, in any state.
     deadline: Instant,
     /// Until when a binder may be called; the rest is for the final read.
-    ask_until: Instant,
+    pub(super) ask_until: Instant,
     /// Whether something may bind the pod that this call does not know of when it ends: a backend that failed to answer or
     /// that says that it has bound it, or a request for a Binding whose end is not known.
     may_yet_bind: AtomicBool,
@@ -89,10 +89,22 @@ impl Decider {
         if is_bound(BindingState::read(&json, assignment))? {
             return Ok(());
         }
-        let assumed = self.reserve(pods, (assignment, &json), (ask_until, flow), record).await?;
+        let pod = object::pod::parse(&json).map_err(BindingState::from)?;
+        let reserving = self.reserve(pods, (&json, &pod), (assignment, ask_until, flow), record);
+        let (member, assumed) = match call.enter_gang(pods, &pod).await? {
+            None => (None, reserving.await?),
+            Some(mut member) => {
+                let assumed = call.with_others(&mut member, reserving).await?;
+                (Some(member), assumed)
+            }
+        };
         let result = call.bind(record).await;
+        let end = call.end(&result);
+        if let Some(member) = member {
+            member.ended(end != BindEnd::NotBound);
+        }
         if let Some(assumed) = assumed {
-            assumed.end(call.end(&result));
+            assumed.end(end);
         }
         result
     }

@@ -25,7 +25,7 @@ use crate::{
         pods::{AssumptionId, PodTable},
     },
     fair_queue::Flow,
-    object::{self, ObjectError},
+    object::{ObjectError, pod::ObjectPod},
     record::{CallRecord, Outcome},
     wire::{Request, WireError},
 };
@@ -98,22 +98,21 @@ impl Decider {
     pub(super) async fn reserve(
         &self,
         pods: &Arc<PodTable>,
-        (assignment, json): (&Assignment, &Bytes),
-        (until, flow): (Instant, Flow),
+        (json, pod): (&Bytes, &ObjectPod<'_>),
+        (assignment, until, flow): (&Assignment, Instant, Flow),
         record: &mut CallRecord,
     ) -> Result<Option<AssumedPod>, CallError> {
         let tables = &self.settings.tables;
         let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
-        let pod = object::pod::parse(json).map_err(BindingState::from)?;
         let concerns = |backend: &Backend| self.asks_again(backend);
-        let mut asked = self.asked(&pod, |backend| backend.filter.as_ref());
+        let mut asked = self.asked(pod, |backend| backend.filter.as_ref());
         let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {
             let Ok(turn) = timeout_at(until, pods.reserving.lock()).await else {
                 return Err(CallError::NoLongerFits("backends were still asked about other pods".to_owned()));
             };
             // What the watch has just reported.
             pods.pass_on(tables.node_tables());
-            let call = Call { request: &request, pod: &pod, began: Instant::now(), flow };
+            let call = Call { request: &request, pod, began: Instant::now(), flow };
             let answer = self.ask_again(call, until, record).await;
             tell_of_bind(record);
             answer?;
@@ -121,7 +120,7 @@ impl Decider {
         } else {
             None
         };
-        let assumption = pods.assume(&pod, &assignment.node);
+        let assumption = pods.assume(pod, &assignment.node);
         pods.pass_on(tables.node_tables());
         let assumed = |id| AssumedPod {
             tables: tables.clone(),

@@ -107,6 +107,11 @@ impl ObjectPod<'_> {
         &self.spec.scheduler_name
     }
 
+    /// `spec.schedulingGroup.podGroupName`, the `PodGroup` of the pod; empty if it is in none.
+    pub fn pod_group_name(&self) -> &str {
+        &self.spec.scheduling_group.pod_group_name
+    }
+
     /// Whether the pod has succeeded or failed, and so uses no resources.
     pub fn has_ended(&self) -> bool {
         self.status.has_ended()

@@ -32,6 +32,16 @@ pub(super) struct PodSpec<'a> {
     pub(super) volumes: List<Volume<'a>>,
     pub(super) scheduler_name: Text<'a>,
     pub(super) node_name: Text<'a>,
+    #[serde(deserialize_with = "object")]
+    pub(super) scheduling_group: SchedulingGroup<'a>,
+}
+
+/// Mirrors `corev1.PodSchedulingGroup`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct SchedulingGroup<'a> {
+    #[serde(borrow)]
+    pub(super) pod_group_name: Text<'a>,
 }
 
 /// Mirrors `corev1.Toleration`. Operators are passed on unchanged: clusters gain new ones.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::KnownPod;
+use super::{
+    super::gangs::{GroupKey, GroupPods},
+    KnownPod,
+};
 
 /// Pods up to this many bytes of JSON are kept whole.
 pub(super) const SMALL_POD: usize = 16 << 10;
@@ -16,6 +19,8 @@ pub(super) const MOST_OF_A_NAMESPACE: usize = 16 << 20;
 pub(super) struct PodIndex {
     pub(super) by_uid: HashMap<String, Arc<KnownPod>>,
     by_namespace: HashMap<String, NamespacePods>,
+    /// The pods of groups.
+    pub(super) by_group: HashMap<GroupKey, GroupPods>,
 }
 
 /// The pods of a namespace by name.
@@ -36,8 +41,13 @@ impl PodIndex {
         let displaced = before.filter(|before| before.uid != uid);
         if let Some(displaced) = &displaced {
             self.by_uid.remove(&displaced.uid);
+            self.leave_group(displaced);
         }
         let renamed = self.by_uid.insert(uid, Arc::clone(&pod));
+        if let Some(before) = &renamed {
+            self.leave_group(before);
+        }
+        self.enter_group(&pod);
         // An apiserver renames no pod, but a stale name would never be removed.
         if let Some(renamed) =
             renamed.filter(|before| (&before.namespace, &before.name) != (&pod.namespace, &name))
@@ -47,9 +57,29 @@ impl PodIndex {
         displaced
     }
 
-    pub(super) fn remove(&mut self, uid: &str) {
-        if let Some(pod) = self.by_uid.remove(uid) {
-            self.remove_name(&pod);
+    /// Removes and returns the pod with this UID.
+    pub(super) fn remove(&mut self, uid: &str) -> Option<Arc<KnownPod>> {
+        let pod = self.by_uid.remove(uid)?;
+        self.remove_name(&pod);
+        self.leave_group(&pod);
+        Some(pod)
+    }
+
+    /// Ended pods count in no group, as in kube-scheduler, which does not watch them.
+    fn enter_group(&mut self, pod: &KnownPod) {
+        let Some(group) = pod.group.as_deref().filter(|_| !pod.has_ended) else { return };
+        let group = self.by_group.entry(group.clone()).or_default();
+        let pods = if pod.node.is_empty() { &mut group.pending } else { &mut group.on_nodes };
+        pods.insert(pod.uid.clone());
+    }
+
+    fn leave_group(&mut self, pod: &KnownPod) {
+        let Some(key) = pod.group.as_deref() else { return };
+        let Some(group) = self.by_group.get_mut(key) else { return };
+        group.pending.remove(&pod.uid);
+        group.on_nodes.remove(&pod.uid);
+        if group.pending.is_empty() && group.on_nodes.is_empty() {
+            self.by_group.remove(key);
         }
     }
 
