@@ -135,7 +135,7 @@ async fn an_expired_certificate_does_not_replace_a_valid_one() {
     pair.write("ca.crt", &authority("one"));
     let clients = ClientCertificates {
         ca_file: pair.0.path().join("ca.crt"),
-        presence: config::ClientCertificate::Required,
+        presence: ClientCertificate::Required,
         allowed_names: Vec::new(),
     };
     let tls = Tls::open(ServerTls { clients: Some(clients), ..pair.settings() }).unwrap();
