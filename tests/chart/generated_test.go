@@ -23,7 +23,6 @@ func generated(t *testing.T) map[string]string {
 	files := map[string]string{
 		"deploy/install.yaml": installHeader + withoutSpaceAtEnds(strings.ReplaceAll(got.stdout, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")),
 
-		"deploy/chart/files/reservation-crd.yaml":   read(t, root+"/backends/policies/examples/reservation-crd.yaml"),
 		"deploy/chart/files/reservation-rules.yaml": clusterRoleRules(t, root+"/backends/policies/examples/reservation-rbac.yaml"),
 	}
 	return files
