@@ -25,7 +25,6 @@ func generated(t *testing.T) map[string]string {
 
 		"deploy/chart/README.md": readmeWithValues(t),
 
-		"deploy/chart/files/reservation-crd.yaml":   read(t, root+"/backends/policies/examples/reservation-crd.yaml"),
 		"deploy/chart/files/reservation-rules.yaml": clusterRoleRules(t, root+"/backends/policies/examples/reservation-rbac.yaml"),
 	}
 	return files

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod arbitrary;
+mod complaints;
 pub mod http_extender;
 pub mod label_binder;
 pub mod label_rules;

@@ -36,8 +36,8 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
 use extender_policy_controllers::Controllers;
 use extender_policy_sdk::{
     Bind, BindAsk, BoxFuture, Candidate, Change, Eviction, HoldUser, Hook, Info, Introspect, IntrospectError,
-    Node, NodeChange, NodePart, Nodes, NotReady, Pod, PodPart, Policy, Reads, Resources, Scale, Unanswered,
-    Verb, Verdict, View,
+    Node, NodeChange, NodePart, Nodes, Normalization, NotReady, Pod, PodPart, Policy, Reads, Resources,
+    Scale, Unanswered, Verb, Verdict, View,
 };
 use jiff::Timestamp;
 use kube::Client;
@@ -47,7 +47,7 @@ use self::{
     cluster::Cluster,
     controller::Controller,
     owners::Asking,
-    ports::PORT_KEPT,
+    ports::{PORT_KEPT, UNREADABLE},
     room::{Held, Kept, held, keeps_port},
     store::{Known, Store},
     watch::{Kind, Pulse, watch},
@@ -261,7 +261,7 @@ impl Policy for Reservations {
             .before_filter_nodes(hook)
             .filters(score.clone())
             .preempts(Verb::per_node().usage().reads(&preempt_reads))
-            .scores(score, Scale::between(0..=SCORE))
+            .scores(score, Scale::between(0..=SCORE).normalize(Normalization::Range))
             .binds_reading(&bind_reads)
             .shows(shown::PATH.0, shown::PATH.1)
     }
@@ -284,7 +284,8 @@ impl Policy for Reservations {
     /// for others.
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let (now, known, asking) = ((self.clock)(), self.store.read(), asking(pod));
-        let wanted = pod.raw_json().map(ports::of_pod).unwrap_or_default();
+        let wanted = pod.raw_json().map_or_else(|| Ok(Vec::new()), ports::of_pod);
+        let Ok(wanted) = wanted else { return nodes.iter().map(|_| Verdict::reject(UNREADABLE)).collect() };
         let requiring = asking.as_ref().filter(|asking| asking.needs_reservation());
         let verdict = |node: Node<'_>| {
             if keeps_port(known.on(node.name()), asking.as_ref(), &wanted, now) {

@@ -59,8 +59,11 @@ impl RequestError {
     pub fn excludes_an_effect(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
-            // etcd may have stored what the apiserver could not confirm.
-            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code < 500,
+            // After a timeout and an error of the server, etcd may have stored what the apiserver could not confirm.
+            Self::Refused { code, .. } => (400..500).contains(code) && *code != 408,
+            // An apiserver with too many requests answers without a Status, before it looks at the request. Any other answer
+            // may be that of a proxy, which gave up while the apiserver was at work.
+            Self::NotStatus { code, .. } => *code == 429,
             Self::TooLarge(_) | Self::Failed(_) => false,
         }
     }
@@ -155,6 +158,21 @@ mod tests {
     use kube::api::GetParams;
 
     use super::*;
+
+    #[test]
+    fn only_a_refusal_by_the_apiserver_excludes_an_effect() {
+        let message = || "no".to_owned();
+        let codes = [400, 403, 404, 408, 409, 422, 429, 500, 503, 504];
+        let refused =
+            codes.map(|code| RequestError::Refused { code, message: message() }.excludes_an_effect());
+        assert_eq!(refused, [true, true, true, false, true, true, true, false, false, false]);
+        for code in codes {
+            let error = RequestError::NotStatus { code, message: message() };
+            assert_eq!(error.excludes_an_effect(), code == 429, "{code}");
+        }
+        assert!(RequestError::Unreachable(message()).excludes_an_effect());
+        assert!(!RequestError::Failed(message()).excludes_an_effect());
+    }
 
     #[tokio::test]
     async fn a_refused_connection_is_told_from_other_failures() {

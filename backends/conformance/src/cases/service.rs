@@ -167,10 +167,10 @@ const SILENCE: Duration = Duration::from_secs(20);
 async fn silent(suite: &Suite) -> Result<(), Stop> {
     let Silent { connection, since } = &mut *suite.silent.lock().await;
     let connection = connection.as_mut().map_err(|error| Stop::Failed(error.to_string()))?;
-    let limit = SILENCE.min(suite.client.patience());
     let closed = async { while connection.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
-    let open = |_| Stop::Failed(format!("a connection on which nothing came was still open after {limit:?}"));
-    tokio::time::timeout_at(*since + limit, closed).await.map_err(open)?;
+    let open =
+        |_| Stop::Failed(format!("a connection on which nothing came was still open after {SILENCE:?}"));
+    tokio::time::timeout_at(*since + SILENCE, closed).await.map_err(open)?;
     suite.still_serves("a silent connection").await
 }
 

@@ -16,12 +16,13 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     args::{Entry, Tls, Verification},
     tls,
 };
+use crate::complaints::{Complaints, more};
 
 /// A reply may have this many bytes, or twice those of the request: with `nodeCacheCapable: false` it has the nodes of
 /// the call.
@@ -51,6 +52,7 @@ pub(super) struct Client {
     connections: Connections<HttpsConnector<HttpConnector>, Body>,
     url_prefix: String,
     timeout: Duration,
+    complaints: Complaints,
 }
 
 impl Client {
@@ -71,7 +73,12 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .build(connector(tls, *is_https)?);
-        Ok(Self { connections, url_prefix: url_prefix.clone(), timeout: *timeout })
+        Ok(Self {
+            connections,
+            url_prefix: url_prefix.clone(),
+            timeout: *timeout,
+            complaints: Complaints::default(),
+        })
     }
 
     /// Posts a body to a verb and returns the body of the reply.
@@ -103,8 +110,13 @@ impl Client {
         match response.status() {
             StatusCode::OK => {}
             status => {
+                let status = status.as_u16();
+                // The body may have a time or the pod's name in it, so only the log has it.
                 let says = beginning(response.into_body()).await;
-                return Err(NoReply::Unusable(format!("status {}; expected 200{says}", status.as_u16())));
+                if let Some(left_out) = self.complaints.of(&format!("{url} {status}"), Instant::now()) {
+                    tracing::warn!("POST {url}: status {status}; expected 200{says}{}", more(left_out));
+                }
+                return Err(NoReply::Unusable(format!("status {status}; expected 200")));
             }
         }
         let body = Limited::new(response.into_body(), most).collect().await;
@@ -182,5 +194,22 @@ fn cause(error: &(dyn Error + 'static)) -> String {
     match innermost.downcast_ref::<io::Error>() {
         Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
         _ => innermost.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_beginning_of_an_error_is_one_line() {
+        let long = [&[b'x'; 255][..], "ä".as_bytes()].concat();
+        for (body, expected) in [
+            (&b"Waiting for PVC\r\n\tto be\0bound\n"[..], ": Waiting for PVC to be bound".to_owned()),
+            (&long, format!(": {}", "x".repeat(255))),
+            (b"", String::new()),
+        ] {
+            assert_eq!(beginning(Full::new(body)).await, expected);
+        }
     }
 }

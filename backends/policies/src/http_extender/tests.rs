@@ -428,18 +428,15 @@ async fn only_the_error_of_a_bind_says_that_the_pod_is_not_bound() {
 
 #[tokio::test]
 async fn a_failure_has_a_text_that_stays_the_same() {
-    let long = format!("{}\u{e4}", "x".repeat(255));
-    let cut = format!("status 400; expected 200: {}", "x".repeat(255));
     for (script, timeout, expected) in [
         (
             Script::Reply(400, "Waiting for PVC\r\n\tto be\u{0}bound\n".into()),
             "5s",
-            "status 400; expected 200: Waiting for PVC to be bound",
+            "status 400; expected 200",
         ),
-        (Script::Reply(400, long), "5s", &*cut),
-        (Script::Raw("HTTP/1.1 404 X\r\nContent-Length: 9\r\n\r\nno"), "5s", "status 404; expected 200: no"),
-        (Script::Reply(503, "why".into()), "5s", "status 503; expected 200: why"),
-        (Script::Reply(201, "{}".into()), "5s", "status 201; expected 200: {}"),
+        (Script::Raw("HTTP/1.1 404 X\r\nContent-Length: 9\r\n\r\nno"), "5s", "status 404; expected 200"),
+        (Script::Reply(503, "why".into()), "5s", "status 503; expected 200"),
+        (Script::Reply(201, "{}".into()), "5s", "status 201; expected 200"),
         (Script::Reply(204, String::new()), "5s", "status 204; expected 200"),
         (Script::Reply(307, String::new()), "5s", "status 307; expected 200"),
         (Script::Raw(""), "5s", "connection closed before message completed"),

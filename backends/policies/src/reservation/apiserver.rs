@@ -79,6 +79,11 @@ impl Apiserver {
         self.stored.lock().unwrap().faults.push_back((request.to_owned(), fault));
     }
 
+    /// The faults that no request has met yet.
+    pub(crate) fn faults(&self) -> usize {
+        self.stored.lock().unwrap().faults.len()
+    }
+
     /// Method and path of all writes so far, which are forgotten.
     pub(crate) fn writes(&self) -> Vec<String> {
         std::mem::take(&mut self.stored.lock().unwrap().writes)

@@ -14,11 +14,11 @@ use tokio::time::timeout_at;
 use super::{
     amounts::counted,
     claims::{ClaimError, ClaimKind, ClaimWriter, Claimed, MAX_WRITES, Objects, TOO_LATE, WRITTEN_WITHIN},
-    cluster::{Place, PodRef, is_certain, is_conflict},
+    cluster::{Place, PodRef, is_conflict},
     controller::invalid,
     object::{GROUP, KIND, NewCondition, Reservation, Status},
     owners::Asking,
-    ports::{self, PORT_KEPT},
+    ports::{self, PORT_KEPT, UNREADABLE},
     room::{Phase, Room, keeps_port},
     store::Choice,
 };
@@ -107,7 +107,8 @@ impl Binder {
     /// Leaves the pod to another binder, unless a reservation keeps a host port of it: the filter may have been called before
     /// there was one.
     fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, Unbound> {
-        let ports = pod.raw_json().map(ports::of_pod).unwrap_or_default();
+        let ports = pod.raw_json().map_or_else(|| Ok(Vec::new()), ports::of_pod);
+        let ports = ports.map_err(|_| Unbound::Certainly(UNREADABLE.to_owned()))?;
         let now = (self.objects.clock)();
         if keeps_port(self.objects.store.read().on(ask.node()), Some(asking), &ports, now) {
             return Err(Unbound::Certainly(PORT_KEPT.to_owned()));
@@ -175,7 +176,7 @@ impl Binder {
             // Another attempt may have bound it with this claim.
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
             // This Binding, or that of an earlier attempt, may still be under way.
-            Ok(Place::Unbound) if !is_certain(&error) || *kind == ClaimKind::Renewed => {
+            Ok(Place::Unbound) if !error.excludes_an_effect() || *kind == ClaimKind::Renewed => {
                 Err(Unbound::Perhaps(text))
             }
             Ok(_) => {
@@ -239,7 +240,7 @@ impl Binder {
             };
             match self.objects.write(&current, &status).await {
                 Ok(_) => return self.delete_placeholder(ask, &of.name).await,
-                Err(error) if is_conflict(&error) || !is_certain(&error) => {
+                Err(error) if is_conflict(&error) || !error.excludes_an_effect() => {
                     latest = self.read_for(&of.name).await?;
                 }
                 Err(error) => {

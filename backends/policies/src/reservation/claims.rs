@@ -23,7 +23,7 @@ use super::{
     Clock,
     affinity::Affinity,
     amounts::fits,
-    cluster::{Cluster, is_certain, is_conflict},
+    cluster::{Cluster, is_conflict},
     object::{NewCondition, Reservation, Status},
     owners::Asking,
     room::{Claim, Phase},
@@ -261,7 +261,7 @@ impl Writer {
                     return Ok(());
                 }
                 Ok(None) => return Err("it is being deleted".to_owned()),
-                Err(error) if is_conflict(&error) || !is_certain(&error) => {
+                Err(error) if is_conflict(&error) || !error.excludes_an_effect() => {
                     let read = objects.read(&self.name).await;
                     latest = read.map_err(|again| {
                         format!("its status cannot be written: {error}; and it cannot be read: {again}")

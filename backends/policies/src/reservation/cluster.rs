@@ -1,6 +1,6 @@
 //! The requests of this policy to the apiserver.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, ops::Deref};
 
 use extender_apiserver::{RequestError, read, whole_text};
 use extender_policy_sdk::BindAsk;
@@ -62,15 +62,6 @@ pub(super) enum Place {
     On(String),
 }
 
-/// Whether the apiserver has certainly not done what it was asked for.
-pub(super) fn is_certain(error: &RequestError) -> bool {
-    match error {
-        RequestError::Refused { code, .. } => (400..500).contains(code) && *code != 408,
-        RequestError::Unreachable(_) => true,
-        RequestError::NotStatus { .. } | RequestError::TooLarge(_) | RequestError::Failed(_) => false,
-    }
-}
-
 /// Whether the object was changed or replaced meanwhile.
 pub(super) fn is_conflict(error: &RequestError) -> bool {
     error.code() == Some(409)
@@ -128,27 +119,25 @@ impl Cluster {
 
     /// Where the pod of this UID is.
     pub(super) async fn place(&self, pod: &PodRef) -> Result<Place, RequestError> {
-        let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
-        let json = match read(&self.client, request, LARGEST).await {
-            Ok(json) => json,
-            Err(error) if is_missing(&error) => return Ok(Place::Gone),
-            Err(error) => return Err(error),
-        };
-        let PlacedPod { metadata, spec } = parsed(&json)?;
-        Ok(match spec.node_name.filter(|node| !node.is_empty()) {
-            _ if metadata.uid != pod.uid => Place::Gone,
-            None => Place::Unbound,
-            Some(node) => Place::On(node),
-        })
+        let Some(json) = self.pod(pod).await? else { return Ok(Place::Gone) };
+        let PlacedPod { spec } = parsed(&json)?;
+        Ok(spec.node_name.filter(|node| !node.is_empty()).map_or(Place::Unbound, Place::On))
     }
 
     /// What decides whether the pod of this UID is an owner; `None` if it does not exist.
     pub(super) async fn identity(&self, pod: &PodRef) -> Result<Option<Identity>, RequestError> {
+        let Some(json) = self.pod(pod).await? else { return Ok(None) };
+        let IdentifiedPod { metadata } = parsed(&json)?;
+        Ok(Some(metadata))
+    }
+
+    /// The JSON of the pod of this UID; `None` if it does not exist.
+    async fn pod(&self, pod: &PodRef) -> Result<Option<impl Deref<Target = [u8]>>, RequestError> {
         let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
         match read(&self.client, request, LARGEST).await {
             Ok(json) => {
-                let IdentifiedPod { metadata } = parsed(&json)?;
-                Ok(Some(metadata).filter(|metadata| metadata.uid == pod.uid))
+                let ListedPod { metadata } = parsed(&json)?;
+                Ok((metadata.uid == pod.uid).then_some(json))
             }
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error),
@@ -178,16 +167,7 @@ impl Cluster {
 
     /// What the placeholder pod of this UID requests now; `None` if it does not exist.
     pub(super) async fn recorded(&self, pod: &PodRef) -> Result<Option<Recorded>, RequestError> {
-        let request = pods(&pod.namespace).get(&pod.name, &GetParams::default());
-        let json = match read(&self.client, request, LARGEST).await {
-            Ok(json) => json,
-            Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let PlacedPod { metadata, .. } = parsed(&json)?;
-        if metadata.uid != pod.uid {
-            return Ok(None);
-        }
+        let Some(json) = self.pod(pod).await? else { return Ok(None) };
         Recorded::of(&json).map(Some).map_err(RequestError::Failed)
     }
 
@@ -271,7 +251,6 @@ struct IdentifiedPod {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Identity {
-    uid: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
@@ -301,7 +280,6 @@ impl Identity {
 
 #[derive(Deserialize)]
 struct PlacedPod {
-    metadata: Uid,
     #[serde(default)]
     spec: PlacedSpec,
 }

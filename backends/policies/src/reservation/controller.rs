@@ -1,16 +1,15 @@
 //! The controller, which runs in one replica: it creates placeholder pods, and removes what is over.
 //!
 //! It decides from the objects at the apiserver alone, in [`mod@step`]; [`observed`] are the pods and nodes, [`queue`] says
-//! which Reservations are next, [`freed`] notices where room becomes free, [`complaints`] keeps the log short. Each write
+//! which Reservations are next, [`freed`] notices where room becomes free. Each write
 //! has a precondition, so that a replica that leads no more changes nothing that another one has written.
 
-mod complaints;
 mod freed;
 mod observed;
 mod queue;
 mod step;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use extender_apiserver::RequestError;
 use futures_util::{StreamExt as _, stream, stream::FuturesUnordered};
@@ -23,7 +22,6 @@ use tokio::{
 
 pub(super) use self::step::invalid;
 use self::{
-    complaints::{Complaints, more},
     freed::{Freed, Moment},
     observed::{Nodes, Pods},
     queue::{AT_ONCE, Queue, Work},
@@ -31,12 +29,13 @@ use self::{
 };
 use super::{
     Clock,
-    cluster::{Cluster, Note, Place, PodRef, is_certain, is_conflict, is_missing},
+    cluster::{Cluster, Note, Place, PodRef, is_conflict, is_missing},
     object::{NewCondition, Reservation, Status},
     placeholder,
     store::Store,
     watch::{Kind, Pulse, watch},
 };
+use crate::complaints::{Complaints, more};
 
 const PODS: Kind = Kind { path: "/api/v1/pods", plural: "pods" };
 const NODES: Kind = Kind { path: "/api/v1/nodes", plural: "nodes" };
@@ -137,13 +136,12 @@ impl Controller {
             return;
         }
         let (now, known) = ((self.clock)(), self.store.read());
-        let uids: HashSet<_> = known.all().map(|reservation| reservation.uid.as_str()).collect();
         let work = known.all().filter_map(|reservation| {
             let observed = Observed { pods: &self.pods.read(reservation), nodes: &self.nodes };
             let actions = step(reservation, &observed, now);
             (!actions.is_empty()).then(|| Work { reservation: reservation.clone(), actions })
         });
-        queue.offer(work.collect(), |uid| uids.contains(uid), Instant::now());
+        queue.offer(work.collect(), Instant::now());
     }
 
     /// Makes kube-scheduler try waiting pods again where room has become free.
@@ -178,13 +176,15 @@ impl Controller {
         Some(node)
     }
 
-    /// Does what is to be done for a Reservation now. A conflict is no failure: there is a later version.
+    /// Does what is to be done for a Reservation now. A conflict is no failure: there is a later version. Only the last action
+    /// takes it further: what cannot be tidied up, such as a pod that a webhook keeps, must not hold it up.
     async fn advance(&self, work: Work) -> Done {
+        let mut failed = None;
         for action in &work.actions {
-            let Err(error) = self.act(&work.reservation, action.clone()).await else { continue };
-            if is_conflict(&error) || is_missing(&error) {
-                break;
-            }
+            let error = self.act(&work.reservation, action.clone()).await.err();
+            let error = error.filter(|error| !is_conflict(error) && !is_missing(error));
+            failed = error.as_ref().map(|_| action.clone());
+            let Some(error) = error else { continue };
             if let Some(left_out) = self.complaints.of(&cause(work.namespace(), &error), Instant::now()) {
                 let name = &work.reservation.name;
                 tracing::warn!(
@@ -193,10 +193,8 @@ impl Controller {
                     more(left_out)
                 );
             }
-            let failed = Some(action.clone());
-            return Done { work, failed };
         }
-        Done { work, failed: None }
+        Done { work, failed }
     }
 
     async fn act(&self, reservation: &Reservation, action: Action) -> Result<(), RequestError> {
@@ -261,7 +259,7 @@ impl Controller {
         let created = match self.cluster.create_pod(&terms.namespace, &pod).await {
             Ok(created) => created,
             Err(error) => {
-                if is_certain(&error) {
+                if error.excludes_an_effect() {
                     self.tell_of_failure(reservation, &error).await?;
                 }
                 // Never one that lets the next round try again at once: the namespace may not exist.

@@ -183,7 +183,7 @@ pub(super) struct Condition {
 /// A condition that is to be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewCondition<'c> {
-    /// `Scheduled`, `Ready` or `NodeUsable`.
+    /// `Scheduled`, `Ready`, `NodeUsable` or `InUse`.
     pub(super) kind: &'c str,
     pub(super) holds: bool,
     /// One word in camel case.
@@ -229,7 +229,8 @@ impl Terms {
             expires: ttl_ends.into_iter().chain(expires).min(),
             once: allocate_once.unwrap_or(true),
             allocate: allocate_policy,
-            ports: ports::of_template(&template.spec),
+            ports: ports::of_template(&template.spec)
+                .map_err(|error| format!("spec.template.spec: {error}"))?,
             namespace: template.metadata.namespace.unwrap_or_else(|| "default".to_owned()),
             admission,
         })

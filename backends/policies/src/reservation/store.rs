@@ -30,6 +30,21 @@ pub(super) struct Store {
     pub(super) promises: Promises,
 }
 
+/// A Reservation as the watch tells it.
+#[derive(Debug)]
+pub(super) struct Told {
+    name: String,
+    version: u64,
+    /// `None` if it is being deleted; or why it cannot be used.
+    object: Result<Option<Reservation>, String>,
+}
+
+impl From<Object> for Told {
+    fn from(Object { name, version, json }: Object) -> Self {
+        Self { name, version, object: parse(&json) }
+    }
+}
+
 /// What is known at a moment.
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -202,21 +217,20 @@ impl Known {
     }
 
     /// An object as the watch tells it.
-    fn told(&mut self, Object { name, version, json }: &Object) {
-        let version = *version;
-        match parse(json) {
+    fn told(&mut self, Told { name, version, object }: Told) {
+        match object {
             Ok(Some(reservation)) => {
-                self.unusable.remove(name);
+                self.unusable.remove(&name);
                 self.put(reservation);
             }
-            Ok(None) => self.remove_up_to(name, version),
+            Ok(None) => self.remove_up_to(&name, version),
             Err(wrong) => {
-                if self.unusable.get(name) != Some(&wrong) {
-                    tracing::warn!(reservation = name.as_str(), "Reservation {name} is ignored: {wrong}");
-                    self.unusable.insert(name.clone(), wrong);
-                }
                 // Its room is unknown. The last that was known may be wrong by now.
-                self.remove_up_to(name, version);
+                self.remove_up_to(&name, version);
+                if self.unusable.get(&name) != Some(&wrong) {
+                    tracing::warn!(reservation = name.as_str(), "Reservation {name} is ignored: {wrong}");
+                    self.unusable.insert(name, wrong);
+                }
             }
         }
     }
@@ -230,7 +244,9 @@ impl Known {
 }
 
 impl Watched for Store {
-    fn listed(&self, objects: Vec<Object>, version: u64) {
+    type Kept = Told;
+
+    fn listed(&self, objects: Vec<Told>, version: u64) {
         let mut known = self.write();
         let names: BTreeSet<_> = objects.iter().map(|object| object.name.clone()).collect();
         // One that is newer than the list was written after it.
@@ -241,7 +257,7 @@ impl Watched for Store {
         }
         known.unusable.retain(|name, _| names.contains(name));
         for object in objects {
-            known.told(&object);
+            known.told(object);
         }
         known.seen = known.seen.max(version);
         known.listed = true;
@@ -250,9 +266,10 @@ impl Watched for Store {
     }
 
     fn told(&self, object: Object) {
+        let object = Told::from(object);
         let mut known = self.write();
-        known.told(&object);
         known.seen = known.seen.max(object.version);
+        known.told(object);
         drop(known);
         self.changed();
     }
@@ -282,6 +299,10 @@ mod tests {
         Object { name: name.to_owned(), version, json: json.to_string().into_bytes() }
     }
 
+    fn list(store: &Store, objects: Vec<Object>, version: u64) {
+        store.listed(objects.into_iter().map(Told::from).collect(), version);
+    }
+
     fn reservation(name: &str, version: u64, node: &str) -> Reservation {
         parse(&object(name, version, node).json).unwrap().unwrap()
     }
@@ -299,7 +320,8 @@ mod tests {
     fn nodes_have_their_reservations_in_order() {
         let store = Store::default();
         assert!(!store.read().is_listed());
-        store.listed(
+        list(
+            &store,
             vec![object("b", 2, "n"), object("a", 1, "n"), object("c", 3, "m"), object("d", 3, "")],
             3,
         );
@@ -328,7 +350,7 @@ mod tests {
         used["status"]["owners"] =
             json!([{"namespace": "shop", "name": "p", "uid": "p", "allocatedAt": "2026-01-01T00:00:00Z"}]);
         objects.push(Object { json: used.to_string().into_bytes(), ..object("aab", 1, "n") });
-        store.listed(objects, 1);
+        list(&store, objects, 1);
         assert_eq!(on(&store, "n"), ["zzz 1", "aab 1"]);
         assert_eq!(store.read().all().count(), 602);
         store.told(object("aaa-7", 2, "n"));
@@ -338,21 +360,21 @@ mod tests {
     #[test]
     fn an_older_version_never_replaces_a_newer_one() {
         let store = Store::default();
-        store.listed(vec![object("a", 1, "n")], 1);
+        list(&store, vec![object("a", 1, "n")], 1);
         store.learn(reservation("a", 5, "m"));
         store.told(object("a", 3, "n"));
         store.learn(reservation("a", 4, "n"));
-        store.listed(vec![object("a", 2, "n")], 2);
-        store.listed(vec![], 4);
+        list(&store, vec![object("a", 2, "n")], 2);
+        list(&store, vec![], 4);
         assert_eq!((on(&store, "m"), on(&store, "n")), (vec!["a 5".into()], vec![]));
-        store.listed(vec![], 5);
+        list(&store, vec![], 5);
         assert_eq!(store.read().all().count(), 0);
     }
 
     #[test]
     fn what_is_deleted_does_not_come_back() {
         let store = Store::default();
-        store.listed(vec![object("a", 1, "n")], 1);
+        list(&store, vec![object("a", 1, "n")], 1);
         store.deleted(object("a", 4, "n"));
         store.learn(reservation("a", 3, "n"));
         assert_eq!(store.read().all().count(), 0);
@@ -366,7 +388,7 @@ mod tests {
     fn an_unusable_object_affects_itself_alone() {
         let store = Store::default();
         let broken = |version| Object { json: b"{\"metadata\":7}".to_vec(), ..object("a", version, "n") };
-        store.listed(vec![broken(1), object("b", 1, "n")], 1);
+        list(&store, vec![broken(1), object("b", 1, "n")], 1);
         assert_eq!(on(&store, "n"), ["b 1"]);
         store.told(object("a", 2, "n"));
         assert_eq!(on(&store, "n"), ["a 2", "b 1"]);

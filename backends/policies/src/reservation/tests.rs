@@ -88,7 +88,10 @@ pub(super) fn replica_with(
         version: version(item),
         json: item.to_string().into_bytes(),
     };
-    policy.store.listed(list["items"].as_array().unwrap().iter().map(object).collect(), version(&list));
+    policy.store.listed(
+        list["items"].as_array().unwrap().iter().map(object).map(Into::into).collect(),
+        version(&list),
+    );
     (policy, upkeep)
 }
 

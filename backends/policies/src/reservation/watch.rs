@@ -23,9 +23,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Objects of a page of a list, and the most bytes of a page: each can have as many as etcd stores.
+/// The most objects of a page of a list.
 const PAGE: u32 = 100;
-const LARGEST_PAGE: usize = 256 << 20;
+/// The largest page in bytes: larger than the JSON of any object that etcd stores, and small beside the memory of a container.
+/// If users' objects make a page larger, the rest is requested in smaller pages.
+const LARGEST_PAGE: usize = 16 << 20;
+/// After a page that is smaller than this, and comes within this time, the next one has twice as many objects.
+const SMALL_PAGE: usize = LARGEST_PAGE / 16;
+const EARLY: Duration = Duration::from_secs(2);
 /// The longest line of a watch in bytes: more than etcd stores of an object.
 const LONGEST_LINE: usize = 16 << 20;
 /// After this time the apiserver ends a watch, which shows that it is there.
@@ -64,8 +69,10 @@ impl Pulse {
 
 /// Keeps what is watched.
 pub(super) trait Watched: Sync {
+    /// What is kept of an object. A list is as large as its users like, so that of its JSON no more than a page is.
+    type Kept: From<Object> + Send;
     /// These are all objects, as of this version or earlier ones.
-    fn listed(&self, objects: Vec<Object>, version: u64);
+    fn listed(&self, objects: Vec<Self::Kept>, version: u64);
     /// This object is new, or has changed.
     fn told(&self, object: Object);
     /// This object is deleted.
@@ -83,10 +90,10 @@ pub(super) struct Kind {
 
 /// Keeps `watched` up to date.
 pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched, pulse: &Pulse) -> Infallible {
-    let (mut pause, mut failing) = (FIRST_PAUSE, false);
+    let (mut pause, mut failing, mut page) = (FIRST_PAUSE, false, PAGE);
     loop {
         let mut is_current = false;
-        let ended = follow(&client, kind, watched, pulse, &mut is_current).await;
+        let ended = follow(&client, kind, watched, pulse, &mut page, &mut is_current).await;
         if is_current {
             pause = FIRST_PAUSE;
             if std::mem::take(&mut failing) {
@@ -112,9 +119,10 @@ async fn follow(
     kind: Kind,
     watched: &impl Watched,
     pulse: &Pulse,
+    page: &mut u32,
     is_current: &mut bool,
 ) -> Result<(), RequestError> {
-    let (objects, version) = list(client, kind).await?;
+    let (objects, version) = list(client, kind, page).await?;
     let mut from = version.clone();
     watched.listed(objects, version.parse().unwrap_or_default());
     pulse.beat();
@@ -154,22 +162,45 @@ async fn within<T>(
     time: Duration,
     result: impl Future<Output = Result<T, RequestError>>,
 ) -> Result<T, RequestError> {
-    let late = || RequestError::Failed(format!("nothing came from the apiserver for {} s", time.as_secs()));
-    timeout(time, result).await.unwrap_or_else(|_| Err(late()))
+    timeout(time, result).await.unwrap_or_else(|_| Err(late(time)))
 }
 
-async fn list(client: &Client, kind: Kind) -> Result<(Vec<Object>, String), RequestError> {
+fn late(time: Duration) -> RequestError {
+    RequestError::Failed(format!("nothing came from the apiserver for {} s", time.as_secs()))
+}
+
+/// All objects, in pages of at most `page` objects, which becomes smaller when a page is too large or late, so that a list that
+/// failed is not requested in the same way again.
+async fn list<K: From<Object>>(
+    client: &Client,
+    kind: Kind,
+    page: &mut u32,
+) -> Result<(Vec<K>, String), RequestError> {
     let (mut objects, mut token) = (Vec::new(), String::new());
     loop {
-        let mut params = ListParams::default().limit(PAGE);
+        let mut params = ListParams::default().limit(*page);
         if !token.is_empty() {
             params = params.continue_token(&token);
         }
+        let asked = Instant::now();
         let json = read(client, Request::new(kind.path).list(&params), LARGEST_PAGE);
-        let json = within(LISTED_WITHIN, json).await?;
+        let json = match (timeout(LISTED_WITHIN, json).await, *page) {
+            (Ok(Err(RequestError::TooLarge(_))), 2..) => {
+                *page /= 2;
+                continue;
+            }
+            (Ok(json), _) => json?,
+            (Err(_), _) => {
+                *page = (*page / 2).max(1);
+                return Err(late(LISTED_WITHIN));
+            }
+        };
         let Page { metadata, items } = parsed(&json)?;
         for item in items.unwrap_or_default() {
-            objects.push(item.object()?);
+            objects.push(item.object()?.into());
+        }
+        if json.len() < SMALL_PAGE && asked.elapsed() < EARLY {
+            *page = (*page * 2).min(PAGE);
         }
         token = metadata.next.unwrap_or_default();
         if token.is_empty() {
@@ -305,6 +336,8 @@ mod tests {
     }
 
     impl Watched for Told {
+        type Kept = Object;
+
         fn listed(&self, objects: Vec<Object>, _: u64) {
             for object in &objects {
                 self.push("listed", &object.name);
@@ -371,5 +404,74 @@ mod tests {
         }
         let names = told.names.lock().unwrap();
         assert_eq!(names[..5], ["listed a", "listed b", "told c", "deleted a", "told d"]);
+    }
+    /// A list of this many objects, of which each has this many bytes more, and takes this time. With the limits of all requests.
+    fn in_pages(count: u32, bytes: usize, each: Duration) -> (Client, Arc<Mutex<Vec<u32>>>) {
+        let asked = Arc::<Mutex<Vec<u32>>>::default();
+        let pages = Arc::clone(&asked);
+        let answer = move |request: Asked<Body>| {
+            let query = request.uri().query().unwrap().to_owned();
+            let number = |name: &str| {
+                query
+                    .split('&')
+                    .find_map(|pair| pair.strip_prefix(name))
+                    .map(|number| number.parse::<u32>().unwrap())
+            };
+            let (limit, from) = (number("limit=").unwrap(), number("continue=").unwrap_or(0));
+            pages.lock().unwrap().push(limit);
+            let to = (from + limit).min(count);
+            let pad = "x".repeat(bytes);
+            let item = |number| {
+                format!(r#"{{"metadata":{{"name":"{number}","resourceVersion":"1"}},"pad":"{pad}"}}"#)
+            };
+            let next = if to < count { to.to_string() } else { String::new() };
+            let items: Vec<_> = (from..to).map(item).collect();
+            let metadata = format!(r#"{{"resourceVersion":"7","continue":"{next}"}}"#);
+            let page = format!(r#"{{"metadata":{metadata},"items":[{}]}}"#, items.join(","));
+            async move {
+                sleep(each * limit).await;
+                Ok::<_, std::io::Error>(Response::new(Body::from(page.into_bytes())))
+            }
+        };
+        (Client::new(tower::service_fn(answer), "default"), asked)
+    }
+
+    const PODS: Kind = Kind { path: "/api/v1/pods", plural: "pods" };
+
+    /// All that is kept of an object in these tests.
+    struct Name(String);
+
+    impl From<Object> for Name {
+        fn from(object: Object) -> Self {
+            Self(object.name)
+        }
+    }
+
+    #[tokio::test]
+    async fn large_objects_come_in_small_pages_and_later_ones_in_larger() {
+        let (client, asked) = in_pages(40, 1 << 20, Duration::ZERO);
+        let mut page = PAGE;
+        let (objects, version) = list::<Name>(&client, PODS, &mut page).await.unwrap();
+        let names: Vec<_> = objects.into_iter().map(|Name(name)| name).collect();
+        assert_eq!((names, &*version), ((0..40).map(|number| number.to_string()).collect(), "7"));
+        assert_eq!(*asked.lock().unwrap(), [100, 50, 25, 12, 12, 12, 12]);
+        let (small, asked) = in_pages(40, 10, Duration::ZERO);
+        list::<Name>(&small, PODS, &mut page).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), [12, 24, 48]);
+        let (huge, asked) = in_pages(2, LARGEST_PAGE, Duration::ZERO);
+        let refused = list::<Name>(&huge, PODS, &mut page).await.err();
+        assert_eq!(
+            (refused, asked.lock().unwrap().last()),
+            (Some(RequestError::TooLarge(LARGEST_PAGE)), Some(&1))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_late_page_a_smaller_one_is_requested() {
+        let (client, asked) = in_pages(120, 10, Duration::from_millis(200));
+        let mut page = PAGE;
+        assert_eq!(list::<Name>(&client, PODS, &mut page).await.err(), Some(late(LISTED_WITHIN)));
+        list::<Name>(&client, PODS, &mut page).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), [100, 50, 50, 50]);
     }
 }

@@ -37,7 +37,7 @@ struct Held {
     messages: HashMap<u64, Message>,
 }
 
-/// A message of which a part has arrived.
+/// A message of which a part has arrived, or that is at work.
 #[derive(Debug)]
 struct Message {
     bytes: usize,
@@ -68,6 +68,14 @@ impl End {
 impl Total {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, held: Mutex::default() })
+    }
+
+    /// Gives up the largest message that is arriving if there are too many bytes.
+    fn enforce(&self) {
+        let mut held = self.held();
+        if held.bytes > self.limit {
+            held.give_up_largest();
+        }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -119,25 +127,22 @@ impl Share {
         Self { total: Arc::clone(total), id, holds, end }
     }
 
-    /// More of the message has arrived, which may be too much of all.
+    /// More of the message has arrived.
     fn arrived(&self, bytes: usize) {
-        let mut held = self.total.held();
-        held.add(self.id, bytes);
-        if held.bytes > self.total.limit {
-            held.give_up_largest();
+        self.total.held().add(self.id, bytes);
+    }
+
+    /// A message is complete. That of a call is not at work before the stream has ended: until then, the client may keep it.
+    fn completed(&self) {
+        if let Holds::UntilArrived = self.holds {
+            self.total.held().release(self.id);
         }
     }
 
-    /// The message is complete.
-    fn completed(&self) {
-        let mut held = self.total.held();
-        match self.holds {
-            Holds::UntilArrived => held.release(self.id),
-            Holds::UntilAnswered => {
-                if let Some(message) = held.messages.get_mut(&self.id) {
-                    message.progress = Progress::Arrived;
-                }
-            }
+    /// The stream has ended.
+    fn ended(&self) {
+        if let Some(message) = self.total.held().messages.get_mut(&self.id) {
+            message.progress = Progress::Arrived;
         }
     }
 }

@@ -442,6 +442,12 @@ async fn a_stranger_whose_host_port_is_kept_is_not_bound() {
     let rejected =
         testing::filter(replica(&apiserver, &seconds).0, &stranger(8080), &[testing::TestNode::new("a")]);
     assert!(format!("{rejected:?}").contains(PORT_KEPT), "{rejected:?}");
+    // It may ask for any port.
+    let unreadable = || TestPod::new("mall").raw_json(r#"{"spec":{"containers":[7]}}"#);
+    assert_eq!(bind(replica(&apiserver, &seconds).0, &unreadable()).await.unwrap_err(), UNREADABLE);
+    let rejected =
+        testing::filter(replica(&apiserver, &seconds).0, &unreadable(), &[testing::TestNode::new("a")]);
+    assert!(format!("{rejected:?}").contains(UNREADABLE), "{rejected:?}");
 }
 
 #[tokio::test]

@@ -45,6 +45,16 @@ pub(super) struct SeenPod {
     pub(super) recorded: Option<Recorded>,
 }
 
+/// A pod as the watch tells it: its version and what is kept; `None` if it cannot be read.
+#[derive(Debug)]
+pub(super) struct ToldPod(Option<(u64, SeenPod)>);
+
+impl From<Object> for ToldPod {
+    fn from(object: Object) -> Self {
+        Self(parsed(&object.json))
+    }
+}
+
 /// All pods. Those that cannot be read do not exist for the controller.
 #[derive(Debug)]
 pub(super) struct Pods {
@@ -74,6 +84,19 @@ struct SeenNode {
     is_cordoned: bool,
     /// Whether its annotation says that room is reserved on it.
     is_reserved: bool,
+}
+
+/// A node as the watch tells it.
+#[derive(Debug)]
+pub(super) struct ToldNode {
+    name: String,
+    node: SeenNode,
+}
+
+impl From<Object> for ToldNode {
+    fn from(Object { name, json, .. }: Object) -> Self {
+        Self { name, node: seen_node(&json) }
+    }
 }
 
 impl Default for Pods {
@@ -160,13 +183,13 @@ impl SeenPods {
 }
 
 impl Watched for Pods {
-    fn listed(&self, objects: Vec<Object>, version: u64) {
+    type Kept = ToldPod;
+
+    fn listed(&self, pods: Vec<ToldPod>, version: u64) {
         let mut seen = lock(&self.seen);
         let old = std::mem::take(&mut *seen);
-        for object in objects {
-            if let Some((version, pod)) = parsed(&object.json) {
-                seen.put(version, pod);
-            }
+        for (version, pod) in pods.into_iter().filter_map(|told| told.0) {
+            seen.put(version, pod);
         }
         // Created after the list.
         for (stored, pod) in old.by_uid.into_values().filter(|(stored, _)| *stored > version) {
@@ -219,9 +242,11 @@ impl Nodes {
 }
 
 impl Watched for Nodes {
-    fn listed(&self, objects: Vec<Object>, _: u64) {
-        let seen = |object: Object| (object.name, seen_node(&object.json));
-        *lock(&self.by_name) = Some(objects.into_iter().map(seen).collect());
+    type Kept = ToldNode;
+
+    fn listed(&self, nodes: Vec<ToldNode>, _: u64) {
+        let nodes = nodes.into_iter().map(|ToldNode { name, node }| (name, node));
+        *lock(&self.by_name) = Some(nodes.collect());
         count(&self.changes);
     }
 
@@ -445,7 +470,7 @@ mod tests {
         let pods = Pods::default();
         assert!(!pods.is_listed());
         assert_eq!(pods.learn(of("p-1", "5", true).to_string().as_bytes()).unwrap().pod.uid, "p-1");
-        pods.listed(vec![object(&of("p-2", "3", false))], 4);
+        pods.listed(vec![object(&of("p-2", "3", false)).into()], 4);
         let orphans = |known: &[&str]| pods.gated_orphans(&known.iter().copied().collect());
         assert_eq!(orphans(&[]).len(), 1, "p-2 is not gated; p-1 is newer than the list");
         assert_eq!(orphans(&["r-1"]), []);
@@ -462,7 +487,7 @@ mod tests {
         let nodes = Nodes::default();
         let node = |name: &str| Object { name: name.to_owned(), ..object(&json!({})) };
         assert!(!nodes.is_listed() && nodes.reserved().is_empty());
-        nodes.listed(vec![node("a")], 1);
+        nodes.listed(vec![node("a").into()], 1);
         nodes.told(node("b"));
         nodes.deleted(node("a"));
         assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a") && !nodes.is_cordoned("b"));

@@ -69,9 +69,11 @@ impl Work {
 }
 
 impl Queue {
-    /// Replaces what waits. `exists` tells which Reservations there are, by UID.
-    pub(super) fn offer(&mut self, work: Vec<Work>, exists: impl Fn(&str) -> bool, now: Instant) {
-        self.pauses.retain(|uid, pause| exists(uid) && (pause.until > now || pause.failures > 0));
+    /// Replaces what waits. The failures of those for which nothing is to be done any more are forgotten.
+    pub(super) fn offer(&mut self, work: Vec<Work>, now: Instant) {
+        let to_do: HashSet<_> = work.iter().map(|work| work.reservation.uid.as_str()).collect();
+        let has_failed = |uid: &String, pause: &Pause| pause.failures > 0 && to_do.contains(uid.as_str());
+        self.pauses.retain(|uid, pause| has_failed(uid, pause) || pause.failures == 0 && pause.until > now);
         let failing = self.pauses.values().filter(|pause| pause.failures > 0);
         let failing: HashSet<_> = failing.map(|pause| pause.namespace.clone()).collect();
         let due = work.into_iter().filter(|work| self.is_due(work, now));
@@ -150,7 +152,7 @@ mod tests {
     fn failures_take_only_a_part_of_the_places_and_come_last() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         let bad: Vec<_> = (0..20).map(|number| work(&format!("bad-{number:02}"), "none")).collect();
-        queue.offer(bad.clone(), |_| true, now);
+        queue.offer(bad.clone(), now);
         let first = taken(&mut queue);
         assert_eq!(first.len(), AT_ONCE);
         queue.ended(&first[0], Some(&Action::CreatePlaceholder), now);
@@ -159,7 +161,7 @@ mod tests {
             queue.ended(failed, Some(&Action::CreatePlaceholder), now);
         }
         let good = work("good", "shop");
-        queue.offer([bad, vec![good]].concat(), |_| true, now);
+        queue.offer([bad, vec![good]].concat(), now);
         let next: Vec<_> = taken(&mut queue).into_iter().map(|work| work.reservation.uid).collect();
         assert_eq!((next.len(), &*next[0]), (5, "good"), "{next:?}");
         assert!(
@@ -174,14 +176,14 @@ mod tests {
         let one = work("one", "none");
         let mut pauses = Vec::new();
         for _ in 0..12 {
-            queue.offer(vec![one.clone()], |_| true, now);
+            queue.offer(vec![one.clone()], now);
             let taken = queue.take().unwrap();
-            queue.offer(vec![one.clone()], |_| true, now);
+            queue.offer(vec![one.clone()], now);
             assert!(queue.take().is_none(), "it is worked on");
             queue.ended(&taken, Some(&Action::CreatePlaceholder), now);
             let mut pause = Duration::ZERO;
             while {
-                queue.offer(vec![one.clone()], |_| true, now + pause);
+                queue.offer(vec![one.clone()], now + pause);
                 queue.waiting.is_empty()
             } {
                 pause += Duration::from_secs(1);
@@ -190,18 +192,34 @@ mod tests {
             now += pause;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        queue.offer(vec![one.clone()], |_| true, now);
+        queue.offer(vec![one.clone()], now);
         let taken = queue.take().unwrap();
         queue.ended(&taken, Some(&Action::CreatePlaceholder), now);
         let status = one.reservation.status.clone();
-        queue.offer(vec![Work { actions: vec![Action::Write(status)], ..one.clone() }], |_| true, now);
+        queue.offer(vec![Work { actions: vec![Action::Write(status)], ..one.clone() }], now);
         let other = queue.take().expect("an expiry does not wait");
         queue.ended(&other, None, now);
-        queue.offer(vec![one.clone()], |_| true, now);
+        queue.offer(vec![one.clone()], now);
         assert!(queue.take().is_none(), "the watches need a moment");
-        queue.offer(vec![one], |_| true, now + REST);
+        queue.offer(vec![one], now + REST);
         assert!(queue.take().is_some());
-        queue.offer(vec![], |_| false, now);
+        queue.offer(vec![], now + REST);
         assert!(queue.pauses.is_empty());
+    }
+
+    #[test]
+    fn failures_are_forgotten_when_nothing_is_to_be_done() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let failed = work("failed", "shop");
+        queue.offer(vec![failed.clone()], now);
+        let taken = queue.take().unwrap();
+        queue.ended(&taken, Some(&Action::CreatePlaceholder), now);
+        let is_doubtful = |queue: &mut Queue, offered: &[Work]| {
+            queue.offer(offered.to_vec(), now);
+            queue.waiting.iter().any(|queued| queued.is_doubtful)
+        };
+        let good = work("good", "shop");
+        assert!(is_doubtful(&mut queue, &[failed, good.clone()]));
+        assert!(!is_doubtful(&mut queue, &[good]), "somebody else has done it");
     }
 }

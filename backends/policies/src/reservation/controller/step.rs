@@ -24,7 +24,7 @@ const CONFIRM_AFTER: Duration = Duration::from_secs(3);
 /// The most claims of a Reservation that are removed in a round of which the pod is read.
 const READ_A_ROUND: usize = 16;
 
-/// How long one that is over stays, as in Koordinator.
+/// How long one that is over, and has no owners, stays: from its end, or from that of its last owner. As in Koordinator.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
 /// What is known of the cluster.
@@ -189,6 +189,10 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
     }
     if let (Phase::Succeeded, [had_it], []) = (next.status.phase, reservation.room.claims(), room.claims()) {
         next.status.remember(had_it);
+    }
+    if next.status.phase.is_over() && room.claims().is_empty() && must_write {
+        let (reason, message) = ("OwnersEnded", "");
+        next.status.set_condition(NewCondition { kind: "InUse", holds: false, reason, message }, now);
     }
     if next.status.phase == Phase::Available {
         if let Some(over) = over(&next, now) {

@@ -298,6 +298,25 @@ async fn one_that_is_over_for_a_day_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_placeholder_that_cannot_be_deleted_holds_nothing_up_and_is_tried_after_pauses() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_reservation("one", &json!({}), &json!({}));
+    // The leader ends before it records the pod.
+    let first = Running::new(&apiserver, &seconds);
+    apiserver.fault("PUT /apis", Fault::LostBefore);
+    until("a placeholder", || apiserver.pods().len() == 1).await;
+    drop(first);
+    for _ in 0..1_000 {
+        apiserver.fault("DELETE /api/v1/namespaces/shop/pods", Fault::Refused(403));
+    }
+    let _second = Running::new(&apiserver, &seconds);
+    until("another placeholder", || apiserver.pods().values().any(is_open)).await;
+    sleep(Duration::from_mins(10)).await;
+    let attempts = 1_000 - apiserver.faults();
+    assert!((2..30).contains(&attempts), "{attempts} attempts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn placeholders_of_deleted_reservations_are_deleted() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
     apiserver.create_reservation("one", &json!({}), &json!({}));

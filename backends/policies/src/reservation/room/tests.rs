@@ -194,6 +194,7 @@ fn an_owner_takes_what_is_left_and_the_rest_from_the_node() {
 fn ports_are_kept_from_all_but_the_owner() {
     let ports = |port: u64| {
         crate::reservation::ports::of_template(&json!({"containers": [{"ports": [{"hostPort": port}]}]}))
+            .unwrap()
     };
     let mut all = [reservation("a", 4, "shop", true, 100)];
     all[0].terms.as_mut().unwrap().ports = ports(80);

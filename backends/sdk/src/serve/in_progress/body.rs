@@ -82,10 +82,17 @@ impl HttpBody for Counted {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            self.count(data);
+        if let Poll::Ready(frame) = &polled {
+            if let Some(Ok(frame)) = frame
+                && let Some(data) = frame.data_ref()
+            {
+                self.count(data);
+            }
+            if frame.is_none() || self.body.is_end_stream() {
+                self.share.ended();
+            }
+            // What is complete with this frame is none that can be given up.
+            self.share.total.enforce();
         }
         if self.is_given_up(context) {
             return Poll::Ready(Some(Err(Status::resource_exhausted(

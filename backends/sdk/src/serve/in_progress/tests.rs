@@ -6,8 +6,11 @@ use tonic::{Code, Status, codegen::Body as HttpBody};
 
 use super::*;
 
-/// What a client has sent; it does not end.
-struct Sent(VecDeque<Bytes>);
+/// What a client has sent, and whether it ends with that.
+struct Sent {
+    frames: VecDeque<Bytes>,
+    ends: bool,
+}
 
 impl HttpBody for Sent {
     type Data = Bytes;
@@ -17,7 +20,15 @@ impl HttpBody for Sent {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
-        self.0.pop_front().map_or(Poll::Pending, |data| Poll::Ready(Some(Ok(http_body::Frame::data(data)))))
+        match self.frames.pop_front() {
+            Some(data) => Poll::Ready(Some(Ok(http_body::Frame::data(data)))),
+            None if self.ends => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ends && self.frames.is_empty()
     }
 }
 
@@ -27,8 +38,12 @@ fn message(length: u32, sent: usize) -> Vec<u8> {
 }
 
 fn counted(total: &Arc<Total>, holds: Holds, bytes: &[u8]) -> Counted {
+    sent(total, holds, bytes, false)
+}
+
+fn sent(total: &Arc<Total>, holds: Holds, bytes: &[u8], ends: bool) -> Counted {
     let frames = bytes.chunks(3).map(Bytes::copy_from_slice).collect();
-    Counted::new(Body::new(Sent(frames)), Arc::new(Share::new(total, holds)))
+    Counted::new(Body::new(Sent { frames, ends }), Arc::new(Share::new(total, holds)))
 }
 
 /// Reads what was sent; the error with which the body ends, if it does.
@@ -56,6 +71,18 @@ fn the_largest_unfinished_message_is_given_up() {
     drop((small, other, large));
     let held = total.held();
     assert_eq!((held.bytes, held.messages.len()), (0, 0));
+}
+
+#[test]
+fn a_complete_message_whose_stream_does_not_end_is_given_up_and_one_at_work_is_not() {
+    let total = Total::new(100);
+    let mut at_work = sent(&total, Holds::UntilAnswered, &message(70, 70), true);
+    let mut kept = counted(&total, Holds::UntilAnswered, &message(28, 28));
+    assert_eq!((read(&mut at_work), read(&mut kept), total.held().bytes), (None, None, 98));
+    // It is complete with the frame that is too much.
+    let mut next = sent(&total, Holds::UntilAnswered, &message(3, 3), true);
+    assert_eq!((read(&mut next), total.held().bytes), (None, 73));
+    assert_eq!(read(&mut kept), Some(Code::ResourceExhausted));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::*;
 use crate::reservation::{
     object::parse,
     recorded::Recorded,
+    room::Room,
     watch::{Object, Watched as _},
 };
 
@@ -66,7 +67,7 @@ fn on(node: &str) -> State {
 fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
     let nodes = Nodes::default();
     let node = |name: &str| Object { name: name.to_owned(), version: 1, json: Vec::new() };
-    nodes.listed(vec![node("a")], 1);
+    nodes.listed(vec![node("a").into()], 1);
     step(reservation, &Observed { pods, nodes: &nodes }, now())
 }
 
@@ -281,6 +282,15 @@ fn one_that_is_over_keeps_its_last_owner_and_is_deleted_after_a_day() {
     let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
     let shown = serde_json::to_value(status).unwrap();
     assert_eq!((&shown["lastOwner"]["uid"], &shown["owners"]), (&json!("u"), &Value::Null));
+    // It was claimed days ago, and is kept for a day after its owner has ended.
+    let mut long = with_owners("Succeeded", &json!({}), &[("u", 3 * 86_400, true)]);
+    let claimed = now().checked_sub(SignedDuration::from_hours(72)).unwrap();
+    let ready = NewCondition { kind: "Ready", holds: true, reason: "Reserved", message: "" };
+    long.status.set_condition(ready, claimed);
+    let actions = steps(&long, &[]);
+    let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
+    let ended = Reservation { room: Room::default(), status: status.clone(), ..long };
+    assert_eq!(steps(&ended, &[]), [], "its last owner can be seen");
     for (phase, hours, owners, collected) in [
         ("Failed", 24, &[][..], true),
         ("Succeeded", 24, &[], true),
