@@ -3,7 +3,7 @@
 
 mod oracle;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use extender_policy_sdk::{
     Backend, Bind, OwnerReference, Resources,
@@ -94,7 +94,9 @@ struct Simulation {
     /// Since when nobody leads.
     leaderless: Instant,
     restarts: [Instant; 2],
-    attempts: HashMap<String, Attempt>,
+    attempts: BTreeMap<String, Attempt>,
+    /// Whether a pod has stopped counting on a node without being there: the gateway then has waiting pods tried again.
+    has_forgotten: bool,
     seen: u64,
     created: u64,
 }
@@ -140,7 +142,8 @@ impl Simulation {
             replicas: [None, None],
             leaderless: now,
             restarts: [now; 2],
-            attempts: HashMap::new(),
+            attempts: BTreeMap::new(),
+            has_forgotten: false,
             seen: 0,
             created: 0,
         }
@@ -188,6 +191,7 @@ impl Simulation {
         // What it was binding is uncertain for the scheduler, which looks again.
         for attempt in self.attempts.values_mut().filter(|attempt| matches!(attempt, Attempt::Binds { .. })) {
             *attempt = Attempt::At(Instant::now() + LAG);
+            self.has_forgotten = true;
         }
     }
 
@@ -260,8 +264,11 @@ impl Simulation {
         self.collect_binds();
         self.attempts.retain(|uid, attempt| {
             let is_assumed = matches!(attempt, Attempt::Binds { until, .. } if *until > now);
-            is_assumed || state.pods.iter().any(|pod| pod["metadata"]["uid"] == uid.as_str())
+            let exists = state.pods.iter().any(|pod| pod["metadata"]["uid"] == uid.as_str());
+            self.has_forgotten |= matches!(attempt, Attempt::Binds { .. }) && !is_assumed && !state.has(uid);
+            is_assumed || exists
         });
+        let wakes = std::mem::take(&mut self.has_forgotten) || wakes;
         for pod in state.pods.iter().filter(|pod| oracle::waits(pod)) {
             let uid = text(&pod["metadata"]["uid"]);
             let attempt = self.attempts.entry(uid.to_owned()).or_insert(Attempt::At(now));
@@ -283,6 +290,7 @@ impl Simulation {
             while let Some(ended) = replica.binds.try_join_next() {
                 let (uid, is_done) = ended.unwrap();
                 if !is_done {
+                    self.has_forgotten = true;
                     self.attempts.insert(uid, Attempt::At(now + Duration::from_secs(1)));
                 } else if let Some(Attempt::Binds { until, .. }) = self.attempts.get_mut(&uid) {
                     *until = now + LAG;
@@ -299,6 +307,7 @@ impl Simulation {
         // Hook and bind may be answered by two.
         let Some(store) = self.dice.of(&ready) else { return Attempt::At(now + Duration::from_secs(1)) };
         let Some(node) = self.node_for(pod, state, &store.read()) else { return Attempt::Waits };
+        self.promise(pod, &node, &store);
         let (binder, assumed) = (self.dice.of(&ready).unwrap(), self.assumed(&node, state));
         let (milli_cpu, uid) = (cpu_of(pod), text(&pod["metadata"]["uid"]).to_owned());
         let replica =
@@ -342,6 +351,15 @@ impl Simulation {
         }
         fitting.sort_by_key(|(is_stranger, _)| *is_stranger);
         fitting.first().map(|(_, node)| (*node).to_owned())
+    }
+
+    /// What the hook keeps in mind when the gateway asks about the node before it binds.
+    fn promise(&self, pod: &Value, node: &str, store: &Store) {
+        let (asking, now, known) = (asking(pod), timestamp(self.began), store.read());
+        let own = chosen(known.on(node), &asking, now).filter(|_| !is_placeholder(pod));
+        if let Some(part) = own.and_then(|own| own.part_for(&asking, now)) {
+            store.promises.keep(asking.uid, node, part);
+        }
     }
 
     /// Pods that are on their way to a node, and not there yet.
@@ -421,12 +439,12 @@ impl Simulation {
     ) {
         let (ends, mut state) = (Instant::now() + duration, State::of(&self.apiserver));
         while Instant::now() < ends {
-            if state.version != self.apiserver.version() {
-                state = State::of(&self.apiserver);
-            }
             disturb(self, &state);
             self.collect_garbage(&state);
             self.keep_running();
+            if state.version != self.apiserver.version() {
+                state = State::of(&self.apiserver);
+            }
             self.schedule(&state);
             oracle.look(&state, timestamp(self.began), Instant::now());
             sleep(TICK).await;
