@@ -110,7 +110,7 @@ class ExposureTest {
     in.readInt();
     in.readNBytes(lengthAndKind >>> 8);
     int kind = lengthAndKind & 0xff;
-    return kind == 3 || kind == 1 && (flags & 1) != 0;
+    return kind == 3 || (kind == 1 && (flags & 1) != 0);
   }
 
   @Test
