@@ -21,7 +21,7 @@ use crate::reservation::{
     Reservations,
     apiserver::{Apiserver, Fault},
     owners::Asking,
-    room::{Phase, chosen},
+    room::{chosen, held},
     store::Known,
 };
 
@@ -322,7 +322,7 @@ impl Simulation {
                 // The gateway asks once more before it binds.
                 let (state, known, now) = (State::of(&apiserver), store.read(), timestamp(began));
                 let used =
-                    state.used(&to) + assumed + kept_from(&asking(&object), &to, &state, &known, now).0;
+                    state.used(&to) + assumed + kept_from(Some(&asking(&object)), &to, &state, &known, now).0;
                 if used + milli_cpu > CAPACITY {
                     return (uid, false);
                 }
@@ -341,10 +341,7 @@ impl Simulation {
         let first = usize::try_from(self.dice.below(4)).unwrap();
         let mut fitting = Vec::new();
         for node in NODES.iter().cycle().skip(first).take(NODES.len()) {
-            let (kept, is_stranger) = match &asking {
-                Some(asking) => kept_from(asking, node, state, known, now),
-                None => (known.on(node).map(|reservation| kept(reservation, state, now)).sum(), true),
-            };
+            let (kept, is_stranger) = kept_from(asking.as_ref(), node, state, known, now);
             if state.used(node) + self.assumed(node, state) + kept + milli_cpu <= CAPACITY {
                 fitting.push((is_stranger, *node));
             }
@@ -374,28 +371,21 @@ impl Simulation {
     }
 }
 
-/// What is kept from the pod on a node, and whether it owns nothing there.
-fn kept_from(pod: &Asking<'_>, node: &str, state: &State, known: &Known, now: Timestamp) -> (i64, bool) {
-    let own = chosen(known.on(node), pod, now);
-    let others = known.on(node).filter(|one| own.is_none_or(|own| own.uid != one.uid));
-    (others.map(|reservation| kept(reservation, state, now)).sum(), own.is_none())
-}
-
-/// What the gateway keeps of a reservation: what it holds, without what its pods use.
-fn kept(reservation: &Reservation, state: &State, now: Timestamp) -> i64 {
-    let claims = reservation.room.claims();
-    let is_there = |uid: &str| state.has(uid);
-    let may_reopen = reservation.status.phase == Phase::Succeeded
-        && !reservation.is_expired(now)
-        && claims.iter().any(|claim| !claim.bound);
-    let claimed = |counts: &dyn Fn(&str) -> bool| -> i64 {
-        claims.iter().filter(|claim| counts(&claim.uid)).map(|claim| claim.requests.milli_cpu).sum()
-    };
-    if reservation.is_open(now) || may_reopen {
-        (reservation.room.allocatable().milli_cpu - claimed(&is_there)).max(0)
-    } else {
-        claimed(&|uid| !is_there(uid))
-    }
+/// What is kept from the pod on a node, and whether it owns nothing there. As the gateway does, without what users use.
+fn kept_from(
+    pod: Option<&Asking<'_>>,
+    node: &str,
+    state: &State,
+    known: &Known,
+    now: Timestamp,
+) -> (i64, bool) {
+    let held = held(known.on(node), pod, now);
+    let left = held.kept.iter().map(|kept| {
+        let there = kept.users.iter().filter(|(uid, _)| state.has(uid));
+        let used: i64 = there.map(|(_, part)| part.milli_cpu).sum();
+        (kept.resources.milli_cpu - used).max(0)
+    });
+    (left.sum(), held.own.is_none())
 }
 
 fn is_placeholder(pod: &Value) -> bool {
