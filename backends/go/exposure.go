@@ -53,7 +53,7 @@ func (u uncompressed) RegisterService(described *grpc.ServiceDesc, served any) {
 			if err := checkCompression(ctx); err != nil {
 				return nil, err
 			}
-			return handle(served, ctx, receive, intercept)
+			return handle(served, ctx, timely(ctx, receive), intercept)
 		}
 		checked.Methods[position] = method
 	}
@@ -61,6 +61,7 @@ func (u uncompressed) RegisterService(described *grpc.ServiceDesc, served any) {
 	for position, stream := range described.Streams {
 		handle := stream.Handler
 		stream.Handler = func(served any, stream grpc.ServerStream) error {
+			hasArrived(stream.Context())
 			if err := checkCompression(stream.Context()); err != nil {
 				return err
 			}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,4 +179,55 @@ func TestASilentConnectionIsClosed(t *testing.T) {
 	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// trickle is a message whose bytes come one a second.
+type trickle struct{ ctx context.Context }
+
+func (r trickle) Read(into []byte) (int, error) {
+	select {
+	case <-r.ctx.Done():
+		return 0, io.EOF
+	case <-time.After(time.Second):
+		return copy(into, []byte{0}), nil
+	}
+}
+
+func TestACallWhoseMessageDoesNotArriveIsEnded(t *testing.T) {
+	t.Parallel()
+	s := start(t, noArm())
+	ctx, cancel := context.WithTimeout(context.Background(), 3*arrivalTimeout)
+	defer cancel()
+	stream, err := v1alpha1.NewNodeTableServiceClient(s).SyncNodes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+s.address+v1alpha1.PolicyService_Filter_FullMethodName, trickle{ctx})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/grpc")
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	defer transport.CloseIdleConnections()
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	began := time.Now()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	if code := response.Header.Get("Grpc-Status"); code != strconv.Itoa(int(codes.DeadlineExceeded)) {
+		t.Errorf("the call ended with %v %v", response.Header, response.Trailer)
+	}
+	if took := time.Since(began); took < arrivalTimeout || took > arrivalTimeout+5*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+	// A stream may be silent for as long as it likes.
+	if err := stream.Send(&v1alpha1.SyncNodesRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	expect(t, err, codes.InvalidArgument, "")
 }

@@ -100,6 +100,7 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.InTapHandle(limitArrival),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveOften, PermitWithoutStream: true}),
 	}

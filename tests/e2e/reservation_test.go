@@ -285,8 +285,9 @@ func TestReservationsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 
 func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 	for name, free := range map[string]func(*reservations){
-		"expires": func(*reservations) {},
-		"deleted": func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
+		"expires":          func(*reservations) {},
+		"deleted":          func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
+		"deleted unmarked": func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScenario(t, "a pod that waits gets reserved room that becomes free ("+name+") after the leader was killed", gatewayFront{}, controlplane.Names)
@@ -305,6 +306,12 @@ func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 			}, func() string { return node })
 			s.must(r.servers["one"].Kill())
 			killed := time.Now()
+			if name == "deleted unmarked" {
+				// As if the leader had been killed before it marked the node.
+				patch := []byte(`{"metadata": {"annotations": {"scheduling.extender-gateway.io/room-reserved": null}}}`)
+				_, err := shared.Client.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+				s.must(err)
+			}
 			stranger := requesting("stranger", 4000)
 			s.pods(stranger)
 			s.refused(stranger, corev1.PodReasonUnschedulable)

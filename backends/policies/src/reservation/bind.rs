@@ -4,7 +4,7 @@
 //! The [claim](super::claims) is written first. If the process ends between that and the Binding, a repetition finds the claim,
 //! or the controller removes it after [`UNBOUND_LIMIT`].
 
-use std::time::Duration;
+use std::{time::Duration, vec};
 
 use extender_apiserver::RequestError;
 use extender_policy_sdk::{Bind, BindAsk, BindFailed, OwnerReference, Pod, Resources};
@@ -32,6 +32,7 @@ const BOUND_WITHIN: Duration = Duration::from_secs(20);
 const MAX_CHOICES: usize = 8;
 const OTHER_FACTS: &str = "the pod has other labels or another controller than the call says";
 const NO_ROOM_LEFT: &str = "the reservation that was to serve the pod has no room left for it";
+const ONLY_A_PART: &str = "it has only a part of what the pod requests, and another replica was asked about the rest; the pod is tried again";
 const NO_ROOM: &str = "it has no room left for the pod";
 
 /// Binds pods.
@@ -118,13 +119,13 @@ impl Binder {
 
     /// Writes the pod's claim into a reservation on the node; `None` if none serves it. When another pod has taken the room
     /// meanwhile, another reservation is chosen. With none left, the pod is not bound without: it was accepted because of
-    /// the reservation.
+    /// the reservation. Which part another replica has told the gateway, and so what the node must have besides, is not known
+    /// here: then only all that the pod requests is enough.
     async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, Unbound> {
-        let Objects { store, clock, .. } = &self.objects;
-        let promised = store.promises.take(asking.uid, ask.node());
-        let (mut full, mut least, mut is_known) = (None, promised.clone(), false);
+        let promised = self.objects.store.promises.take(asking.uid, ask.node());
+        let (mut full, mut least, mut is_known, mut unread) = (None, promised.clone(), false, None);
         for _ in 0..MAX_CHOICES {
-            let chosen = match store.choose(ask.node(), asking, clock()) {
+            let chosen = match self.choose(ask.node(), asking, promised.is_some(), &mut unread).await? {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
                 Choice::None if promised.is_some() => {
@@ -135,6 +136,9 @@ impl Binder {
             if !std::mem::replace(&mut is_known, true) {
                 self.check_owner(ask, asking).await?;
             }
+            if promised.is_none() && !chosen.is_all {
+                return Err(failed(&chosen.name, ONLY_A_PART));
+            }
             // Others have seen that the node has room for what this does not give.
             let least: &Resources = least.get_or_insert_with(|| chosen.part.clone());
             match self.claims.claim(&chosen, asking, ask.name(), least).await {
@@ -144,6 +148,31 @@ impl Binder {
             }
         }
         full.map_or(Ok(None), |name| Err(failed(&name, NO_ROOM)))
+    }
+
+    /// Chooses a reservation. If another replica has answered the hook, it may know more: before the pod gets nothing, or only a
+    /// part, the reservations that could serve it are read.
+    async fn choose(
+        &self,
+        node: &str,
+        asking: &Asking<'_>,
+        is_promised: bool,
+        unread: &mut Option<vec::IntoIter<String>>,
+    ) -> Result<Choice<'_>, Unbound> {
+        let Objects { store, clock, .. } = &self.objects;
+        loop {
+            let choice = store.choose(node, asking, clock());
+            match &choice {
+                Choice::Serves(chosen) if !chosen.is_all && !is_promised => {}
+                Choice::None => {}
+                Choice::Serves(_) | Choice::Taken(_) => return Ok(choice),
+            }
+            let unread = unread
+                .get_or_insert_with(|| store.read().that_may_serve_later(node, asking, clock()).into_iter());
+            let Some(name) = unread.next() else { return Ok(choice) };
+            drop(choice);
+            self.read_for(&name).await?;
+        }
     }
 
     /// Checks that the pod is the owner that the call says: who reaches this policy may say anything.

@@ -75,6 +75,7 @@ impl Changes {
     async fn next(&mut self) {
         sleep(AT_MOST_EVERY).await;
         tokio::select! {
+            biased;
             // The senders live as long as the controller.
             _ = self.reservations.changed() => {}
             _ = self.pods.changed() => {}
@@ -95,6 +96,7 @@ impl Controller {
         // Without the apiserver, the Lease is lost.
         let pulse = Pulse::default();
         tokio::select! {
+            biased;
             never = watch(client.clone(), PODS, &self.pods, &pulse) => match never {},
             never = watch(client, NODES, &self.nodes, &pulse) => match never {},
             ((), (), ()) = async { tokio::join!(self.advance_all(), self.wake(), self.remove_orphans()) } => Ok(()),
@@ -122,6 +124,7 @@ impl Controller {
                     running.push(self.advance(work));
                 }
                 tokio::select! {
+                    biased;
                     () = &mut next => break,
                     Some(Done { work, failed }) = running.next() => {
                         queue.ended(&work, failed.as_ref(), Instant::now());
@@ -150,7 +153,7 @@ impl Controller {
         loop {
             if self.knows_all() {
                 let moment = Moment { now: (self.clock)(), instant: Instant::now() };
-                let nodes = freed.on(&self.store.read(), &self.nodes.reserved(), moment);
+                let nodes = freed.on(&self.store.read(), &self.nodes.first(), moment);
                 let exists = |(node, _): &(String, Note)| self.nodes.contain(node);
                 let annotated = stream::iter(nodes.into_iter().filter(exists))
                     .map(|(node, note)| self.annotate(node, note));

@@ -172,6 +172,19 @@ impl Reservation {
         claimed.or_else(|| self.part_besides_pending(pod, now))
     }
 
+    /// Whether a version that this replica does not know may serve the pod: with less claimed of it, or with a node by now.
+    pub(super) fn may_serve_later(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
+        let Ok(terms) = &self.terms else { return false };
+        let fits = || part_of(terms, &self.room, &pod.requests, self.room.allocatable()).is_some();
+        let is_possible = match self.status.phase {
+            Phase::Pending => true,
+            Phase::Available => fits(),
+            Phase::Succeeded => self.keeps_all(now) && fits(),
+            Phase::Failed => false,
+        };
+        is_possible && !self.is_expired(now) && self.admits(pod)
+    }
+
     /// The share of the room that pods have or are about to get, as percentage of the resource of which it is the largest.
     pub(super) fn used_percent(&self) -> i32 {
         let pending = self.pending.values().fold(Resources::default(), |sum, requests| plus(&sum, requests));
@@ -179,7 +192,7 @@ impl Reservation {
     }
 
     /// Whether this part is all that the pod requests of what the reservation lists.
-    fn gives_all(&self, part: &Resources, pod: &Asking<'_>) -> bool {
+    pub(super) fn gives_all(&self, part: &Resources, pod: &Asking<'_>) -> bool {
         fits(&listed(&pod.requests, &self.room.allocatable), part)
     }
 

@@ -20,6 +20,9 @@ use super::{
     watch::{Object, Watched},
 };
 
+/// The most Reservations that are read for a bind.
+const MAX_READ: usize = 4;
+
 /// The Reservations of the cluster.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -49,7 +52,8 @@ impl From<Object> for Told {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     by_name: BTreeMap<String, Reservation>,
-    /// In the order in which they are considered, without those that are over and have no owners.
+    /// In the order in which they are considered, without those that are over and have no owners. Those without a node are at
+    /// the empty name.
     by_node: HashMap<String, BTreeSet<Rank>>,
     /// The version up to which the watch has told everything.
     seen: u64,
@@ -66,8 +70,10 @@ pub(super) struct Chosen<'s> {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) node: String,
-    /// What the pod has or gets of it.
+    /// What the pod has or gets of it, and whether no other can give it more: it has a claim, or gets all that it requests of what
+    /// the reservation lists.
     pub(super) part: Resources,
+    pub(super) is_all: bool,
     /// UID of the pod.
     pod: String,
 }
@@ -127,12 +133,13 @@ impl Store {
         // One that has a claim counts already.
         let is_claimed = found.room.claim(pod.uid).is_some();
         let part = found.part_for(pod, now).unwrap_or_default();
+        let is_all = is_claimed || found.gives_all(&part, pod);
         if !is_claimed {
             let part = part.clone();
             known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), part)));
         }
         let (node, pod) = (node.to_owned(), pod.uid.to_owned());
-        Choice::Serves(Chosen { store: self, name, uid, node, part, pod })
+        Choice::Serves(Chosen { store: self, name, uid, node, part, is_all, pod })
     }
 
     fn changed(&self) {
@@ -157,6 +164,13 @@ impl Known {
     /// Those of a node that hold something, or are used, in the order in which they are considered for a pod.
     pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &Reservation> + Clone {
         self.by_node.get(node).into_iter().flatten().filter_map(|rank| self.by_name.get(&rank.name))
+    }
+
+    /// The first of those that may serve the pod on this node in versions that this replica does not know.
+    pub(super) fn that_may_serve_later(&self, node: &str, pod: &Asking<'_>, now: Timestamp) -> Vec<String> {
+        let may_serve = |reservation: &&Reservation| reservation.may_serve_later(pod, now);
+        let found = self.on(node).chain(self.on("")).filter(may_serve);
+        found.take(MAX_READ).map(|reservation| reservation.name.clone()).collect()
     }
 
     fn learn(&mut self, reservation: Reservation) {
@@ -202,7 +216,7 @@ impl Known {
         let rank = reservation.rank();
         let is_used = !rank.is_over || !reservation.room.claims().is_empty();
         let node = &reservation.status.node_name;
-        if is_used && !node.is_empty() {
+        if is_used {
             self.by_node.entry(node.clone()).or_default().insert(rank);
         }
     }
@@ -331,7 +345,7 @@ mod tests {
             (vec!["a 1".into(), "b 2".into()], vec!["c 3".into()])
         );
         store.told(object("c", 4, "n"));
-        assert_eq!((on(&store, "n").len(), on(&store, "m").len(), on(&store, "").len()), (3, 0, 0));
+        assert_eq!((on(&store, "n").len(), on(&store, "m").len(), on(&store, "").len()), (3, 0, 1));
         store.deleted(object("b", 5, "n"));
         assert_eq!(on(&store, "n"), ["a 1", "c 4"]);
     }

@@ -468,3 +468,34 @@ async fn made_up_facts_take_no_room() {
         assert_eq!(apiserver.writes(), [""; 0]);
     }
 }
+
+/// Another replica has answered the hook, and knows already that the room is free.
+#[tokio::test]
+async fn a_replica_that_is_behind_reads_before_a_pod_gets_less() {
+    let claimed = |milli: &str| {
+        let mut status = available(500);
+        status["owners"] = json!([{
+            "namespace": "shop", "name": "other", "uid": "other", "requests": {"cpu": milli},
+            "allocatedAt": "2026-01-01T00:00:00Z", "bound": true,
+        }]);
+        status
+    };
+    for known in [claimed("500m"), claimed("400m"), json!({"phase": "Pending"})] {
+        for (latest, gets) in [
+            (available(500), json!("300m")),
+            (claimed("500m"), Value::Null),
+            // The gateway was told of a part that is not known here.
+            (claimed("400m"), Value::Null),
+        ] {
+            let (apiserver, seconds) = world();
+            apiserver.create_reservation("one", &json!({"allocateOnce": false}), &known);
+            let (policy, _) = replica(&apiserver, &seconds);
+            apiserver.edit_reservation("one", |one| one["status"] = latest);
+            let bound = bind(policy, &pod(300)).await;
+            assert_eq!(bound == Ok(Bind::Bound), gets.is_string(), "{known}: {bound:?}");
+            let owners = apiserver.reservation("one")["status"]["owners"].clone();
+            let own = owners.as_array().into_iter().flatten().find(|owner| owner["uid"] == "uid");
+            assert_eq!(own.map_or(Value::Null, |own| own["requests"]["cpu"].clone()), gets, "{known}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 
 mod oracle;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use extender_policy_sdk::{
     Backend, Bind, OwnerReference, Resources,
@@ -21,7 +21,7 @@ use crate::reservation::{
     Reservations,
     apiserver::{Apiserver, Fault},
     owners::Asking,
-    room::{Phase, chosen},
+    room::{chosen, held},
     store::Known,
 };
 
@@ -94,7 +94,9 @@ struct Simulation {
     /// Since when nobody leads.
     leaderless: Instant,
     restarts: [Instant; 2],
-    attempts: HashMap<String, Attempt>,
+    attempts: BTreeMap<String, Attempt>,
+    /// Whether a pod has stopped counting on a node without being there: the gateway then has waiting pods tried again.
+    has_forgotten: bool,
     seen: u64,
     created: u64,
 }
@@ -140,7 +142,8 @@ impl Simulation {
             replicas: [None, None],
             leaderless: now,
             restarts: [now; 2],
-            attempts: HashMap::new(),
+            attempts: BTreeMap::new(),
+            has_forgotten: false,
             seen: 0,
             created: 0,
         }
@@ -188,6 +191,7 @@ impl Simulation {
         // What it was binding is uncertain for the scheduler, which looks again.
         for attempt in self.attempts.values_mut().filter(|attempt| matches!(attempt, Attempt::Binds { .. })) {
             *attempt = Attempt::At(Instant::now() + LAG);
+            self.has_forgotten = true;
         }
     }
 
@@ -260,8 +264,11 @@ impl Simulation {
         self.collect_binds();
         self.attempts.retain(|uid, attempt| {
             let is_assumed = matches!(attempt, Attempt::Binds { until, .. } if *until > now);
-            is_assumed || state.pods.iter().any(|pod| pod["metadata"]["uid"] == uid.as_str())
+            let exists = state.pods.iter().any(|pod| pod["metadata"]["uid"] == uid.as_str());
+            self.has_forgotten |= matches!(attempt, Attempt::Binds { .. }) && !is_assumed && !state.has(uid);
+            is_assumed || exists
         });
+        let wakes = std::mem::take(&mut self.has_forgotten) || wakes;
         for pod in state.pods.iter().filter(|pod| oracle::waits(pod)) {
             let uid = text(&pod["metadata"]["uid"]);
             let attempt = self.attempts.entry(uid.to_owned()).or_insert(Attempt::At(now));
@@ -283,6 +290,7 @@ impl Simulation {
             while let Some(ended) = replica.binds.try_join_next() {
                 let (uid, is_done) = ended.unwrap();
                 if !is_done {
+                    self.has_forgotten = true;
                     self.attempts.insert(uid, Attempt::At(now + Duration::from_secs(1)));
                 } else if let Some(Attempt::Binds { until, .. }) = self.attempts.get_mut(&uid) {
                     *until = now + LAG;
@@ -299,6 +307,7 @@ impl Simulation {
         // Hook and bind may be answered by two.
         let Some(store) = self.dice.of(&ready) else { return Attempt::At(now + Duration::from_secs(1)) };
         let Some(node) = self.node_for(pod, state, &store.read()) else { return Attempt::Waits };
+        self.promise(pod, &node, &store);
         let (binder, assumed) = (self.dice.of(&ready).unwrap(), self.assumed(&node, state));
         let (milli_cpu, uid) = (cpu_of(pod), text(&pod["metadata"]["uid"]).to_owned());
         let replica =
@@ -313,7 +322,7 @@ impl Simulation {
                 // The gateway asks once more before it binds.
                 let (state, known, now) = (State::of(&apiserver), store.read(), timestamp(began));
                 let used =
-                    state.used(&to) + assumed + kept_from(&asking(&object), &to, &state, &known, now).0;
+                    state.used(&to) + assumed + kept_from(Some(&asking(&object)), &to, &state, &known, now).0;
                 if used + milli_cpu > CAPACITY {
                     return (uid, false);
                 }
@@ -332,16 +341,22 @@ impl Simulation {
         let first = usize::try_from(self.dice.below(4)).unwrap();
         let mut fitting = Vec::new();
         for node in NODES.iter().cycle().skip(first).take(NODES.len()) {
-            let (kept, is_stranger) = match &asking {
-                Some(asking) => kept_from(asking, node, state, known, now),
-                None => (known.on(node).map(|reservation| kept(reservation, state, now)).sum(), true),
-            };
+            let (kept, is_stranger) = kept_from(asking.as_ref(), node, state, known, now);
             if state.used(node) + self.assumed(node, state) + kept + milli_cpu <= CAPACITY {
                 fitting.push((is_stranger, *node));
             }
         }
         fitting.sort_by_key(|(is_stranger, _)| *is_stranger);
         fitting.first().map(|(_, node)| (*node).to_owned())
+    }
+
+    /// What the hook keeps in mind when the gateway asks about the node before it binds.
+    fn promise(&self, pod: &Value, node: &str, store: &Store) {
+        let (asking, now, known) = (asking(pod), timestamp(self.began), store.read());
+        let own = chosen(known.on(node), &asking, now).filter(|_| !is_placeholder(pod));
+        if let Some(part) = own.and_then(|own| own.part_for(&asking, now)) {
+            store.promises.keep(asking.uid, node, part);
+        }
     }
 
     /// Pods that are on their way to a node, and not there yet.
@@ -356,28 +371,21 @@ impl Simulation {
     }
 }
 
-/// What is kept from the pod on a node, and whether it owns nothing there.
-fn kept_from(pod: &Asking<'_>, node: &str, state: &State, known: &Known, now: Timestamp) -> (i64, bool) {
-    let own = chosen(known.on(node), pod, now);
-    let others = known.on(node).filter(|one| own.is_none_or(|own| own.uid != one.uid));
-    (others.map(|reservation| kept(reservation, state, now)).sum(), own.is_none())
-}
-
-/// What the gateway keeps of a reservation: what it holds, without what its pods use.
-fn kept(reservation: &Reservation, state: &State, now: Timestamp) -> i64 {
-    let claims = reservation.room.claims();
-    let is_there = |uid: &str| state.has(uid);
-    let may_reopen = reservation.status.phase == Phase::Succeeded
-        && !reservation.is_expired(now)
-        && claims.iter().any(|claim| !claim.bound);
-    let claimed = |counts: &dyn Fn(&str) -> bool| -> i64 {
-        claims.iter().filter(|claim| counts(&claim.uid)).map(|claim| claim.requests.milli_cpu).sum()
-    };
-    if reservation.is_open(now) || may_reopen {
-        (reservation.room.allocatable().milli_cpu - claimed(&is_there)).max(0)
-    } else {
-        claimed(&|uid| !is_there(uid))
-    }
+/// What is kept from the pod on a node, and whether it owns nothing there. As the gateway does, without what users use.
+fn kept_from(
+    pod: Option<&Asking<'_>>,
+    node: &str,
+    state: &State,
+    known: &Known,
+    now: Timestamp,
+) -> (i64, bool) {
+    let held = held(known.on(node), pod, now);
+    let left = held.kept.iter().map(|kept| {
+        let there = kept.users.iter().filter(|(uid, _)| state.has(uid));
+        let used: i64 = there.map(|(_, part)| part.milli_cpu).sum();
+        (kept.resources.milli_cpu - used).max(0)
+    });
+    (left.sum(), held.own.is_none())
 }
 
 fn is_placeholder(pod: &Value) -> bool {
@@ -421,12 +429,12 @@ impl Simulation {
     ) {
         let (ends, mut state) = (Instant::now() + duration, State::of(&self.apiserver));
         while Instant::now() < ends {
-            if state.version != self.apiserver.version() {
-                state = State::of(&self.apiserver);
-            }
             disturb(self, &state);
             self.collect_garbage(&state);
             self.keep_running();
+            if state.version != self.apiserver.version() {
+                state = State::of(&self.apiserver);
+            }
             self.schedule(&state);
             oracle.look(&state, timestamp(self.began), Instant::now());
             sleep(TICK).await;

@@ -1,7 +1,7 @@
 //! The pods and nodes of the cluster, as far as the controller looks at them.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -67,14 +67,14 @@ struct SeenPods {
     /// With their versions.
     by_uid: HashMap<String, (u64, SeenPod)>,
     /// UIDs of placeholder pods, by the UID of their Reservation.
-    placeholders: HashMap<String, HashSet<String>>,
+    placeholders: BTreeMap<String, BTreeSet<String>>,
     listed: bool,
 }
 
 /// All nodes.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    by_name: Mutex<Option<HashMap<String, SeenNode>>>,
+    by_name: Mutex<Option<BTreeMap<String, SeenNode>>>,
     changes: watch::Sender<u64>,
 }
 
@@ -134,7 +134,7 @@ impl Pods {
         let seen = lock(&self.seen);
         let placeholders = seen.placeholders.get(&reservation.uid).into_iter().flatten();
         let owners = reservation.room.claims().iter().map(|claim| &claim.uid);
-        let uids: HashSet<_> = placeholders.chain(owners).collect();
+        let uids: BTreeSet<_> = placeholders.chain(owners).collect();
         uids.into_iter().filter_map(|uid| Some(seen.by_uid.get(uid)?.1.clone())).collect()
     }
 
@@ -233,11 +233,15 @@ impl Nodes {
         nodes.as_ref().and_then(|nodes| nodes.get(name)).is_some_and(|node| node.is_cordoned)
     }
 
-    /// The nodes whose annotation says that room is reserved.
-    pub(super) fn reserved(&self) -> HashSet<String> {
+    /// The nodes with which a term begins: those whose annotation says that room is reserved, or any if there is none, because a
+    /// Reservation may have come and gone before its node had the annotation. kube-scheduler tries all pods again that an
+    /// extender has rejected, whichever node changes.
+    pub(super) fn first(&self) -> BTreeSet<String> {
         let nodes = lock(&self.by_name);
         let reserved = nodes.iter().flatten().filter(|(_, node)| node.is_reserved);
-        reserved.map(|(name, _)| name.clone()).collect()
+        let reserved: BTreeSet<_> = reserved.map(|(name, _)| name.clone()).collect();
+        let any = nodes.iter().flatten().map(|(name, _)| name.clone()).next();
+        if reserved.is_empty() { any.into_iter().collect() } else { reserved }
     }
 }
 
@@ -486,14 +490,15 @@ mod tests {
     fn nodes_come_and_go() {
         let nodes = Nodes::default();
         let node = |name: &str| Object { name: name.to_owned(), ..object(&json!({})) };
-        assert!(!nodes.is_listed() && nodes.reserved().is_empty());
+        assert!(!nodes.is_listed() && nodes.first().is_empty());
         nodes.listed(vec![node("a").into()], 1);
         nodes.told(node("b"));
+        assert_eq!(nodes.first(), ["a".to_owned()].into(), "one, without any annotation");
         nodes.deleted(node("a"));
         assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a") && !nodes.is_cordoned("b"));
         let changed =
             json!({"metadata": {"annotations": {RESERVED: "true"}}, "spec": {"unschedulable": true}});
         nodes.told(Object { name: "b".to_owned(), ..object(&changed) });
-        assert_eq!((nodes.is_cordoned("b"), nodes.reserved()), (true, ["b".to_owned()].into()));
+        assert_eq!((nodes.is_cordoned("b"), nodes.first()), (true, ["b".to_owned()].into()));
     }
 }
