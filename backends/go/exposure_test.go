@@ -75,6 +75,11 @@ func frameOf(kind, flags byte, stream uint32, payload int) []byte {
 	return append(head, make([]byte, payload)...)
 }
 
+// message is one on the first stream of a connection.
+func message(payload int, flags byte) []byte {
+	return append(frameOf(frameHeaders, 0, 1, 5), frameOf(frameData, flags, 1, payload)...)
+}
+
 // piped is a connection that was accepted, and the client's end of it.
 func piped(t *testing.T, of *progress) (accepted, client net.Conn) {
 	client, server := net.Pipe()
@@ -101,8 +106,9 @@ func TestTheLargestUnfinishedMessageIsGivenUp(t *testing.T) {
 	preface := make([]byte, prefaceBytes)
 	large, largeClient := piped(t, of)
 	small, smallClient := piped(t, of)
-	send(t, large, largeClient, append(preface, frameOf(frameData, 0, 1, 60)...))
-	send(t, small, smallClient, append(preface, frameOf(frameData, 0, 1, 30)...))
+	send(t, large, largeClient, append(preface, message(60, 0)...))
+	send(t, small, smallClient, append(preface, message(30, 0)...))
+	send(t, small, smallClient, frameOf(frameHeaders, 0, 3, 5))
 	send(t, small, smallClient, frameOf(frameData, 0, 3, 20))
 	if _, err := largeClient.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection with the largest is open: %v", err)
@@ -128,9 +134,11 @@ func TestBytesCountUntilTheyAreAnswered(t *testing.T) {
 		{frameOf(frameHeaders, 0, 1, 50), nil, 0},
 		{frameOf(frameData, 0, 1, 40), nil, 40},
 		{frameOf(frameData, flagEndStream, 1, 0), frameOf(8, 0, 1, 4), 40},
-		{frameOf(frameData, 0, 3, 10), frameOf(frameHeaders, 0, 1, 9), 10},
-		{frameOf(frameData, 0, 5, 5), frameOf(frameData, 0, 3, 20), 5},
-		{frameOf(frameData, 0, 3, 1), nil, 6},
+		{frameOf(frameHeaders, 0, 3, 5), frameOf(frameHeaders, 0, 1, 9), 0},
+		{frameOf(frameData, 0, 3, 10), nil, 10},
+		{frameOf(frameHeaders, 0, 5, 5), frameOf(frameData, 0, 3, 20), 0},
+		{frameOf(frameData, 0, 3, 1), nil, 1},
+		{frameOf(frameData, 0, 5, 5), nil, 6},
 		{frameOf(frameReset, 0, 5, 4), nil, 1},
 		{frameOf(4, 0, 0, 6), frameOf(frameReset, 0, 3, 4), 0},
 	} {
@@ -146,14 +154,42 @@ func TestBytesCountUntilTheyAreAnswered(t *testing.T) {
 	}
 }
 
+// gRPC drops what comes on streams that are not open.
+func TestOnlyOpenStreamsCount(t *testing.T) {
+	of := newProgress(100)
+	accepted, client := piped(t, of)
+	go func() { _, _ = io.Copy(io.Discard, client) }()
+	send(t, accepted, client, make([]byte, prefaceBytes))
+	steps := []struct {
+		what         string
+		send, answer []byte
+	}{
+		{"one never opened", frameOf(frameData, flagEndStream, 9, 60), nil},
+		{"one that is opened", frameOf(frameHeaders, 0, 11, 5), frameOf(frameHeaders, flagEndStream, 11, 5)},
+		{"one answered early", frameOf(frameData, 0, 11, 60), nil},
+		{"one that the server resets", frameOf(frameHeaders, flagEndStream, 13, 5), frameOf(frameReset, 0, 13, 4)},
+		{"one reset", frameOf(frameData, 0, 13, 60), nil},
+	}
+	for _, step := range steps {
+		send(t, accepted, client, step.send)
+		if _, err := accepted.Write(step.answer); err != nil {
+			t.Fatal(err)
+		}
+		streams, isOpen := of.open[accepted.(*countedConn)]
+		if of.bytes != 0 || len(streams) != 0 || !isOpen {
+			t.Errorf("after %s: %d bytes of %d streams are counted", step.what, of.bytes, len(streams))
+		}
+	}
+}
+
 // A complete message is being answered: it counts, and another one is given up.
 func TestACompleteMessageIsNotGivenUp(t *testing.T) {
 	of := newProgress(100)
 	complete, completeClient := piped(t, of)
 	other, otherClient := piped(t, of)
 	preface := make([]byte, prefaceBytes)
-	send(t, complete, completeClient, append(preface, frameOf(frameData, flagEndStream, 1, 90)...))
-	send(t, other, otherClient, append(preface, frameOf(frameData, 0, 1, 11)...))
+	send(t, complete, completeClient, append(preface, message(90, flagEndStream)...))
+	send(t, other, otherClient, append(preface, message(11, 0)...))
 	if _, err := otherClient.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the unfinished message is kept: %v", err)
 	}

@@ -24,9 +24,9 @@ const (
 )
 
 // progress counts the bytes of requests. gRPC tells of a message when it is complete, and its buffers of unfinished ones have
-// no owner, so the frames of each connection are followed instead: what a stream has received counts until the server
+// no owner, so the frames of each connection are followed instead: what an open stream has received counts until the server
 // answers on it, and beyond the limit the connection with the largest unfinished message is closed. Those of a gateway are
-// complete in milliseconds.
+// complete in milliseconds. What comes on other streams is not kept by gRPC, and does not count.
 type progress struct {
 	limit int
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type progress struct {
 	open  map[*countedConn]map[uint32]*received
 }
 
-// received is what came on one stream since the server's last frame on it.
+// received is what came on one open stream since the server's last frame on it.
 type received struct {
 	bytes int
 	// complete says that the client has ended its side.
@@ -54,29 +54,36 @@ func (p *progress) wrap(conn net.Conn) net.Conn {
 	return c
 }
 
-func (p *progress) arrived(c *countedConn, stream uint32, bytes int, complete bool) {
+// opened counts what comes on a stream from now on. gRPC closes the connection of a client that opens one twice.
+func (p *progress) opened(c *countedConn, stream uint32) {
 	p.mu.Lock()
-	streams, is := p.open[c]
-	if !is {
-		p.mu.Unlock()
-		return
+	defer p.mu.Unlock()
+	if streams := p.open[c]; streams != nil && streams[stream] == nil {
+		streams[stream] = &received{}
 	}
-	here := streams[stream]
+}
+
+func (p *progress) arrived(c *countedConn, stream uint32, bytes int, complete bool) {
+	if largest := p.count(c, stream, bytes, complete); largest != nil {
+		_ = largest.Close()
+	}
+}
+
+// count returns the connection to close, if there are too many bytes.
+func (p *progress) count(c *countedConn, stream uint32, bytes int, complete bool) *countedConn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	here := p.open[c][stream]
 	if here == nil {
-		here = &received{}
-		streams[stream] = here
+		return nil
 	}
 	here.bytes += bytes
 	here.complete = here.complete || complete
 	p.bytes += bytes
-	var largest *countedConn
-	if p.bytes > p.limit {
-		largest = p.largest()
+	if p.bytes <= p.limit {
+		return nil
 	}
-	p.mu.Unlock()
-	if largest != nil {
-		_ = largest.Close()
-	}
+	return p.largest()
 }
 
 func (p *progress) largest() (largest *countedConn) {
@@ -97,8 +104,16 @@ func (p *progress) answered(c *countedConn, stream uint32) {
 	defer p.mu.Unlock()
 	if here := p.open[c][stream]; here != nil {
 		p.bytes -= here.bytes
-		delete(p.open[c], stream)
+		here.bytes = 0
 	}
+}
+
+// ended forgets the stream: what still comes on it does not count.
+func (p *progress) ended(c *countedConn, stream uint32) {
+	p.answered(c, stream)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open[c], stream)
 }
 
 func (p *progress) closed(c *countedConn) {
@@ -121,10 +136,12 @@ func (c *countedConn) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	c.in.follow(into[:n], func(head frameHead, bytes int, isLast bool) {
 		switch {
+		case head.kind == frameHeaders && isLast:
+			c.of.opened(c, head.stream)
 		case head.kind == frameData:
 			c.of.arrived(c, head.stream, bytes, isLast && head.flags&flagEndStream != 0)
 		case head.kind == frameReset && isLast:
-			c.of.answered(c, head.stream)
+			c.of.ended(c, head.stream)
 		}
 	})
 	return n, err
@@ -132,7 +149,12 @@ func (c *countedConn) Read(into []byte) (int, error) {
 
 func (c *countedConn) Write(data []byte) (int, error) {
 	c.out.follow(data, func(head frameHead, _ int, isLast bool) {
-		if isLast && (head.kind == frameData || head.kind == frameHeaders || head.kind == frameReset) {
+		isAnswer := head.kind == frameData || head.kind == frameHeaders
+		switch {
+		case !isLast:
+		case head.kind == frameReset || isAnswer && head.flags&flagEndStream != 0:
+			c.of.ended(c, head.stream)
+		case isAnswer:
 			c.of.answered(c, head.stream)
 		}
 	})

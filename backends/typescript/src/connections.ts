@@ -47,8 +47,8 @@ function readLimits(): string {
 /** Follows the connections of a server and their streams. */
 export function follow(
   http2: Http2Server,
-  progress = new Progress(MAX_BYTES_IN_PROGRESS),
   beginning = BEGINNING_MILLISECONDS,
+  progress = new Progress(MAX_BYTES_IN_PROGRESS, beginning),
 ): void {
   http2.on('session', (session: ServerHttp2Session) => {
     // Each client begins with its settings.
@@ -83,36 +83,66 @@ interface Message {
   isComplete: boolean;
 }
 
+/** Whether the client sends many messages: each is taken over when it is complete. */
+function hasManyMessages(path: string): boolean {
+  return path.endsWith('/SyncNodes') || path.endsWith('/ServerReflectionInfo');
+}
+
 /**
  * Counts the bytes of messages. Each is limited by itself, but many that are begun and not ended add up. Beyond the limit
- * the largest unfinished one is given up: that of a gateway is complete in milliseconds. A complete one is decoded and
- * answered at once, except that of a bind, which counts as long as it waits.
+ * the largest unfinished one is given up: that of a gateway is complete in milliseconds. grpc-js keeps the message of a
+ * call until the client ends its side, and calls the method then: until then it is unfinished, and after some seconds it is
+ * given up. One that is complete counts until its answer; that of a watcher of health, who has no end, is never complete.
  */
 export class Progress {
   private readonly messages = new Map<CountedStream, Message>();
   bytes = 0;
 
-  constructor(private readonly limit: number) {}
+  constructor(
+    private readonly limit: number,
+    private readonly milliseconds = BEGINNING_MILLISECONDS,
+  ) {}
 
   follow(stream: CountedStream, path: string): void {
     const counted: Message = { bytes: 0, isComplete: false };
     const parser = new Parser();
-    const waits = path.endsWith('/Bind');
+    const isMany = hasManyMessages(path);
     this.messages.set(stream, counted);
     stream.on('data', (chunk: Buffer) => {
       parser.add(chunk);
-      if (this.messages.has(stream)) {
-        const bytes = parser.isComplete && !waits ? 0 : parser.arrived;
-        this.bytes += bytes - counted.bytes;
-        counted.bytes = bytes;
-        counted.isComplete = parser.isComplete;
-        if (this.bytes > this.limit) {
-          this.giveUpLargest();
-        }
-      }
+      this.count(stream, isMany && parser.isComplete ? 0 : parser.arrived);
     });
+    if (!isMany) {
+      this.limitArrival(stream, () => {
+        counted.isComplete = !path.endsWith('/Watch');
+      });
+    }
     stream.once('close', () => {
       this.forget(stream);
+    });
+  }
+
+  private count(stream: CountedStream, bytes: number): void {
+    const counted = this.messages.get(stream);
+    if (counted !== undefined) {
+      this.bytes += bytes - counted.bytes;
+      counted.bytes = bytes;
+      if (this.bytes > this.limit) {
+        this.giveUpLargest();
+      }
+    }
+  }
+
+  private limitArrival(stream: CountedStream, ended: () => void): void {
+    const limit = setTimeout(() => {
+      this.giveUp(stream);
+    }, this.milliseconds);
+    stream.once('end', () => {
+      clearTimeout(limit);
+      ended();
+    });
+    stream.once('close', () => {
+      clearTimeout(limit);
     });
   }
 
@@ -120,10 +150,14 @@ export class Progress {
     const unfinished = [...this.messages].filter(([, { isComplete }]) => !isComplete);
     const largest = unfinished.sort(([, a], [, b]) => b.bytes - a.bytes)[0];
     if (largest !== undefined) {
-      this.forget(largest[0]);
-      // A client of gRPC reads it as RESOURCE_EXHAUSTED.
-      largest[0].close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      this.giveUp(largest[0]);
     }
+  }
+
+  private giveUp(stream: CountedStream): void {
+    this.forget(stream);
+    // A client of gRPC reads it as RESOURCE_EXHAUSTED.
+    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   private forget(stream: CountedStream): void {
@@ -136,7 +170,7 @@ export class Progress {
 class Parser {
   private prefix = Buffer.alloc(0);
   private left = 0;
-  /** The bytes of the last message that have arrived. */
+  /** The bytes that have arrived of the last message. */
   arrived = 0;
 
   /** Whether that message is complete, and nothing of another one has arrived. */

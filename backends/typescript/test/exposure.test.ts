@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { createServer } from 'node:http2';
+import { connect as connectHttp2, createServer } from 'node:http2';
 import { connect, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 
@@ -78,7 +78,7 @@ test('compressed messages are refused', async () => {
 test('a connection that does not begin is closed, and the next one is served', async () => {
   const server = createServer();
   server.maxConnections = 1;
-  follow(server, undefined, 50);
+  follow(server, 50);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -129,23 +129,69 @@ test('the largest unfinished message is given up', () => {
   assert.equal(progress.bytes, 0);
 });
 
-test('a message counts until it is complete, and that of a bind until its answer', () => {
+test('a message of a stream counts until it is complete', () => {
   const progress = new Progress(100);
-  const stream = fed(progress, '/a/SyncNodes');
-  stream.feed(0, 0);
-  stream.feed(40, 40);
+  for (const path of ['/a/SyncNodes', '/a/ServerReflectionInfo']) {
+    const stream = fed(progress, path);
+    stream.feed(0, 0);
+    stream.feed(40, 40);
+    assert.equal(progress.bytes, 0);
+    stream.feed(40, 39);
+    assert.equal(progress.bytes, 39);
+    stream.emit('data', Buffer.alloc(1));
+    assert.equal(progress.bytes, 0);
+  }
+});
+
+test('the message of a call counts until its answer, and is unfinished until its client has ended its side', () => {
+  const progress = new Progress(100);
+  const [open, ended, watch] = [fed(progress), fed(progress), fed(progress, '/h/Watch')];
+  open.feed(40, 40);
+  ended.feed(50, 50);
+  ended.emit('end');
+  assert.equal(progress.bytes, 90);
+  watch.feed(30, 30);
+  watch.emit('end');
+  assert.deepEqual([open.closedWith, ended.closedWith, watch.closedWith], [11, undefined, undefined]);
+  const next = fed(progress);
+  next.feed(1_000, 21);
+  assert.deepEqual([ended.closedWith, watch.closedWith, next.closedWith], [undefined, 11, undefined]);
+  assert.equal(progress.bytes, 71);
+  ended.close();
+  next.close();
   assert.equal(progress.bytes, 0);
-  stream.feed(40, 39);
-  assert.equal(progress.bytes, 39);
-  stream.emit('data', Buffer.alloc(1));
-  const bind = fed(progress, '/a/Bind');
-  bind.feed(50, 50);
-  assert.equal(progress.bytes, 50);
-  const filter = fed(progress);
-  filter.feed(1_000, 51);
-  assert.deepEqual([bind.closedWith, filter.closedWith, progress.bytes], [undefined, 11, 50]);
-  bind.close();
-  assert.equal(progress.bytes, 0);
+});
+
+test('a call whose client does not end its side is given up', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const progress = new Progress(100);
+  const [open, ended, stream] = [fed(progress), fed(progress), fed(progress, '/a/SyncNodes')];
+  open.feed(40, 40);
+  ended.feed(40, 40);
+  ended.emit('end');
+  context.mock.timers.tick(9_999);
+  assert.equal(progress.bytes, 80);
+  context.mock.timers.tick(1);
+  assert.deepEqual([open.closedWith, ended.closedWith, stream.closedWith], [11, undefined, undefined]);
+  assert.equal(progress.bytes, 40);
+});
+
+test('a server gives up what its clients do not end', async () => {
+  const server = createServer();
+  const progress = new Progress(100, 50);
+  follow(server, 1_000, progress);
+  server.on('stream', (stream) => {
+    stream.on('error', () => undefined).resume();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connectHttp2(`http://127.0.0.1:${String((server.address() as AddressInfo).port)}`);
+  const stream = client.request({ ':method': 'POST', ':path': '/a/Filter' }, { endStream: false });
+  stream.write(Buffer.alloc(5));
+  const [failed] = (await once(stream, 'error')) as [Error];
+  assert.match(failed.message, /NGHTTP2_ENHANCE_YOUR_CALM/);
+  client.close();
+  server.close();
 });
 
 test('a quarter of the descriptors is left', () => {

@@ -28,7 +28,11 @@ final class ChangeCheck {
   private static final int MAX_KEY_BYTES = 317;
   private static final int MAX_VALUE_BYTES = 256;
   private static final int MAX_TERMS = 1024;
+
+  /** Of a change, and of all changes of an answer, which may have more for each node. */
   private static final int MAX_HOLD_USERS = 1024;
+
+  private static final int MAX_HOLD_USERS_PER_NODE = 24;
   private static final int MAX_UID_BYTES = 64;
   private static final int MAX_AFFINITY_BYTES = 64 << 10;
 
@@ -37,15 +41,20 @@ final class ChangeCheck {
 
   private final Set<ChangedPart> declared;
   private final long mostEntries;
+  private final long mostUsers;
 
   /** Those of the changes so far. */
   private long allEntries;
+
+  /** The users of holds of the changes so far, with their other resources. */
+  private long allUsers;
 
   /** For an answer about this many nodes. */
   ChangeCheck(String method, Set<ChangedPart> declared, int nodes) {
     this.method = method;
     this.declared = declared;
     mostEntries = MAX_ALL_ENTRIES + (long) MAX_ENTRIES_PER_NODE * nodes;
+    mostUsers = MAX_HOLD_USERS + (long) MAX_HOLD_USERS_PER_NODE * nodes;
   }
 
   void pod(PodChange change) {
@@ -114,6 +123,13 @@ final class ChangeCheck {
       throw CallException.internal(
           "%s returned holds of a node with %d users and their other resources; expected at most %d",
           method, users, MAX_HOLD_USERS);
+    }
+    allUsers += users;
+    if (allUsers > mostUsers) {
+      throw CallException.internal(
+          "%s returned holds with more than %d users and their other resources; expected fewer, or equal changes for"
+              + " more nodes",
+          method, mostUsers);
     }
   }
 

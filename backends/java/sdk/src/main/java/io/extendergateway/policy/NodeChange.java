@@ -110,7 +110,9 @@ public final class NodeChange {
    * with the usage of which it tells. When a user ends, its usage goes and what is kept for the
    * next one comes at the same time. Repeated, each keeps its own.
    *
-   * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node
+   * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node, and
+   *     1,024 and 24 for each node for all nodes; each other resource of an {@code at_most} counts
+   *     as another user
    * @return the change with it
    */
   public NodeChange hold(Hold hold) {

@@ -152,10 +152,12 @@ public final class PolicyServer implements AutoCloseable {
 
   private Server build(
       InetSocketAddress wanted, ServerCredentials credentials, ExecutorService calls) {
+    InProgress inProgress = new InProgress(MAX_BYTES_IN_PROGRESS);
     return NettyServerBuilder.forAddress(wanted, credentials)
         .executor(calls)
         .maxInboundMessageSize(MAX_MESSAGE_BYTES)
-        .addStreamTracerFactory(new InProgress(MAX_BYTES_IN_PROGRESS))
+        .addStreamTracerFactory(inProgress)
+        .intercept(inProgress)
         // A few compressed kilobytes become megabytes.
         .decompressorRegistry(
             DecompressorRegistry.emptyInstance().with(Codec.Identity.NONE, /* advertised= */ true))

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.grpc.Context;
 import io.grpc.Metadata;
+import io.grpc.ServerCall;
 import io.grpc.ServerStreamTracer;
 import io.grpc.Status;
 import java.net.Socket;
@@ -72,10 +73,20 @@ class ExposureTest {
   private static final class Call {
     final ServerStreamTracer tracer;
     final Context context;
+    private final InProgress of;
 
     Call(InProgress of, String method) {
+      this.of = of;
       tracer = of.newServerStreamTracer(method, new Metadata());
       context = tracer.filterContext(Context.ROOT);
+    }
+
+    /** The client ends its side. */
+    void halfClose() throws Exception {
+      ServerCall.Listener<Object> handler = new ServerCall.Listener<>() {};
+      context
+          .call(() -> of.interceptCall(null, new Metadata(), (call, headers) -> handler))
+          .onHalfClose();
     }
 
     boolean isGivenUp() {
@@ -84,7 +95,7 @@ class ExposureTest {
   }
 
   @Test
-  void theLargestUnfinishedMessageIsGivenUp() {
+  void theLargestUnfinishedMessageIsGivenUp() throws Exception {
     InProgress of = new InProgress(100);
     Call large = new Call(of, "a/Filter");
     Call small = new Call(of, "a/Filter");
@@ -96,6 +107,7 @@ class ExposureTest {
     assertEquals(50, of.bytes());
     other.tracer.inboundMessageRead(0, 20, 20);
     small.tracer.inboundMessageRead(0, 30, 30);
+    small.halfClose();
     assertEquals(30, of.bytes());
     Call later = new Call(of, "a/Filter");
     later.tracer.inboundWireSize(71);
@@ -103,5 +115,24 @@ class ExposureTest {
     small.tracer.streamClosed(Status.OK);
     large.tracer.streamClosed(Status.CANCELLED);
     assertEquals(0, of.bytes());
+  }
+
+  @Test
+  void aMessageIsUnfinishedUntilItsClientEndsItsSide() throws Exception {
+    InProgress of = new InProgress(100);
+    Call open = new Call(of, "a/Filter");
+    open.tracer.inboundWireSize(60);
+    open.tracer.inboundMessageRead(0, 60, 60);
+    Call gateway = new Call(of, "a/Filter");
+    gateway.tracer.inboundWireSize(41);
+    assertTrue(open.isGivenUp() && !gateway.isGivenUp());
+    gateway.halfClose();
+    // Its stream stays open as long as its client wants.
+    Call watch = new Call(of, "grpc.health.v1.Health/Watch");
+    watch.tracer.inboundWireSize(50);
+    watch.halfClose();
+    new Call(of, "a/Filter").tracer.inboundWireSize(10);
+    assertTrue(watch.isGivenUp() && !gateway.isGivenUp());
+    assertEquals(51, of.bytes());
   }
 }

@@ -702,6 +702,20 @@ class HookTest {
   }
 
   @Test
+  void theUsersOfHoldsOfAnAnswerAreLimited() {
+    var user = HoldUser.newBuilder().setUid("u").setAtMost(resource("l")).build();
+    var hold = Hold.newBuilder().addAllUsers(Collections.nCopies(512, user));
+    policy.node = name -> NodeChange.none().hold(hold.clone().setResources(resource(name)).build());
+    refused(
+        () -> beforeFilterNodes(aboutNodes(numbered(2))),
+        Status.Code.INTERNAL,
+        "beforeFilterNodes returned holds with more than 1072 users and their other resources");
+    // Equal changes count once.
+    policy.node = name -> NodeChange.none().hold(hold.clone().setResources(resource("l")).build());
+    assertEquals(1, beforeFilterNodes(aboutNodes(numbered(2))).getNodesCount());
+  }
+
+  @Test
   void theSizeOfAnAnswerIsLimited() {
     String value = "v".repeat(256);
     NodeChange large = times(64, NodeChange.none(), change -> change.removeLabel(value));
