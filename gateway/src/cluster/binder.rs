@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_apiserver::{ConnectError, RequestError, bounded};
+use extender_apiserver::{ConnectError, RequestError, answer_excludes_an_effect, bounded};
 use extender_gateway_core::Assignment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -93,8 +93,8 @@ impl ApiserverError {
     pub fn excludes_an_effect(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
-            // etcd may have stored what the apiserver could not confirm.
-            Self::Refused { code, .. } | Self::NotStatus { code, .. } => *code < 500,
+            Self::Refused { code, .. } => answer_excludes_an_effect(*code, true),
+            Self::NotStatus { code, .. } => answer_excludes_an_effect(*code, false),
             Self::Late | Self::Failed(_) => false,
         }
     }

@@ -227,7 +227,7 @@ impl PodTable {
 
     /// Looks at the pods of a group.
     pub(super) fn with_group<T>(&self, key: &GroupKey, look: impl FnOnce(Option<&GroupPods>) -> T) -> T {
-        look(self.pods.read().by_group.get(key))
+        look(self.pods.read().groups.get(key))
     }
 
     /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]

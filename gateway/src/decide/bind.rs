@@ -6,6 +6,7 @@
 //! [`reserve`](super::reserve) while a verb depends on bound pods.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -90,12 +91,14 @@ impl Decider {
             return Ok(());
         }
         let pod = object::pod::parse(&json).map_err(BindingState::from)?;
-        let reserving = self.reserve(pods, (&json, &pod), (assignment, ask_until, flow), record);
-        let (member, assumed) = match call.enter_gang(pods, &pod).await? {
-            None => (None, reserving.await?),
-            Some(mut member) => {
-                let assumed = call.with_others(&mut member, reserving).await?;
-                (Some(member), assumed)
+        let (member, assumed) = {
+            let reserving = pin!(self.reserve(pods, (&json, &pod), (assignment, ask_until, flow), record));
+            match call.enter_gang(pods, &pod).await? {
+                None => (None, reserving.await?),
+                Some(mut member) => {
+                    let assumed = call.with_others(&mut member, reserving).await?;
+                    (Some(member), assumed)
+                }
             }
         };
         let result = call.bind(record).await;

@@ -51,12 +51,12 @@ struct Spec {
 #[serde(default, rename_all = "camelCase")]
 struct Container {
     restart_policy: Option<String>,
-    ports: Option<Vec<Port>>,
+    ports: Option<Vec<PortEntry>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Port {
+struct PortEntry {
     host_port: Option<i64>,
     container_port: Option<i64>,
     protocol: Option<String>,
@@ -93,7 +93,7 @@ impl Spec {
     }
 }
 
-impl Port {
+impl PortEntry {
     fn of_host(self, network_of_host: bool) -> Option<HostPort> {
         let own = self.container_port.filter(|_| network_of_host);
         let port =

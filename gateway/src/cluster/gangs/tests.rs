@@ -60,7 +60,9 @@ async fn nobody_binds_before_min_count_are_accepted_and_then_everybody_does() {
         members.push(call.await.unwrap().unwrap());
     }
     // A further one waits for nobody, also if the watch does not show the others yet.
-    members.into_iter().for_each(|member| member.ended(true));
+    for member in members {
+        member.ended(true);
+    }
     let mut fourth = enter(&pods, 3, 3).await.unwrap();
     assert_eq!(fourth.accepted(Instant::now() + WAIT).now_or_never(), Some(Ok(())));
 }

@@ -20,7 +20,7 @@ pub(super) struct PodIndex {
     pub(super) by_uid: HashMap<String, Arc<KnownPod>>,
     by_namespace: HashMap<String, NamespacePods>,
     /// The pods of groups.
-    pub(super) by_group: HashMap<GroupKey, GroupPods>,
+    pub(super) groups: HashMap<GroupKey, GroupPods>,
 }
 
 /// The pods of a namespace by name.
@@ -68,18 +68,18 @@ impl PodIndex {
     /// Ended pods count in no group, as in kube-scheduler, which does not watch them.
     fn enter_group(&mut self, pod: &KnownPod) {
         let Some(group) = pod.group.as_deref().filter(|_| !pod.has_ended) else { return };
-        let group = self.by_group.entry(group.clone()).or_default();
+        let group = self.groups.entry(group.clone()).or_default();
         let pods = if pod.node.is_empty() { &mut group.pending } else { &mut group.on_nodes };
         pods.insert(pod.uid.clone());
     }
 
     fn leave_group(&mut self, pod: &KnownPod) {
         let Some(key) = pod.group.as_deref() else { return };
-        let Some(group) = self.by_group.get_mut(key) else { return };
+        let Some(group) = self.groups.get_mut(key) else { return };
         group.pending.remove(&pod.uid);
         group.on_nodes.remove(&pod.uid);
         if group.pending.is_empty() && group.on_nodes.is_empty() {
-            self.by_group.remove(key);
+            self.groups.remove(key);
         }
     }
 

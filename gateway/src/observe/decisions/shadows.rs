@@ -124,8 +124,8 @@ mod tests {
     #[tokio::test]
     async fn only_pods_that_would_be_elsewhere_or_nowhere_count() {
         let log = DecisionLog::new(1 << 20, Counter::default());
-        let (some, all): (&[(&str, &[u32])], &[(&str, &[u32])]) =
-            (&[("no disk", &[1]), ("full", &[2])], &[("full", &[0, 1, 2])]);
+        let some: &[(&str, &[u32])] = &[("no disk", &[1]), ("full", &[2])];
+        let all: &[(&str, &[u32])] = &[("full", &[0, 1, 2])];
         put(&log, "on-a", "ReplicaSet web", some);
         put(&log, "on-b", "ReplicaSet web", some);
         put(&log, "on-c", "ReplicaSet web", some);

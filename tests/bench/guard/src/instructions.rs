@@ -114,11 +114,13 @@ impl Run {
         let files = TempDir::new()?;
         let peers = Peers::start(nodes, None);
         let config = files.path().join("gateway.yaml");
-        let mut text = configuration(source, peers.backends()).to_string();
-        if hook == Hook::OfEachNode {
-            // Of the last backend, whose fields end the text.
-            text.push_str(&format!("  beforeFilterNodes: {{timeout: {}s}}\n", TIMEOUT.as_secs()));
-        }
+        let text = configuration(source, peers.backends());
+        // A field of the last backend, whose fields end the text.
+        let hook = match hook {
+            Hook::OfEachNode => format!("  beforeFilterNodes: {{timeout: {}s}}\n", TIMEOUT.as_secs()),
+            Hook::None => String::new(),
+        };
+        let text = format!("{text}{hook}");
         fs::write(&config, text)?;
         let (gateway, address) = start(&config, &counts)?;
         peers.connect(address);
