@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -57,6 +56,9 @@ MAX_RECEIVING = 4
 gRPC reads the whole of a message into memory when it is wanted, so this many of the largest bound the memory of
 unfinished ones. Others wait with the few kilobytes that HTTP/2 reads ahead."""
 
+TURN_SECONDS = 0.5
+"""How long the message of a call may arrive while another call waits."""
+
 MAX_CONNECTIONS = 1000
 
 INTROSPECT = "Introspect"
@@ -80,6 +82,11 @@ __all__ = [
 
 def most_connections() -> int:
     """A quarter of the descriptors stays for what the policy opens itself."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return MAX_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(MAX_CONNECTIONS, soft * 3 // 4))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn
 
@@ -27,6 +28,7 @@ from ._service import (
     REFLECTION_V1ALPHA,
     SERVICES,
     SHUTTING_DOWN,
+    TURN_SECONDS,
     Service,
     channel_options,
     late,
@@ -58,6 +60,7 @@ class AsyncServer:
         self._service = Service(backend, Tracer.start(backend))
         self._stopping = asyncio.Event()
         self._turns = asyncio.BoundedSemaphore(MAX_RECEIVING)
+        self._waiting = 0
         self._streams = 0
         self._server = grpc.aio.server(options=channel_options(reuse_port=self._options.reuse_port))
         self._health = AsyncHealthServicer()
@@ -111,8 +114,7 @@ class AsyncServer:
 
         async def answered(messages: AsyncIterator[bytes], context: Any) -> bytes:
             try:
-                async with self._turns:
-                    encoded = await asyncio.wait_for(asyncio.ensure_future(anext(messages, None)), BEGINNING_SECONDS)
+                encoded = await self._message(messages)
             except asyncio.TimeoutError:
                 await _end(context, late())
             if encoded is None:
@@ -136,6 +138,29 @@ class AsyncServer:
                 return answer
 
         return answered
+
+    async def _message(self, messages: AsyncIterator[bytes]) -> bytes | None:
+        """The message of a call.
+
+        Raises `TimeoutError` if it has had a turn for some time while others wait, and in any case after the longest time.
+        """
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        arriving = asyncio.ensure_future(anext(messages, None))
+        try:
+            end = time.monotonic() + BEGINNING_SECONDS
+            while not arriving.done():
+                left = end - time.monotonic()
+                done, _ = await asyncio.wait({arriving}, timeout=min(TURN_SECONDS, max(left, 0)))
+                if not done and (self._waiting or left <= TURN_SECONDS):
+                    raise asyncio.TimeoutError
+            return arriving.result()
+        finally:
+            arriving.cancel()
+            self._turns.release()
 
     async def _sync_nodes(self, messages: AsyncIterator[bytes], context: Any) -> None:
         if self._streams >= MAX_TABLES:
