@@ -142,7 +142,8 @@ class AsyncServer:
     async def _message(self, messages: AsyncIterator[bytes]) -> bytes | None:
         """The message of a call.
 
-        Raises `TimeoutError` if it has had a turn for some time while others wait, and in any case after the longest time.
+        Raises `TimeoutError` if it has had a turn for some time while others wait, and in any case after the longest
+        time.
         """
         self._waiting += 1
         try:
