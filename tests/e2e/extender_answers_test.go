@@ -34,7 +34,7 @@ type noVerdict struct {
 var (
 	statusForOne = noVerdict{"404", func(w http.ResponseWriter) {
 		http.Error(w, "the policy of the pod is gone", http.StatusNotFound)
-	}, "the policy of the pod is gone"}
+	}, "status 404; expected 200"}
 	errorForOne = noVerdict{"Error", func(w http.ResponseWriter) {
 		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{Error: "node locked"})
 	}, "node locked"}

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -62,7 +63,14 @@ var troubles = []trouble{
 		strike: misbehave(scripted.BeLate),
 		waits:  corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
-			return v.failing("late", "no answer within 300 ms", "speed it up, or raise its timeout")
+			const last = "no answer within 300 ms"
+			seen := v.failing("late", last, "speed it up, or raise its timeout; if it hangs, restart it")
+			// Most calls end at once, because the circuit breaker is open.
+			seen.row = regexp.MustCompile(`calls to filter failed \((circuit_open \d+, )?late \d+(, circuit_open \d+)?\);`)
+			for i, text := range seen.explain {
+				seen.explain[i] = strings.TrimPrefix(text, "late: ")
+			}
+			return seen
 		},
 		mend: (*victim).behave,
 		over: succeeds,
@@ -73,7 +81,7 @@ var troubles = []trouble{
 		strike: misbehave(scripted.Fail),
 		waits:  corev1.PodReasonSchedulerError,
 		shows: func(v *victim) evidence {
-			return v.failing("status", "INTERNAL: the database of quotas is away", "see its log and the gateway's lines `backend call failed`")
+			return v.failing("status", "INTERNAL: the database of quotas is away", "correct what its message names, or see its log")
 		},
 		mend: (*victim).behave,
 		over: succeeds,

@@ -117,7 +117,10 @@ func (s *scenario) victim(trouble trouble, app string) *victim {
 	if v.trouble.pods == 0 {
 		v.trouble.pods = podsOfVictim
 	}
-	v.pods = objects.NewReplicaSet(shop, app, nil).Pods(v.trouble.pods)
+	// Of a workload each: a single one may be at a limit of its own.
+	for i := range v.trouble.pods {
+		v.pods = append(v.pods, objects.NewReplicaSet(shop, fmt.Sprintf("%s-%02d", app, i), nil).Pods(1)...)
+	}
 	for _, pod := range v.pods {
 		pod.Spec.Containers[0].Resources.Limits[v.resource] = resource.MustParse("1")
 	}

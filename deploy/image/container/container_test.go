@@ -21,7 +21,7 @@ import (
 )
 
 // maxSize is the largest compressed size of the image, in bytes.
-const maxSize = 25_000_000
+const maxSize = 26_000_000
 
 const gatewayYAML = `apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration

@@ -86,15 +86,17 @@ func (s *scene) overload() {
 	}))
 }
 
-// overrideMode sets the mode of a backend, in one of the replicas, to the one that it has.
+// overrideMode sets the modes of two backends, in one of the replicas, to those that they have.
 func (s *scene) overrideMode() {
 	s.Helper()
 	admin, err := s.gateway.Line(s.ctx, "admin listening on ")
 	s.must(err)
-	text, exit, err := product.SetMode(s.ctx, admin, "zones", "enforce", "--for", "30m", "--reason", "a test")
-	s.must(err)
-	if exit != 0 {
-		s.Fatalf("exit code %d: %s", exit, text)
+	for backend, mode := range map[string]string{"zones": "enforce", "canary": "shadow"} {
+		text, exit, err := product.SetMode(s.ctx, admin, backend, mode, "--for", "30m", "--reason", "a test")
+		s.must(err)
+		if exit != 0 {
+			s.Fatalf("exit code %d: %s", exit, text)
+		}
 	}
 }
 

@@ -248,10 +248,8 @@ fn failing(about: &str, backend: &BackendStatus, verb: &BackendVerb, worst: Seve
 fn remedy_of(backend: &BackendStatus, verb: &BackendVerb) -> String {
     let kind = verb.last_failure.as_ref().map_or("", |last| last.kind.as_str());
     let remedy = match kind {
-        "late" => "speed it up, or raise its timeout; if it hangs, restart it",
-        "circuit_open" => {
-            "it is called again by itself when a probe is answered: correct the failure in the message"
-        }
+        // Only calls that are late open a circuit breaker.
+        "late" | "circuit_open" => "speed it up, or raise its timeout; if it hangs, restart it",
         "overloaded" => "it gets more calls than it answers in time: speed it up, or run more replicas of it",
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
         "oversize" => "reduce the size of its answers, or raise its limit for requests",
