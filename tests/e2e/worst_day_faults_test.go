@@ -394,7 +394,7 @@ func rejecting(v *victim) evidence {
 		status: []string{
 			"ERROR ", "backend racks: it rejected every node in its latest ", fmt.Sprintf(" decisions about %d pods", len(v.pods)),
 			"; no node has the label acme.io/rak, which it reads", "no pod that it matches is scheduled; " + v.wait(),
-			"correct its rules; `extender-gateway backend racks shadow --for 30m --reason TEXT` keeps it running without effect", "docs/runbook.md#backend-rejects-everything",
+			"correct its rules; `extender-gateway backend racks shadow --for 30m --reason TEXT` takes it out of decisions for a while", "docs/runbook.md#backend-rejects-everything",
 		},
 		explain: []string{
 			v.pods[0].Name + " is not scheduled", "offered, all rejected", "node is in no rack",
