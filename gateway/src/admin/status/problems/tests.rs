@@ -466,7 +466,7 @@ fn the_remedy_fits_the_cause() {
     }
     for (kind, remedy) in [
         ("late", "raise its timeout"),
-        ("circuit_open", "correct the failure in the message"),
+        ("circuit_open", "raise its timeout"),
         ("overloaded", "run more replicas of it"),
         ("reset", "is not restarted"),
         ("oversize", "reduce the size of its answers"),
