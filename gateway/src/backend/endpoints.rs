@@ -275,11 +275,15 @@ impl Endpoints {
         if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
-        let usable: Vec<_> = connected.iter().filter(|session| session.is_usable(verb)).collect();
-        let is_preferred = |session: &&Arc<Session>| !session.endpoint().outliers.are_left_out(verb);
-        let preferred: Vec<_> = usable.iter().copied().filter(is_preferred).collect();
-        let tiers = [preferred, usable, connected.iter().collect()];
-        let among = tiers.into_iter().find(|tier| !tier.is_empty())?;
+        // One that is left out is better than one with an open breaker, which refuses the call.
+        let rank = |session: &Arc<Session>| {
+            let is_usable = session.is_usable(verb);
+            (is_usable, is_usable && !session.endpoint().outliers.are_left_out(verb))
+        };
+        let mut ranked: Vec<_> = connected.iter().map(|session| (rank(session), session)).collect();
+        let best = ranked.iter().map(|(rank, _)| *rank).max()?;
+        ranked.retain(|(rank, _)| *rank == best);
+        let among: Vec<_> = ranked.into_iter().map(|(_, session)| session).collect();
         let by = |salt: u64, session: &Arc<Session>| {
             FixedState::default().hash_one((salt, caller.pod, session.endpoint().address))
         };

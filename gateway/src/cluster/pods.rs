@@ -184,7 +184,7 @@ impl PodTable {
     pub fn remove(&self, uid: &str) {
         let removed = self.pods.write().remove(uid);
         self.untried.remove(uid);
-        self.group_changed(removed.and_then(|pod| pod.group.clone()).as_deref(), Some(uid));
+        self.group_changed(removed.as_ref().and_then(|pod| pod.group.as_deref()), Some(uid));
         self.change_usage(|usage| usage.remove(uid));
     }
 

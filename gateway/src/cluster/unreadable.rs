@@ -91,15 +91,13 @@ impl Unreadable {
 
     /// Their number.
     pub fn count(&self) -> usize {
-        let state = self.0.lock();
-        let others = state.others.as_ref().map_or(0, |(.., count)| *count);
-        state.named.len() + usize::try_from(others).unwrap_or(usize::MAX)
+        self.0.lock().count()
     }
 
     /// The named ones, and with an empty name the latest of the others; with their number.
     pub fn all(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
-        let count = self.count();
         let state = self.0.lock();
+        let count = state.count();
         let unnamed = |kind| ObjectName { kind, ..ObjectName::default() };
         let other = state.others.iter().map(|(kind, object, _)| (unnamed(kind), object.clone()));
         let named = state.named.iter().map(|(name, object)| (name.clone(), object.clone()));
@@ -108,6 +106,11 @@ impl Unreadable {
 }
 
 impl UnreadableState {
+    fn count(&self) -> usize {
+        let others = self.others.as_ref().map_or(0, |(.., count)| *count);
+        self.named.len() + usize::try_from(others).unwrap_or(usize::MAX)
+    }
+
     fn add(&mut self, object: ObjectName, error: &str) {
         let error = error.chars().take(LONGEST).collect();
         let unreadable = UnreadableObject { error, seen: Instant::now() };

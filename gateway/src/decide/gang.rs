@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// The pod of a call that waits for others. It is certainly not bound if the call ends meanwhile.
-struct Held(Option<AssumedPod>);
+struct AssumedMember(Option<AssumedPod>);
 
-impl Drop for Held {
+impl Drop for AssumedMember {
     fn drop(&mut self) {
         if let Some(assumed) = self.0.take() {
             assumed.end(BindEnd::NotBound);
@@ -68,7 +68,7 @@ impl BindCall<'_> {
             reserved = reserving => reserved,
         };
         let mut held = match reserved {
-            Ok(assumed) => Held(assumed),
+            Ok(assumed) => AssumedMember(assumed),
             Err(error) => {
                 member.refused(&error.reason());
                 return Err(error);

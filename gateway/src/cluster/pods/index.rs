@@ -111,6 +111,9 @@ impl NamespacePods {
         let large = large_bytes(&pod);
         if large > 0 && self.large + large > MOST_OF_A_NAMESPACE {
             pod.reduce();
+        }
+        // One of an earlier list is reduced already.
+        if pod.is_reduced {
             self.reduced += 1;
         } else {
             self.large += large;

@@ -239,4 +239,20 @@ fn a_pod_of_a_list_that_cannot_be_read_counts_as_before() {
     assert!(table.get("shop-1").is_some() && table.get("shop-2").is_none());
     table.remove("shop-1");
     assert_eq!(cpu_on(&table, "n1"), 1_000);
+    // Also one of which only a part is kept.
+    for number in 0..20 {
+        table.apply(large("shop", number, 1 << 20).as_bytes()).unwrap();
+    }
+    let reduced = table.reduced();
+    assert!(reduced > 0);
+    let mut list = table.relist();
+    for number in 0..20 {
+        list.keep(format!("shop-{number}"));
+    }
+    table.replace(list);
+    assert_eq!((table.reduced(), cpu_on(&table, "n1")), (reduced, 20_000));
+    for number in 0..20 {
+        table.remove(&format!("shop-{number}"));
+    }
+    assert_eq!((table.reduced(), cpu_on(&table, "n1")), (0, 0));
 }
