@@ -6,9 +6,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # The languages besides Rust that have an SDK below backends/, with commands of its own.
 SDKS := python go typescript java
-.PHONY: help demo check test e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
+.PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
 .PHONY: rolling soak bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
-.PHONY: rust go node valgrind prometheus chromium format lint docs unit rust-tests go-checks go-tests binaries static
+.PHONY: rust go node valgrind prometheus chromium format lint docs docs-private unit rust-tests go-checks go-tests e2e-waiting
+.PHONY: e2e-others go-others binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -31,8 +32,8 @@ DOWNLOADS ?= $(SOURCE)/releases/download/v$(VERSION)
 # The time of the commit: builds at other times have the same bytes.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 RELEASE = -version $(VERSION) -revision $(REVISION) -source $(SOURCE) -created $(SOURCE_DATE_EPOCH)
-# What deploy/image/build writes.
-STATIC := $(TARGET)/x86_64-unknown-linux-gnu/dist
+# The programs that are published, without symbols.
+STATIC := $(TARGET)/static
 
 # The folder where the Go tests and benchmarks look for programs first.
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
@@ -40,18 +41,34 @@ export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: binaries ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
-	@$(TARGET)/release/extender-demo $(ARGS)
+# Not optimized: that takes most of the time of a first build.
+demo: export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/debug
+demo: rust ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
+	cargo build --locked -p extender-gateway -p extender-policies -p extender-demo --bins
+	@$(TARGET)/debug/extender-demo $(ARGS)
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: valgrind format lint docs proto rust-tests go-checks sdks binaries programs demo guard chart-test image-test go-tests ## Everything, the real kube-scheduler included
+# What computes runs beside what waits: three lanes of control planes, and one of compilers that has the processors last.
+# The programs that are run are built once, and the SDKs' examples are used by the tests of the second and third lane.
+test: export SHORT := -short
+test: rust go node valgrind prometheus chromium ## Everything but what is in make nightly, the real kube-scheduler included
+	@tests/tools/lanes $(TARGET)/test \
+	  'binaries chart-test image-test e2e-waiting' \
+	  '@binaries @sdk-java e2e-others' \
+	  '@binaries @sdk-java go-others' \
+	  'format $(SDKS:%=sdk-%) lint proto go-checks rust-tests docs programs guard'
+
+# In the order of what breaks most often. FUZZ_SECONDS and MINUTES are those of make fuzz and make soak.
+nightly: export EXTENDER_CONFORMANCE := tls
+nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
+	@tests/tools/lanes $(TARGET)/nightly 'demo go-tests matrix rolling equivalence growth docs-private image-reproducible deny torture soak fuzz'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
-# `make test` runs the same with the oldest and the newest release of each kind. The first run compiles the others, which
-# takes two to five minutes for each.
+# `make test` runs the same with the newest kube-scheduler. The first run compiles the others, which takes two to five minutes
+# for each.
 matrix: export EXTENDER_MATRIX := all
 matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
 	cd tests && go test -count=1 -timeout 90m -v -run TestReleases ./e2e
@@ -59,7 +76,7 @@ matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
 matrix-record: export EXTENDER_MATRIX_RECORD := yes
 matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 
-# `make test` does the same with 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
+# Without PODS, as a part of `make go-tests`, 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
 rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
 rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
@@ -69,7 +86,7 @@ chart: go ## Renders deploy/install.yaml, and refreshes the chart's copies of ot
 
 # tests/kube/chart, which is part of the tests below tests/, applies the manifests to a real kube-apiserver.
 chart-test: binaries go ## The Helm chart: lint, values, manifests, the gateway's configuration; a minute
-	cd $(CHART) && go test -count=1 -timeout 10m ./...
+	cd $(CHART) && go test -count=1 -timeout 10m -v ./...
 
 # PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS select
 # situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run also compiles
@@ -214,7 +231,7 @@ image: static go ## The container image: target/image (OCI layout) and target/im
 
 # As root, or where users may create namespaces.
 image-test: image ## Programs run out of the image: not as root, with a read-only root file system
-	cd deploy && EXTENDER_GATEWAY_IMAGE=$(TARGET)/image go test -count=1 ./...
+	cd deploy && EXTENDER_GATEWAY_IMAGE=$(TARGET)/image go test -count=1 -v ./...
 
 # The second build has other folders of sources, of cargo and of output, and takes as long as the first.
 SECOND := $(TARGET)/reproducible
@@ -265,12 +282,13 @@ format: rust
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# The policy API and the SDK are documented for policy authors, the other crates for contributors.
-LIBRARIES := extender-policy-api extender-policy-sdk extender-policy-controllers
+# For policy authors.
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked $(LIBRARIES:%=-p %)
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked \
-	  --workspace $(LIBRARIES:%=--exclude %) --document-private-items
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
+
+# For contributors.
+docs-private: rust ## The documentation of all crates, private items included
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked --workspace --document-private-items
 
 unit: rust
 	cargo test --workspace --lib --bins --locked
@@ -290,19 +308,34 @@ go-checks: go
 # Tests of the built programs.
 programs: binaries
 	cargo test --locked --workspace --test tried_rules -- --include-ignored
+	$(TARGET)/release/extender-demo
 	$(TARGET)/release/torture --connections 200 --calls 200 --rounds 1 --overload 2
 
-# All programs together: with fewer packages cargo would select other features of the dependencies, and
-# rebuild them each time.
+binaries: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
 binaries: rust
-	cargo build --release --locked --workspace --bins --examples
-
-# The programs of image and archives, which need no library and are the same in any folder.
-static: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
-static: rust
 	deploy/image/build
 
-# Two packages at once: most of the time a control plane waits, for a backoff of kube-scheduler, a lease or a timeout.
-go-tests: binaries go prometheus chromium
-	cd tests && go test -count=1 -timeout 40m -p 2 ./...
-	cd $(LEGACY) && go test -count=1 -timeout 5m ./...
+# Without symbols their bytes are the same in any folder.
+static: binaries
+	rm -rf $(STATIC)
+	mkdir -p $(STATIC)
+	for program in extender-gateway kubectl-extender extender-policies policy-conformance; do \
+	  strip --strip-all -o $(STATIC)/$$program $(TARGET)/release/$$program; \
+	done
+
+go-tests: e2e-waiting e2e-others go-others ## The Go tests, those that make test leaves out included
+
+# make test says -short: without other releases of Kubernetes, without new policies in languages whose first build is long, and
+# without the rounds of faults.
+GO_TEST = go test -count=1 -timeout 40m -v $(SHORT)
+# The end-to-end tests that mostly wait: for a lease, a time to live, a backoff. They have a control plane of their own, so that
+# the waits of two control planes overlap.
+WAITING := Room|Reserv|Owner|Placeholder|Stranger|Leader|Lead|Expired|FitsNowhere|Freed|Requeue|Replica|Gang|Bind
+e2e-waiting: binaries go
+	cd tests && $(GO_TEST) -run '$(WAITING)' ./e2e
+e2e-others: binaries go
+	cd tests && $(GO_TEST) -skip '$(WAITING)' ./e2e
+# Some wait for a silent backend: more at once than there are processors.
+go-others: binaries go prometheus chromium
+	cd tests && $(GO_TEST) -p 1 -parallel 4 $$(go list ./... | grep -v /e2e$$)
+	cd $(LEGACY) && $(GO_TEST) ./...

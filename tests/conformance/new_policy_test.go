@@ -9,7 +9,11 @@ import (
 	"testing"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
 )
+
+// fast are the languages whose first build takes seconds.
+var fast = []string{"python", "go"}
 
 // scaffold is how the README of a new policy tests, builds and starts it.
 type scaffold struct {
@@ -57,6 +61,10 @@ func TestANewPolicyBuildsAndConforms(t *testing.T) {
 	checkout := inRepository(t)
 	for _, language := range scaffolds(checkout) {
 		t.Run(language.language, func(t *testing.T) {
+			if !slices.Contains(fast, language.language) {
+				binaries.Nightly(t)
+			}
+			t.Parallel()
 			folder := filepath.Join(t.TempDir(), newPolicy)
 			run(t, checkout, gateway, "new-policy", "--language", language.language, "--checkout", checkout, "--into", folder, newPolicy)
 			for _, step := range language.steps {

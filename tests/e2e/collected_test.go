@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"extender-gateway.io/tests/e2e/calltrace"
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/collector"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -20,7 +21,8 @@ type collected struct {
 // collect starts a collector. Processes started after it send to it by this protocol, unless configured otherwise.
 func (s *scenario) collect(protocol collector.Protocol) *collected {
 	s.Helper()
-	c, err := collector.Start(s.ctx, shared.Dir, shared.collector)
+	binaries.Nightly(s)
+	c, err := collector.Start(s.ctx, shared.Dir, binaries.Program(s, binaries.Collector))
 	s.must(err)
 	s.Cleanup(func() { s.must(c.Close()) })
 	s.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.Endpoint(protocol))

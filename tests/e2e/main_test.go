@@ -24,8 +24,8 @@ import (
 // environment is what all scenarios share.
 type environment struct {
 	*controlplane.Cluster
-	// plainExtender and collector are the paths of these programs.
-	plainExtender, collector string
+	// plainExtender is the path of that program.
+	plainExtender string
 }
 
 // shared is set by TestMain before any test runs.
@@ -68,11 +68,11 @@ func run(m *testing.M) (code int, err error) {
 }
 
 func (e *environment) start(dir string) error {
-	built, err := binaries.Build(context.Background(), binaries.PlainExtender, binaries.Collector)
+	built, err := binaries.Build(context.Background(), binaries.PlainExtender)
 	if err != nil {
 		return err
 	}
-	e.plainExtender, e.collector = built[binaries.PlainExtender], built[binaries.Collector]
+	e.plainExtender = built[binaries.PlainExtender]
 	// Compiling Kubernetes is limited only by go test's own timeout; started processes have a limit.
 	if _, err := binaries.Build(context.Background(), binaries.Etcd, binaries.APIServer, binaries.Scheduler); err != nil {
 		return err

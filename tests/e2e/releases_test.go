@@ -26,7 +26,7 @@ type releaseCase struct {
 	run   func(*scenario)
 }
 
-// releasesEnv selects the releases: "all", or "" for the newest and the oldest of each kind.
+// releasesEnv selects the releases: "all", or "" for the newest and the oldest of each kind, and the newest alone under -short.
 const releasesEnv = "EXTENDER_MATRIX"
 
 // TestReleases runs the same cases with kube-schedulers of several releases, and similar ones with the clients of older
@@ -35,11 +35,13 @@ const releasesEnv = "EXTENDER_MATRIX"
 func TestReleases(t *testing.T) {
 	seen := &observations{}
 	for _, r := range selected(schedulers.Client) {
-		t.Run(r.Minor(), func(t *testing.T) { seen.with(t, release{minor: r.Minor(), client: build(t, r)}, clientCases) })
+		t.Run(r.Minor(), func(t *testing.T) {
+			seen.with(t, release{minor: r.Minor(), client: binaries.Program(t, r.Program())}, clientCases)
+		})
 	}
 	for _, r := range selected(schedulers.Scheduler) {
 		t.Run(r.Minor(), func(t *testing.T) {
-			build(t, r)
+			binaries.Program(t, r.Program())
 			seen.with(t, release{minor: r.Minor(), scheduler: controlplane.ReleaseOf(r)}, releaseCases)
 		})
 	}
@@ -65,20 +67,13 @@ func (o *observations) with(t *testing.T, release release, cases []releaseCase) 
 // selected are the releases with a module of their own that are tested, oldest first.
 func selected(kind schedulers.Kind) []schedulers.Release {
 	all := schedulers.Of(kind)
-	if os.Getenv(releasesEnv) == "all" {
+	switch {
+	case os.Getenv(releasesEnv) == "all":
 		return all
+	case testing.Short():
+		return nil
 	}
 	return all[:1]
-}
-
-// build returns the path of the release's program. It is not bounded by a scenario's time: the first build takes minutes.
-func build(t *testing.T, r schedulers.Release) string {
-	t.Helper()
-	paths, err := binaries.Build(t.Context(), r.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths[r.Program()]
 }
 
 // newestRelease is the minor version of Kubernetes in go.mod.

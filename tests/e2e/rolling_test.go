@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
@@ -102,6 +103,7 @@ var phases = []phase{
 
 // TestRolling creates 150 pods, or as many as rollingPods says.
 func TestRolling(t *testing.T) {
+	binaries.Nightly(t)
 	total, patience, err := 150, 4*time.Minute, error(nil)
 	if text := os.Getenv(rollingPods); text != "" {
 		total, err = strconv.Atoi(text)

@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/certificates"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
@@ -73,6 +74,7 @@ const (
 )
 
 func TestTheWorstDay(t *testing.T) {
+	binaries.Nightly(t)
 	s := newScenarioOf(dayPatience, t, "each fault is shown as what it is by status, explain, metrics and log, and so is its end", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(nodesOfDay))
 	victims := s.victims()

@@ -28,16 +28,16 @@ const collectorFile = folder + "/collector.yaml"
 // TestTheCollectorForwardsSpans runs a real OpenTelemetry Collector with the configuration. It gets the spans of a running
 // gateway over both protocols and forwards them to a second one, which stands for the store of traces.
 func TestTheCollectorForwardsSpans(t *testing.T) {
-	built, err := binaries.Build(t.Context(), binaries.Collector)
-	must(t, err)
+	binaries.Nightly(t)
+	program := binaries.Program(t, binaries.Collector)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	store, err := collector.Start(ctx, t.TempDir(), built[binaries.Collector])
+	store, err := collector.Start(ctx, t.TempDir(), program)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
 	// In milliseconds; 5 seconds would be the default.
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
-	grpc, http := startCollector(ctx, t, built[binaries.Collector], store.Endpoint(collector.HTTP))
+	grpc, http := startCollector(ctx, t, program, store.Endpoint(collector.HTTP))
 	for protocol, endpoint := range map[string]string{"grpc": grpc, "http/protobuf": http} {
 		t.Run(protocol, func(t *testing.T) {
 			before := len(store.Received().Spans)

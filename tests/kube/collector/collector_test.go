@@ -16,13 +16,11 @@ import (
 // started is a running collector. Compiling it has no limit but go test's own.
 func started(t *testing.T) (context.Context, *Collector) {
 	t.Helper()
-	built, err := binaries.Build(t.Context(), binaries.Collector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binaries.Nightly(t)
+	program := binaries.Program(t, binaries.Collector)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c, err := Start(ctx, t.TempDir(), built[binaries.Collector])
+	c, err := Start(ctx, t.TempDir(), program)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,15 +11,13 @@ import (
 )
 
 func TestASinkSaysWhatHasComeToItAndNotToTheOneBefore(t *testing.T) {
-	built, err := binaries.Build(t.Context(), binaries.Collector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binaries.Nightly(t)
+	program := binaries.Program(t, binaries.Collector)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	for range 2 {
-		sink, err := StartSink(ctx, dir, built[binaries.Collector])
+		sink, err := StartSink(ctx, dir, program)
 		if err != nil {
 			t.Fatal(err)
 		}
