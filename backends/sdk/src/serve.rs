@@ -5,10 +5,17 @@ mod health;
 mod in_progress;
 mod incoming;
 mod joined;
+#[cfg(feature = "reflection")]
+mod reflection;
 mod signals;
 mod stopping;
+#[cfg(feature = "tls")]
 mod tls;
+mod tls_files;
 mod turn;
+#[cfg(not(feature = "tls"))]
+#[path = "serve/without_tls.rs"]
+mod tls;
 
 use std::{
     convert::Infallible,
@@ -19,14 +26,13 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1alpha1::FILE_DESCRIPTOR_SET;
 use tokio::net::TcpListener;
 use tonic::transport::{
     Server,
     server::{Router, TcpIncoming},
 };
 
-pub use self::tls::{TlsError, TlsFiles};
+pub use self::{tls::TlsError, tls_files::TlsFiles};
 use self::{
     health::Health,
     in_progress::{Counting, Holds, Total},
@@ -292,16 +298,8 @@ async fn follow(tls: Option<&Tls>) -> Infallible {
     }
 }
 
-/// Why building the reflection service cannot fail.
-const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
-
 fn router(service: Service, tables: &Tables, health: &Health, total: &Arc<Total>) -> Router {
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    Server::builder()
+    let router = Server::builder()
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
@@ -309,7 +307,8 @@ fn router(service: Service, tables: &Tables, health: &Health, total: &Arc<Total>
         .add_service(Counting::new(HookService(service.clone()), Holds::UntilAnswered, total))
         .add_service(Counting::new(service, Holds::UntilAnswered, total))
         .add_service(Counting::new(TableService::new(tables.clone()), Holds::UntilArrived, total))
-        .add_service(Counting::new(health.service(), Holds::UntilArrived, total))
-        .add_service(Counting::new(reflection().build_v1().expect(BUILT_IN), Holds::UntilArrived, total))
-        .add_service(Counting::new(reflection().build_v1alpha().expect(BUILT_IN), Holds::UntilArrived, total))
+        .add_service(Counting::new(health.service(), Holds::UntilArrived, total));
+    #[cfg(feature = "reflection")]
+    let router = reflection::added(router, total);
+    router
 }

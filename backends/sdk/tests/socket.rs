@@ -201,6 +201,7 @@ async fn health_is_told_for_the_process_and_the_service_until_draining() {
 }
 
 /// The services that reflection lists: `$version` is a module of tonic-reflection's messages.
+#[cfg(feature = "reflection")]
 macro_rules! reflected {
     ($version:ident, $channel:expr) => {{
         use tonic_reflection::pb::$version::{
@@ -220,6 +221,7 @@ macro_rules! reflected {
     }};
 }
 
+#[cfg(feature = "reflection")]
 #[tokio::test]
 async fn reflection_lists_the_services_in_both_versions() {
     let running = running(Duration::from_secs(10)).await;
@@ -237,6 +239,7 @@ async fn reflection_lists_the_services_in_both_versions() {
     }
 }
 
+#[cfg(feature = "reflection")]
 #[tokio::test]
 async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
     let running = running(Duration::ZERO).await;

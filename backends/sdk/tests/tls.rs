@@ -1,6 +1,7 @@
 //! TLS over real sockets: which clients are served, a certificate that is replaced, and clients that never finish
 //! their handshake.
 
+#![cfg(feature = "tls")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};

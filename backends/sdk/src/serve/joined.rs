@@ -16,8 +16,9 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
-use tokio_rustls::server::TlsStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use super::tls;
 
 /// How long a connection has to begin. One that stays silent takes a place of the limit from a gateway.
 const BEGINNING: Duration = Duration::from_secs(10);
@@ -29,7 +30,7 @@ const BEGINNING_BYTES: usize = 24 + 9;
 #[derive(Debug)]
 pub(super) enum Transport {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<tls::Stream>),
 }
 
 /// A connection that has no vectored writes.
@@ -73,7 +74,7 @@ impl Connected for Joined {
     fn connect_info(&self) -> TcpConnectInfo {
         match &self.transport {
             Transport::Plain(stream) => stream.connect_info(),
-            Transport::Tls(stream) => stream.get_ref().0.connect_info(),
+            Transport::Tls(stream) => tls::peer(stream),
         }
     }
 }

@@ -9,7 +9,6 @@ mod handshake;
 
 use std::{
     convert::Infallible,
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -17,25 +16,24 @@ use std::{
 use arc_swap::ArcSwap;
 use extender_config::Follower;
 use rustls::ServerConfig;
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::{Connected as _, TcpConnectInfo};
 
 use self::files::Contents;
 pub use self::files::TlsError;
 pub(super) use self::handshake::handshake;
-use super::turn::LogTurn;
+use super::{TlsFiles, turn::LogTurn};
 
 /// How often the files are read.
 const READ_PERIOD: Duration = Duration::from_secs(1);
 
-/// The files for TLS, all PEM. They are read again when they change: new connections then use them. A changed file
-/// that cannot be used changes nothing but the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate chain, the policy's own certificate first.
-    pub cert: PathBuf,
-    /// The private key of that certificate: PKCS #8, PKCS #1 or SEC 1, without a passphrase.
-    pub key: PathBuf,
-    /// The CAs of client certificates. If set, a client without a certificate of one of them is rejected.
-    pub client_ca: Option<PathBuf>,
+/// A connection after its handshake.
+pub(super) type Stream = TlsStream<TcpStream>;
+
+/// Who is at the other end.
+pub(super) fn peer(stream: &Stream) -> TcpConnectInfo {
+    stream.get_ref().0.connect_info()
 }
 
 /// TLS 1.2 and 1.3, with the certificates in use.

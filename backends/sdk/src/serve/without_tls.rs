@@ -1,0 +1,37 @@
+//! The place of TLS in a program that was built without it.
+
+use std::convert::Infallible;
+
+use tokio::net::TcpStream;
+use tonic::transport::server::{Connected as _, TcpConnectInfo};
+
+use super::TlsFiles;
+
+/// The program was built without TLS.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--tls-cert: this program was built without TLS; turn on the feature `tls` of extender-policy-sdk in its Cargo.toml")]
+pub struct TlsError(());
+
+/// There is none.
+#[derive(Debug)]
+pub(super) enum Tls {}
+
+pub(super) type Stream = TcpStream;
+
+pub(super) fn peer(stream: &Stream) -> TcpConnectInfo {
+    stream.connect_info()
+}
+
+impl Tls {
+    pub(super) fn open(_: TlsFiles) -> Result<Self, TlsError> {
+        Err(TlsError(()))
+    }
+
+    pub(super) async fn follow(&self) -> Infallible {
+        match *self {}
+    }
+}
+
+pub(super) async fn handshake(tls: &Tls, _: TcpStream) -> Option<Stream> {
+    match *tls {}
+}
