@@ -3,7 +3,9 @@ package docs_test
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +52,7 @@ func TestSummary(t *testing.T) {
 	}
 	pages := read(t)
 	for name := range pages {
-		if filepath.Dir(name) == docs.Folder && name != docs.Summary && !listed[name] {
+		if strings.HasPrefix(name, docs.Folder+"/") && name != docs.Summary && !listed[name] {
 			t.Errorf("%s does not have %s", docs.Summary, name)
 		}
 	}
@@ -61,6 +63,44 @@ func TestSummary(t *testing.T) {
 		for _, link := range pages[name].Links {
 			if to, _, local := pages[name].Resolve(link); local && pages[to] != nil && !listed[to] {
 				t.Errorf("%s:%d: %s does not have %s, so the link does not work in the book", name, link.Line, docs.Summary, to)
+			}
+		}
+	}
+}
+
+var (
+	namedPath   = regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]*)+|[\\w.-]+\\.(?:html|json|lock|md|proto|rs|sh|toml|yaml))`")
+	makeCommand = regexp.MustCompile(`(?m)(?:^|` + "`" + `)make\s+(?:-C\s+(\S+)\s+)?([a-z0-9-]+)`)
+	placeholder = regexp.MustCompile(`\b(NAME|LANGUAGE|TARGET)\b`)
+)
+
+// TestNames expects every path and every make command in the documents for contributors to exist. A path begins beside the
+// path before it, at the root, or at the gateway's sources; NAME in it stands for anything.
+func TestNames(t *testing.T) {
+	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		page, err := docs.Read(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bases := []string{"", "", "gateway/src"}
+		for _, found := range namedPath.FindAllStringSubmatch(page.Text, -1) {
+			at := slices.IndexFunc(bases, func(base string) bool {
+				matches, _ := filepath.Glob(filepath.Join(root, base, placeholder.ReplaceAllString(found[1], "*")))
+				return len(matches) > 0
+			})
+			if at >= 0 {
+				bases[0] = path.Join(bases[at], path.Dir(found[1]))
+			} else if !strings.HasPrefix(found[1], "target/") {
+				t.Errorf("%s names %s, which does not exist", name, found[1])
+			}
+		}
+		for _, found := range makeCommand.FindAllStringSubmatch(page.Text, -1) {
+			files, _ := filepath.Glob(filepath.Join(root, placeholder.ReplaceAllString(found[1], "*"), "Makefile"))
+			if !slices.ContainsFunc(files, func(file string) bool {
+				text, _ := os.ReadFile(file)
+				return regexp.MustCompile(`(?m)^` + found[2] + `:`).Match(text)
+			}) {
+				t.Errorf("%s names make %s, which no Makefile has", name, found[2])
 			}
 		}
 	}
