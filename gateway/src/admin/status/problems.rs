@@ -59,7 +59,7 @@ pub(super) fn of(
     problems.extend(objects::of(gateway_status));
     problems.extend(certificates::of(&gateway_status.sources.certificates, config));
     for backend in &status.backends {
-        problems.extend(backends::of(backend, config, (&gateway_status.sources.exempt, &observer.waiting)));
+        problems.extend(backends::of(backend, config, (&gateway_status.sources, &observer.waiting)));
     }
     problems.extend(modes::of(status));
     problems.sort_by_key(|problem| problem.severity);

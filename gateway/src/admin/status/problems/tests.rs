@@ -547,6 +547,45 @@ fn a_problem_says_what_it_means_for_pods() {
     assert_eq!(away.impact.as_deref(), Some(last_known));
 }
 
+#[test]
+fn pod_groups_that_do_not_keep_to_a_policy_are_named_while_they_exist() {
+    let mut scene = Scene::new();
+    scene.config =
+        samples::config(&BACKEND.replace("score: {}", "preempt: {}, match: {excludedNamespaces: [lab]}"));
+    zones(&mut scene).handshake = Some(counting());
+    let pods = Arc::clone(&scene.gateway_status.sources.pods);
+    let put = |namespace: &str, uid: &str, policy: &str, phase: &str| {
+        let pod = serde_json::json!({
+            "metadata": {"name": uid, "namespace": namespace, "uid": uid},
+            "spec": {"preemptionPolicy": policy, "schedulingGroup": {"podGroupName": "train"}},
+            "status": {"phase": phase},
+        });
+        pods.apply(pod.to_string().as_bytes()).unwrap();
+    };
+    let reported = || {
+        let problems = scene.problems();
+        let of = |entry: &str| problems.iter().find(|it| it.runbook.ends_with(entry)).cloned();
+        let limit = of("#limits-not-exact").unwrap();
+        assert!(limit.remedy.contains("binder: BuiltIn") && limit.remedy.contains("docs/limits.md"));
+        (limit.impact.unwrap().contains("such as shop/train"), of("#group-preempts"))
+    };
+    put("lab", "elsewhere", "PreemptLowerPriority", "Pending");
+    assert_eq!(reported(), (false, None), "it is not called for the only group");
+    put("shop", "a", "Never", "Pending");
+    assert_eq!(reported(), (true, None));
+    put("shop", "b", "PreemptLowerPriority", "Pending");
+    let (_, preempts) = reported();
+    let Problem { what, remedy, .. } = preempts.unwrap();
+    assert!(what.contains("shop/train may preempt") && remedy.contains("no-preempting-groups.yaml"));
+    assert!(remedy.contains("docs/limits.md"), "{remedy}");
+    put("shop", "b", "PreemptLowerPriority", "Succeeded");
+    assert_eq!(reported(), (true, None), "the pod that may preempt has ended");
+    put("shop", "b", "PreemptLowerPriority", "Running");
+    pods.remove("b");
+    pods.remove("a");
+    assert_eq!(reported(), (false, None), "the group is gone");
+}
+
 #[tokio::test(start_paused = true)]
 async fn pods_that_wait_while_no_call_comes_are_a_problem() {
     let mut scene = Scene::new();
