@@ -4,12 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use extender_gateway_core::PolicyVerb;
 
-use super::{
-    MAX_FAILURE_AGE,
-    modes::excessive_rejections,
-    pods::{age, wait},
-    problem, seconds_since,
-};
+use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::wait, problem, seconds_since};
 use crate::{
     admin::status::StatusSources,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, UnresolvedStatus},
@@ -17,6 +12,7 @@ use crate::{
     cluster::{gangs::GroupKey, pods::PodTable},
     config::{BackendSettings, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy},
     observe::WaitingPods,
+    text::age,
 };
 
 /// The minimum number of calls in a minute for a problem with their duration.
@@ -274,7 +270,10 @@ fn remedy_of(backend: &BackendStatus, verb: &BackendVerb) -> String {
         "late" | "circuit_open" => "speed it up, or raise its timeout; if it hangs, restart it",
         "overloaded" => "it gets more calls than it answers in time: speed it up, or run more replicas of it",
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
-        "oversize" => "reduce the size of its answers, or raise its limit for requests",
+        "oversize" => {
+            "if its answer is too large, shorten its reasons; if the request is, let its handshake ask for less of nodes and pods, or raise its \
+             max_request_bytes, and for an HTTP extender set `nodeCacheCapable: true` in its args"
+        }
         "unsuitable" => "correct its configuration or its handshake",
         "status" => "correct what its message names, or see its log",
         _ => "see its log and the gateway's lines `backend call failed`",

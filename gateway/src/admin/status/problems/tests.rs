@@ -469,7 +469,7 @@ fn the_remedy_fits_the_cause() {
         ("circuit_open", "raise its timeout"),
         ("overloaded", "run more replicas of it"),
         ("reset", "is not restarted"),
-        ("oversize", "reduce the size of its answers"),
+        ("oversize", "`nodeCacheCapable: true`"),
         ("status", "see its log"),
     ] {
         let problem = only(|scene| {
