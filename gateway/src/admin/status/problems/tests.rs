@@ -677,7 +677,9 @@ fn waiting(pods: u32, untried: u32) -> WaitingStatus {
 
 #[test]
 fn the_impact_counts_the_pods_that_wait() {
-    for (pods, expected) in [(1, "; 1 pod waits, for 4 min 5 s"), (12, "; 12 pods wait, the oldest for 4 min 5 s")] {
+    for (pods, expected) in
+        [(1, "; 1 pod waits, for 4 min 5 s"), (12, "; 12 pods wait, the oldest for 4 min 5 s")]
+    {
         let problem = only(|scene| {
             let zones = zones(scene);
             zones.connected = false;
