@@ -31,7 +31,7 @@ pub use backend::{
     AddedVictims, BackendName, BackendSettings, BindFailurePolicy, BindSettings, FailurePolicy,
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
-pub use differences::{Settings, changes};
+pub use differences::{ConfigSummary, NOT_SHOWN, Settings, changes};
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
 pub use lockout::{INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, default_exempt, lockout_remedy};
 pub use matches::Match;
@@ -379,7 +379,7 @@ impl Config {
         yaml.into_text()
     }
 
-    /// A hash that is equal for equal settings, within one version of the program; used to compare replicas.
+    /// A hash that is equal for equal settings, within one version of the program.
     pub fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
         // The debug output contains every setting; only the hash leaves the process.

@@ -147,7 +147,7 @@ impl Decider {
         match &pod {
             Ok(pod) => self.unreadable().remove("Pod", pod.namespace(), pod.name()),
             Err(error) => {
-                self.unreadable().add(ObjectHead::of(json).object("Pod"), &error.to_string());
+                self.unreadable().add_of_call(ObjectHead::of(json).object("Pod"), &error.to_string());
                 self.metrics().process().unreadable_objects.inc();
             }
         }

@@ -51,7 +51,7 @@ pub use self::{
 };
 use crate::{
     backend::Backend,
-    config::{Config, VerbPaths},
+    config::{Config, ConfigSummary, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
     fair_queue::Flow,
     observe::{Metrics, Observer, RateLimitedLog},
@@ -87,6 +87,8 @@ pub struct Served {
     pub verbs: VerbPaths,
     /// The configuration.
     pub config: Config,
+    /// What is shown of it.
+    pub summary: ConfigSummary,
     /// The generation of the configuration, starting at 1.
     pub generation: u64,
 }

@@ -133,11 +133,10 @@ impl IdentityFiles {
     /// # Errors
     /// The certificate that has expired.
     pub fn replaces(&self, used: &Self, now: Timestamp) -> Result<(), PemError> {
-        let expired = |files: &Self| {
-            let validity = files.chain.chain_validity().ok().flatten()?;
-            (validity.state(now) == ValidityState::Expired).then(|| validity.problem(now))?
-        };
-        match expired(self).filter(|_| expired(used).is_none()) {
+        let validity = |files: &Self| files.chain.chain_validity().ok().flatten();
+        let expired =
+            validity(self).zip(validity(used)).and_then(|(new, used)| new.expired_before(&used, now));
+        match expired {
             Some(problem) => Err(self.chain.invalid(problem, VALID)),
             None => Ok(()),
         }

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -25,10 +27,7 @@ func TestAnExpiredCertificateIsNamedBeforeAndAfterItsEnd(t *testing.T) {
 	s.issueUntil(gateway.servers, gateway.shown, "gateway", time.Now().Add(-time.Hour))
 	s.expectStatus(admin, podsNotPlaced, "ERROR ", file+" was refused: certificate gateway has expired on ", "the previous certificates stay in use")
 
-	// It is in use before it ends.
-	end := time.Now().Add(25 * time.Second)
-	s.issueUntil(gateway.servers, gateway.shown, "gateway", end)
-	s.expectStatus(admin, noProblem, "WARNING ", about+"expires in ")
+	end := s.usedUntil(gateway, expiry)
 	s.expectStatus(admin, podsNotPlaced, "ERROR ", about+"has expired on ")
 	s.scheduler(gateway.extenders, controlplane.DefaultScores)
 	pod := plainPod("web")
@@ -56,4 +55,23 @@ func TestAnExpiredCertificateIsNamedBeforeAndAfterItsEnd(t *testing.T) {
 		metrics: []metric{{expiry, atLeast(float64(time.Now().Unix()))}},
 		log:     []logLine{once("INFO", "extender.tls.certFile: certificate gateway was renewed", file)},
 	})
+}
+
+// usedUntil gives the gateway a certificate that it uses until this end, which this metric has: one that has expired before it is read is
+// refused, and then the next one is valid for longer.
+func (s *scenario) usedUntil(g secured, expiry string) (end time.Time) {
+	s.Helper()
+	address, err := g.Line(s.ctx, "metrics listening on ")
+	s.must(err)
+	valid := 5 * time.Second
+	s.until("a certificate to be used before its end", func(ctx context.Context) (bool, error) {
+		if time.Now().After(end) {
+			valid *= 2
+			end = time.Now().Add(valid).Truncate(time.Second)
+			s.issueUntil(g.servers, g.shown, "gateway", end)
+		}
+		values, err := product.Metrics(ctx, address)
+		return values[expiry] == float64(end.Unix()) && s.presented(ctx, g.Address, g.own).NotAfter.Equal(end), err
+	}, func() string { return "another one than that until " + end.String() })
+	return end
 }

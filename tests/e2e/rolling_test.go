@@ -223,12 +223,12 @@ func (r *rolling) replaceCertificates() {
 
 func (r *rolling) replaceCertificate(shown certificates.Identity, addresses ...string) {
 	r.Helper()
-	before := r.serial(r.ctx, addresses[0], r.trusted, r.own)
+	before := r.presented(r.ctx, addresses[0], r.own)
 	r.createWave()
 	r.issue(r.servers, shown, "renewed")
 	for _, address := range addresses {
 		r.until("the new certificate of "+address, func(ctx context.Context) (bool, error) {
-			return r.serial(ctx, address, r.trusted, r.own) != before, nil
+			return !r.presented(ctx, address, r.own).Equal(before), nil
 		}, func() string { return "the old one" })
 	}
 }

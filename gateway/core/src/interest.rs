@@ -71,7 +71,8 @@ impl Interest {
 }
 
 impl Namespaces {
-    fn contain(&self, namespace: &str) -> bool {
+    /// Whether the backend is called for pods of this namespace.
+    pub fn contain(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
             Self::Only(names) => names.contains(namespace),

@@ -82,7 +82,7 @@ fn log_history(admin: &AdminState, query: &HistoryQuery) -> Response {
         return error_response(StatusCode::BAD_REQUEST, &why);
     }
     let decisions = &admin.observer.decisions;
-    let LogHistory { since, bucket, verbs, backends, disagreements } =
+    let LogHistory { since, bucket, verbs, backends } =
         decisions.history(Duration::from_secs(seconds), SystemTime::now());
     let history = History {
         api_version: API_VERSION.to_owned(),
@@ -93,7 +93,6 @@ fn log_history(admin: &AdminState, query: &HistoryQuery) -> Response {
         bucket_seconds: bucket.as_secs_f64(),
         verbs,
         backends,
-        disagreements,
     };
     Json(history).into_response()
 }

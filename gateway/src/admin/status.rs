@@ -257,8 +257,8 @@ impl GatewayStatus {
             configuration: ConfigurationStatus {
                 file: self.sources.file.clone(),
                 generation: served.generation,
-                digest: served.config.digest(),
-                settings: served.config.settings(),
+                digest: served.summary.digest.clone(),
+                settings: served.summary.settings.clone(),
                 loaded: since,
                 refused,
             },

@@ -70,9 +70,6 @@ pub struct History {
     pub verbs: Vec<VerbHistory>,
     /// The backends that had a part, by name.
     pub backends: Vec<BackendHistory>,
-    /// The answers in shadow that would have changed a decision: the largest 50 groups, the largest first.
-    #[serde(default)]
-    pub disagreements: Vec<DisagreementGroup>,
 }
 
 /// The calls of one verb over time.
@@ -101,42 +98,6 @@ pub struct CallBucket {
     /// The 99th percentile of their durations, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
-}
-
-/// Calls about pods of one workload in which a backend in shadow would have changed the decision for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DisagreementGroup {
-    /// The backend's configured name.
-    pub backend: String,
-    /// `filter`, `prioritize` or `preempt`.
-    pub verb: String,
-    /// The pods' controller, such as `ReplicaSet apps/web-7d9`, or the pod.
-    pub workload: String,
-    /// Only for filter: the reason for which it rejects most of the nodes that the decision left.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The policy's rule, if it named one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
-    /// The number of calls.
-    pub calls: u64,
-    /// The number of pods.
-    pub pods: u64,
-    /// In the latest call: the number of nodes that the decision left and it rejects for this reason.
-    #[serde(default)]
-    pub nodes: u64,
-    /// The number of nodes that the latest call left.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<u32>,
-    /// When the latest call was received.
-    pub time: Timestamp,
-    /// Its id.
-    pub id: String,
-    /// The namespace of its pod.
-    pub namespace: String,
-    /// The name of its pod.
-    pub pod: String,
 }
 
 /// The answers of one backend over time.

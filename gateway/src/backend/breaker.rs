@@ -27,10 +27,8 @@ use tonic::Code;
 use super::grpc::RpcError;
 use crate::cadences::Cadences;
 
-/// The longest pause if calls are late, in first pauses: each probe costs a pod the timeout.
-const LONGEST_OF_LATE: u32 = 30;
-/// The longest pause if calls fail at once: a probe costs nothing, and a backend that has recovered should be used soon.
-const LONGEST: u32 = 5;
+/// The longest pause, in first pauses: each probe costs a pod the timeout.
+const LONGEST: u32 = 30;
 /// A pause is up to one part in this many shorter, so that replicas of the gateway do not probe at the same time.
 const JITTER: u32 = 4;
 
@@ -320,17 +318,16 @@ impl Open {
     /// Begins the pause before the next probe.
     fn put_off(&mut self, (cause, signs_of_life): (BackendFailure, u64), pauses: Pauses) {
         self.refusal = BackendFailure::new(FailureKind::CircuitOpen, &cause.detail);
-        self.due = Instant::now() + pauses.after(self.probes, cause.kind);
+        self.due = Instant::now() + pauses.after(self.probes);
         (self.cause, self.signs_of_life) = (cause, signs_of_life);
     }
 }
 
 impl Pauses {
     /// The pause after this many failed probes.
-    fn after(self, probes: u32, cause: FailureKind) -> Duration {
-        let longest = if cause == FailureKind::Late { LONGEST_OF_LATE } else { LONGEST };
+    fn after(self, probes: u32) -> Duration {
         // Already the fifth doubling is above the longest pause.
-        let full = self.first * (1 << probes.min(5)).min(longest);
+        let full = self.first * (1 << probes.min(5)).min(LONGEST);
         let thousandths = FixedState::default().hash_one((self.jitter, probes)) % 1000;
         let thousandths = u32::try_from(thousandths).expect("it is less than 1000");
         full.saturating_sub(full / JITTER * thousandths / 1000)
@@ -487,10 +484,9 @@ mod tests {
         let pauses = Pauses { first: FIRST, jitter: 7 };
         for (probes, longest) in [(0, 1000), (1, 2000), (2, 4000), (3, 8000), (5, 30_000), (u32::MAX, 30_000)]
         {
-            let pause = pauses.after(probes, FailureKind::Late).as_millis();
+            let pause = pauses.after(probes).as_millis();
             assert!(pause <= longest && pause >= longest * 3 / 4, "{probes}: {pause}");
         }
-        assert!(pauses.after(9, FailureKind::Reset) <= FIRST * LONGEST);
         let of = |gateway| Breakers::new((gateway, "racks"), RULE).verbs[PolicyVerb::Filter].pauses.jitter;
         assert_ne!(of("gateway-0"), of("gateway-1"));
         assert_eq!(of("gateway-0"), of("gateway-0"));

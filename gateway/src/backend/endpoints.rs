@@ -77,6 +77,14 @@ impl Endpoint {
         }
     }
 
+    fn rank(&self, verb: PolicyVerb) -> Rank {
+        match (self.breakers.is_open(verb), self.outliers.are_left_out(verb)) {
+            (true, _) => Rank::Refuses,
+            (false, true) => Rank::LeftOut,
+            (false, false) => Rank::Preferred,
+        }
+    }
+
     /// Records what the latest handshake said of controllers.
     pub(super) fn set_controllers(&self, reported: Option<Controllers>) {
         *self.controllers.lock() = reported.and_then(ReportedControllers::read);
@@ -115,6 +123,16 @@ impl Endpoint {
             tracing::info!(%address, "health of the address: {now}");
         }
     }
+}
+
+/// Calls go to addresses of the highest rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// It would refuse the call, or lose it.
+    Refuses,
+    /// Calls fail at once there.
+    LeftOut,
+    Preferred,
 }
 
 /// What the addresses of a backend share, with its tasks.
@@ -275,10 +293,8 @@ impl Endpoints {
         if let Some(due) = connected.iter().find(|session| session.may_probe(verb)) {
             return Some(Arc::clone(due));
         }
-        // One that is left out is better than one with an open breaker, which refuses the call.
         let rank = |session: &Arc<Session>| {
-            let is_usable = session.is_usable(verb);
-            (is_usable, is_usable && !session.endpoint().outliers.are_left_out(verb))
+            if session.can_answer() { session.endpoint().rank(verb) } else { Rank::Refuses }
         };
         let mut ranked: Vec<_> = connected.iter().map(|session| (rank(session), session)).collect();
         let best = ranked.iter().map(|(rank, _)| *rank).max()?;
@@ -328,5 +344,39 @@ impl AddressState {
             controllers: endpoint.controllers.lock().clone(),
             rejected_configuration: endpoint.rejected_configuration.lock().clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::breaker::Evidence, *};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_fails_at_once_is_better_than_one_that_refuses() {
+        let rule = BreakerRule { failures: 2, first_pause: Duration::from_secs(1) };
+        let verb = PolicyVerb::Filter;
+        let after = |ends: &[Evidence]| {
+            let endpoint = Endpoint::new(("gateway", "racks"), ([127, 0, 0, 1], 1).into(), rule);
+            for evidence in ends {
+                endpoint.outliers.ended(verb, evidence);
+                // A call that a breaker refuses does not end.
+                let _ = endpoint.breakers.permit(verb).map(|permit| permit.ended(evidence.clone()));
+            }
+            assert_eq!(endpoint.rank(PolicyVerb::Score), Rank::Preferred, "each verb has its own");
+            endpoint.rank(verb)
+        };
+        let late = || Evidence::LosesTime(unreachable("late"));
+        let at_once = || Evidence::FailsAtOnce;
+        for (ends, rank) in [
+            (vec![], Rank::Preferred),
+            (vec![at_once()], Rank::Preferred),
+            (vec![at_once(), at_once()], Rank::LeftOut),
+            (vec![at_once(), at_once(), Evidence::Works], Rank::Preferred),
+            (vec![late(), late()], Rank::Refuses),
+            (vec![at_once(), at_once(), late(), late()], Rank::Refuses),
+        ] {
+            assert_eq!(after(&ends), rank, "{ends:?}");
+        }
+        assert!(Rank::Refuses < Rank::LeftOut && Rank::LeftOut < Rank::Preferred);
     }
 }

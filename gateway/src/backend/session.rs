@@ -67,7 +67,8 @@ impl Session {
         self.can_answer() && self.endpoint().breakers.is_probe_due(verb)
     }
 
-    fn can_answer(&self) -> bool {
+    /// Whether it has a connection, and serves.
+    pub(super) fn can_answer(&self) -> bool {
         !self.connection.has_ended.load(Ordering::Relaxed) && self.endpoint().serves()
     }
 }

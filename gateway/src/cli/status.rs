@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::{API_VERSION, BackendStatus, CLOCK_IMPACT, Handshake, Problem, Severity, Status, clock_difference},
-    config::changes,
+    config::{NOT_SHOWN, changes},
     explain::replicas::{Away, Gathered},
 };
 
@@ -273,8 +273,7 @@ fn differing_settings(replicas: &[Status]) -> impl Iterator<Item = String> {
     others.map(|other| {
         let first = &replicas[0];
         let changes = changes(&first.configuration.settings, &other.configuration.settings, MOST_SETTINGS);
-        let what =
-            if changes.is_empty() { "a setting that is not shown".to_owned() } else { changes.join("; ") };
+        let what = if changes.is_empty() { NOT_SHOWN.to_owned() } else { changes.join("; ") };
         format!("Replicas have other configurations. From {} to {}: {what}", first.gateway, other.gateway)
     })
 }

@@ -387,6 +387,30 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_group_is_read_in_the_version_that_the_apiserver_serves() {
+        let gang = r#"{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}"#;
+        let basic = r#"{"spec":{"schedulingPolicy":{"basic":{}}}}"#;
+        for (served, group, expected) in [
+            ("v1beta1", gang, Some(3)),
+            ("v1alpha2", gang, Some(3)),
+            ("v1alpha2", basic, None),
+            ("none", gang, None),
+        ] {
+            let path = format!("/apis/scheduling.k8s.io/{served}/namespaces/shop/podgroups/train");
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let is_served = request.uri().path() == path;
+                let (code, body) = if is_served { (200, group) } else { (404, "404 page not found\n") };
+                let body = kube::client::Body::from(body.as_bytes().to_vec());
+                std::future::ready(http::Response::builder().status(code).body(body))
+            });
+            let apiserver = Apiserver::new(Client::new(service, "default"));
+            let key = GroupKey { namespace: "shop".into(), name: "train".into() };
+            let deadline = Instant::now() + std::time::Duration::from_mins(2);
+            assert_eq!(apiserver.min_count(&key, deadline).await, Ok(expected), "{served} {group}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_burst_of_binds_has_few_requests_at_a_time_and_waits_within_the_deadline() {
         let (seen, release) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));

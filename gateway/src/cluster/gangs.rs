@@ -28,7 +28,7 @@ use super::pods::PodTable;
 const SAME_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// A `PodGroup`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKey {
     /// Its namespace.
     pub namespace: String,
@@ -41,6 +41,8 @@ pub struct GroupKey {
 pub(super) struct GroupPods {
     pub(super) on_nodes: HashSet<String>,
     pub(super) pending: HashSet<String>,
+    /// The number of those that may preempt.
+    pub(super) preempting: usize,
 }
 
 /// The groups of which binds are under way.

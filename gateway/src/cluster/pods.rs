@@ -16,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use extender_gateway_core::interest::Namespaces;
 use extender_policy_api::v1alpha1::{Resources, TopologyCounts};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -56,6 +57,7 @@ pub struct KnownPod {
     pub priority: i32,
     /// The `PodGroup` that it counts in.
     group: Option<Box<GroupKey>>,
+    may_preempt: bool,
     /// Whether it takes no resources any more, which its JSON does not say.
     pub(super) has_ended: bool,
     /// The object without `status` and `metadata.managedFields`.
@@ -73,6 +75,7 @@ impl KnownPod {
             node: pod.node_name().to_owned(),
             priority: pod.priority(),
             group: group_of(pod).map(Box::new),
+            may_preempt: pod.may_preempt(),
             has_ended: pod.has_ended(),
             json: slim::slim(json).unwrap_or_else(|| Bytes::copy_from_slice(json)),
             is_reduced: false,
@@ -228,6 +231,27 @@ impl PodTable {
     /// Looks at the pods of a group.
     pub(super) fn with_group<T>(&self, key: &GroupKey, look: impl FnOnce(Option<&GroupPods>) -> T) -> T {
         look(self.pods.read().groups.get(key))
+    }
+
+    /// Of the groups in namespaces like these that have pods which have not ended, the first one.
+    pub fn first_group(&self, namespaces: &Namespaces) -> Option<GroupKey> {
+        self.first_group_with(namespaces, |_| true)
+    }
+
+    /// The first one of which a pod may preempt.
+    pub fn first_preempting_group(&self, namespaces: &Namespaces) -> Option<GroupKey> {
+        self.first_group_with(namespaces, |group| group.preempting > 0)
+    }
+
+    fn first_group_with(
+        &self,
+        namespaces: &Namespaces,
+        is_wanted: impl Fn(&GroupPods) -> bool,
+    ) -> Option<GroupKey> {
+        let pods = self.pods.read();
+        let groups =
+            pods.groups.iter().filter(|(key, group)| namespaces.contain(&key.namespace) && is_wanted(group));
+        groups.map(|(key, _)| key).min().cloned()
     }
 
     /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]

@@ -220,7 +220,7 @@ impl NodeTable {
                     break;
                 }
                 Err(error) => {
-                    self.unreadable.add(ObjectName::node(name), &error.to_string());
+                    self.unreadable.add_of_call(ObjectName::node(name), &error.to_string());
                     unreadable.push(position);
                     is_removed |= writer.remove(name);
                 }

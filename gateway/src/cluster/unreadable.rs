@@ -1,6 +1,6 @@
 //! The objects that cannot be read: each costs itself, and status names it until it is readable or gone.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -9,6 +9,8 @@ use tokio::time::Instant;
 const MOST: usize = 1_000;
 /// The longest error that is kept, in characters.
 const LONGEST: usize = 300;
+/// For how long after the latest call with it an object is known. Calls do not say when it is gone.
+const SINCE_A_CALL: Duration = Duration::from_mins(10);
 
 /// The identity of an object, as far as it can be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +65,20 @@ impl Unreadable {
     /// An object cannot be read.
     pub fn add(&self, object: ObjectName, error: &str) {
         self.0.lock().add(object, error);
+    }
+
+    /// An object of a call cannot be read.
+    pub fn add_of_call(&self, object: ObjectName, error: &str) {
+        self.forget_earlier_calls();
+        self.add(object, error);
+    }
+
+    /// Forgets the objects that no call has had lately.
+    pub fn forget_earlier_calls(&self) {
+        let is_recent = |object: &UnreadableObject| object.seen.elapsed() < SINCE_A_CALL;
+        let mut state = self.0.lock();
+        state.named.retain(|_, object| is_recent(object));
+        state.others.take_if(|(_, object, _)| !is_recent(object));
     }
 
     /// An object can be read, or is gone.
@@ -122,5 +138,32 @@ impl UnreadableState {
             let count = self.others.as_ref().map_or(0, |(.., count)| *count);
             self.others = Some((object.kind, unreadable, count + 1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_no_call_has_any_more_makes_room() {
+        let calls = Unreadable::default();
+        let named = |name: usize| ObjectName::node(&format!("n{name}"));
+        for name in 0..MOST + 5 {
+            calls.add_of_call(named(name), "no");
+        }
+        assert_eq!((calls.count(), calls.has_node("n1004")), (MOST + 5, false));
+        advance(SINCE_A_CALL / 2).await;
+        calls.add_of_call(named(0), "still");
+        calls.remove("Node", "", "n1");
+        assert_eq!((calls.count(), calls.has_node("n1")), (MOST + 4, false), "n1 was read again");
+        advance(SINCE_A_CALL / 2).await;
+        calls.add_of_call(named(1004), "no");
+        assert_eq!((calls.count(), calls.has_node("n0"), calls.has_node("n1004")), (2, true, true));
+        advance(SINCE_A_CALL).await;
+        calls.forget_earlier_calls();
+        assert_eq!(calls.count(), 0);
     }
 }

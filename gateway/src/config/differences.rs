@@ -11,15 +11,32 @@ use super::Config;
 
 /// The most characters of a value.
 const LONGEST: usize = 60;
+/// What stands for a change of which no setting is shown, such as that of a secret in `args`.
+pub const NOT_SHOWN: &str = "a setting that is not shown";
 /// What stands for a setting that a configuration does not have.
 const ABSENT: &str = "unset";
 
-/// Each setting by its path, in which backends have their names. Of `args`, which may contain secrets, the value is a hash.
+/// Each setting by its path, in which backends have their names. Of `args` the value is a hash.
 pub type Settings = BTreeMap<String, String>;
 
+/// What replicas show of their configuration, to be compared. Values of `args` that may be secrets have no part in it, not even in a
+/// hash, by which they could be guessed.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigSummary {
+    /// Equal for equal settings, within one version of the program.
+    pub digest: String,
+    /// The settings.
+    pub settings: Settings,
+}
+
 impl Config {
-    /// Its settings.
-    pub fn settings(&self) -> Settings {
+    /// What is shown of it. A configuration may have tens of thousands of values: do not make it on a thread of calls.
+    pub fn summary(&self) -> ConfigSummary {
+        let (shown, _) = self.clone().without_secrets();
+        ConfigSummary { digest: shown.digest(), settings: shown.settings() }
+    }
+
+    fn settings(&self) -> Settings {
         let mut settings = Settings::new();
         // The program has written it.
         if let Ok(value) = serde_saphyr::from_str::<Value>(&self.effective_yaml()) {
@@ -88,16 +105,16 @@ mod tests {
     use crate::observe::samples::config;
 
     fn of(backends: &str) -> Settings {
-        config(backends).settings()
+        config(backends).summary().settings
     }
 
     #[test]
     fn what_has_changed_is_said_setting_by_setting() {
         let before = of(
-            "- {name: spread, url: 'http://a:1', args: {token: s3cret}, filter: {}, score: {weight: 2}}\n",
+            "- {name: spread, url: 'http://a:1', args: {token: s3cret, most: 1}, filter: {}, score: {weight: 2}}\n",
         );
         let now = of("- {name: zones, url: 'http://b:1', mode: Shadow, filter: {}}\n\
-             - {name: spread, url: 'http://a:1', args: {token: two}, filter: {}, score: {weight: 5}}\n");
+             - {name: spread, url: 'http://a:1', args: {token: two, most: 2}, filter: {}, score: {weight: 5}}\n");
         let changes = changes(&before, &now, 100);
         for expected in [
             "backends.spread.args has changed",
@@ -108,7 +125,16 @@ mod tests {
             assert!(changes.iter().any(|change| change == expected), "{expected}: {changes:#?}");
         }
         assert!(changes.iter().all(|change| !change.contains("backends.spread.url")), "{changes:#?}");
-        assert!(!format!("{before:?}").contains("s3cret"), "args may be secrets");
+        let summary = |args: &str| {
+            let config =
+                config(&format!("- {{name: spread, url: 'http://a:1', args: {args}, filter: {{}}}}\n"));
+            let ConfigSummary { digest, settings } = config.summary();
+            (digest, settings)
+        };
+        let shown = summary("{token: s3cret, most: 1}");
+        assert_eq!(shown, summary("{token: guess, most: 1}"), "nothing tells when a secret was guessed");
+        let other = summary("{token: s3cret, most: 2}");
+        assert!(shown.0 != other.0 && shown.1 != other.1, "other args are compared");
     }
 
     #[test]

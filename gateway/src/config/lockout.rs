@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use extender_gateway_core::{PolicyVerb, interest::Namespaces};
+use extender_gateway_core::PolicyVerb;
 
-use super::{BackendSettings, Config, Mode};
+use super::{BackendSettings, Binder, Config, Mode};
 
 /// The verbs without which no pod is bound, and the failure policy with which it is.
 const ENDS_CALLS: [(PolicyVerb, &str); 4] = [
@@ -31,21 +31,22 @@ impl Config {
         let takes_all = interest.selector.is_empty() && interest.resources.is_empty();
         let namespace = namespace(backend.url.host())?;
         let is_exempt = self.exempt.namespaces.as_ref().unwrap_or(exempt).contains(namespace);
-        let is_matched = match &interest.namespaces {
-            Namespaces::All => true,
-            Namespaces::Only(names) => names.contains(namespace),
-            Namespaces::Except(names) => !names.contains(namespace),
-        };
+        let is_matched = interest.namespaces.contain(namespace);
         let is_locked_out =
             backend.mode == Mode::Enforce && ends_calls && takes_all && is_matched && !is_exempt;
         is_locked_out.then_some(namespace)
     }
+
+    /// Whether limits of this backend do not hold if its filter decides by the pods that are bound.
+    pub fn has_inexact_limits(&self, backend: &BackendSettings) -> bool {
+        backend.mode == Mode::Enforce && self.binder == Binder::None
+    }
 }
 
 /// Why limits of a backend do not hold if its filter decides by the pods that are bound, and kube-scheduler binds.
-pub const INEXACT_LIMIT: &str = "its filter decides by the pods that are bound, and kube-scheduler decides about the next pods before the previous ones are";
+pub const INEXACT_LIMIT: &str = "its filter decides by the pods that are bound, and kube-scheduler decides about the next pods, and about all pods of a pod group, before the previous ones are";
 /// What makes them hold.
-pub const INEXACT_LIMIT_REMEDY: &str = "set `binder: BuiltIn`, so that it is asked again before each Binding; or accept that its limits hold only roughly";
+pub const INEXACT_LIMIT_REMEDY: &str = "set `binder: BuiltIn`, so that it is asked again before each Binding; or accept that its limits hold only roughly (docs/limits.md)";
 
 /// What prevents that a backend locks its namespace out.
 pub fn lockout_remedy(backend: &BackendSettings, namespace: &str) -> String {

@@ -144,7 +144,8 @@ mod tests {
         assert_eq!(request.nodes.unwrap().count, 2);
         assert_eq!(request.pod.unwrap().identity.unwrap().name, "web-0");
         let failure = question.pieces(&head, 10).unwrap_err();
-        let detail = format!("the request has {} bytes, the backend accepts 10", framed.len() - 5);
+        let detail =
+            format!("the request has {} bytes, the backend accepts 10 (max_request_bytes)", framed.len() - 5);
         assert_eq!(failure.detail, detail);
     }
 

@@ -137,7 +137,8 @@ impl RequestHead {
         let inner = field_len(id.len()) + 2 + reads_len + snapshot_len + self.0.len();
         let len = field_len(inner) + written + further;
         if len > most {
-            let detail = format!("the request has {len} bytes, the backend accepts {most}");
+            let detail =
+                format!("the request has {len} bytes, the backend accepts {most} (max_request_bytes)");
             return Err(BackendFailure::new(FailureKind::Oversize, detail));
         }
         let mut head = Vec::with_capacity(PREFIX + field_len(inner) + written);
@@ -260,6 +261,6 @@ mod tests {
         };
         let failure = RequestHead::new("g", "b", None).pieces(question, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
-        assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10");
+        assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10 (max_request_bytes)");
     }
 }

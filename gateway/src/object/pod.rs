@@ -112,6 +112,11 @@ impl ObjectPod<'_> {
         &self.spec.scheduling_group.pod_group_name
     }
 
+    /// Whether the pod may preempt others. Mirrors `PodEligibleToPreemptOthers` of kube-scheduler.
+    pub fn may_preempt(&self) -> bool {
+        &*self.spec.preemption_policy != "Never"
+    }
+
     /// Whether the pod has succeeded or failed, and so uses no resources.
     pub fn has_ended(&self) -> bool {
         self.status.has_ended()

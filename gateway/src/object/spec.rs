@@ -25,6 +25,7 @@ pub(super) struct PodSpec<'a> {
     #[serde(deserialize_with = "nullable")]
     pub(super) priority: i32,
     pub(super) priority_class_name: Text<'a>,
+    pub(super) preemption_policy: Text<'a>,
     pub(super) tolerations: List<Tolerated<'a>>,
     pub(super) node_selector: Map<'a, Text<'a>>,
     #[serde(deserialize_with = "object")]

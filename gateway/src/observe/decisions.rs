@@ -5,7 +5,6 @@
 //! node are kept longest (`retention`).
 
 mod dictionary;
-mod disagreements;
 mod entry;
 mod overview;
 mod packed;

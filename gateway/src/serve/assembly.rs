@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use extender_apiserver::ConnectError;
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinError,
+    task::{JoinError, spawn_blocking},
     time::timeout,
 };
 
@@ -202,7 +202,11 @@ impl Assembly {
             tracing::warn!("some backends are not connected after {start:?}; serving without them");
         }
         self.generation += 1;
+        let shown = config.clone();
+        // It is only shown: a configuration that triggers a bug is served all the same.
+        let summary = spawn_blocking(move || shown.summary()).await.unwrap_or_default();
         Ok(Served {
+            summary,
             decider,
             most: config.extender.max_request_bytes,
             most_in_flight: config.extender.max_bytes_in_flight.max(config.extender.max_request_bytes),

@@ -21,7 +21,7 @@ use crate::{
     admin::status::GatewayStatus,
     api::RejectedBecause,
     backend::handshake::{PreflightRefusal, refusals},
-    config::{Config, ConfigErrors, Content, changes, is_standard_input},
+    config::{Config, ConfigErrors, Content, NOT_SHOWN, changes, is_standard_input},
     door::{Door, Served},
     observe::{WaitingPods, waiting::PolicyChange},
     scheduler_config::{Entries, entries},
@@ -202,11 +202,13 @@ impl Reload {
             );
             self.entries = entries;
         }
-        self.door.served.store(Arc::new(served));
+        let settings = served.summary.settings.clone();
+        let before = self.door.served.swap(Arc::new(served));
         telemetry::apply(&self.door.observer, self.sampler, &config, &self.config);
         self.gateway_status.loaded();
         report_changes(&self.door.observer.waiting, &self.config, &config);
-        let changes = changes(&self.config.settings(), &config.settings(), MAX_CHANGES).join("; ");
+        let changes = changes(&before.summary.settings, &settings, MAX_CHANGES);
+        let changes = if changes.is_empty() { NOT_SHOWN.to_owned() } else { changes.join("; ") };
         self.config = config;
         self.refused = None;
         self.door.observer.metrics.reloaded("ok");

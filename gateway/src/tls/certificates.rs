@@ -107,7 +107,12 @@ impl Certificates {
             let (before, state) = known.valid.remove(&file).unzip();
             let refused = match &validity {
                 Err(why) => Some(Unusable::Unreadable(why.clone())),
-                Ok(new) => before.as_ref().and_then(|used| expired(&file, (used, new), now)),
+                Ok(new) => before
+                    .as_ref()
+                    // The gateway keeps its own certificate while that is valid.
+                    .filter(|_| file.role == CertificateRole::Chain && file.backend.is_none())
+                    .and_then(|used| new.expired_before(used, now))
+                    .map(Unusable::Expired),
             };
             let validity = validity.ok().filter(|_| refused.is_none()).or(before);
             next.unusable.extend(refused.map(|why| (file.clone(), why)));
@@ -128,13 +133,6 @@ impl Certificates {
     pub fn all(&self) -> Vec<(CertificateFile, Validity)> {
         self.0.lock().valid.iter().map(|(file, (validity, _))| (file.clone(), validity.clone())).collect()
     }
-}
-
-/// Why the gateway keeps its own certificate, which is valid, instead of a new one.
-fn expired(file: &CertificateFile, (used, new): (&Validity, &Validity), now: Timestamp) -> Option<Unusable> {
-    let is_own = file.role == CertificateRole::Chain && file.backend.is_none();
-    let is_expired = |validity: &Validity| validity.state(now) == ValidityState::Expired;
-    (is_own && is_expired(new) && !is_expired(used)).then(|| new.problem(now).map(Unusable::Expired))?
 }
 
 /// A line when a file gets into a state. `before` is `None` when it is read for the first time.

@@ -63,6 +63,12 @@ impl Validity {
         }
     }
 
+    /// That it has expired, as [`Self::problem`] says it, if the one in use has not: it must not replace that.
+    pub fn expired_before(&self, used: &Self, now: Timestamp) -> Option<String> {
+        let is_expired = |validity: &Self| validity.state(now) == ValidityState::Expired;
+        (is_expired(self) && !is_expired(used)).then(|| self.problem(now))?
+    }
+
     /// What is wrong with it at a time, as the predicate of a sentence about it; `None` if nothing is.
     pub fn problem(&self, now: Timestamp) -> Option<String> {
         let Self { name, begins, ends } = self;

@@ -20,13 +20,7 @@ struct Started {
 }
 
 async fn start() -> Started {
-    start_with(&["a"]).await
-}
-
-/// With the nodes that `shadow` rejects.
-async fn start_with(rejected: &'static [&'static str]) -> Started {
-    let backends =
-        [Scripted::refusing(&["b"], "no", 3).await, Scripted::refusing(rejected, "<b>no", 3).await];
+    let backends = [Scripted::refusing(&["b"], "no", 3).await, Scripted::refusing(&["a"], "<b>no", 3).await];
     let settings = "filter: {timeout: 60s}, score: {timeout: 60s}";
     let configured = configured("real", &backends[0], settings)
         + &configured("shadow", &backends[1], &format!("mode: Shadow, {settings}"));
@@ -214,27 +208,6 @@ async fn disagreements_of_a_shadow_are_found() {
     assert_eq!(found("?verdict=disagreed&nodes=none").await.items.len(), 1);
     assert_eq!(found("?verdict=disagreed&backend=shadow").await.items[0].nodes.len(), 2);
     assert_eq!(found("?verdict=disagreed&backend=real").await.items, []);
-}
-
-#[tokio::test]
-async fn disagreements_are_grouped_by_workload_and_reason() {
-    let started = start_with(&["a", "b"]).await;
-    for (count, pod) in [(1, "web-0"), (2, "web-1"), (3, "db-0"), (4, "web-1")] {
-        started.filter(pod, count).await;
-    }
-    let history: History = serde_json::from_value(started.json("/debug/history").await).unwrap();
-    let groups = history.disagreements.iter();
-    let shown: Vec<_> = groups
-        .map(|it| (&*it.workload, it.reason.as_deref(), it.calls, it.pods, it.nodes, it.left, &*it.pod))
-        .collect();
-    // Both reject `b`, which is no part of the disagreement.
-    let expected = [
-        ("ReplicaSet shop/web", Some("<b>no"), 3, 2, 1, Some(1), "web-1"),
-        ("ReplicaSet shop/db", Some("<b>no"), 1, 1, 1, Some(1), "db-0"),
-    ];
-    assert_eq!(shown, expected);
-    let latest = &started.seen.admin.decisions("?pod=web-1&limit=1").await.items[0].id;
-    assert_eq!((&*history.disagreements[0].backend, &history.disagreements[0].id), ("shadow", latest));
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::{
     cluster::{SourceHealth, untried::UntriedSummary},
     config::{Config, Requeueing},
     observe::Observer,
+    text::age,
 };
 
 /// A failure older than this is not reported, in seconds.
@@ -59,7 +60,7 @@ pub(super) fn of(
     problems.extend(objects::of(gateway_status));
     problems.extend(certificates::of(&gateway_status.sources.certificates, config));
     for backend in &status.backends {
-        problems.extend(backends::of(backend, config, (&gateway_status.sources.exempt, &observer.waiting)));
+        problems.extend(backends::of(backend, config, (&gateway_status.sources, &observer.waiting)));
     }
     problems.extend(modes::of(status));
     problems.sort_by_key(|problem| problem.severity);
@@ -215,7 +216,7 @@ fn not_called(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem
         let what = format!(
             "{}, with schedulerName {scheduler}, for {} without having been tried, and no call has come for {idle} s",
             pods::wait(u32::try_from(pods).unwrap_or(u32::MAX)),
-            pods::age(oldest.as_secs()),
+            age(oldest.as_secs()),
         );
         let remedy = "check that the scheduler of this name runs and sees the pods (after a restart of the apiserver it can take two \
                       minutes), and that its configuration has the entry that `extender-gateway scheduler-config` prints";

@@ -15,7 +15,7 @@ use crate::{
         info::{ClusterTables, Info, UnscaledScores},
         remedy,
     },
-    config::{BackendSettings, Binder, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode},
+    config::{BackendSettings, Config, Finding, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode},
     text::clean,
 };
 
@@ -86,8 +86,7 @@ pub(in crate::cli) fn inexact_limit(
     info: &Info,
     (backend, config): (&BackendSettings, &Config),
 ) -> Option<String> {
-    let is_inexact =
-        info.filters_by_bound_pods() && backend.mode == Mode::Enforce && config.binder == Binder::None;
+    let is_inexact = info.filters_by_bound_pods() && config.has_inexact_limits(backend);
     is_inexact.then(|| format!("{place}: {}: {INEXACT_LIMIT}; {INEXACT_LIMIT_REMEDY}", backend.name))
 }
 

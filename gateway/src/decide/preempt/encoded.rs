@@ -184,7 +184,9 @@ impl Budget {
     fn take_facts(&mut self, pod: Option<&api::Pod>) -> Result<(), BackendFailure> {
         let left = self.facts.checked_sub(pod.map_or(0, Message::encoded_len));
         self.facts = left.ok_or_else(|| {
-            oversize("the victims alone have more bytes than the backend accepts".to_owned())
+            oversize(
+                "the victims alone have more bytes than the backend accepts (max_request_bytes)".to_owned(),
+            )
         })?;
         Ok(())
     }

@@ -13,15 +13,11 @@ use jiff::Timestamp;
 
 use super::{
     DecisionLog,
-    disagreements::Disagreements,
     entry::{LogEntry, OutcomeEntry, PartEntry},
     retention::is_pending,
 };
 use crate::{
-    api::{
-        BackendHistory, CallBucket, DisagreementGroup, HistoryBucket, PodRef as ShownPod, PodSummary,
-        VerbHistory,
-    },
+    api::{BackendHistory, CallBucket, HistoryBucket, PodRef as ShownPod, PodSummary, VerbHistory},
     config::Choice,
     observe::{metrics::percentile, timestamp},
     record::{Agreement, PodRef},
@@ -41,8 +37,6 @@ pub struct LogHistory {
     pub verbs: Vec<VerbHistory>,
     /// The backends that had a part, by name.
     pub backends: Vec<BackendHistory>,
-    /// The answers in shadow that would have changed a decision.
-    pub disagreements: Vec<DisagreementGroup>,
 }
 
 /// A bucket, and the durations of what it counts.
@@ -92,9 +86,7 @@ impl DecisionLog {
         let since = (now / bucket + 1).saturating_sub(BUCKETS as u64) * bucket;
         let mut verbs: BTreeMap<Verb, Vec<Timed<CallBucket>>> = BTreeMap::new();
         let mut backends: BTreeMap<(String, &str), Vec<Timed<HistoryBucket>>> = BTreeMap::new();
-        let entries = self.in_order(|_| true);
-        let mut disagreements = Disagreements::new(&entries);
-        for entry in &entries {
+        for entry in &self.in_order(|_| true) {
             let time = entry.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let at = time.checked_sub(since).and_then(|age| usize::try_from(age / bucket).ok());
             let Some(at) = at.filter(|at| *at < BUCKETS) else { continue };
@@ -105,7 +97,6 @@ impl DecisionLog {
             for part in &entry.parts {
                 let backend = (texts.at(part.name).to_owned(), part.mode.word());
                 add_part(&mut backends.entry(backend).or_insert_with(buckets)[at], entry, part);
-                disagreements.add(entry, part, &texts);
             }
         }
         LogHistory {
@@ -113,7 +104,6 @@ impl DecisionLog {
             bucket: Duration::from_secs(bucket),
             verbs: verbs.into_iter().map(verb_history).collect(),
             backends: backends.into_iter().map(backend_history).collect(),
-            disagreements: disagreements.groups(),
         }
     }
 

@@ -1,6 +1,10 @@
 //! When a changed file is tried.
 
-use std::{fs, path::Path, sync::mpsc};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, mpsc},
+};
 
 use futures_util::FutureExt;
 use tokio::{
@@ -9,7 +13,11 @@ use tokio::{
     time::{Instant, advance},
 };
 
-use super::{Content, RETRY, SeenContent, parsed};
+use super::{Assembly, Content, RETRY, SeenContent, parsed};
+use crate::{
+    cadences::Cadences,
+    observe::{Metrics, Observer, samples},
+};
 
 /// For each check of the file's content, whether it is tried; if so, it is used.
 fn tried(checks: &[Option<&str>]) -> Vec<bool> {
@@ -60,17 +68,32 @@ async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     assert!(!seen.check(content()));
 }
 
-#[test]
-fn a_configuration_is_parsed_on_a_thread_that_may_block() {
-    let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+/// The result of what needs a thread that may block.
+fn on_such_a_thread<T>(work: impl Future<Output = T>) -> T {
+    let runtime =
+        runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
         let (free, occupied) = mpsc::channel::<()>();
         let only = spawn_blocking(move || occupied.recv());
-        let content = Content::read(Path::new("examples/gateway.yaml"));
-        let mut parsed = Box::pin(parsed("examples/gateway.yaml".into(), content));
-        assert!((&mut parsed).now_or_never().is_none(), "it waits for that thread");
+        let mut work = Box::pin(work);
+        assert!((&mut work).now_or_never().is_none(), "it waits for that thread");
         drop(free);
-        assert!(!parsed.await.unwrap().backends.is_empty());
+        let result = work.await;
         only.await.unwrap().unwrap_err();
+        result
+    })
+}
+
+#[test]
+fn a_configuration_is_parsed_and_rendered_on_a_thread_that_may_block() {
+    let content = Content::read(Path::new("examples/gateway.yaml"));
+    let config = on_such_a_thread(parsed("examples/gateway.yaml".into(), content)).unwrap();
+    assert!(!config.backends.is_empty());
+    let served = on_such_a_thread(async {
+        let config = samples::config("- {name: a, url: 'http://a:1', mode: Disabled, filter: {}}\n");
+        let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
+        let mut assembly = Assembly::new(&config, "test".into(), observer, Cadences::default());
+        assembly.serve(&config).await.unwrap()
     });
+    assert_eq!(served.summary.settings["backends.a.mode"], "Disabled");
 }

@@ -1,22 +1,18 @@
 //! Problems of a backend: it is away, fails, is slow, rejects everything, or its pods wait.
 
-use std::{borrow::Cow, collections::BTreeSet, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use extender_gateway_core::PolicyVerb;
 
-use super::{
-    MAX_FAILURE_AGE,
-    modes::excessive_rejections,
-    pods::{age, wait},
-    problem, seconds_since,
-};
+use super::{MAX_FAILURE_AGE, modes::excessive_rejections, pods::wait, problem, seconds_since};
 use crate::{
+    admin::status::StatusSources,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, UnresolvedStatus},
     backend::{info::UnscaledScores, remedy},
-    config::{
-        BackendSettings, Binder, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy,
-    },
+    cluster::{gangs::GroupKey, pods::PodTable},
+    config::{BackendSettings, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy},
     observe::WaitingPods,
+    text::age,
 };
 
 /// The minimum number of calls in a minute for a problem with their duration.
@@ -30,7 +26,11 @@ const MAX_FEW_AGE: i64 = 60;
 /// Pods are tried again later than this after their latest rejection, in seconds: a repaired backend is not known yet.
 const MAX_REJECTION_AGE: i64 = 20;
 
-fn of_backend(backend: &BackendStatus, settings: &BackendSettings, binder: &Binder) -> Vec<Problem> {
+fn of_backend(
+    backend: &BackendStatus,
+    settings: &BackendSettings,
+    (config, pods): (&Config, &PodTable),
+) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
     if settings.mode == Mode::Disabled {
@@ -46,7 +46,14 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings, binder: &Bind
     }
     problems.extend(unresolved(&about, backend));
     problems.extend(backend.rejected_configuration.as_ref().map(|why| rejected_configuration(&about, why)));
-    problems.extend(inexact_limit(&about, backend, settings, binder));
+    let namespaces = &settings.matches.interest.namespaces;
+    let filters_by_bound_pods = backend.handshake.as_ref().is_some_and(|it| it.filters_by_bound_pods);
+    if filters_by_bound_pods && config.has_inexact_limits(settings) {
+        problems.push(inexact_limit(&about, pods.first_group(namespaces)));
+    }
+    if settings.preempt.is_some() && settings.mode == Mode::Enforce {
+        problems.extend(pods.first_preempting_group(namespaces).map(|it| preempting_group(&about, &it)));
+    }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
         let remedy =
@@ -63,13 +70,15 @@ fn of_backend(backend: &BackendStatus, settings: &BackendSettings, binder: &Bind
 pub(super) fn of(
     backend: &BackendStatus,
     config: &Config,
-    (exempt, waiting): (&BTreeSet<String>, &WaitingPods),
+    (sources, waiting): (&StatusSources, &WaitingPods),
 ) -> Vec<Problem> {
     let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
     let in_effect = settings.map(|settings| in_effect(backend, settings));
-    let mut problems: Vec<_> =
-        in_effect.iter().flat_map(|settings| of_backend(backend, settings, &config.binder)).collect();
-    let namespace = settings.and_then(|settings| config.locked_out(settings, exempt));
+    let mut problems: Vec<_> = in_effect
+        .iter()
+        .flat_map(|settings| of_backend(backend, settings, (config, &sources.pods)))
+        .collect();
+    let namespace = settings.and_then(|settings| config.locked_out(settings, &sources.exempt));
     let own_pod = namespace.and_then(|namespace| waiting.held_in(&backend.name, namespace));
     if let (Some(settings), Some(namespace)) = (settings, namespace) {
         let locked_out = locked_out(settings, namespace, own_pod.as_deref());
@@ -112,18 +121,27 @@ fn unresolved(about: &str, backend: &BackendStatus) -> Option<Problem> {
     (*seconds >= MIN_UNRESOLVED).then(|| Problem { impact, ..problem(entry, about, what, remedy) })
 }
 
-/// A limit that many pods at once exceed.
-fn inexact_limit(
-    about: &str,
-    backend: &BackendStatus,
-    settings: &BackendSettings,
-    binder: &Binder,
-) -> Option<Problem> {
-    let filters_by_bound_pods = backend.handshake.as_ref()?.filters_by_bound_pods;
-    let is_inexact = filters_by_bound_pods && settings.mode == Mode::Enforce && *binder == Binder::None;
-    let impact = Some("dozens of pods that are created at once can exceed its limits".to_owned());
+/// A limit that many pods at once exceed, and all pods of a group, such as this one.
+fn inexact_limit(about: &str, group: Option<GroupKey>) -> Problem {
+    let dozens = "dozens of pods that are created at once can exceed its limits";
+    let impact = match group {
+        Some(GroupKey { namespace, name }) => {
+            format!("{dozens}, and the pods of a pod group, such as {namespace}/{name}, do")
+        }
+        None => dozens.to_owned(),
+    };
     let entry = (Severity::Warning, "limits-not-exact");
-    is_inexact.then(|| Problem { impact, ..problem(entry, about, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY) })
+    Problem { impact: Some(impact), ..problem(entry, about, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY) }
+}
+
+/// kube-scheduler calls no extender when a group preempts.
+fn preempting_group(about: &str, GroupKey { namespace, name }: &GroupKey) -> Problem {
+    let what = format!("it is not called when a pod group preempts, and {namespace}/{name} may preempt");
+    let impact = Some("the group can evict pods that it protects".to_owned());
+    let remedy =
+        "forbid groups that preempt with deploy/kube-scheduler/no-preempting-groups.yaml (docs/limits.md)";
+    let entry = (Severity::Warning, "group-preempts");
+    Problem { impact, ..problem(entry, about, what, remedy) }
 }
 
 /// The settings with the mode that replaces the configured one.
@@ -252,7 +270,10 @@ fn remedy_of(backend: &BackendStatus, verb: &BackendVerb) -> String {
         "late" | "circuit_open" => "speed it up, or raise its timeout; if it hangs, restart it",
         "overloaded" => "it gets more calls than it answers in time: speed it up, or run more replicas of it",
         "unreachable" | "reset" => "check that it runs and is not restarted again and again",
-        "oversize" => "reduce the size of its answers, or raise its limit for requests",
+        "oversize" => {
+            "if its answer is too large, shorten its reasons; if the request is, let its handshake ask for less of nodes and pods, or raise its \
+             max_request_bytes, and for an HTTP extender set `nodeCacheCapable: true` in its args"
+        }
         "unsuitable" => "correct its configuration or its handshake",
         "status" => "correct what its message names, or see its log",
         _ => "see its log and the gateway's lines `backend call failed`",

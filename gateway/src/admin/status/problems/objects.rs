@@ -1,7 +1,5 @@
 //! Objects of the cluster that cannot be read or are too large: each costs itself or its namespace.
 
-use std::time::Duration;
-
 use super::problem;
 use crate::{
     admin::status::GatewayStatus,
@@ -12,17 +10,16 @@ use crate::{
 
 /// The most objects and namespaces that are named; the others are counted.
 const MOST: usize = 5;
-/// How long after the latest call with it an object is reported. Calls do not say when it is gone.
-const SINCE_A_CALL: Duration = Duration::from_mins(10);
 
 pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
     let sources = &gateway_status.sources;
-    let nodes = sources.table.iter().flat_map(|table| of_source(&table.unreadable, Duration::MAX));
-    let pods = of_source(&sources.pods.unreadable, Duration::MAX);
+    let nodes = sources.table.iter().flat_map(|table| of_source(&table.unreadable));
+    let pods = of_source(&sources.pods.unreadable);
     let mut problems: Vec<_> = nodes.chain(pods).collect();
     if let Some(served) = gateway_status.served() {
         let named = |problem: &Problem| problems.iter().any(|known| known.about == problem.about);
-        let calls = of_source(served.decider.unreadable(), SINCE_A_CALL);
+        served.decider.unreadable().forget_earlier_calls();
+        let calls = of_source(served.decider.unreadable());
         let calls: Vec<_> = calls.into_iter().filter(|problem| !named(problem)).collect();
         problems.extend(calls);
     }
@@ -32,13 +29,8 @@ pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
     problems
 }
 
-fn of_source(unreadable: &Unreadable, longest: Duration) -> Vec<Problem> {
-    let (mut objects, count) = unreadable.all();
-    // The latest of those without a name stands for all of them.
-    let others = count - objects.len();
-    objects.retain(|(_, object)| object.seen.elapsed() < longest);
-    let has_others = objects.iter().any(|(name, _)| name.name.is_empty());
-    let count = objects.len() + if has_others { others } else { 0 };
+fn of_source(unreadable: &Unreadable) -> Vec<Problem> {
+    let (objects, count) = unreadable.all();
     let mut problems: Vec<_> = objects.iter().take(MOST).map(|(name, object)| unread(name, object)).collect();
     if let Some(last) = problems.last_mut()
         && count > MOST

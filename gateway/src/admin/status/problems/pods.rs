@@ -1,7 +1,10 @@
 //! Problems of waiting pods, whatever they wait for.
 
 use super::problem;
-use crate::api::{Problem, Severity, Status, UntriedPods};
+use crate::{
+    api::{Problem, Severity, Status, UntriedPods},
+    text::age,
+};
 
 /// Within this time the gateway has made kube-scheduler try the pods again, in seconds.
 const MAX_REQUEUEING: u64 = 60;
@@ -35,13 +38,4 @@ pub(super) fn untried(status: &Status) -> Option<Problem> {
 /// `1 pod waits`, `12 pods wait`.
 pub(super) fn wait(pods: u32) -> String {
     if pods == 1 { "1 pod waits".to_owned() } else { format!("{pods} pods wait") }
-}
-
-/// `40 s`, `4 min`, `3 h`.
-pub(super) fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
-    }
 }

@@ -469,7 +469,7 @@ fn the_remedy_fits_the_cause() {
         ("circuit_open", "raise its timeout"),
         ("overloaded", "run more replicas of it"),
         ("reset", "is not restarted"),
-        ("oversize", "reduce the size of its answers"),
+        ("oversize", "`nodeCacheCapable: true`"),
         ("status", "see its log"),
     ] {
         let problem = only(|scene| {
@@ -545,6 +545,45 @@ fn a_problem_says_what_it_means_for_pods() {
     let away = only(|scene| scene.gateway_status.sources.pods.source_health.failed("forbidden".to_owned()));
     let last_known = "decisions use the last known pods, and new ones are not known";
     assert_eq!(away.impact.as_deref(), Some(last_known));
+}
+
+#[test]
+fn pod_groups_that_do_not_keep_to_a_policy_are_named_while_they_exist() {
+    let mut scene = Scene::new();
+    scene.config =
+        samples::config(&BACKEND.replace("score: {}", "preempt: {}, match: {excludedNamespaces: [lab]}"));
+    zones(&mut scene).handshake = Some(counting());
+    let pods = Arc::clone(&scene.gateway_status.sources.pods);
+    let put = |namespace: &str, uid: &str, policy: &str, phase: &str| {
+        let pod = serde_json::json!({
+            "metadata": {"name": uid, "namespace": namespace, "uid": uid},
+            "spec": {"preemptionPolicy": policy, "schedulingGroup": {"podGroupName": "train"}},
+            "status": {"phase": phase},
+        });
+        pods.apply(pod.to_string().as_bytes()).unwrap();
+    };
+    let reported = || {
+        let problems = scene.problems();
+        let of = |entry: &str| problems.iter().find(|it| it.runbook.ends_with(entry)).cloned();
+        let limit = of("#limits-not-exact").unwrap();
+        assert!(limit.remedy.contains("binder: BuiltIn") && limit.remedy.contains("docs/limits.md"));
+        (limit.impact.unwrap().contains("such as shop/train"), of("#group-preempts"))
+    };
+    put("lab", "elsewhere", "PreemptLowerPriority", "Pending");
+    assert_eq!(reported(), (false, None), "it is not called for the only group");
+    put("shop", "a", "Never", "Pending");
+    assert_eq!(reported(), (true, None));
+    put("shop", "b", "PreemptLowerPriority", "Pending");
+    let (_, preempts) = reported();
+    let Problem { what, remedy, .. } = preempts.unwrap();
+    assert!(what.contains("shop/train may preempt") && remedy.contains("no-preempting-groups.yaml"));
+    assert!(remedy.contains("docs/limits.md"), "{remedy}");
+    put("shop", "b", "PreemptLowerPriority", "Succeeded");
+    assert_eq!(reported(), (true, None), "the pod that may preempt has ended");
+    put("shop", "b", "PreemptLowerPriority", "Running");
+    pods.remove("b");
+    pods.remove("a");
+    assert_eq!(reported(), (false, None), "the group is gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -638,7 +677,9 @@ fn waiting(pods: u32, untried: u32) -> WaitingStatus {
 
 #[test]
 fn the_impact_counts_the_pods_that_wait() {
-    for (pods, expected) in [(1, "; 1 pod waits, for 4 min"), (12, "; 12 pods wait, the oldest for 4 min")] {
+    for (pods, expected) in
+        [(1, "; 1 pod waits, for 4 min 5 s"), (12, "; 12 pods wait, the oldest for 4 min 5 s")]
+    {
         let problem = only(|scene| {
             let zones = zones(scene);
             zones.connected = false;

@@ -175,7 +175,7 @@ pub(super) fn documented() -> Status {
     status.problems = vec![
         Problem {
             impact: Some(
-                "filter Fail: no pod that it matches is scheduled; 12 pods wait, the oldest for 4 min"
+                "filter Fail: no pod that it matches is scheduled; 12 pods wait, the oldest for 4 min 5 s"
                     .to_owned(),
             ),
             ..problem(
