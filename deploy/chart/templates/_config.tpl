@@ -196,13 +196,14 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- end -}}
 
 {{/*
-What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its checksum, so that such a change replaces
-them; the gateway reads all others from the changed ConfigMap.
+What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its
+checksum, so that such a change replaces them; the gateway reads all others from the changed ConfigMap.
 */}}
 {{- define "extender-gateway.restartSettings" -}}
 {{- $config := include "extender-gateway.config" . | fromYaml -}}
-{{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" "timeouts" -}}
-{{- $_ := set $settings "extender" (omit $config.extender "maxRequestBytes") -}}
+{{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" -}}
+{{- $_ := set $settings "extender" (omit $config.extender "maxRequestBytes" "maxBytesInFlight" "allowUnauthenticatedBind") -}}
+{{- $_ := set $settings "timeouts" (omit (dig "timeouts" (dict) $config) "shutdown") -}}
 {{- $_ := set $settings "exporter" (dig "traces" "exporter" "" $config) -}}
 {{- $_ := set $settings "format" (dig "log" "format" "Text" $config) -}}
 {{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}
