@@ -14,7 +14,7 @@ func monitored(t *testing.T) []object {
 	return rendered(t)["monitoring"]
 }
 
-// TestDashboard expects the dashboard of deploy/observability in a ConfigMap that Grafana's sidecar finds.
+// TestDashboard expects the chart's dashboard in a ConfigMap that Grafana's sidecar finds.
 func TestDashboard(t *testing.T) {
 	it := find(t, monitored(t), "ConfigMap", release+"-dashboard")
 	labels, annotations := at[map[string]any](it, "metadata", "labels"), at[map[string]any](it, "metadata", "annotations")
@@ -25,7 +25,7 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("annotations are %v", annotations)
 	}
 	text := at[string](it, "data", "dashboard.json")
-	if text != read(t, root+"/deploy/observability/dashboard.json") || !json.Valid([]byte(text)) {
+	if text != read(t, chart+"/files/dashboards/dashboard.json") || !json.Valid([]byte(text)) {
 		t.Errorf("another dashboard: %.300s", text)
 	}
 }
@@ -42,11 +42,11 @@ func TestTheDashboardNeedsOneValue(t *testing.T) {
 	}
 }
 
-// TestPrometheusRule expects the alerts of deploy/observability, with links that begin as the values say.
+// TestPrometheusRule expects the chart's alerts, with links that begin as the values say.
 func TestPrometheusRule(t *testing.T) {
 	const base = "https://git.example.com/extender-gateway/blob/main/"
 	var spec map[string]any
-	if err := yaml.Unmarshal([]byte(read(t, root+"/deploy/observability/alerts.yaml")), &spec); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, chart+"/files/alerts.yaml")), &spec); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.ReplaceAll(asJSON(t, spec), `"runbook_url":"docs/`, `"runbook_url":"`+base+`docs/`)

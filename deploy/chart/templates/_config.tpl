@@ -112,7 +112,8 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- define "extender-gateway.backends" -}}
 {{- $backends := list -}}
 {{- range .Values.policies -}}
-{{- $backend := pick . "name" "url" "tls" "mode" "canary" "maxRejectShare" "pureAnswers" "args" "match" "filter" "score" "preempt" "bind" "beforeFilter" "beforeFilterNodes" "beforeScore" -}}
+{{- /* Without what is the chart's. All other fields are the gateway's, which refuses one that it does not know. */ -}}
+{{- $backend := omit . "program" "image" "command" "commandArgs" "port" "inPod" "allowUnauthenticatedBind" "certificates" "rules" "env" "resources" "extraVolumes" "extraVolumeMounts" "namespace" "replicas" "probe" "rbacRules" "serviceAccountName" "podSecurityContext" "securityContext" "podAnnotations" "podLabels" "priorityClassName" "topologySpreadConstraints" "nodeSelector" "tolerations" "affinity" -}}
 {{- if not .url -}}
 {{- $it := dict "root" $ "policy" . -}}
 {{- $_ := set $backend "url" (include "extender-gateway.policyURL" $it) -}}
@@ -195,13 +196,14 @@ which may be another one than the Service's. Nothing for other URLs.
 {{- end -}}
 
 {{/*
-What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its checksum, so that such a change replaces
-them; the gateway reads all others from the changed ConfigMap.
+What only a restart can change (docs/operations.md), as text, and shorter timeouts, which the gateway would follow. The pods have its
+checksum, so that such a change replaces them; the gateway reads all others from the changed ConfigMap.
 */}}
 {{- define "extender-gateway.restartSettings" -}}
 {{- $config := include "extender-gateway.config" . | fromYaml -}}
-{{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" "timeouts" -}}
-{{- $_ := set $settings "extender" (omit $config.extender "maxRequestBytes") -}}
+{{- $settings := pick $config "extender" "metrics" "admin" "otlp" "cluster" "nodes" -}}
+{{- $_ := set $settings "extender" (omit $config.extender "maxRequestBytes" "maxBytesInFlight" "allowUnauthenticatedBind") -}}
+{{- $_ := set $settings "timeouts" (omit (dig "timeouts" (dict) $config) "shutdown") -}}
 {{- $_ := set $settings "exporter" (dig "traces" "exporter" "" $config) -}}
 {{- $_ := set $settings "format" (dig "log" "format" "Text" $config) -}}
 {{- $_ := set $settings "binds" (ne (dig "binder" "None" $config) "None") -}}

@@ -12,7 +12,7 @@ import (
 // TestPrometheusEvaluatesTheAlerts has a real Prometheus evaluate them about a gateway with an unavailable backend.
 func TestPrometheusEvaluatesTheAlerts(t *testing.T) {
 	_, metrics := startGateway(t)
-	alerts, err := filepath.Abs("../../../deploy/observability/alerts.yaml")
+	alerts, err := filepath.Abs("../../../deploy/chart/files/alerts.yaml")
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

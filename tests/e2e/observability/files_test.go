@@ -12,9 +12,10 @@ import (
 const (
 	root          = "../../.."
 	folder        = root + "/deploy/observability"
-	alertsFile    = folder + "/alerts.yaml"
+	chartFiles    = root + "/deploy/chart/files"
+	alertsFile    = chartFiles + "/alerts.yaml"
 	alertCases    = folder + "/alerts_test.yaml"
-	dashboardFile = folder + "/dashboard.json"
+	dashboardFile = chartFiles + "/dashboards/dashboard.json"
 )
 
 // rule is an alert.

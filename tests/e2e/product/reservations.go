@@ -82,7 +82,7 @@ func InstallReservations(ctx context.Context, client kubernetes.Interface) (*Res
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(module), "backends", "policies", "examples", "reservation-crd.yaml"))
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(module), "deploy", "chart", "files", "reservation-crd.yaml"))
 	if err != nil {
 		return nil, err
 	}

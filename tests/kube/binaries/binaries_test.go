@@ -54,9 +54,12 @@ func TestProgramsWithAModuleOfTheirOwnAreBuiltThere(t *testing.T) {
 	}
 }
 
-func TestOtherReleasesAreBuiltInTheirOwnModules(t *testing.T) {
+func TestOtherReleasesAreBuiltWithTheirOwnModFile(t *testing.T) {
 	got := sourcesOf("tests", []string{"kube-scheduler-1.24"})
-	want := []sources{{dir: "tests/kube/schedulers/kube-scheduler-1.24", packages: []string{"."}}}
+	want := []sources{{
+		dir: "tests", modFile: "kube/schedulers/kube-scheduler-1.24.mod", program: "kube-scheduler-1.24",
+		packages: []string{"kube/cmd/kube-scheduler/main.go"},
+	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

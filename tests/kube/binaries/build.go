@@ -54,10 +54,8 @@ func goBuild(ctx context.Context, module string, names []string) error {
 		return err
 	}
 	defer unlock()
-	// Without the revision; otherwise each commit would link again.
-	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(module, outDir) + "/"}
 	for _, s := range sourcesOf(module, names) {
-		cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+		cmd := exec.CommandContext(ctx, "go", s.build(filepath.Join(module, outDir))...)
 		cmd.Dir = s.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v in %s: %w\n%s", cmd.Args, s.dir, err, out)

@@ -10,8 +10,22 @@ import (
 // sources are packages of one Go module, which are built together.
 type sources struct {
 	// dir is where the go command runs.
-	dir      string
+	dir string
+	// modFile is read instead of go.mod, if it has a name.
+	modFile string
+	// program names the only result, if its package has another name.
+	program  string
 	packages []string
+}
+
+// build are the arguments of the go command that puts the programs into a folder.
+func (s sources) build(into string) []string {
+	// Without the revision; otherwise each commit would link again.
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", into + "/" + s.program}
+	if s.modFile != "" {
+		args = append(args, "-modfile="+s.modFile)
+	}
+	return append(args, s.packages...)
 }
 
 // ownModules are the programs whose folder has its own go.mod: they would require newer versions of Kubernetes'
@@ -22,11 +36,11 @@ var ownModules = []string{Collector}
 func sourcesOf(module string, names []string) (list []sources) {
 	here := sources{dir: module}
 	for _, name := range names {
-		switch {
+		switch release, isOfAnother := schedulers.Find(name); {
+		case isOfAnother:
+			list = append(list, sources{dir: module, modFile: release.ModFile(), program: name, packages: release.Files()})
 		case slices.Contains(ownModules, name):
 			list = append(list, sources{dir: filepath.Join(module, "kube", "cmd", name), packages: []string{"."}})
-		case isOfAnotherRelease(name):
-			list = append(list, sources{dir: filepath.Join(module, "kube", "schedulers", name), packages: []string{"."}})
 		default:
 			here.packages = append(here.packages, "./kube/cmd/"+name)
 		}
@@ -35,9 +49,4 @@ func sourcesOf(module string, names []string) (list []sources) {
 		list = append(list, here)
 	}
 	return list
-}
-
-// isOfAnotherRelease reports whether the program is one of kube/schedulers.
-func isOfAnotherRelease(name string) bool {
-	return slices.ContainsFunc(schedulers.Releases(), func(r schedulers.Release) bool { return r.Program() == name })
 }

@@ -1,5 +1,5 @@
-// Package schedulers lists the releases of Kubernetes that are tested beside that of tests/go.mod. Each has a Go module
-// of its own in this folder, because two versions of Kubernetes do not fit into one module.
+// Package schedulers lists the releases of Kubernetes that are tested beside that of tests/go.mod. Each has a file in this
+// folder that replaces go.mod while its program is built, because two versions of Kubernetes do not fit into one module.
 package schedulers
 
 import (
@@ -15,7 +15,7 @@ const (
 	// Scheduler is the whole kube-scheduler.
 	Scheduler Kind = "kube-scheduler"
 	// Client is the HTTP client for extenders of that kube-scheduler, without the rest: these releases call APIs that
-	// kube-apiserver no longer serves. Its release.go is written by hand, because the client's types differ.
+	// kube-apiserver no longer serves. Each has a file of its own beside its main.go, because the client's types differ.
 	Client Kind = "extender-client"
 )
 
@@ -26,7 +26,7 @@ type Release struct {
 	Version string
 }
 
-// releases are the ones with a module here, oldest first. After a change, run `go generate ./kube/schedulers`.
+// releases are the ones with a .mod here, oldest first. After a change, run `go generate ./kube/schedulers`.
 var releases = []Release{
 	{Client, "1.18.19"},
 	{Client, "1.20.15"},
@@ -38,8 +38,17 @@ var releases = []Release{
 	{Scheduler, "1.36.3"},
 }
 
-// Releases are all releases with a module in this folder, oldest first.
+// Releases are all releases with a .mod in this folder, oldest first.
 func Releases() []Release { return slices.Clone(releases) }
+
+// Find returns the release that a program is of.
+func Find(program string) (Release, bool) {
+	at := slices.IndexFunc(releases, func(r Release) bool { return r.Program() == program })
+	if at < 0 {
+		return Release{}, false
+	}
+	return releases[at], true
+}
 
 // Of returns the releases of which this program is built, oldest first.
 func Of(kind Kind) []Release {
@@ -60,9 +69,24 @@ func (r Release) MinorNumber() int {
 	return number
 }
 
-// Program is the name of the program and of its folder.
+// Program is the name of the program.
 func (r Release) Program() string {
 	return string(r.Kind) + "-" + r.Minor()
+}
+
+// ModFile is what its program is built with instead of go.mod, below tests/.
+func (r Release) ModFile() string {
+	return "kube/schedulers/" + r.Program() + ".mod"
+}
+
+// Files are the sources of its program, below tests/. That of the client is in testdata, because it compiles with no other
+// release.
+func (r Release) Files() []string {
+	if r.Kind == Scheduler {
+		return []string{"kube/cmd/kube-scheduler/main.go"}
+	}
+	const folder = "kube/schedulers/testdata/extender-client/"
+	return []string{folder + "main.go", folder + "release-" + r.Minor() + ".go"}
 }
 
 // Staging is the version of the modules that Kubernetes publishes with a release, such as k8s.io/api.

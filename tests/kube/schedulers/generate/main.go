@@ -1,10 +1,9 @@
-// Command generate writes the Go modules of tests/kube/schedulers: a go.mod with the versions of one release of
-// Kubernetes, go.sum and main.go.
+// Command generate writes the .mod files of tests/kube/schedulers, each with the versions of one release of Kubernetes, and
+// their sums.
 package main
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -17,12 +16,9 @@ import (
 	"extender-gateway.io/tests/kube/schedulers"
 )
 
-// templates has the main.go of each kind.
-//
-//go:embed templates
-var templates embed.FS
+// root is tests/: go generate runs this in the folder of the package schedulers.
+const root = "../.."
 
-// main runs in the folder of the package schedulers, as go generate does.
 func main() {
 	for _, release := range schedulers.Releases() {
 		if err := generate(release); err != nil {
@@ -31,31 +27,41 @@ func main() {
 	}
 }
 
+// generate tidies a module of the program alone: in tests/ it would have all packages.
 func generate(release schedulers.Release) error {
-	dir := release.Program()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	program, err := templates.ReadFile("templates/" + string(release.Kind) + ".txt")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), program, 0o644); err != nil {
-		return err
-	}
 	staging, err := stagingOf(release)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), goMod(release, staging), 0o644); err != nil {
+	alone, err := os.MkdirTemp("", release.Program())
+	if err != nil {
 		return err
 	}
-	// An old go.sum would keep lines that nothing needs.
-	if err := os.RemoveAll(filepath.Join(dir, "go.sum")); err != nil {
+	defer os.RemoveAll(alone)
+	for _, file := range release.Files() {
+		if err := copyFile(filepath.Join(root, file), filepath.Join(alone, filepath.Base(file))); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(alone, "go.mod"), goMod(release, staging), 0o644); err != nil {
 		return err
 	}
-	_, err = goCommand(dir, "mod", "tidy")
-	return err
+	if _, err := goCommand(alone, "mod", "tidy"); err != nil {
+		return err
+	}
+	mod := filepath.Join(root, release.ModFile())
+	if err := copyFile(filepath.Join(alone, "go.mod"), mod); err != nil {
+		return err
+	}
+	return copyFile(filepath.Join(alone, "go.sum"), strings.TrimSuffix(mod, ".mod")+".sum")
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o644)
 }
 
 // moved are modules that a release requires and that no longer exist at their old place.
@@ -66,7 +72,7 @@ var moved = map[string][]string{
 // goMod requires Kubernetes, and replaces the modules that it requires as folders of its repository.
 func goMod(release schedulers.Release, staging []string) []byte {
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "module extender-gateway.io/tests/kube/schedulers/%s\n\ngo 1.26.0\n\n", release.Program())
+	fmt.Fprint(&text, "module extender-gateway.io/tests\n\ngo 1.26.0\n\n")
 	fmt.Fprintf(&text, "require k8s.io/kubernetes v%s\n\nreplace (\n", release.Version)
 	for _, module := range staging {
 		fmt.Fprintf(&text, "\t%s => %s %s\n", module, module, release.Staging())

@@ -1,4 +1,4 @@
-module extender-gateway.io/tests/kube/schedulers/kube-scheduler-1.33
+module extender-gateway.io/tests
 
 go 1.26.0
 

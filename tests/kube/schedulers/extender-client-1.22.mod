@@ -1,4 +1,4 @@
-module extender-gateway.io/tests/kube/schedulers/extender-client-1.22
+module extender-gateway.io/tests
 
 go 1.26.0
 
