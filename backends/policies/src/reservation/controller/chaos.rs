@@ -62,8 +62,8 @@ struct Replica {
     store: Arc<Store>,
     upkeep: JoinHandle<()>,
     controls: Option<JoinHandle<()>>,
-    /// UIDs, and whether the pod is bound, or was a placeholder that is deleted.
-    binds: JoinSet<(String, bool)>,
+    /// Whether the pod is bound, or was a placeholder that is deleted, and its UID.
+    binds: JoinSet<(bool, String)>,
 }
 
 impl Drop for Replica {
@@ -288,7 +288,7 @@ impl Simulation {
         let now = Instant::now();
         for replica in self.replicas.iter_mut().flatten() {
             while let Some(ended) = replica.binds.try_join_next() {
-                let (uid, is_done) = ended.unwrap();
+                let (is_done, uid) = ended.unwrap();
                 if !is_done {
                     self.has_forgotten = true;
                     self.attempts.insert(uid, Attempt::At(now + Duration::from_secs(1)));
@@ -324,11 +324,13 @@ impl Simulation {
                 let used =
                     state.used(&to) + assumed + kept_from(Some(&asking(&object)), &to, &state, &known, now).0;
                 if used + milli_cpu > CAPACITY {
-                    return (uid, false);
+                    return (false, uid);
                 }
                 bind_as_the_gateway(&apiserver, &object, &to);
+                // It looks whether the Binding was made, which may have failed.
+                return (State::of(&apiserver).has(&uid), uid);
             }
-            (uid, result.is_ok())
+            (result.is_ok(), uid)
         });
         // Until the bind has ended.
         Attempt::Binds { node, milli_cpu, until: now + Duration::from_hours(1) }
@@ -380,8 +382,9 @@ fn kept_from(
     now: Timestamp,
 ) -> (i64, bool) {
     let held = held(known.on(node), pod, now);
+    // A pod may have a claim here that was not used, and be on another node.
     let left = held.kept.iter().map(|kept| {
-        let there = kept.users.iter().filter(|(uid, _)| state.has(uid));
+        let there = kept.users.iter().filter(|(uid, _)| state.node_of(uid) == Some(node));
         let used: i64 = there.map(|(_, part)| part.milli_cpu).sum();
         (kept.resources.milli_cpu - used).max(0)
     });
