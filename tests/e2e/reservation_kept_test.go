@@ -83,9 +83,11 @@ func TestTheRoomOfAnOwnerThatEndsIsKeptWithoutALeader(t *testing.T) {
 	s.pods(stranger)
 	s.refused(stranger, corev1.PodReasonUnschedulable)
 	s.must(r.servers["one"].Kill())
+	killed := time.Now()
 	s.deletePod(owner)
 	s.pods(next)
 	s.boundTo(next)
+	results.note("the next owner got the room " + time.Since(killed).Round(100*time.Millisecond).String() + " after the leader was killed\n")
 	r.expectWaiting(stranger)
 }
 

@@ -23,8 +23,8 @@ import (
 // reservations are those of the apiserver, and the policy that keeps their room.
 type reservations struct {
 	*scenario
-	objects *product.Reservations
-	gateway *process.Server
+	objects            *product.Reservations
+	gateway, scheduler *process.Server
 	// servers are the replicas of the policy, by identity.
 	servers map[string]*process.Server
 }
@@ -74,7 +74,7 @@ func (s *scenario) reservationsFrom(kubeconfig string, replicas ...string) *rese
 	r.gateway = serveGateway(s, config)
 	entry := s.bindingEntry(r.gateway.Address)
 	entry.PreemptVerb = "preempt"
-	s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(entry)})
+	r.scheduler = s.startScheduler(controlplane.SchedulerOptions{Extenders: entriesOf(entry)})
 	return r
 }
 
@@ -118,6 +118,18 @@ func (r *reservations) untilPhases(app, phase string, count int) (found []produc
 		return len(found) == count, nil
 	}, func() string { return seen })
 	return found
+}
+
+// refusedAndQuiet waits until the only pod that waits has been refused twice: kube-scheduler's own note of the first refusal makes
+// it try once more. After that only an event does.
+func (r *reservations) refusedAndQuiet(pod *corev1.Pod) {
+	r.Helper()
+	r.refused(pod, corev1.PodReasonUnschedulable)
+	var seen attempts
+	r.until(pod.Name+" to be refused twice", func(context.Context) (bool, error) {
+		seen = r.attempts(r.scheduler)
+		return seen.unschedulable >= 2, nil
+	}, func() string { return fmt.Sprint(seen) })
 }
 
 // podsOf makes pods of an app that request this many thousandths of a CPU.
@@ -188,13 +200,15 @@ func TestRoomIsFreeWhenAReservationExpires(t *testing.T) {
 	s := newScenario(t, "a pod gets the room of a reservation within seconds after it has expired", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(2, cpus(4)))
 	r := s.reservations("one")
-	r.reserve(2, "owner", 1, 4000, func(spec *product.ReservationSpec) { spec.TTL = "8s" })
+	r.reserve(2, "owner", 1, 4000)
 	r.untilPhases("owner", "Available", 2)
 	stranger := requesting("stranger", 4000)
 	s.pods(stranger)
-	s.refused(stranger, corev1.PodReasonUnschedulable)
-	items := r.untilPhases("owner", "Failed", 2)
-	expired := items[0].Metadata.CreationTimestamp.Add(8 * time.Second)
+	r.refusedAndQuiet(stranger)
+	s.must(r.objects.Expire(s.ctx, "owner-00"))
+	expired := time.Now()
+	s.must(r.objects.Expire(s.ctx, "owner-01"))
+	r.untilPhases("owner", "Failed", 2)
 	s.boundTo(stranger)
 	results.note(fmt.Sprintf("a waiting pod got the room %v after a reservation had expired\n", time.Since(expired).Round(100*time.Millisecond)))
 	s.expectNoNodeOverfull()
@@ -285,7 +299,7 @@ func TestReservationsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 
 func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 	for name, free := range map[string]func(*reservations){
-		"expires":          func(*reservations) {},
+		"expires":          func(r *reservations) { r.must(r.objects.Expire(r.ctx, "owner-00")) },
 		"deleted":          func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
 		"deleted unmarked": func(r *reservations) { r.must(r.objects.Delete(r.ctx, "owner-00")) },
 	} {
@@ -294,11 +308,7 @@ func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 			s.nodes(objects.Nodes(1, cpus(4)))
 			// The first one leads, and the gateway calls the second one.
 			r := s.reservations("one", "two")
-			r.reserve(1, "owner", 1, 4000, func(spec *product.ReservationSpec) {
-				if name == "expires" {
-					spec.TTL = "15s"
-				}
-			})
+			r.reserve(1, "owner", 1, 4000)
 			node := r.untilPhases("owner", "Available", 1)[0].Status.NodeName
 			s.until("the node to be marked", func(ctx context.Context) (bool, error) {
 				marked, err := shared.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
@@ -314,7 +324,7 @@ func TestRoomThatBecomesFreeWhileNobodyLeadsIsUsed(t *testing.T) {
 			}
 			stranger := requesting("stranger", 4000)
 			s.pods(stranger)
-			s.refused(stranger, corev1.PodReasonUnschedulable)
+			r.refusedAndQuiet(stranger)
 			free(r)
 			s.boundTo(stranger)
 			results.note(fmt.Sprintf("%s while nobody leads: a waiting pod got the room %v after the leader was killed\n", name, time.Since(killed).Round(100*time.Millisecond)))

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -143,6 +144,12 @@ func (r *Reservations) List(ctx context.Context) ([]Reservation, error) {
 // Delete deletes a Reservation.
 func (r *Reservations) Delete(ctx context.Context, name string) error {
 	return r.rest.Delete().AbsPath(reservationsPath, name).Do(ctx).Error()
+}
+
+// Expire ends the time of a Reservation without a ttl.
+func (r *Reservations) Expire(ctx context.Context, name string) error {
+	patch := fmt.Sprintf(`{"spec": {"expires": %q}}`, time.Now().UTC().Format(time.RFC3339))
+	return r.rest.Patch(types.MergePatchType).AbsPath(reservationsPath, name).Body([]byte(patch)).Do(ctx).Error()
 }
 
 // DeleteAll deletes all Reservations.

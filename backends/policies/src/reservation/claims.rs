@@ -6,13 +6,13 @@
 //! give away the same room.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use extender_apiserver::RequestError;
-use extender_policy_sdk::{OwnerReference, Resources};
+use extender_policy_sdk::Resources;
 use jiff::Timestamp;
 use tokio::{
     sync::oneshot,
@@ -21,11 +21,10 @@ use tokio::{
 
 use super::{
     Clock,
-    affinity::Affinity,
     amounts::fits,
     cluster::{Cluster, is_conflict},
     object::{NewCondition, Reservation, Status},
-    owners::Asking,
+    owners::{Asking, OwnedAsking},
     room::{Claim, Phase},
     store::{Chosen, Store},
 };
@@ -98,17 +97,6 @@ struct PendingClaim {
     least: Resources,
     kind: ClaimKind,
     answer: oneshot::Sender<Result<Claimed, ClaimError>>,
-}
-
-/// The same as [`Asking`], for longer than the call.
-#[derive(Debug)]
-struct OwnedAsking {
-    uid: String,
-    namespace: String,
-    controller: Option<OwnerReference>,
-    labels: BTreeMap<String, String>,
-    affinity: Option<Arc<Affinity>>,
-    requests: Resources,
 }
 
 impl Objects {
@@ -339,25 +327,6 @@ fn answer(group: Vec<PendingClaim>, written: &Arc<Reservation>, began: Instant) 
 }
 
 impl OwnedAsking {
-    fn new(asking: &Asking<'_>) -> Self {
-        let Asking { uid, namespace, controller, labels, affinity, requests } = asking;
-        Self {
-            uid: (*uid).to_owned(),
-            namespace: (*namespace).to_owned(),
-            controller: controller.cloned(),
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            affinity: affinity.clone(),
-            requests: requests.clone(),
-        }
-    }
-
-    fn asking(&self) -> Asking<'_> {
-        let Self { uid, namespace, controller, labels, affinity, requests } = self;
-        let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let (affinity, requests) = (affinity.clone(), requests.clone());
-        Asking { uid, namespace, controller: controller.as_ref(), labels, affinity, requests }
-    }
-
     fn claim(&self, name: &str, requests: Resources, now: Timestamp) -> Claim {
         let Self { uid, namespace, .. } = self;
         let [namespace, name, uid] = [namespace.as_str(), name, uid.as_str()].map(str::to_owned);

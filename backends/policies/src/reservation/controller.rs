@@ -8,6 +8,7 @@ mod freed;
 mod observed;
 mod queue;
 mod step;
+mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
@@ -139,8 +140,11 @@ impl Controller {
             return;
         }
         let (now, known) = ((self.clock)(), self.store.read());
+        let waiting = self.pods.unscheduled();
+        let waiting: Vec<_> = waiting.iter().filter_map(|pod| pod.waiting(now)).collect();
         let work = known.all().filter_map(|reservation| {
-            let observed = Observed { pods: &self.pods.read(reservation), nodes: &self.nodes };
+            let (pods, nodes, waiting) = (&self.pods.read(reservation), &self.nodes, &waiting);
+            let observed = Observed { pods, nodes, waiting };
             let actions = step(reservation, &observed, now);
             (!actions.is_empty()).then(|| Work { reservation: reservation.clone(), actions })
         });

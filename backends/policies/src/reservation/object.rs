@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use extender_config::go_duration;
 use extender_policy_sdk::Resources;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ pub(super) struct Condition {
 /// A condition that is to be set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewCondition<'c> {
-    /// `Scheduled`, `Ready`, `NodeUsable` or `InUse`.
+    /// `Scheduled`, `Ready`, `NodeUsable`, `OwnersFit` or `InUse`.
     pub(super) kind: &'c str,
     pub(super) holds: bool,
     /// One word in camel case.
@@ -310,10 +310,15 @@ impl Status {
         self.conditions.iter().map(|condition| condition.last_transition_time).max()
     }
 
-    /// Whether there is a condition of this type, and whether it holds.
-    pub(super) fn holds(&self, kind: &str) -> Option<bool> {
-        let condition = self.conditions.iter().find(|condition| condition.kind == kind)?;
-        Some(condition.status == "True")
+    /// Sets a condition that says otherwise, and has for this long; one that is missing holds. Returns whether it is set.
+    pub(super) fn flip(&mut self, new: NewCondition<'_>, after: SignedDuration, now: Timestamp) -> bool {
+        let old = self.conditions.iter().find(|condition| condition.kind == new.kind);
+        let is_due = |old: &Condition| now.duration_since(old.last_transition_time) >= after;
+        let flips = old.map_or(!new.holds, |old| (old.status == "True") != new.holds && is_due(old));
+        if flips {
+            self.set_condition(new, now);
+        }
+        flips
     }
 
     /// Sets a condition. Its time changes with its status only.

@@ -43,6 +43,38 @@ impl<'p> Asking<'p> {
     }
 }
 
+/// The same as [`Asking`], for longer than the call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OwnedAsking {
+    pub(super) uid: String,
+    pub(super) namespace: String,
+    pub(super) controller: Option<OwnerReference>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) affinity: Option<Arc<Affinity>>,
+    pub(super) requests: Resources,
+}
+
+impl OwnedAsking {
+    pub(super) fn new(asking: &Asking<'_>) -> Self {
+        let Asking { uid, namespace, controller, labels, affinity, requests } = asking;
+        Self {
+            uid: (*uid).to_owned(),
+            namespace: (*namespace).to_owned(),
+            controller: controller.cloned(),
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            affinity: affinity.clone(),
+            requests: requests.clone(),
+        }
+    }
+
+    pub(super) fn asking(&self) -> Asking<'_> {
+        let Self { uid, namespace, controller, labels, affinity, requests } = self;
+        let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let (affinity, requests) = (affinity.clone(), requests.clone());
+        Asking { uid, namespace, controller: controller.as_ref(), labels, affinity, requests }
+    }
+}
+
 /// Rules that can be matched: a pod is an owner if one of them holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {

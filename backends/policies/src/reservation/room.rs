@@ -172,6 +172,13 @@ impl Reservation {
         claimed.or_else(|| self.part_besides_pending(pod, now))
     }
 
+    /// What an owner without a part requests beyond what is left of what is listed here.
+    pub(super) fn missing_for(&self, pod: &Asking<'_>) -> Option<Resources> {
+        let has_none = self.room.claim(pod.uid).is_none() && self.admits(pod);
+        let missing = || minus(&listed(&pod.requests, &self.room.allocatable), self.room.left());
+        has_none.then(missing).filter(|missing| !is_nothing(missing))
+    }
+
     /// Whether a version that this replica does not know may serve the pod: with less claimed of it, or with a node by now.
     pub(super) fn may_serve_later(&self, pod: &Asking<'_>, now: Timestamp) -> bool {
         let Ok(terms) = &self.terms else { return false };

@@ -2,16 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use extender_policy_sdk::OwnerReference;
+use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::watch;
 
+use super::waiting::{MOST_UNSCHEDULED, Unscheduled};
 use crate::reservation::{
+    affinity::Affinity,
     bind,
     cluster::PodRef,
     object::Reservation,
+    owners::OwnedAsking,
     placeholder::{GATE, LABEL},
     recorded::Recorded,
     watch::{Object, Watched},
@@ -43,6 +48,8 @@ pub(super) struct SeenPod {
     pub(super) reservation: Option<String>,
     /// Of a placeholder: what is recorded of it when it is new.
     pub(super) recorded: Option<Recorded>,
+    /// Of another pod for which kube-scheduler has found no node.
+    pub(super) unscheduled: Option<Arc<Unscheduled>>,
 }
 
 /// A pod as the watch tells it: its version and what is kept; `None` if it cannot be read.
@@ -68,6 +75,8 @@ struct SeenPods {
     by_uid: HashMap<String, (u64, SeenPod)>,
     /// UIDs of placeholder pods, by the UID of their Reservation.
     placeholders: BTreeMap<String, BTreeSet<String>>,
+    /// By time and UID.
+    unscheduled: BTreeMap<(Timestamp, String), Arc<Unscheduled>>,
     listed: bool,
 }
 
@@ -138,6 +147,11 @@ impl Pods {
         uids.into_iter().filter_map(|uid| Some(seen.by_uid.get(uid)?.1.clone())).collect()
     }
 
+    /// Those that wait for the longest time, without placeholders.
+    pub(super) fn unscheduled(&self) -> Vec<Arc<Unscheduled>> {
+        lock(&self.seen).unscheduled.values().take(MOST_UNSCHEDULED).cloned().collect()
+    }
+
     /// A pod that this replica has written.
     pub(super) fn learn(&self, json: &[u8]) -> Option<SeenPod> {
         let (version, pod) = parsed(json)?;
@@ -154,6 +168,13 @@ impl Pods {
     }
 }
 
+impl SeenPod {
+    /// Its key among those that wait.
+    fn waits_as(&self) -> Option<(Timestamp, String)> {
+        self.unscheduled.as_ref().map(|unscheduled| (unscheduled.since, self.pod.uid.clone()))
+    }
+}
+
 impl SeenPods {
     /// Returns whether something has changed that is looked at.
     fn put(&mut self, version: u64, pod: SeenPod) -> bool {
@@ -163,6 +184,12 @@ impl SeenPods {
             return false;
         }
         let is_new = stored.is_none_or(|(_, stored)| *stored != pod);
+        if let Some(key) = stored.and_then(|(_, stored)| stored.waits_as()) {
+            self.unscheduled.remove(&key);
+        }
+        if let (Some(key), Some(unscheduled)) = (pod.waits_as(), &pod.unscheduled) {
+            self.unscheduled.insert(key, Arc::clone(unscheduled));
+        }
         if let Some(reservation) = &pod.reservation {
             self.placeholders.entry(reservation.clone()).or_default().insert(uid.clone());
         }
@@ -172,6 +199,9 @@ impl SeenPods {
 
     fn remove(&mut self, uid: &str) {
         let Some((_, pod)) = self.by_uid.remove(uid) else { return };
+        if let Some(key) = pod.waits_as() {
+            self.unscheduled.remove(&key);
+        }
         let Some(reservation) = pod.reservation else { return };
         if let Some(uids) = self.placeholders.get_mut(&reservation) {
             uids.remove(uid);
@@ -319,9 +349,19 @@ struct PodMetadata {
     resource_version: String,
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(default)]
-    labels: HashMap<String, String>,
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: PodAnnotations,
     #[serde(default)]
     owner_references: Vec<Owner>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodAnnotations {
+    /// [`ANNOTATION`](crate::reservation::affinity::ANNOTATION).
+    #[serde(rename = "scheduling.extender-gateway.io/reservation-affinity")]
+    affinity: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -333,6 +373,13 @@ struct Owner {
     uid: String,
     #[serde(default)]
     controller: bool,
+}
+
+impl Owner {
+    fn reference(self) -> OwnerReference {
+        let Self { api_version, kind, name, uid, .. } = self;
+        OwnerReference { api_version, kind, name, uid }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -355,44 +402,45 @@ struct PodStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Condition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
     reason: String,
     message: String,
+    last_transition_time: Option<Timestamp>,
 }
 
 fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
     let PodObject { metadata, spec, status } = serde_json::from_slice(json).ok()?;
-    let PodMetadata { namespace, name, uid, resource_version, deletion_timestamp, labels, owner_references } =
-        metadata;
-    let leaving = deletion_timestamp.is_some();
+    let PodMetadata { namespace, name, uid, labels, annotations, owner_references, .. } = metadata;
+    let pod = PodRef { namespace, name, uid };
+    let leaving = metadata.deletion_timestamp.is_some();
     let gated = spec.scheduling_gates.iter().any(|gate| gate.name == GATE);
-    let controller = owner_references.into_iter().find(|owner| owner.controller);
-    let reservation = controller.and_then(|Owner { api_version, kind, name, uid, .. }| {
-        let controller = extender_policy_sdk::OwnerReference { api_version, kind, name, uid };
-        let of = bind::reservation_of(Some(&controller))?;
-        (labels.get(LABEL) == Some(&of.uid)).then(|| of.uid.clone())
-    });
+    let controller = owner_references.into_iter().find(|owner| owner.controller).map(Owner::reference);
+    let placeholder_of = bind::reservation_of(controller.as_ref()).map(|of| of.uid.clone());
+    let is_placeholder = placeholder_of.is_some();
+    let reservation = placeholder_of.filter(|of| labels.get(LABEL) == Some(of));
+    let recorded = reservation.is_some().then(|| Recorded::of(json).unwrap_or_default());
+    let why = status.conditions.into_iter().find(|it| it.kind == "PodScheduled" && it.status == "False");
+    let Condition { reason, message, last_transition_time, .. } = why.unwrap_or_default();
     let state = match (status.phase.as_deref(), spec.node_name.filter(|node| !node.is_empty())) {
         (Some("Succeeded" | "Failed"), _) => State::Ended,
         (_, Some(node)) => State::On(node),
-        (_, None) => waiting(status.conditions),
+        (_, None) => State::Waiting { reason, message },
     };
-    let pod = PodRef { namespace, name, uid };
-    let recorded = reservation.is_some().then(|| Recorded::of(json).unwrap_or_default());
-    let pod = SeenPod { pod, state, gated, leaving, reservation, recorded };
-    Some((resource_version.parse().unwrap_or_default(), pod))
-}
-
-fn waiting(conditions: Vec<Condition>) -> State {
-    let why = conditions
-        .into_iter()
-        .find(|condition| condition.kind == "PodScheduled" && condition.status == "False");
-    let Condition { reason, message, .. } = why.unwrap_or_default();
-    State::Waiting { reason, message }
+    let may_own = matches!(&state, State::Waiting { reason, .. } if reason == "Unschedulable") && !leaving;
+    let since = last_transition_time.filter(|_| may_own && !is_placeholder);
+    let unscheduled = since.and_then(|since| {
+        let requests = Recorded::of(json).ok()?.requests;
+        let affinity = annotations.affinity.map(|text| Arc::new(Affinity::new(&text)));
+        let PodRef { namespace, name, uid } = pod.clone();
+        let asking = OwnedAsking { uid, namespace, controller, labels, affinity, requests };
+        Some(Arc::new(Unscheduled { name, since, asking }))
+    });
+    let version = metadata.resource_version.parse().unwrap_or_default();
+    Some((version, SeenPod { pod, state, gated, leaving, reservation, recorded, unscheduled }))
 }
 
 #[cfg(test)]

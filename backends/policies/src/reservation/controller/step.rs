@@ -5,7 +5,10 @@ use std::time::Duration;
 use extender_policy_sdk::Resources;
 use jiff::{SignedDuration, Timestamp};
 
-use super::observed::{Nodes, SeenPod, State};
+use super::{
+    observed::{Nodes, SeenPod, State},
+    waiting::{Waiting, tell_of_owners},
+};
 use crate::reservation::{
     bind::{UNBOUND_LIMIT, with_room},
     cluster::PodRef,
@@ -33,6 +36,8 @@ pub(super) struct Observed<'o> {
     /// Those that concern the Reservation, at least.
     pub(super) pods: &'o [SeenPod],
     pub(super) nodes: &'o Nodes,
+    /// Pods that wait.
+    pub(super) waiting: &'o [Waiting<'o>],
 }
 
 impl Observed<'_> {
@@ -203,6 +208,7 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
         must_write |= tell_of_node(&mut next.status, observed.nodes, now);
+        must_write |= tell_of_owners(&mut next.status, reservation, observed.waiting, now);
     }
     must_write.then(|| write(next.status))
 }
@@ -210,14 +216,10 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
 /// Tells that owners cannot use the room because the node is cordoned, or that they can again. Returns whether that is new.
 fn tell_of_node(status: &mut Status, nodes: &Nodes, now: Timestamp) -> bool {
     let (kind, is_cordoned) = ("NodeUsable", nodes.is_cordoned(&status.node_name));
-    if status.holds(kind).unwrap_or(true) != is_cordoned {
-        return false;
-    }
     let message =
         if is_cordoned { "the node is cordoned: owners go elsewhere, without the room" } else { "" };
     let reason = if is_cordoned { "NodeUnschedulable" } else { "NodeSchedulable" };
-    status.set_condition(NewCondition { kind, holds: !is_cordoned, reason, message }, now);
-    true
+    status.flip(NewCondition { kind, holds: !is_cordoned, reason, message }, SignedDuration::ZERO, now)
 }
 
 /// Whether a claim counts any longer.

@@ -349,3 +349,41 @@ async fn gates_of_others_stay_closed() {
         json!([{"name": "quota"}])
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_requests_more_than_is_left_is_told_of_once_a_minute_at_most() {
+    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
+    apiserver.create_node("a");
+    for policy in ["Aligned", "Restricted"] {
+        apiserver.create_reservation(policy, &json!({"allocatePolicy": policy}), &available(4_000));
+    }
+    let waits = |namespace: &str, name: &str, milli_cpu| {
+        apiserver.create_pod_with(namespace, name, milli_cpu);
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        apiserver
+            .edit_pod(&format!("{namespace}/{name}"), |pod| pod["status"]["conditions"] = json!([condition]));
+    };
+    waits("shop", "as-large", 4_000);
+    waits("mall", "a-stranger", 9_000);
+    waits("shop", "larger", 6_000);
+    let _running = Running::new(&apiserver, &seconds);
+    let told = |name: &str| status(&apiserver, name)["conditions"][0].clone();
+    for (at, expected, writes) in [(9, Value::Null, 0), (10, "False".into(), 2), (69, "False".into(), 0)] {
+        seconds.set(at);
+        sleep(Duration::from_secs(5)).await;
+        let written = apiserver.writes().iter().filter(|write| write.starts_with("PUT")).count();
+        assert_eq!((told("Aligned")["status"].clone(), written), (expected, writes), "{at}");
+        if at == 10 {
+            apiserver.delete_pod("shop/larger");
+        }
+    }
+    let text = "the owner shop/larger waits: it requests cpu 2 more than is left, ";
+    let [aligned, restricted] = ["Aligned", "Restricted"].map(|name| told(name)["message"].clone());
+    assert_eq!(aligned, format!("{text}which the node must have besides"));
+    assert_eq!(restricted, format!("{text}and so gets nothing of it (allocatePolicy: Restricted)"));
+    seconds.set(70);
+    until("the condition to hold", || told("Restricted")["status"] == "True").await;
+}

@@ -49,7 +49,15 @@ fn pod_ref(uid: &str) -> PodRef {
 }
 
 fn pod(uid: &str, state: State) -> SeenPod {
-    SeenPod { pod: pod_ref(uid), state, gated: false, leaving: false, reservation: None, recorded: None }
+    SeenPod {
+        pod: pod_ref(uid),
+        state,
+        gated: false,
+        leaving: false,
+        reservation: None,
+        recorded: None,
+        unscheduled: None,
+    }
 }
 
 fn placeholder(uid: &str, state: State, gated: bool) -> SeenPod {
@@ -68,7 +76,7 @@ fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
     let nodes = Nodes::default();
     let node = |name: &str| Object { name: name.to_owned(), version: 1, json: Vec::new() };
     nodes.listed(vec![node("a").into()], 1);
-    step(reservation, &Observed { pods, nodes: &nodes }, now())
+    step(reservation, &Observed { pods, nodes: &nodes, waiting: &[] }, now())
 }
 
 /// Phase, UIDs of owners with what is known of them, and reason of the last condition.
@@ -315,7 +323,8 @@ fn it_tells_that_its_node_is_cordoned() {
         nodes.told(Object { name: "a".to_owned(), version: 1, json });
     };
     let mut reservation = with_owners("Available", &json!({}), &[]);
-    let step = |reservation: &Reservation| step(reservation, &Observed { pods: &[], nodes: &nodes }, now());
+    let observed = Observed { pods: &[], nodes: &nodes, waiting: &[] };
+    let step = |reservation: &Reservation| step(reservation, &observed, now());
     cordon(false);
     assert_eq!(step(&reservation), []);
     for (unschedulable, reason) in [(true, "NodeUnschedulable"), (false, "NodeSchedulable")] {
