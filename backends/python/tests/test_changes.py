@@ -11,6 +11,7 @@ from changing import NODE_PARTS, POD_PARTS, Changing
 
 from extender_policy import (
     ChangedPart,
+    HoldUser,
     Hook,
     Info,
     Node,
@@ -323,3 +324,11 @@ def test_amounts_have_the_names_of_resources() -> None:
         )
         with pytest.raises(TypeError, match=f"^{expected}$"):
             method(cpu=4)
+
+
+def test_what_is_taken_of_a_hold_may_have_a_limit() -> None:
+    hold = NodeChange().hold("a", HoldUser("b", at_most=Resources(milli_cpu=500)), milli_cpu=4000)._message.holds[0]
+    assert [(user.uid, user.HasField("at_most"), user.at_most.milli_cpu) for user in hold.users] == [
+        ("a", False, 0),
+        ("b", True, 500),
+    ]

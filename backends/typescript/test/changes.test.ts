@@ -106,7 +106,10 @@ test('every change arrives as the policy wrote it', () => {
     removeLabels: ['rack', 'rack'],
     addTaints: [{ key: 'k', value: 'v', effect: 'NoExecute' }],
     removeTaints: [{ key: 'k' }, { key: 'l', value: 'v', effect: 'NoSchedule' }],
-    holds: [{ resources: { milliCpu: 4_000 }, users: ['u-1', 'u-2'] }, { resources: { pods: 1 } }],
+    holds: [
+      { resources: { milliCpu: 4_000 }, users: ['u-1', { uid: 'u-2', atMost: { memory: 1 } }] },
+      { resources: { pods: 1 } },
+    ],
     reason: 'ä',
   };
   const policy = new Changes(pod, [{}, node]);

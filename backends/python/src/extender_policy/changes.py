@@ -13,6 +13,7 @@ from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._messages import node_affinity_message, nonzero_message, resources_message
 from .resources import (
+    HoldUser,
     NodeAffinity,
     NodeUsage,
     NonZero,
@@ -271,19 +272,24 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
             total.nonzero.memory += given.memory
         return changed
 
-    def hold(self, *uids: str, **amounts: Any) -> NodeChange:
+    def hold(self, *users: str | HoldUser, **amounts: Any) -> NodeChange:
         """Keeps room for the pods with these UIDs: adds to the usage what they do not use of it on the node.
 
             NodeChange("reserved for team a").hold("5b1c", "77fe", milli_cpu=4000)
 
         The gateway does that with the usage of which it tells: when one of the pods ends, its usage goes and what is
-        kept for the next one comes at the same time. At most 1,024 pods; the amounts are those of `Resources`, none
-        negative.
+        kept for the next one comes at the same time. At most 1,024 pods, each by its UID, or as a `HoldUser` with the
+        most that is taken for it; the amounts are those of `Resources`, none negative.
         """
         changed = self._copy()
-        hold = changed._message.holds.add(users=[hooks_pb2.HoldUser(uid=uid) for uid in uids])
+        hold = changed._message.holds.add(users=map(_user, users))
         _add(hold.resources, named_amounts("hold", amounts))
         return changed
+
+
+def _user(user: str | HoldUser) -> hooks_pb2.HoldUser:
+    uid, at_most = user if isinstance(user, HoldUser) else (user, None)
+    return hooks_pb2.HoldUser(uid=uid, at_most=None if at_most is None else resources_message(at_most))
 
 
 def _reason(reason: str) -> str:

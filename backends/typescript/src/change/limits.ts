@@ -181,7 +181,7 @@ function usageMistakes(usage: UsageAdded | undefined): Mistake[] {
 }
 
 function holdMistakes(holds: NodeChange['holds']): Mistake[] {
-  const users = holds.flatMap((hold) => hold.users);
+  const users = holds.flatMap((hold) => hold.users.map(({ uid }) => uid));
   const long = users.find((uid) => uid === '' || byteLength(uid) > MAX_UID_BYTES);
   const amounts = holds.flatMap(({ resources: { others, ...named } }) => [
     ...Object.values(named),
