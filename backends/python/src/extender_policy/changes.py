@@ -12,7 +12,9 @@ from google.protobuf.message import Message
 from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._messages import node_affinity_message, nonzero_message, resources_message
+from .reads import quoted
 from .resources import (
+    EFFECTS,
     HoldUser,
     NodeAffinity,
     NodeUsage,
@@ -52,11 +54,6 @@ class ChangedPart(IntEnum):
     """`NodeChange.add_allocatable`."""
     NODE_USAGE = info_pb2.CHANGED_PART_NODE_USAGE
     """`NodeChange.add_usage`."""
-
-    @property
-    def is_of_pod(self) -> bool:
-        """Whether it is a part of the pod, not of nodes."""
-        return self < ChangedPart.NODE_LABELS
 
 
 class _Change(Generic[M]):
@@ -237,6 +234,8 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
     def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
         """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
+        if effect not in EFFECTS:
+            raise ValueError(f"add_taint has the effect {quoted(str(effect))}; expected one of {', '.join(EFFECTS)}")
         changed = self._copy()
         changed._message.add_taints.add(key=key, value=value, effect=effect)
         return changed
