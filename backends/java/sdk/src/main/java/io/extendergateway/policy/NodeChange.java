@@ -13,9 +13,9 @@ import java.util.Set;
  * method returns a new change. What is removed is removed before something is added. A change that
  * does not depend on the call is best a constant: nodes that change alike are sent together.
  *
- * <p>A call fails (INTERNAL) if a change contains something that its {@link Hook} does not declare,
- * or if it is too large: at most 64 labels, taints and extended resources together; keys of 1 to
- * 317 bytes and values of at most 256.
+ * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare,
+ * or that is too large: at most 64 labels, taints and extended resources together; keys of 1 to 317
+ * bytes and values of at most 256.
  */
 public final class NodeChange {
   private static final NodeChange NONE =

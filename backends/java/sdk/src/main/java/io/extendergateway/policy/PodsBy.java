@@ -81,12 +81,6 @@ public final class PodsBy implements Comparable<PodsBy> {
     return label;
   }
 
-  /** Whether the contract allows the key of the label. */
-  boolean isValid() {
-    int bytes = Utf8.length(label);
-    return !isLabel() || (bytes >= 1 && bytes <= Reads.MAX_KEY_BYTES);
-  }
-
   /** What the pod must be read for. */
   PodPart part() {
     return switch (by) {

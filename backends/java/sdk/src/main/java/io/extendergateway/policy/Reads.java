@@ -1,9 +1,6 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.TopologyKey.Topology;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 
@@ -276,9 +273,7 @@ public final class Reads {
 
   private TopologyKey addedUp(Topology topology, boolean requests) {
     attribute(topology.by());
-    // A wrong key is reported once, as a mistake of the count.
-    boolean isLabel = !topology.key().isEmpty() && topology.hasValidKey();
-    NodeKey label = isLabel ? nodeLabel(topology.key()) : null;
+    NodeKey label = topology.key().isEmpty() ? null : nodeLabel(topology.key());
     pod.topologies.merge(
         topology,
         new Added(requests, label),
@@ -289,7 +284,7 @@ public final class Reads {
   /** What pods are counted by, of the pod to be placed. */
   private void attribute(PodsBy by) {
     pod(by.part());
-    if (by.isLabel() && by.isValid()) {
+    if (by.isLabel()) {
       podLabel(by.key());
     }
   }
@@ -312,80 +307,12 @@ public final class Reads {
 
   /** Whether pods are counted, on nodes or in the cluster. */
   boolean countsPods() {
-    return !node.pods.isEmpty() || countsTopologies();
-  }
-
-  /** Whether pods in the cluster are counted. */
-  boolean countsTopologies() {
-    return !pod.topologies.isEmpty();
-  }
-
-  /** Whether the name, the UID or the claims of one pod are read. */
-  boolean readsIdentity() {
-    return (pod.parts & Part.bit(PodPart.IDENTITY)) != 0;
+    return !node.pods.isEmpty() || !pod.topologies.isEmpty();
   }
 
   /** Whether more than the name is read of nodes. */
   boolean readsNodes() {
     boolean parts = (node.parts & ~Part.bit(NodePart.NAME)) != 0;
     return parts || !node.labels.isEmpty() || !node.annotations.isEmpty() || !node.pods.isEmpty();
-  }
-
-  /** What the contract does not allow, one sentence each. */
-  List<String> mistakes() {
-    List<String> mistakes = new ArrayList<>();
-    Map<String, Keys> maps = new java.util.LinkedHashMap<>();
-    maps.put("nodeLabel", node.labels);
-    maps.put("nodeAnnotation", node.annotations);
-    maps.put("podLabel", pod.labels);
-    maps.put("podAnnotation", pod.annotations);
-    int sent = 0;
-    for (Map.Entry<String, Keys> map : maps.entrySet()) {
-      mistakes.addAll(map.getValue().mistakes(map.getKey()));
-      sent += map.getValue().sent();
-    }
-    if (sent > MAX_KEYS) {
-      mistakes.add(
-          "there are %d keys and prefixes; expected at most %d, use a prefix for several keys"
-              .formatted(sent, MAX_KEYS));
-    }
-    countMistakes(mistakes);
-    topologyMistakes(mistakes);
-    return mistakes;
-  }
-
-  private void countMistakes(List<String> mistakes) {
-    for (PodsBy by : node.pods.keySet()) {
-      if (!by.isValid()) {
-        mistakes.add(
-            "Reads.podsBy(%s) has a key of %d bytes; expected 1 to %d"
-                .formatted(by, Utf8.length(by.key()), MAX_KEY_BYTES));
-      }
-    }
-    if (node.pods.size() > MAX_COUNTS) {
-      mistakes.add(
-          "pods are counted by %d attributes; expected at most %d"
-              .formatted(node.pods.size(), MAX_COUNTS));
-    }
-  }
-
-  private void topologyMistakes(List<String> mistakes) {
-    for (Topology topology : pod.topologies.keySet()) {
-      if (!topology.by().isValid()) {
-        mistakes.add(wrong(topology, "key", topology.by().key(), 1));
-      } else if (!topology.hasValidKey()) {
-        mistakes.add(wrong(topology, "topology key", topology.key(), 0));
-      }
-    }
-    if (pod.topologies.size() > MAX_COUNTS) {
-      mistakes.add(
-          "pods are counted by %d topologies; expected at most %d"
-              .formatted(pod.topologies.size(), MAX_COUNTS));
-    }
-  }
-
-  private static String wrong(Topology topology, String what, String key, int least) {
-    return "Reads.podsByTopology(%s) has a %s of %d bytes; expected %d to %d"
-        .formatted(topology, what, Utf8.length(key), least, MAX_KEY_BYTES);
   }
 }

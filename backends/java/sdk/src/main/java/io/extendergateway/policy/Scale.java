@@ -1,8 +1,5 @@
 package io.extendergateway.policy;
 
-import java.util.ArrayList;
-import java.util.List;
-
 /** What the policy's scores mean. Immutable: each method returns a new scale. */
 public final class Scale {
   /** {@code null}: unbounded. */
@@ -57,21 +54,5 @@ public final class Scale {
    */
   public Scale reversed() {
     return new Scale(bounds, normalization, true);
-  }
-
-  List<String> mistakes() {
-    List<String> mistakes = new ArrayList<>();
-    if (bounds != null && bounds.least > bounds.largest) {
-      mistakes.add(
-          "the scale %d..=%d is empty; expected min..=max".formatted(bounds.least, bounds.largest));
-    }
-    if (normalization == Normalization.RANGE
-        && (bounds == null || bounds.least == bounds.largest)) {
-      mistakes.add("Normalization.RANGE needs Scale.between with two different bounds");
-    }
-    if (isReversed && normalization == Normalization.NONE) {
-      mistakes.add("a reversed scale requires a normalization, such as Normalization.MIN_MAX");
-    }
-    return mistakes;
   }
 }
