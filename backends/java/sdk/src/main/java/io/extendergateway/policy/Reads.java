@@ -99,76 +99,41 @@ public final class Reads {
     return copy;
   }
 
-  /**
-   * A label of nodes. Declared twice, it is the same key.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** A label of nodes. Declared twice, it is the same key. */
   public NodeKey nodeLabel(String key) {
     return new NodeKey(node.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The labels of nodes whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The labels of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeLabels(String prefix) {
     node.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new NodePrefix(Key.Which.LABELS, prefix);
   }
 
-  /**
-   * An annotation of nodes.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** An annotation of nodes. */
   public NodeKey nodeAnnotation(String key) {
     return new NodeKey(
         node.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The annotations of nodes whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The annotations of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeAnnotations(String prefix) {
     node.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new NodePrefix(Key.Which.ANNOTATIONS, prefix);
   }
 
-  /**
-   * Parts of nodes.
-   *
-   * @param parts the parts
-   * @return this declaration
-   */
+  /** Parts of nodes. */
   public Reads node(NodePart... parts) {
     node.parts |= Part.all(parts);
     return this;
   }
 
-  /**
-   * A label of the pod, and of victims.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** A label of the pod, and of victims. */
   public PodKey podLabel(String key) {
     return new PodKey(pod.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The labels of the pod, and of victims, whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The labels of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podLabels(String prefix) {
     pod.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new PodPrefix(Key.Which.LABELS, prefix);
@@ -177,32 +142,19 @@ public final class Reads {
   /**
    * An annotation of the pod, and of victims. In a {@linkplain Verb#pure pure} verb, one that the
    * pods of a template share: otherwise no cached answer serves a second pod.
-   *
-   * @param key the key
-   * @return what to read with
    */
   public PodKey podAnnotation(String key) {
     return new PodKey(
         pod.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The annotations of the pod, and of victims, whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The annotations of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podAnnotations(String prefix) {
     pod.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new PodPrefix(Key.Which.ANNOTATIONS, prefix);
   }
 
-  /**
-   * Parts of the pod, and of victims.
-   *
-   * @param parts the parts
-   * @return this declaration
-   */
+  /** Parts of the pod, and of victims. */
   public Reads pod(PodPart... parts) {
     pod.parts |= Part.all(parts);
     return this;
@@ -216,9 +168,6 @@ public final class Reads {
    * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually
    * some milliseconds: two pods in a row can both see room for one. A gateway that binds asks again
    * before each Binding.
-   *
-   * @param by the attribute
-   * @return what to read with
    */
   public PodsKey podsBy(PodsBy by) {
     return counted(by, false);
@@ -227,9 +176,6 @@ public final class Reads {
   /**
    * The same with the sums of the pods' requests, for {@link PodCount#requested}. The requests of
    * the pod to be placed are {@link PodPart#REQUESTS}, to be declared besides.
-   *
-   * @param by the attribute
-   * @return what to read with
    */
   public PodsKey podsAndRequestsBy(PodsBy by) {
     return counted(by, true);
@@ -245,22 +191,12 @@ public final class Reads {
    * <p>The counts are those of the whole cluster, also of nodes that are not part of the call, at
    * the moment of the call. So the verb is {@linkplain Verb#perNode per node}, and may be
    * {@linkplain Verb#pure pure}.
-   *
-   * @param by the attribute
-   * @param topologyKey the key of the label of nodes, or ""
-   * @return what to read with
    */
   public TopologyKey podsByTopology(PodsBy by, String topologyKey) {
     return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), false);
   }
 
-  /**
-   * The same with the sums of the pods' requests, for {@link PodCount#requested}.
-   *
-   * @param by the attribute
-   * @param topologyKey the key of the label of nodes, or ""
-   * @return what to read with
-   */
+  /** The same with the sums of the pods' requests, for {@link PodCount#requested}. */
   public TopologyKey podsAndRequestsByTopology(PodsBy by, String topologyKey) {
     return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), true);
   }

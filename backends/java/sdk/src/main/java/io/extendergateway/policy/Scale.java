@@ -22,36 +22,22 @@ public final class Scale {
    *
    * @param least the smallest score
    * @param largest the largest score
-   * @return the scale
    */
   public static Scale between(int least, int largest) {
     return new Scale(new Bounds(least, largest), Normalization.NONE, false);
   }
 
-  /**
-   * Any scores.
-   *
-   * @return the scale
-   */
+  /** Any scores. */
   public static Scale unbounded() {
     return new Scale(null, Normalization.NONE, false);
   }
 
-  /**
-   * How raw scores become 0 to 10. Default: {@link Normalization#NONE}.
-   *
-   * @param how the normalization
-   * @return the scale with it
-   */
+  /** How raw scores become 0 to 10. Default: {@link Normalization#NONE}. */
   public Scale normalize(Normalization how) {
     return new Scale(bounds, how, isReversed);
   }
 
-  /**
-   * The least raw score is the best. Only with a normalization.
-   *
-   * @return the reversed scale
-   */
+  /** The least raw score is the best. Only with a normalization. */
   public Scale reversed() {
     return new Scale(bounds, normalization, true);
   }
