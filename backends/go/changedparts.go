@@ -26,32 +26,3 @@ const (
 	// ChangedNodeUsage is for AddUsage and Holds.
 	ChangedNodeUsage = ChangedPart(v1alpha1.ChangedPart_CHANGED_PART_NODE_USAGE)
 )
-
-// String is the name of the constant.
-func (p ChangedPart) String() string {
-	switch p {
-	case ChangedPodLabels:
-		return "ChangedPodLabels"
-	case ChangedPodNodeSelector:
-		return "ChangedPodNodeSelector"
-	case ChangedPodNodeAffinity:
-		return "ChangedPodNodeAffinity"
-	case ChangedPodTolerations:
-		return "ChangedPodTolerations"
-	case ChangedPodRequests:
-		return "ChangedPodRequests"
-	case ChangedNodeLabels:
-		return "ChangedNodeLabels"
-	case ChangedNodeTaints:
-		return "ChangedNodeTaints"
-	case ChangedNodeAllocatable:
-		return "ChangedNodeAllocatable"
-	case ChangedNodeUsage:
-		return "ChangedNodeUsage"
-	default:
-		return "an unknown ChangedPart"
-	}
-}
-
-func (p ChangedPart) isKnown() bool { return p >= ChangedPodLabels && p <= ChangedNodeUsage }
-func (p ChangedPart) isOfPod() bool { return p >= ChangedPodLabels && p <= ChangedPodRequests }

@@ -6,6 +6,9 @@ import (
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
+// maxChangeReasonBytes is the longest reason in the policy API.
+const maxChangeReasonBytes = 200
+
 // PodChange is what a hook changes about the pod of a call. A change without any field but Reason is none. What is removed
 // is removed before something is added. The maps and lists have at most 64 entries together, without those of NodeAffinity;
 // keys of labels, of the node selector and of resources have 1 to 317 bytes, and values at most 256.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -18,12 +16,8 @@ import (
 // them, NOT_SERVING in the others.
 const ControllersHealth = apiVersion + ".Controllers"
 
-// Limits of the state of controllers.
-const (
-	maxControllers   = 32
-	maxLeaseBytes    = 320
-	maxIdentityBytes = 253
-)
+// maxIdentityBytes is the longest identity in the policy API.
+const maxIdentityBytes = 253
 
 // Controllers are those of a backend, which one of its replicas runs at a time. Every replica answers calls, whoever runs
 // them. Module extender-gateway.io/policy/controllers has those whose replica holds a Lease of Kubernetes.
@@ -48,28 +42,6 @@ type ControllersState struct {
 	Leader string
 }
 
-// Mistakes are all violations of the limits, one sentence each. They are checked when the backend starts.
-func (s ControllersState) Mistakes() []string {
-	var mistakes []string
-	add := func(format string, values ...any) { mistakes = append(mistakes, fmt.Sprintf(format, values...)) }
-	if count := len(s.Names); count == 0 || count > maxControllers {
-		add("there are %d controllers; expected 1 to %d", count, maxControllers)
-	}
-	for _, name := range s.Names {
-		if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) {
-			add("controller %q has a name of %d bytes; expected 1 to %d, in UTF-8", cut(name, maxNameBytes), len(name), maxNameBytes)
-		}
-	}
-	namespace, name, _ := strings.Cut(s.Lease, "/")
-	if namespace == "" || name == "" || len(s.Lease) > maxLeaseBytes || !utf8.ValidString(s.Lease) {
-		add("the lease is %q; expected NAMESPACE/NAME of at most %d bytes", cut(s.Lease, maxLeaseBytes), maxLeaseBytes)
-	}
-	if s.Identity == "" || len(s.Identity) > maxIdentityBytes || !utf8.ValidString(s.Identity) {
-		add("the identity has %d bytes; expected 1 to %d, in UTF-8", len(s.Identity), maxIdentityBytes)
-	}
-	return mistakes
-}
-
 func (s ControllersState) message() *v1alpha1.Controllers {
 	return &v1alpha1.Controllers{
 		Names: s.Names, Lease: s.Lease, Identity: s.Identity, Leader: cut(valid(s.Leader), maxIdentityBytes),
@@ -78,13 +50,7 @@ func (s ControllersState) message() *v1alpha1.Controllers {
 
 // Announce adds controllers to the handshake. For a program that has a gRPC server of its own, and so runs them and
 // reports the health of [ControllersHealth] itself; [Serve] does all of this with Options.Controllers.
-func (s *Service) Announce(controllers Controllers) error {
-	if mistakes := controllers.State().Mistakes(); len(mistakes) > 0 {
-		return fmt.Errorf("invalid controllers: %s", strings.Join(mistakes, "; "))
-	}
-	s.controllers = controllers
-	return nil
-}
+func (s *Service) Announce(controllers Controllers) { s.controllers = controllers }
 
 // withControllers is the handshake with their state, which changes without the declaration.
 func (s *Service) withControllers(response *v1alpha1.GetInfoResponse) *v1alpha1.GetInfoResponse {

@@ -150,22 +150,3 @@ func TestControllersThatEndEndTheProgram(t *testing.T) {
 		}
 	}
 }
-
-// wrong has all mistakes.
-type wrong struct{ *elected }
-
-func (wrong) State() ControllersState {
-	return ControllersState{Names: append(make([]string, 32), strings.Repeat("n", 64)), Lease: "quotas"}
-}
-
-func TestMistakesOfControllersAreNamed(t *testing.T) {
-	_, err := listen(noArm(), Options{Controllers: wrong{newElected()}})
-	for _, text := range []string{
-		"invalid controllers: there are 33 controllers; expected 1 to 32", `controller "" has a name of 0 bytes; expected 1 to 63`,
-		"has a name of 64 bytes", `the lease is "quotas"; expected NAMESPACE/NAME of at most 320 bytes`, "the identity has 0 bytes; expected 1 to 253",
-	} {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%v lacks %q", err, text)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,9 +17,6 @@ const MaxMessageBytes = 64 << 20
 
 // Limits of the contract.
 const (
-	maxNameBytes           = 63
-	maxVersionBytes        = 64
-	maxAnnotationPrefixes  = 64
 	maxMessageOfBindBytes  = 1024
 	maxReasonBytes         = 900
 	maxRuleBytes           = 63
@@ -82,7 +78,7 @@ type terms struct {
 	pure        bool
 	usage       bool
 	// changes are the parts that a hook may change.
-	changes parts
+	changes []ChangedPart
 	// layout is what is read of pods and nodes; nil is everything.
 	layout *layout
 }
@@ -154,7 +150,7 @@ func declare(p *Policy) (*declaration, error) {
 
 func (a *asDeclared) terms() *terms {
 	t := &terms{
-		view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage, changes: changedParts(a.changes),
+		view: a.view, scope: a.scope, sideEffects: a.effects, pure: a.pure, usage: a.usage, changes: a.changes,
 	}
 	if t.scope == ScopeDefault {
 		t.scope = PerNode
@@ -234,81 +230,34 @@ func (p *Policy) revision() string {
 	return p.Revision
 }
 
+// mistakes are those that no gateway can name, because there is nothing to ask it about. What the policy API does not allow
+// to declare is rejected by the gateway, and by policy-conformance.
 func (p *Policy) mistakes() []string {
-	mistakes := textMistakes(p)
+	var mistakes []string
 	verbs := p.verbs()
 	if len(verbs) == 0 {
 		mistakes = append(mistakes, "no verb is declared; set Policy.Filter, Policy.Score, Policy.Preempt, Policy.Bind or a hook")
 	}
 	for _, verb := range verbs {
-		mistakes = append(mistakes, verb.mistakes(p)...)
+		mistakes = append(mistakes, verb.mistakes()...)
 	}
-	if p.Score != nil {
-		mistakes = append(mistakes, p.Score.Scale.mistakes()...)
+	if p.Score != nil && (p.Score.Scale.normalization < NotNormalized || p.Score.Scale.normalization > MinMax) {
+		mistakes = append(mistakes, "the normalization is unknown; use a constant of this package")
 	}
-	return append(mistakes, pageMistakes(p.Introspection)...)
-}
-
-func textMistakes(p *Policy) []string {
-	var mistakes []string
-	for _, text := range []struct {
-		what, text string
-		limit      int
-	}{
-		{"name", p.Name, maxNameBytes},
-		{"version", p.Version, maxVersionBytes},
-		{"revision", p.revision(), maxVersionBytes},
-	} {
-		switch {
-		case text.text == "" || len(text.text) > text.limit:
-			mistakes = append(mistakes, fmt.Sprintf("%s has %d bytes; expected 1 to %d", text.what, len(text.text), text.limit))
-		case !utf8.ValidString(text.text):
-			mistakes = append(mistakes, text.what+" is not UTF-8")
-		}
-	}
-	if count := len(p.Annotations); count > maxAnnotationPrefixes {
-		mistakes = append(mistakes, fmt.Sprintf("Policy.Annotations has %d prefixes; expected at most %d", count, maxAnnotationPrefixes))
-	}
-	for _, prefix := range p.Annotations {
-		if len(prefix) > maxKeyBytes || !utf8.ValidString(prefix) {
-			mistakes = append(mistakes, fmt.Sprintf(
-				"Policy.Annotations has a prefix of %d bytes; expected at most %d, in UTF-8", len(prefix), maxKeyBytes))
+	for _, page := range p.Introspection {
+		if page.Show == nil {
+			mistakes = append(mistakes, fmt.Sprintf("page %q has no function; set Page.Show", cut(page.Path, maxPageTextBytes)))
 		}
 	}
 	return mistakes
 }
 
-func (a *asDeclared) mistakes(p *Policy) []string {
+func (a *asDeclared) mistakes() []string {
 	var mistakes []string
 	add := func(text string) { mistakes = append(mistakes, a.verb.text()+" "+text) }
 	a.functionMistakes(add)
 	if a.view < ViewFacts || a.view > ViewFactsAndRaw || a.scope < ScopeDefault || a.scope > WholeSet {
 		add("has an unknown View or Scope; use the constants of this package")
-	}
-	// A view of names works even if the gateway knows no nodes, and so no pods on them.
-	if a.usage && a.view == ViewName {
-		add("has Usage and ViewName; use ViewFacts")
-	}
-	if a.pure {
-		for _, excluded := range []struct {
-			found bool
-			name  string
-		}{
-			{a.scope == WholeSet || a.scope == ScopeDefault && a.all, "WholeSet"},
-			{a.effects, "SideEffects"},
-			{a.view == ViewFactsAndRaw, "ViewFactsAndRaw"},
-			{p.RawPod, "Policy.RawPod"},
-		} {
-			if excluded.found {
-				add(fmt.Sprintf("is pure and has %s; remove one", excluded.name))
-			}
-		}
-	}
-	if a.reads != nil {
-		a.readsMistakes(add)
-	}
-	if a.verb.isHook() {
-		a.changesMistakes(add)
 	}
 	return mistakes
 }
@@ -326,43 +275,6 @@ func (a *asDeclared) functionMistakes(add func(string)) {
 	case a.one && a.all:
 		add(fmt.Sprintf("has %v.Node and %v.Nodes; remove one", a.verb, a.verb))
 	}
-}
-
-func (a *asDeclared) readsMistakes(add func(string)) {
-	switch {
-	case a.verb == verbBeforeFilter && (a.reads.nodes() || a.reads.node.parts != 0):
-		add("reads nodes, but is sent none; declare what it reads of the pod")
-	case a.reads.nodes() && a.view == ViewName && a.verb == verbBind:
-		add("reads nodes, but is sent only their names; declare what it reads of the pod")
-	case a.reads.nodes() && a.view == ViewName && a.verb != verbBeforeFilter:
-		add("reads nodes and has ViewName; use ViewFacts")
-	}
-	if a.pure && a.reads.pod.parts.contains(int32(PodIdentity)) {
-		add("is pure and reads PodIdentity, but a pure verb is not sent the pod's name and UID; remove one")
-	}
-	if len(a.reads.pod.topologies) > 0 && a.verb != verbFilter && a.verb != verbScore {
-		add("reads counts by topology, which only filter and score are sent; remove Reads.PodsByTopology from its declaration")
-	}
-	for _, mistake := range a.reads.mistakes() {
-		add("reads: " + mistake)
-	}
-}
-
-func (s Scale) mistakes() []string {
-	var mistakes []string
-	if s.bounded && s.least > s.largest {
-		mistakes = append(mistakes, fmt.Sprintf("the scale from %d to %d is empty; expected Between(least, largest)", s.least, s.largest))
-	}
-	if s.normalization == Range && (!s.bounded || s.least == s.largest) {
-		mistakes = append(mistakes, "normalization Range needs Between with two different bounds")
-	}
-	if s.reversed && s.normalization == NotNormalized {
-		mistakes = append(mistakes, "a reversed scale requires a normalization, such as MinMax")
-	}
-	if s.normalization < NotNormalized || s.normalization > MinMax {
-		mistakes = append(mistakes, "the normalization is unknown; use a constant of this package")
-	}
-	return mistakes
 }
 
 // maxRejectedConfiguration limits the text about a rejected configuration, in bytes.
@@ -439,7 +351,7 @@ func (t *terms) info(verb verb) *v1alpha1.VerbInfo {
 		return info
 	}
 	info.SideEffects, info.Pure, info.Usage = t.sideEffects, t.pure, t.usage
-	info.Changes = numbersOf[v1alpha1.ChangedPart](t.changes)
+	info.Changes = changedParts(t.changes)
 	// There are no nodes before the filters of a pod.
 	if verb != verbBeforeFilter {
 		info.NodeView = t.view.number()

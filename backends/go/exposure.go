@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -27,7 +28,7 @@ func (b *Backend) exposedAt(address string) (*Backend, error) {
 		"with its permissions; set --tls-client-ca or a loopback --address, or --allow-unauthenticated-bind", address)
 	binds := func(p *prepared) bool { return p.declaration.verbs[verbBind] != nil }
 	if b.known != nil && binds(b.known()) {
-		return nil, fmt.Errorf("%s", refusal)
+		return nil, errors.New(refusal)
 	}
 	exposed := *b
 	exposed.policyFor = func(args []byte) (*prepared, error) {

@@ -3,9 +3,6 @@ package policy
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
-
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
@@ -18,10 +15,8 @@ func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilt
 			return err
 		}
 		response.Result = q.result()
-		if response.Pod, err = q.beforeFilter(); err != nil {
-			return s.log.wrong(err)
-		}
-		return s.log.wrong(q.checkSize(response, maxPodResponseBytes))
+		response.Pod, err = q.beforeFilter()
+		return s.log.wrong(err)
 	})
 	return response, statusOf(err)
 }
@@ -40,10 +35,8 @@ func (s *Service) BeforeFilterNodes(
 		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
 			return nil
 		}
-		if response.Nodes, err = q.beforeFilterNodes(); err != nil {
-			return s.log.wrong(err)
-		}
-		return s.log.wrong(q.checkSize(response, q.maxResponseBytes()))
+		response.Nodes, err = q.beforeFilterNodes()
+		return s.log.wrong(err)
 	})
 	return response, statusOf(err)
 }
@@ -60,10 +53,8 @@ func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScore
 		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
 			return nil
 		}
-		if response.Pod, response.Nodes, err = q.beforeScore(); err != nil {
-			return s.log.wrong(err)
-		}
-		return s.log.wrong(q.checkSize(response, q.maxResponseBytes()))
+		response.Pod, response.Nodes, err = q.beforeScore()
+		return s.log.wrong(err)
 	})
 	return response, statusOf(err)
 }
@@ -72,7 +63,7 @@ func (q *question) beforeFilter() (*v1alpha1.PodChange, error) {
 	if err := q.prepared.ready(); err != nil {
 		return nil, err
 	}
-	return q.podChange(q.prepared.policy.BeforeFilter.Pod(q.pod))
+	return q.prepared.policy.BeforeFilter.Pod(q.pod).message(), nil
 }
 
 func (q *question) beforeFilterNodes() ([]*v1alpha1.NodeChange, error) {
@@ -93,15 +84,11 @@ func (q *question) beforeScore() (pod *v1alpha1.PodChange, nodes []*v1alpha1.Nod
 	hook := q.prepared.policy.BeforeScore
 	if hook.Nodes != nil {
 		ofPod, ofNodes := hook.Nodes(q.ctx, q.pod, q.nodes)
-		if pod, err = q.podChange(ofPod); err == nil {
-			nodes, err = q.nodeChanges(ofNodes)
-		}
-		return pod, nodes, err
+		nodes, err = q.nodeChanges(ofNodes)
+		return ofPod.message(), nodes, err
 	}
 	if hook.Pod != nil {
-		if pod, err = q.podChange(hook.Pod(q.pod)); err != nil {
-			return nil, nil, err
-		}
+		pod = hook.Pod(q.pod).message()
 	}
 	if hook.Node != nil {
 		nodes, err = q.eachChange(hook.Node)
@@ -116,15 +103,6 @@ func (q *question) eachChange(changeOf func(Pod, Node) *NodeChange) ([]*v1alpha1
 		return nil, err
 	}
 	return q.nodeChanges(changes)
-}
-
-// podChange is a checked change; nil for none.
-func (q *question) podChange(returned *PodChange) (*v1alpha1.PodChange, error) {
-	change := returned.message()
-	if mistake := podChangeMistake(change, q.verb, q.terms.changes); mistake != "" {
-		return nil, refused(codes.Internal, "%v returned a PodChange that %s", q.verb, mistake)
-	}
-	return change, nil
 }
 
 // nodeChanges groups changes: the contract wants one entry for equal ones, in the order of their first occurrence. None is
@@ -143,11 +121,7 @@ func (q *question) nodeChanges(returned []*NodeChange) ([]*v1alpha1.NodeChange, 
 	for position, change := range returned {
 		// Many nodes change as the one before.
 		if change != last {
-			last, group = change, change.message()
-			if mistake := nodeChangeMistake(group, q.verb, q.terms.changes); mistake != "" {
-				return nil, refused(codes.Internal, "%v returned a NodeChange for position %d that %s", q.verb, position, mistake)
-			}
-			group = groups.of(group)
+			last, group = change, groups.of(change.message())
 		}
 		if group != nil {
 			group.Positions = append(group.Positions, uint32(position))
@@ -173,17 +147,4 @@ func (g *changeGroups) of(change *v1alpha1.NodeChange) *v1alpha1.NodeChange {
 		g.all = append(g.all, change)
 	}
 	return g.known[key]
-}
-
-func (q *question) maxResponseBytes() int {
-	return maxNodesResponseBytes + maxResponseBytesPerNode*q.nodes.Len()
-}
-
-// checkSize fails if the gateway would refuse the response for its size.
-func (q *question) checkSize(response proto.Message, most int) error {
-	if bytes := proto.Size(response); bytes > most {
-		return refused(codes.Internal, "%v returned changes of %d bytes; expected at most %d: let more nodes change alike, or change less",
-			q.verb, bytes, most)
-	}
-	return nil
 }

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
-	"fmt"
+	"slices"
+
+	"extender-gateway.io/policy/api/v1alpha1"
 )
 
 // BeforeFilter declares the hook that changes the pod before filters are called: the hooks and filters that follow in this
@@ -12,7 +14,7 @@ type BeforeFilter struct {
 	// Pod returns what changes about the pod; nil if nothing does.
 	Pod func(pod Pod) *PodChange
 
-	// Changes are the parts of the pod that the hook may change, at least one. A call fails in which it changes another one.
+	// Changes are the parts of the pod that the hook may change, at least one. The gateway refuses an answer that changes another one.
 	Changes []ChangedPart
 	// Pure promises that the change is a function of the args and the pod's facts. The pod's name and UID are not sent.
 	Pure bool
@@ -88,34 +90,12 @@ func (p *Policy) hooks() []asDeclared {
 	return hooks
 }
 
-// changesMistakes are those of what a hook declares to change.
-func (a *asDeclared) changesMistakes(add func(string)) {
-	if len(a.changes) == 0 {
-		add(fmt.Sprintf("declares no changes; set %v.Changes", a.verb))
+// changedParts are the parts that a hook declares to change, in ascending order.
+func changedParts(declared []ChangedPart) []v1alpha1.ChangedPart {
+	changed := make([]v1alpha1.ChangedPart, len(declared))
+	for index, part := range declared {
+		changed[index] = v1alpha1.ChangedPart(part)
 	}
-	var seen parts
-	for _, part := range a.changes {
-		switch {
-		case !part.isKnown():
-			add("changes an unknown ChangedPart; use the constants of this package")
-		case seen.contains(int32(part)):
-			add(fmt.Sprintf("changes %v twice; remove one", part))
-		case a.verb == verbBeforeFilter && !part.isOfPod():
-			add(fmt.Sprintf("changes %v, but it can only change the pod; declare it for BeforeFilterNodes", part))
-		case a.verb == verbBeforeFilterNodes && part.isOfPod():
-			add(fmt.Sprintf("changes %v, but it can only change nodes; declare it for BeforeFilter", part))
-		case a.verb == verbBeforeScore && a.pure && part.isOfPod():
-			add(fmt.Sprintf("is pure and changes %v, but a pure BeforeScore can only change nodes; remove one", part))
-		}
-		seen.insert(int32(part))
-	}
-}
-
-// changedParts are the parts that a hook without mistakes declares to change.
-func changedParts(declared []ChangedPart) parts {
-	var changed parts
-	for _, part := range declared {
-		changed.insert(int32(part))
-	}
-	return changed
+	slices.Sort(changed)
+	return slices.Compact(changed)
 }

@@ -48,34 +48,6 @@ func beforeFilterNodes(hook *BeforeFilterNodes) Policy {
 }
 func beforeScore(hook *BeforeScore) Policy { return hooked(func(p *Policy) { p.BeforeScore = hook }) }
 
-// unserved is a service without a socket, for tables of many policies.
-type unserved struct {
-	t *testing.T
-	*Service
-}
-
-func without(t *testing.T, p Policy) unserved {
-	t.Helper()
-	service, err := NewService(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	service.log.logger = slog.New(slog.DiscardHandler)
-	return unserved{t: t, Service: service}
-}
-
-func (u unserved) beforeFilter() (*v1alpha1.BeforeFilterResponse, error) {
-	return u.BeforeFilter(u.t.Context(), &v1alpha1.BeforeFilterRequest{Call: call(), Pod: podMessage()})
-}
-
-func (u unserved) beforeFilterNodes(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeFilterNodesResponse, error) {
-	return u.BeforeFilterNodes(u.t.Context(), &v1alpha1.BeforeFilterNodesRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
-}
-
-func (u unserved) beforeScore(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeScoreResponse, error) {
-	return u.BeforeScore(u.t.Context(), &v1alpha1.BeforeScoreRequest{Call: call(), Pod: podMessage(), Nodes: inline(rows...)})
-}
-
 func (s *server) hooks() v1alpha1.HookServiceClient {
 	return v1alpha1.NewHookServiceClient(s.ClientConn)
 }
@@ -98,11 +70,6 @@ func (s *server) beforeScore(rows ...*v1alpha1.NodeRow) (*v1alpha1.BeforeScoreRe
 }
 
 func TestEachMistakeOfAHookIsNamed(t *testing.T) {
-	var ofNodes, name, identity, topologies Reads
-	ofNodes.NodeLabel("zone")
-	name.Node(NodeName)
-	identity.Pod(PodIdentity)
-	topologies.PodsByTopology(ByOwner(), "")
 	pod := func(Pod) *PodChange { return nil }
 	node := func(Pod, Node) *NodeChange { return nil }
 	nodes := func(context.Context, Pod, Nodes) []*NodeChange { return nil }
@@ -117,26 +84,6 @@ func TestEachMistakeOfAHookIsNamed(t *testing.T) {
 		{beforeScore(&BeforeScore{Changes: allOfPod}), "set BeforeScore.Pod, BeforeScore.Node or BeforeScore.Nodes"},
 		{beforeScore(&BeforeScore{Changes: allOfPod, Pod: pod, Nodes: both}), "has BeforeScore.Nodes, and BeforeScore.Pod or BeforeScore.Node; remove one"},
 		{beforeScore(&BeforeScore{Changes: allOfPod, Node: node, Nodes: both}), "has BeforeScore.Nodes, and BeforeScore.Pod or BeforeScore.Node; remove one"},
-		{beforeFilter(&BeforeFilter{Pod: pod}), "BeforeFilter declares no changes; set BeforeFilter.Changes"},
-		{beforeScore(&BeforeScore{Pod: pod}), "BeforeScore declares no changes; set BeforeScore.Changes"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: []ChangedPart{0}}), "BeforeFilter changes an unknown ChangedPart"},
-		{beforeScore(&BeforeScore{Pod: pod, Changes: []ChangedPart{10}}), "BeforeScore changes an unknown ChangedPart"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: []ChangedPart{1, 2, 1}}), "BeforeFilter changes ChangedPodLabels twice; remove one"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfNodes[:1]}), "BeforeFilter changes ChangedNodeLabels, but it can only change the pod"},
-		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfPod[4:]}), "BeforeFilterNodes changes ChangedPodRequests, but it can only change nodes"},
-		{beforeScore(&BeforeScore{Pure: true, Node: node, Changes: allOfPod[:1]}), "BeforeScore is pure and changes ChangedPodLabels, but a pure BeforeScore can only change nodes"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &ofNodes}), "BeforeFilter reads nodes, but is sent none"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &name}), "BeforeFilter reads nodes, but is sent none"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Reads: &topologies}), "BeforeFilter reads counts by topology"},
-		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, Reads: &topologies}), "BeforeFilterNodes reads counts by topology, which only filter and score are sent"},
-		{beforeScore(&BeforeScore{Node: node, Changes: allOfNodes, Reads: &topologies}), "BeforeScore reads counts by topology"},
-		{beforeFilter(&BeforeFilter{Pod: pod, Changes: allOfPod, Pure: true, Reads: &identity}), "BeforeFilter is pure and reads PodIdentity"},
-		{beforeFilterNodes(&BeforeFilterNodes{Nodes: nodes, Changes: allOfNodes, Pure: true}), "BeforeFilterNodes is pure and has WholeSet"},
-		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, View: ViewName, Reads: &ofNodes}), "BeforeFilterNodes reads nodes and has ViewName"},
-		{beforeFilterNodes(&BeforeFilterNodes{Node: node, Changes: allOfNodes, View: ViewName, Usage: true}), "BeforeFilterNodes has Usage and ViewName"},
-		{hooked(func(p *Policy) {
-			p.BeforeFilter, p.RawPod = &BeforeFilter{Pod: pod, Changes: allOfPod, Pure: true}, true
-		}), "BeforeFilter is pure and has Policy.RawPod"},
 	} {
 		_, err := NewService(c.policy)
 		var declaration *DeclarationError
@@ -333,9 +280,6 @@ func keyed(entries int) map[string]string {
 	return all
 }
 
-// keys are this many keys.
-func keys(entries int) []string { return slices.Sorted(maps.Keys(keyed(entries))) }
-
 // amounts are this many extended resources.
 func amounts(entries int) *Resources {
 	all := &Resources{Others: map[string]int64{}}
@@ -345,167 +289,12 @@ func amounts(entries int) *Resources {
 	return all
 }
 
-// compares is a node affinity with one requirement of this operator.
-func compares(operator string) *NodeAffinity {
-	affinity := requires("k")
-	affinity.Preferred[0].Preference.MatchExpressions[0].Operator = operator
-	return affinity
-}
-
 // requires is a node affinity with one term, one requirement and these values.
 func requires(key string, values ...string) *NodeAffinity {
 	requirement := &v1alpha1.NodeSelectorRequirement{Key: key, Operator: "In", Values: values}
 	return &NodeAffinity{Preferred: []*v1alpha1.PreferredSchedulingTerm{{
 		Weight: 1, Preference: &v1alpha1.NodeSelectorTerm{MatchExpressions: []*v1alpha1.NodeSelectorRequirement{requirement}},
 	}}}
-}
-
-var (
-	longKey   = strings.Repeat("k", 317)
-	longValue = strings.Repeat("v", 256)
-)
-
-func TestAWrongChangeOfThePodIsInternal(t *testing.T) {
-	for _, c := range []struct {
-		change *PodChange
-		text   string
-	}{
-		{&PodChange{SetLabels: keyed(65)}, "has 65 entries in its maps and lists; expected at most 64"},
-		{&PodChange{
-			SetLabels: keyed(9), RemoveLabels: keys(9), SetNodeSelector: keyed(9), RemoveNodeSelector: keys(9), AddRequests: amounts(9),
-			AddTolerations: make([]*Toleration, 10), RemoveTolerations: make([]*Toleration, 10),
-		}, "has 65 entries in its maps and lists; expected at most 64"},
-		{&PodChange{SetLabels: map[string]string{"": ""}}, "has a key of 0 bytes in SetLabels; expected 1 to 317"},
-		{&PodChange{RemoveLabels: []string{longKey + "k"}}, "has a key of 318 bytes in RemoveLabels; expected at most 317"},
-		{&PodChange{SetNodeSelector: map[string]string{"k": longValue + "v"}}, "has a value of 257 bytes in SetNodeSelector; expected at most 256"},
-		{&PodChange{RemoveNodeSelector: []string{""}}, "has a key of 0 bytes in RemoveNodeSelector"},
-		{&PodChange{RemoveNodeSelector: []string{"\xff"}}, "has a key in RemoveNodeSelector that is not UTF-8"},
-		{&PodChange{SetLabels: map[string]string{"k": "\xff"}}, "has a value in SetLabels that is not UTF-8"},
-		{&PodChange{AddTolerations: []*Toleration{{Key: longKey + "k"}}}, "has a key of 318 bytes in AddTolerations"},
-		{&PodChange{RemoveTolerations: []*Toleration{{Value: longValue + "v"}}}, "has a value of 257 bytes in RemoveTolerations"},
-		{&PodChange{AddTolerations: []*Toleration{{Operator: "\xff"}}}, "has a value in AddTolerations that is not UTF-8"},
-		{&PodChange{AddTolerations: []*Toleration{{Effect: "\xff"}}}, "has a value in AddTolerations that is not UTF-8"},
-		{&PodChange{AddRequests: &Resources{Others: map[string]int64{"": 1}}}, "has a key of 0 bytes in AddRequests.Others"},
-		{&PodChange{NodeAffinity: &NodeAffinity{}, RemoveNodeAffinity: true}, "has NodeAffinity and RemoveNodeAffinity; set one"},
-		{&PodChange{NodeAffinity: requires("k", make([]string, 1023)...)}, "has 1025 terms, requirements and values in NodeAffinity; expected at most 1024"},
-		{&PodChange{NodeAffinity: &NodeAffinity{Required: &v1alpha1.NodeSelector{Terms: make([]*v1alpha1.NodeSelectorTerm, 1025)}}}, "has 1025 terms"},
-		{&PodChange{NodeAffinity: requires("k", slices.Repeat([]string{longValue}, 254)...)}, "has 65807 bytes in NodeAffinity; expected at most 65536"},
-		{&PodChange{NodeAffinity: requires("")}, "has a key of 0 bytes in NodeAffinity"},
-		{&PodChange{NodeAffinity: compares("\xff")}, "has a value in NodeAffinity that is not UTF-8"},
-		{&PodChange{NodeAffinity: requires("k", "\xff")}, "has a value in NodeAffinity that is not UTF-8"},
-	} {
-		_, err := without(t, beforeFilter(changesPod(c.change))).beforeFilter()
-		expect(t, err, codes.Internal, "BeforeFilter returned a PodChange that "+c.text)
-		inScore := &BeforeScore{Changes: allOfPod, Pod: func(Pod) *PodChange { return c.change }}
-		_, err = without(t, beforeScore(inScore)).beforeScore(labeled("a", nil))
-		expect(t, err, codes.Internal, "BeforeScore returned a PodChange that "+c.text)
-	}
-	for _, change := range []*PodChange{
-		{
-			SetLabels: keyed(9), RemoveLabels: keys(9), SetNodeSelector: keyed(9), RemoveNodeSelector: keys(9), AddRequests: amounts(9),
-			AddTolerations: make([]*Toleration, 10), RemoveTolerations: make([]*Toleration, 9), NodeAffinity: requires("k", make([]string, 1022)...),
-		},
-		{SetLabels: map[string]string{longKey: longValue}, RemoveLabels: []string{longKey}, AddTolerations: []*Toleration{{}}},
-	} {
-		if _, err := without(t, beforeFilter(changesPod(change))).beforeFilter(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestAWrongChangeOfANodeIsInternal(t *testing.T) {
-	for _, c := range []struct {
-		change *NodeChange
-		text   string
-	}{
-		{&NodeChange{
-			SetLabels: keyed(10), RemoveLabels: keys(11), AddTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11),
-			RemoveTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11), AddAllocatable: amounts(11), AddUsage: &NodeUsage{Requested: amounts(11)},
-		}, "has 65 entries in its maps and lists; expected at most 64"},
-		{&NodeChange{SetLabels: map[string]string{longKey + "k": ""}}, "has a key of 318 bytes in SetLabels; expected at most 317"},
-		{&NodeChange{RemoveLabels: []string{""}}, "has a key of 0 bytes in RemoveLabels"},
-		{&NodeChange{AddTaints: []*Taint{nil}}, "has a key of 0 bytes in AddTaints"},
-		{&NodeChange{AddTaints: []*Taint{{Key: "k", Value: longValue + "v"}}}, "has a value of 257 bytes in AddTaints"},
-		{&NodeChange{RemoveTaints: []*Taint{{Key: "k", Effect: "\xff"}}}, "has a value in RemoveTaints that is not UTF-8"},
-		{&NodeChange{AddAllocatable: &Resources{Others: map[string]int64{"\xff": 1}}}, "has a key in AddAllocatable.Others that is not UTF-8"},
-		{&NodeChange{AddUsage: &NodeUsage{Requested: &Resources{Others: map[string]int64{"": 1}}}}, "has a key of 0 bytes in AddUsage.Others"},
-		{&NodeChange{Holds: []*Hold{{}}}, "has no Resources in Holds"},
-		{&NodeChange{Holds: []*Hold{{Resources: &Resources{Memory: -1}}}}, "has no Resources in Holds, or negative ones"},
-		{&NodeChange{Holds: []*Hold{{Resources: amounts(1), Users: []*HoldUser{{}}}}}, "has a user with a UID of 0 bytes in Holds"},
-		{
-			&NodeChange{Holds: []*Hold{{Resources: amounts(1), Users: slices.Repeat([]*HoldUser{{Uid: "u", AtMost: amounts(1)}}, 513)}}},
-			"has 1026 users and their other resources in Holds",
-		},
-	} {
-		node := func(_ Pod, node Node) *NodeChange {
-			if node.Name() == "b" {
-				return c.change
-			}
-			return nil
-		}
-		_, err := without(t, beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Node: node})).beforeFilterNodes(labeled("a", nil), labeled("b", nil))
-		expect(t, err, codes.Internal, "BeforeFilterNodes returned a NodeChange for position 1 that "+c.text)
-		_, err = without(t, beforeScore(&BeforeScore{Changes: allOfNodes, Node: node})).beforeScore(labeled("a", nil), labeled("b", nil))
-		expect(t, err, codes.Internal, "BeforeScore returned a NodeChange for position 1 that "+c.text)
-	}
-	most := &NodeChange{
-		SetLabels: keyed(10), RemoveLabels: keys(11), AddTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11),
-		RemoveTaints: slices.Repeat([]*Taint{{Key: "k"}}, 11), AddAllocatable: amounts(11), AddUsage: &NodeUsage{Requested: amounts(10)},
-	}
-	if _, err := without(t, beforeFilterNodes(changesNodes(most))).beforeFilterNodes(labeled("a", nil)); err != nil {
-		t.Error(err)
-	}
-}
-
-// Each part is declared alone, and everything else is changed once.
-func TestAHookChangesWhatItDeclaresAlone(t *testing.T) {
-	ofPod := map[*PodChange]ChangedPart{
-		{SetLabels: keyed(1)}:                    ChangedPodLabels,
-		{RemoveLabels: keys(1)}:                  ChangedPodLabels,
-		{SetNodeSelector: keyed(1)}:              ChangedPodNodeSelector,
-		{RemoveNodeSelector: keys(1)}:            ChangedPodNodeSelector,
-		{NodeAffinity: &NodeAffinity{}}:          ChangedPodNodeAffinity,
-		{RemoveNodeAffinity: true}:               ChangedPodNodeAffinity,
-		{AddTolerations: []*Toleration{{}}}:      ChangedPodTolerations,
-		{RemoveTolerations: []*Toleration{{}}}:   ChangedPodTolerations,
-		{AddRequests: &Resources{Memory: 1}}:     ChangedPodRequests,
-		{AddRequests: amounts(1), Reason: "why"}: ChangedPodRequests,
-	}
-	ofNodes := map[*NodeChange]ChangedPart{
-		{SetLabels: keyed(1)}:                                ChangedNodeLabels,
-		{RemoveLabels: keys(1)}:                              ChangedNodeLabels,
-		{AddTaints: []*Taint{{Key: "k"}}}:                    ChangedNodeTaints,
-		{RemoveTaints: []*Taint{{Key: "k"}}}:                 ChangedNodeTaints,
-		{AddAllocatable: &Resources{Pods: 1}}:                ChangedNodeAllocatable,
-		{AddUsage: &NodeUsage{Requested: amounts(1)}}:        ChangedNodeUsage,
-		{Holds: []*Hold{{Resources: amounts(1)}}}:            ChangedNodeUsage,
-		{AddUsage: &NodeUsage{Nonzero: &NonZero{Memory: 1}}}: ChangedNodeUsage,
-	}
-	for _, declared := range allOfPod {
-		for change, part := range ofPod {
-			hook := changesPod(change)
-			hook.Changes = []ChangedPart{declared}
-			_, err := without(t, beforeFilter(hook)).beforeFilter()
-			checkDeclared(t, err, declared, part, "BeforeFilter")
-		}
-	}
-	for _, declared := range allOfNodes {
-		for change, part := range ofNodes {
-			hook := changesNodes(change)
-			hook.Changes = []ChangedPart{declared}
-			_, err := without(t, beforeFilterNodes(hook)).beforeFilterNodes(labeled("a", nil))
-			checkDeclared(t, err, declared, part, "BeforeFilterNodes")
-		}
-	}
-}
-
-func checkDeclared(t *testing.T, err error, declared, changed ChangedPart, hook string) {
-	t.Helper()
-	if declared != changed {
-		expect(t, err, codes.Internal, fmt.Sprintf("changes %v, which the hook does not declare; add it to %s.Changes", changed, hook))
-	} else if err != nil {
-		t.Errorf("%v: %v", changed, err)
-	}
 }
 
 func TestAHookAnswersForEachNode(t *testing.T) {
@@ -524,49 +313,16 @@ func TestAHookAnswersForEachNode(t *testing.T) {
 	}
 }
 
-// Each of the changes is within its limits.
-func TestAResponseThatIsTooLargeIsInternal(t *testing.T) {
-	node := func(_ Pod, node Node) *NodeChange {
-		change := &NodeChange{SetLabels: map[string]string{}, Reason: node.Name()}
-		for key := range keyed(60) {
-			change.SetLabels[key] = longValue
-		}
-		return change
-	}
-	var rows []*v1alpha1.NodeRow
-	for position := range 10 {
-		rows = append(rows, labeled(fmt.Sprint("n", position), nil))
-	}
-	text := "returned changes of 163307 bytes; expected at most 75776: let more nodes change alike, or change less"
-	s := start(t, hooked(func(p *Policy) {
-		p.BeforeFilterNodes = &BeforeFilterNodes{Changes: allOfNodes, Node: node}
-		p.BeforeScore = &BeforeScore{Changes: allOfNodes, Node: node}
-	}))
-	_, err := s.beforeFilterNodes(rows...)
-	expect(t, err, codes.Internal, "BeforeFilterNodes "+text)
-	_, err = s.beforeScore(rows...)
-	expect(t, err, codes.Internal, "BeforeScore "+text)
-	if _, err := s.beforeFilterNodes(rows[:4]...); err != nil {
-		t.Error(err)
-	}
-	tolerations := slices.Repeat([]*Toleration{{Key: longKey, Operator: longValue, Value: longValue, Effect: longValue}}, 64)
-	change := &PodChange{AddTolerations: tolerations, NodeAffinity: requires("k", slices.Repeat([]string{longValue}, 250)...)}
-	_, err = start(t, beforeFilter(changesPod(change))).beforeFilter()
-	expect(t, err, codes.Internal, "BeforeFilter returned changes of 135")
-	change.AddTolerations = tolerations[:32]
-	if _, err := start(t, beforeFilter(changesPod(change))).beforeFilter(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAWrongChangeIsLoggedOnce(t *testing.T) {
+func TestAWrongAnswerIsLoggedOnce(t *testing.T) {
 	var log syncBuffer
-	s := startWith(t, beforeFilter(changesPod(&PodChange{RemoveLabels: []string{""}})), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	two := func(context.Context, Pod, Nodes) []*NodeChange { return make([]*NodeChange, 2) }
+	p := beforeFilterNodes(&BeforeFilterNodes{Changes: allOfNodes, Nodes: two})
+	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
-		_, err := s.beforeFilter()
-		expect(t, err, codes.Internal, "has a key of 0 bytes in RemoveLabels")
+		_, err := s.beforeFilterNodes(labeled("a", nil))
+		expect(t, err, codes.Internal, "returned 2 answers for 1 nodes")
 	}
-	if count := strings.Count(log.String(), "BeforeFilter returned a PodChange that has a key of 0 bytes"); count != 1 {
+	if count := strings.Count(log.String(), "BeforeFilterNodes.Nodes returned 2 answers"); count != 1 {
 		t.Errorf("logged %d times:\n%s", count, log.String())
 	}
 }

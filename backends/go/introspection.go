@@ -18,7 +18,6 @@ import (
 
 // Limits of pages.
 const (
-	maxPages         = 64
 	maxPageTextBytes = 256
 	maxPageBytes     = 4 << 20
 	maxQueryEntries  = 32
@@ -108,101 +107,6 @@ func parametersOf(path string) []string {
 	}
 	return names
 }
-
-// pageMistakes are those of all pages.
-func pageMistakes(pages []Page) []string {
-	var mistakes []string
-	if count := len(pages); count > maxPages {
-		mistakes = append(mistakes, fmt.Sprintf("Policy.Introspection has %d pages; expected at most %d", count, maxPages))
-	}
-	shapes := map[string]string{}
-	for _, page := range pages {
-		for _, mistake := range page.mistakes() {
-			mistakes = append(mistakes, fmt.Sprintf("page %q %s", cut(page.Path, maxPageTextBytes), mistake))
-		}
-		shape := shapeOfPath(page.Path)
-		if other, is := shapes[shape]; is {
-			mistakes = append(mistakes, fmt.Sprintf("pages %q and %q differ in no more than the names of parameters; remove one",
-				cut(other, maxPageTextBytes), cut(page.Path, maxPageTextBytes)))
-		}
-		shapes[shape] = page.Path
-	}
-	return mistakes
-}
-
-// shapeOfPath is the path without the names of its parameters.
-func shapeOfPath(path string) string {
-	shape := segments(path)
-	for position, segment := range shape {
-		if strings.HasPrefix(segment, ":") {
-			shape[position] = ":"
-		}
-	}
-	return strings.Join(shape, "/")
-}
-
-func (p *Page) mistakes() []string {
-	var mistakes []string
-	add := func(format string, values ...any) { mistakes = append(mistakes, fmt.Sprintf(format, values...)) }
-	if length := len(p.Path); length > maxPageTextBytes {
-		add("has a path of %d bytes; expected at most %d", length, maxPageTextBytes)
-	}
-	if wrong := wrongPath(p.Path); wrong != "" {
-		add("%s", wrong)
-	}
-	if length := len(p.Description); length > maxPageTextBytes {
-		add("has a description of %d bytes; expected at most %d", length, maxPageTextBytes)
-	}
-	if !utf8.ValidString(p.Description) || strings.ContainsAny(p.Description, "\r\n") {
-		add("has a description that is not one line of UTF-8")
-	}
-	if p.Show == nil {
-		add("has no function; set Page.Show")
-	}
-	return mistakes
-}
-
-// wrongPath is what is wrong with the form of a path, or empty.
-func wrongPath(path string) string {
-	if !strings.HasPrefix(path, "/") {
-		return `does not begin with a slash; write it as "/quotas/:namespace"`
-	}
-	var names []string
-	for _, segment := range segments(path) {
-		name, isParameter := strings.CutPrefix(segment, ":")
-		switch {
-		case isParameter && !isParameterName(name):
-			return fmt.Sprintf("has the parameter %q; expected a letter and further letters, digits and _ after the colon", segment)
-		case isParameter && slices.Contains(names, name):
-			return fmt.Sprintf("has the parameter %q twice; give them two names", segment)
-		case isParameter:
-			names = append(names, name)
-		case segment == "." || segment == "..":
-			return fmt.Sprintf("has the segment %q, which clients remove from a URL; use another text", segment)
-		case !isLiteral(segment):
-			return fmt.Sprintf("has the segment %q; expected letters, digits, -, ., _ and ~, or a parameter such as :name", segment)
-		}
-	}
-	return ""
-}
-
-func isParameterName(name string) bool {
-	for position, char := range name {
-		if !isLetter(char) && (position == 0 || !isDigit(char) && char != '_') {
-			return false
-		}
-	}
-	return name != ""
-}
-
-func isLiteral(segment string) bool {
-	return segment != "" && !strings.ContainsFunc(segment, func(char rune) bool {
-		return !isLetter(char) && !isDigit(char) && !strings.ContainsRune("-._~", char)
-	})
-}
-
-func isLetter(char rune) bool { return 'a' <= char && char <= 'z' || 'A' <= char && char <= 'Z' }
-func isDigit(char rune) bool  { return '0' <= char && char <= '9' }
 
 // Introspect returns what a page shows.
 func (s *Service) Introspect(ctx context.Context, request *v1alpha1.IntrospectRequest) (*v1alpha1.IntrospectResponse, error) {

@@ -159,7 +159,7 @@ func TestWrongUsageAndAFailedStartAreNamed(t *testing.T) {
 	if exit := run([]string{"--help"}, noArm(), &stdout, &stderr); exit != 0 || !strings.Contains(stdout.String(), "--tls-client-ca FILE") {
 		t.Errorf("%d, %s%s", exit, &stdout, &stderr)
 	}
-	if exit := run(nil, Policy{}, &stdout, &stderr); exit != 1 || !strings.Contains(stderr.String(), "invalid policy: name has 0 bytes") {
+	if exit := run(nil, Policy{}, &stdout, &stderr); exit != 1 || !strings.Contains(stderr.String(), "invalid policy: no verb is declared") {
 		t.Errorf("%d, %s", exit, &stderr)
 	}
 }

@@ -4,20 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
-// Limits of the contract for declarations.
+// Limits of the contract for declarations, which the views of tables have, too.
 const (
-	maxKeyBytes       = 317
-	maxKeys           = 1000
-	maxParts          = 64
-	maxPodCounts      = 8
-	maxTopologyCounts = 8
+	maxKeyBytes  = 317
+	maxKeys      = 1000
+	maxParts     = 64
+	maxPodCounts = 8
 )
 
 // Reads is what a verb reads of pods and nodes. The gateway sends this and nothing else, so the less a verb reads, the
@@ -146,42 +143,11 @@ func (b PodsBy) compare(other PodsBy) int {
 	return cmp.Or(cmp.Compare(b.by, other.by), strings.Compare(b.label, other.label))
 }
 
-// isLabel says whether pods are counted by the value of a label.
-func (b PodsBy) isLabel() bool { return b.by == v1alpha1.PodCountBy_POD_COUNT_BY_LABEL }
-
-// mistake says what the contract does not allow; empty if nothing.
-func (b PodsBy) mistake(call string) string {
-	switch {
-	case b.by == v1alpha1.PodCountBy_POD_COUNT_BY_UNSPECIFIED:
-		return call + " counts by nothing; use policy.ByOwner, ByNamespace, ByLabel or ByPriorityClass"
-	case b.isLabel() && (b.label == "" || len(b.label) > maxKeyBytes):
-		return fmt.Sprintf("%s has a key of %d bytes; expected 1 to %d", call, len(b.label), maxKeyBytes)
-	case !utf8.ValidString(b.label):
-		return call + " has a key that is not UTF-8"
-	default:
-		return ""
-	}
-}
-
 // String is how a policy writes the arguments; long keys are cut.
 func (t topology) String() string { return fmt.Sprintf("%v, %q", t.by, cut(t.key, 64)) }
 
 func (t topology) compare(other topology) int {
 	return cmp.Or(t.by.compare(other.by), strings.Compare(t.key, other.key))
-}
-
-func (t topology) mistake() string {
-	call := fmt.Sprintf("Reads.PodsByTopology(%v)", t)
-	if mistake := t.by.mistake(call); mistake != "" {
-		return mistake
-	}
-	if len(t.key) > maxKeyBytes {
-		return fmt.Sprintf("%s has a topology key of %d bytes; expected 0 to %d", call, len(t.key), maxKeyBytes)
-	}
-	if !utf8.ValidString(t.key) {
-		return call + " has a topology key that is not UTF-8"
-	}
-	return ""
 }
 
 // NodeLabel declares a label of nodes. Declared twice, it is the same key.
@@ -302,8 +268,7 @@ func (r *Reads) count(by PodsBy, requests bool) PodsKey {
 
 func (r *Reads) addUp(t topology, requests bool) TopologyKey {
 	r.attribute(t.by)
-	// A wrong key is reported once, as a mistake of the count.
-	if t.key != "" && len(t.key) <= maxKeyBytes {
+	if t.key != "" {
 		r.NodeLabel(t.key)
 	}
 	if r.pod.topologies == nil {
@@ -322,10 +287,7 @@ func (r *Reads) attribute(by PodsBy) {
 		r.Pod(PodNamespace)
 	case v1alpha1.PodCountBy_POD_COUNT_BY_LABEL:
 		r.Pod(PodNamespace)
-		// A wrong key is reported once, as a mistake of the count.
-		if by.mistake("") == "" {
-			r.PodLabel(by.label)
-		}
+		r.PodLabel(by.label)
 	case v1alpha1.PodCountBy_POD_COUNT_BY_PRIORITY_CLASS_NAME:
 		r.Pod(PodPriorityClass)
 	}
@@ -336,46 +298,6 @@ func (r *Reads) nodes() bool {
 	n := &r.node
 	maps := len(n.labels.keys) + len(n.labels.prefixes) + len(n.annotations.keys) + len(n.annotations.prefixes)
 	return maps > 0 || n.parts.without(int32(NodeName)) != 0 || len(n.pods) > 0
-}
-
-// mistakes are what the contract does not allow, one sentence each.
-func (r *Reads) mistakes() []string {
-	var mistakes []string
-	total := 0
-	for _, of := range []struct {
-		name string
-		m    *declaredMap
-	}{
-		{"NodeLabel", &r.node.labels},
-		{"NodeAnnotation", &r.node.annotations},
-		{"PodLabel", &r.pod.labels},
-		{"PodAnnotation", &r.pod.annotations},
-	} {
-		mistakes = append(mistakes, of.m.mistakes(of.name)...)
-		places := of.m.places()
-		total += len(places.keys) + len(places.prefixes)
-	}
-	if total > maxKeys {
-		mistakes = append(mistakes, fmt.Sprintf(
-			"there are %d keys and prefixes; expected at most %d, use a prefix for several keys", total, maxKeys))
-	}
-	for _, by := range slices.SortedFunc(maps.Keys(r.node.pods), PodsBy.compare) {
-		if mistake := by.mistake(fmt.Sprintf("Reads.PodsBy(%v)", by)); mistake != "" {
-			mistakes = append(mistakes, mistake)
-		}
-	}
-	if count := len(r.node.pods); count > maxPodCounts {
-		mistakes = append(mistakes, fmt.Sprintf("pods are counted by %d attributes; expected at most %d", count, maxPodCounts))
-	}
-	for _, t := range slices.SortedFunc(maps.Keys(r.pod.topologies), topology.compare) {
-		if mistake := t.mistake(); mistake != "" {
-			mistakes = append(mistakes, mistake)
-		}
-	}
-	if count := len(r.pod.topologies); count > maxTopologyCounts {
-		mistakes = append(mistakes, fmt.Sprintf("pods are counted by %d topologies; expected at most %d", count, maxTopologyCounts))
-	}
-	return mistakes
 }
 
 func (m *declaredMap) key(kind mapKind, text string) key {
@@ -396,25 +318,4 @@ func (m *declaredMap) prefix(kind mapKind, text string) prefix {
 	}
 	m.prefixes[text] = struct{}{}
 	return prefix{kind: kind, text: text}
-}
-
-func (m *declaredMap) mistakes(of string) []string {
-	var mistakes []string
-	check := func(call, text string, least int) {
-		if !utf8.ValidString(text) {
-			mistakes = append(mistakes, fmt.Sprintf("Reads.%s(%q) is not UTF-8", call, cut(text, 64)))
-		}
-		if len(text) >= least && len(text) <= maxKeyBytes {
-			return
-		}
-		mistakes = append(mistakes, fmt.Sprintf(
-			"Reads.%s(%q) has %d bytes; expected %d to %d", call, cut(text, 64), len(text), least, maxKeyBytes))
-	}
-	for _, key := range slices.Sorted(maps.Keys(m.keys)) {
-		check(of, key, 1)
-	}
-	for _, prefix := range slices.Sorted(maps.Keys(m.prefixes)) {
-		check(of+"s", prefix, 0)
-	}
-	return mistakes
 }

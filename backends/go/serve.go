@@ -166,9 +166,7 @@ func listen(source Source, options Options) (*bound, error) {
 	}
 	service.tracer, service.log.logger = b.options.Tracer, b.options.Logger
 	if b.options.Controllers != nil {
-		if err := service.Announce(b.options.Controllers); err != nil {
-			return nil, err
-		}
+		service.Announce(b.options.Controllers)
 	}
 	if b.options.Tracer != nil {
 		name, version := "", ""

@@ -74,7 +74,7 @@ func New(config Config) (*Elected, error) {
 		return nil, err
 	}
 	elected := &Elected{config: config}
-	if mistakes := append(elected.State().Mistakes(), config.mistakes()...); len(mistakes) > 0 {
+	if mistakes := config.mistakes(); len(mistakes) > 0 {
 		return nil, errors.New("invalid controllers: " + strings.Join(mistakes, "; "))
 	}
 	return elected, nil

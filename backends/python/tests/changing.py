@@ -7,8 +7,8 @@ from typing import Any
 
 from extender_policy import ChangedPart, Hook, Info, Node, Nodes, NotReady, Pod, Policy
 
-POD_PARTS = tuple(part for part in ChangedPart if part.is_of_pod)
-NODE_PARTS = tuple(part for part in ChangedPart if not part.is_of_pod)
+POD_PARTS = tuple(part for part in ChangedPart if part < ChangedPart.NODE_LABELS)
+NODE_PARTS = tuple(part for part in ChangedPart if part >= ChangedPart.NODE_LABELS)
 
 
 def everything() -> Info:

@@ -16,7 +16,6 @@ from extender_policy import (
     NodePart,
     Normalization,
     PodPart,
-    PodsBy,
     Policy,
     Reads,
     Scale,
@@ -37,16 +36,6 @@ def scores(scale: Scale) -> Info:
     return Info("p", "1").scores(Verb.per_node(), scale)
 
 
-def identity() -> Reads:
-    return Reads().pod(PodPart.IDENTITY)
-
-
-def topology() -> Reads:
-    reads = Reads()
-    reads.pods_by_topology(PodsBy.OWNER, "")
-    return reads
-
-
 def before_filter(hook: Hook) -> Info:
     return Info("p", "1").before_filter(hook)
 
@@ -63,86 +52,14 @@ POD_LABELS = Hook.of_pod().changes(ChangedPart.POD_LABELS)
 NODE_LABELS = Hook.per_node().changes(ChangedPart.NODE_LABELS)
 
 
-def nodes() -> Reads:
-    return Reads().node(NodePart.TAINTS)
-
-
-@pytest.mark.parametrize(
-    ("info", "expected"),
-    [
-        (Info("p", "1"), "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds"),
-        (Info("", "1").filters(Verb.per_node()), "name has 0 bytes; expected 1 to 63"),
-        (Info("n" * 64, "1").filters(Verb.per_node()), "name has 64 bytes"),
-        (Info("p", "").filters(Verb.per_node()), "version has 0 bytes"),
-        (pure().revision("ä" * 33), "revision has 66 bytes; expected 1 to 64"),
-        (Info("p", "1").preempts(Verb.per_node().pure()), "preempt cannot be pure"),
-        (pure().raw_pod(), "filter is pure and has Info.raw_pod"),
-        (pure().filters(Verb.whole_set().pure()), "has Verb.whole_set"),
-        (pure().filters(Verb.per_node().pure().side_effects()), "has Verb.side_effects"),
-        (pure().filters(Verb.per_node().pure().view(View.FACTS_AND_RAW)), "has View.FACTS_AND_RAW"),
-        (pure().filters(Verb.per_node().view(View.NAME).usage()), "filter has Verb.usage and View.NAME"),
-        (pure().preempts(Verb.per_node().usage().view(View.NAME)), "preempt has Verb.usage"),
-        (scores(Scale.unbounded().reversed()), "a reversed scale requires a normalization"),
-        (scores(Scale.unbounded().normalize(Normalization.RANGE)), "needs Scale.between"),
-        (scores(Scale.between(3, 3).normalize(Normalization.RANGE)), "two different bounds"),
-        (scores(Scale.between(1, 0)), "the scale 1..=0 is empty"),
-        (scores(Scale.between(0, 1 << 31)), "is too large; expected whole numbers of 32 bits"),
-        (pure().filters(Verb.per_node().pure().reads(identity())), "filter is pure and reads PodPart.IDENTITY"),
-        (pure().filters(Verb.per_node().view(View.NAME).reads(nodes())), "filter reads nodes and has View.NAME"),
-        (pure().binds(nodes()), "bind reads nodes, but is sent only their names"),
-        (pure().binds(topology()), "bind reads counts by topology, which only filter and score are sent"),
-        (before_filter(Hook.of_pod()), "before_filter declares no changes; declare what it changes with Hook.changes"),
-        (before_filter_nodes(Hook.per_node()), "before_filter_nodes declares no changes"),
-        (before_score(Hook.per_node()), "before_score declares no changes"),
-        (
-            before_filter(POD_LABELS.changes(ChangedPart.NODE_USAGE, ChangedPart.NODE_LABELS)),
-            "before_filter changes NODE_LABELS, NODE_USAGE, but can only change the pod; remove them from Hook.changes",
-        ),
-        (
-            before_filter_nodes(NODE_LABELS.changes(ChangedPart.POD_REQUESTS)),
-            "before_filter_nodes changes POD_REQUESTS, but can only change nodes",
-        ),
-        (
-            before_score(NODE_LABELS.pure().changes(ChangedPart.POD_LABELS)),
-            "before_score is pure and changes POD_LABELS, but a pure before_score can only change nodes; remove one",
-        ),
-        (before_filter(POD_LABELS.reads(topology())), "before_filter reads counts by topology"),
-        (before_filter_nodes(NODE_LABELS.reads(topology())), "before_filter_nodes reads counts by topology"),
-        (before_score(NODE_LABELS.reads(topology())), "before_score reads counts by topology, which only filter and"),
-        (before_filter(POD_LABELS.reads(nodes())), "before_filter reads nodes, but is called without them"),
-        (before_filter(POD_LABELS.reads(Reads().node(NodePart.NAME))), "before_filter reads nodes, but is called"),
-        (before_filter(POD_LABELS.usage()), "before_filter has Hook.usage, but is called without nodes"),
-        (before_filter(POD_LABELS.view(View.FACTS)), "before_filter is called without nodes; declare it with Hook.of_"),
-        (
-            before_filter(Hook.whole_set().view(View.NAME).changes(ChangedPart.POD_LABELS)),
-            "before_filter is called without nodes; declare it with Hook.of_pod",
-        ),
-        (before_filter(POD_LABELS.pure()).raw_pod(), "before_filter is pure and has Info.raw_pod"),
-        (before_filter(POD_LABELS.pure().reads(identity())), "before_filter is pure and reads PodPart.IDENTITY"),
-        (
-            before_filter_nodes(Hook.whole_set().pure().changes(ChangedPart.NODE_LABELS)),
-            "before_filter_nodes is pure and has Hook.whole_set; remove one",
-        ),
-        (before_score(NODE_LABELS.usage().view(View.NAME)), "before_score has Hook.usage and View.NAME"),
-        (before_score(NODE_LABELS.view(View.NAME).reads(nodes())), "before_score reads nodes and has View.NAME"),
-        (
-            before_filter_nodes(Hook.of_pod().changes(ChangedPart.NODE_LABELS)),
-            "before_filter_nodes is declared with Hook.of_pod, which is for before_filter; use Hook.per_node or",
-        ),
-        (
-            before_score(Hook.of_pod().changes(ChangedPart.POD_LABELS)),
-            "before_score is declared with Hook.of_pod, which is for before_filter; use Hook.per_node or",
-        ),
-        (
-            before_score(Hook(Verb.per_node().side_effects(), NODE_LABELS.changed)),
-            "before_score has side effects, which hooks must not have; remove Verb.side_effects",
-        ),
-    ],
-)
-def test_each_mistake_is_named(info: Info, expected: str) -> None:
+def test_what_no_gateway_can_reject_is_named() -> None:
+    shows: Any = 3
     with pytest.raises(DeclarationError) as raised:
-        Declaration(info)
-    assert expected in str(raised.value)
+        Declaration(Info("p", "1").shows("/a", "a", shows))
+    assert raised.value.mistakes[0].startswith("no verb is declared; call Info.filters, Info.scores")
+    assert raised.value.mistakes[1] == (
+        'the path "/a" has no function; give Info.shows one that returns what the path shows'
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,20 +147,6 @@ def test_what_is_declared_has_a_method(info: Info, declared: str, methods: tuple
         given = Nothing(info)
         setattr(given, name, lambda *arguments: None)
         Backend(given)
-
-
-def test_all_mistakes_come_together_when_the_server_is_made() -> None:
-    class Wrong(Policy):
-        def info(self) -> Info:
-            return Info("", "1").scores(Verb.whole_set().pure(), Scale.unbounded().reversed())
-
-        def score(self, pod: object, node: object) -> int:
-            return 0
-
-    with pytest.raises(DeclarationError) as raised:
-        Server(Wrong())
-    assert len(raised.value.mistakes) == 3
-    assert str(raised.value).startswith("invalid policy info: name has 0 bytes; expected 1 to 63; score is pure")
 
 
 def test_a_coroutine_function_needs_the_other_server() -> None:

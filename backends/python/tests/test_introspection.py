@@ -38,7 +38,6 @@ from extender_policy import (
     configured,
     testing,
 )
-from extender_policy._declaration import Declaration
 from extender_policy.testing import NoAnswer, TestNode, TestPod
 
 SERVICE = "extender.policy.v1alpha1.IntrospectionService"
@@ -339,49 +338,6 @@ def declared(*paths: str) -> Info:
     for path in paths:
         info = info.shows(path, "", nothing)
     return info
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["", "/", "quotas", "/quotas/", "//quotas", "/:", "/:1a", "/:a-b", "/a:b", "/a b", "/ä", "/a?b", "/a%20b", "/a\n"],
-)
-def test_a_malformed_path_is_a_mistake(path: str) -> None:
-    with pytest.raises(DeclarationError) as raised:
-        Declaration(declared(path))
-    (mistake,) = raised.value.mistakes
-    assert mistake.startswith(f'the path "{path}" is malformed; expected segments such as /quotas/:namespace')
-
-
-@pytest.mark.parametrize(
-    ("info", "expected"),
-    [
-        (declared("/" + "a" * 256), " has 257 bytes; expected at most 256"),
-        (declared(*[f"/{at}" for at in range(65)]), "65 paths are shown; expected at most 64"),
-        (declared("/a/:b", "/c", "/a/:d"), 'the paths "/a/:b" and "/a/:d" differ only in the names of parameters'),
-        (declared("/a/../b"), 'the path "/a/../b" has the segment "..", which clients remove from a URL'),
-        (declared("/a", "/a"), 'the path "/a" is shown twice; remove one'),
-        (declared("/:a/:a"), 'the path "/:a/:a" has the parameter "a" more than once; give each another name'),
-        (declared().shows("/a", "ä" * 129, nothing), 'the path "/a" has a description of 258 bytes'),
-        (declared().shows("/a", "two\nlines", nothing), "has a description with a line break"),
-        (declared().shows("/a", "", None), "has no function"),  # type: ignore[arg-type]
-    ],
-)
-def test_each_mistake_of_paths_is_named(info: Info, expected: str) -> None:
-    with pytest.raises(DeclarationError) as raised:
-        Declaration(info)
-    assert len(raised.value.mistakes) == 1
-    assert expected in str(raised.value)
-
-
-def test_mistakes_of_paths_come_with_all_others() -> None:
-    with pytest.raises(DeclarationError) as raised:
-        Declaration(Info("", "1").shows("a", "x" * 257, nothing).shows("/b", "", nothing).shows("/b", "", nothing))
-    assert [mistake.split()[0] for mistake in raised.value.mistakes] == ["name", "no", "the", "the", "the"]
-
-
-def test_paths_within_the_limits_are_right() -> None:
-    paths = ["/" + "a" * 255, "/:a", "/-._~09AZaz/:aZ_9", "/a/:b", "/:a/b", "/a/b"]
-    assert len(Declaration(declared(*paths, *[f"/{at}" for at in range(58)])).response.introspection) == 64
 
 
 def test_a_path_can_be_tried_without_a_server() -> None:

@@ -103,36 +103,6 @@ def test_the_id_is_that_of_the_other_sdks() -> None:
     assert reads.id == expected
 
 
-def test_each_limit_is_one_mistake() -> None:
-    reads = Reads()
-    reads.node_label("")
-    reads.pod_annotations("k" * 318)
-    reads.pods_by(PodsBy.label(""))
-    reads.pods_and_requests_by_topology(PodsBy.OWNER, "k" * 318)
-    reads.pods_by_topology(PodsBy.label(""), "zone")
-    long = "k" * 64
-    assert list(reads._mistakes()) == [
-        'Reads.node_label("") has 0 bytes; expected 1 to 317',
-        f'Reads.pod_annotations("{long}") has 318 bytes; expected 0 to 317',
-        'Reads.pods_by(PodsBy.label("")) has a key of 0 bytes; expected 1 to 317',
-        f'Reads.pods_by_topology(PodsBy.OWNER, "{long}") has a topology key of 318 bytes; expected 0 to 317',
-        'Reads.pods_by_topology(PodsBy.label(""), "zone") has a key of 0 bytes; expected 1 to 317',
-    ]
-    reads = Reads()
-    for number in range(1001):
-        reads.node_label(f"key-{number:04}")
-    for number in range(9):
-        reads.pods_by(PodsBy.label(f"key-{number}"))
-        reads.pods_by_topology(PodsBy.OWNER, f"key-{number:04}")
-    assert list(reads._mistakes()) == [
-        "there are 1010 keys and prefixes; expected at most 1000, use a prefix for several keys",
-        "pods are counted by 9 attributes; expected at most 8",
-        "pods are counted by 9 topologies; expected at most 8",
-    ]
-    reads.node_labels("key-0")
-    assert "keys and prefixes" not in " ".join(reads._mistakes())
-
-
 def test_reading_what_is_not_declared_names_the_right_declaration() -> None:
     reads = Reads()
     reads.pod_label("a")

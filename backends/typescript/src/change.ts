@@ -135,8 +135,21 @@ export interface UsageGiven {
 export interface HoldGiven {
   /** What is kept, none of it negative. */
   readonly resources: Amounts;
-  /** UIDs of the pods that use it, or are about to; at most 1,024 for a node. */
-  readonly users?: readonly string[] | undefined;
+  /** UIDs of the pods that use it, or are about to, or these with a limit; at most 1,024 for a node. */
+  readonly users?: readonly (string | HoldUser)[] | undefined;
+}
+
+/** A pod for which room is kept. */
+export interface HoldUser {
+  readonly uid: string;
+  /** The most of its requests that are taken from the hold, `pods` aside. Undefined: all of them. */
+  readonly atMost?: Amounts | undefined;
+}
+
+/** The same with all its fields. */
+interface HeldFor {
+  readonly uid: string;
+  readonly atMost: Resources | undefined;
 }
 
 /** What is added to {@link NodeUsage}; undefined where nothing is. */
@@ -159,7 +172,7 @@ export class NodeChange {
   readonly addTaints: readonly Taint[];
   /** An empty value or effect stands for each. */
   readonly removeTaints: readonly Taint[];
-  readonly holds: readonly { readonly resources: Resources; readonly users: readonly string[] }[];
+  readonly holds: readonly { readonly resources: Resources; readonly users: readonly HeldFor[] }[];
   readonly reason: string;
 
   constructor(fields: NodeChangeFields) {
@@ -171,7 +184,7 @@ export class NodeChange {
     this.removeTaints = (fields.removeTaints ?? []).map(taint);
     this.holds = (fields.holds ?? []).map(({ resources, users = [] }) => ({
       resources: resourcesOf(resources),
-      users: [...users],
+      users: users.map(heldFor),
     }));
     this.reason = fields.reason ?? '';
   }
@@ -198,6 +211,11 @@ function toleration(given: TolerationGiven): Toleration {
   const { key = '', operator = '', value = '', effect = '', tolerationSeconds } = given;
   const seconds = tolerationSeconds === undefined ? undefined : BigInt(tolerationSeconds);
   return { key, operator, value, effect, tolerationSeconds: seconds };
+}
+
+function heldFor(user: string | HoldUser): HeldFor {
+  const { uid, atMost } = typeof user === 'string' ? { uid: user } : user;
+  return { uid, atMost: atMost && resourcesOf(atMost) };
 }
 
 function taint({ key, value = '', effect = '' }: TaintsRemoved): Taint {

@@ -1,8 +1,9 @@
-/** Checks what a policy declares about itself and turns it into the contract's handshake. */
+/**
+ * Turns what a policy declares about itself into the contract's handshake. What the contract does not allow to declare is
+ * rejected by the gateway, and named by policy-conformance.
+ */
 
-import { hookMistakes } from './declaration/hooks.js';
 import { type HookName, isHook, type VerbName } from './declaration/names.js';
-import { pureMistakes, readsMistakes, usageMistakes } from './declaration/verbs.js';
 import { DeclarationError } from './errors.js';
 import { type ChangedPart, CHANGED_PARTS, type Hook } from './hook.js';
 import type { GetInfoResponse } from './gen/extender/policy/v1alpha1/info.js';
@@ -13,12 +14,12 @@ import {
   Verb as VerbNumber,
   VerbInfo,
 } from './gen/extender/policy/v1alpha1/info.js';
-import { pathMistakes, type Shown } from './introspection.js';
+import type { Shown } from './introspection.js';
 import type { Info, Normalization, Scale, Verb, View } from './info.js';
 import type { Layout } from './reads/layout.js';
 import { NODE_PARTS } from './reads/parts.js';
 import type { RowCounts, RowParts } from './row.js';
-import { byteLength } from './text.js';
+import { quoted } from './text.js';
 
 /** The package of the contract that this package implements. */
 const API_VERSION = 'extender.policy.v1alpha1';
@@ -34,13 +35,6 @@ export const HOOK_SERVICE = 'extender.policy.v1alpha1.HookService';
 
 /** The largest message in bytes, in both directions: 5,000 nodes with their JSON nearly fit. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
-
-/** Limits of the contract, in bytes. */
-const MAX_NAME_BYTES = 63;
-const MAX_VERSION_BYTES = 64;
-
-const INT32_MIN = -(2 ** 31);
-const INT32_MAX = 2 ** 31 - 1;
 
 /** The views in ascending order: each adds to the one before. */
 const VIEWS: readonly View[] = ['name', 'facts', 'factsAndRaw'];
@@ -147,7 +141,7 @@ export class Terms {
   }
 }
 
-/** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
+/** An {@link Info} as the answer to the handshake, and what a call needs of it. */
 export class Declaration {
   readonly response: GetInfoResponse;
   /** What the policy shows, by path. */
@@ -155,7 +149,7 @@ export class Declaration {
   private readonly terms: ReadonlyMap<VerbName, Terms>;
 
   /**
-   * Checks everything and reports all mistakes together.
+   * Reports what no gateway can reject, because there is nothing to ask it about.
    *
    * @throws {DeclarationError}
    */
@@ -202,65 +196,20 @@ function hooksOf({ fields: { beforeFilter, beforeFilterNodes, beforeScore } }: I
 }
 
 function mistakes(info: Info): string[] {
-  const { filter, score, preempt, bind } = info.fields;
-  const found = textMistakes(info);
-  const hooks = hooksOf(info);
-  if ([filter, score, preempt, bind].every((verb) => verb === undefined) && hooks.length === 0) {
-    found.push(
-      'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
-    );
-  }
-  if (preempt !== undefined) {
-    if (preempt.fields.isPure) {
-      found.push('preempt cannot be pure, because its answers depend on the victims; remove Verb.pure');
-    }
-    found.push(...usageMistakes('preempt', preempt), ...readsMistakes('preempt', preempt));
-  }
-  if (bind !== undefined) {
-    found.push(...readsMistakes('bind', bind));
-  }
-  if (filter !== undefined) {
-    found.push(...verbMistakes('filter', filter, info));
-  }
-  if (score !== undefined) {
-    found.push(...verbMistakes('score', score.verb, info), ...scaleMistakes(score.scale));
-  }
-  found.push(...hooks.flatMap(([name, hook]) => hookMistakes(name, hook, info)));
-  return [...found, ...pathMistakes(info.fields.shown)];
-}
-
-function textMistakes({ fields: { name, version, revision } }: Info): string[] {
-  const limits: [string, string, number][] = [
-    ['name', name, MAX_NAME_BYTES],
-    ['version', version, MAX_VERSION_BYTES],
-    ['revision', revision, MAX_VERSION_BYTES],
+  const { filter, score, preempt, bind, shown } = info.fields;
+  const isDeclared = [filter, score, preempt, bind].some((verb) => verb !== undefined);
+  const found = shown.filter(({ show }) => typeof (show as unknown) !== 'function');
+  return [
+    ...(isDeclared || hooksOf(info).length > 0
+      ? []
+      : [
+          'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
+        ]),
+    ...found.map(
+      ({ path }) =>
+        `the path ${quoted(path)} has no function; give Info.shows one that returns what it shows`,
+    ),
   ];
-  const wrong = limits.filter(([, text, limit]) => text === '' || byteLength(text) > limit);
-  return wrong.map(
-    ([what, text, limit]) => `${what} has ${String(byteLength(text))} bytes; expected 1 to ${String(limit)}`,
-  );
-}
-
-function verbMistakes(name: string, verb: Verb, info: Info): string[] {
-  return [...usageMistakes(name, verb), ...pureMistakes(name, verb, info), ...readsMistakes(name, verb)];
-}
-
-function scaleMistakes({ fields: { bounds, normalization, isReversed } }: Scale): string[] {
-  const found: string[] = [];
-  const isInt32 = (value: number): boolean =>
-    Number.isInteger(value) && value >= INT32_MIN && value <= INT32_MAX;
-  if (bounds !== undefined && !(isInt32(bounds.min) && isInt32(bounds.max))) {
-    found.push(`the scale ${String(bounds.min)} to ${String(bounds.max)} is not one of integers of 32 bits`);
-  } else if (bounds !== undefined && bounds.min > bounds.max) {
-    found.push(`the scale ${String(bounds.min)} to ${String(bounds.max)} is empty; expected min and max`);
-  }
-  if (normalization === 'range' && (bounds === undefined || bounds.min === bounds.max)) {
-    found.push("the normalization 'range' needs Scale.between with two different bounds");
-  }
-  if (isReversed && normalization === 'none') {
-    found.push("a reversed scale requires a normalization, such as 'minMax'");
-  }
-  return found;
 }
 
 function response({ fields }: Info, terms: ReadonlyMap<VerbName, Terms>): GetInfoResponse {

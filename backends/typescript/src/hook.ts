@@ -31,8 +31,6 @@ interface HookFields {
   readonly changes: readonly ChangedPart[];
   /** How it is called. */
   readonly verb: Verb;
-  /** Whether the view of nodes is declared; otherwise it is the default. */
-  readonly isViewDeclared: boolean;
 }
 
 /**
@@ -54,7 +52,7 @@ export class Hook {
    * for {@link Info.beforeFilterNodes}, both for {@link Info.beforeScore}. At least one.
    */
   static changes(...parts: readonly ChangedPart[]): Hook {
-    return new Hook({ changes: [...new Set(parts)], verb: Verb.perNode(), isViewDeclared: false });
+    return new Hook({ changes: [...new Set(parts)], verb: Verb.perNode() });
   }
 
   /**
@@ -67,7 +65,7 @@ export class Hook {
 
   /** What to send about each node. Default: `facts`. */
   view(view: View): Hook {
-    return this.with({ verb: this.fields.verb.view(view), isViewDeclared: true });
+    return this.with({ verb: this.fields.verb.view(view) });
   }
 
   /**

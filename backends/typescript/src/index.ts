@@ -5,6 +5,8 @@ export * as args from './args.js';
 export { Backend } from './backend.js';
 export type { BindAsk, Candidate, Victim } from './candidate.js';
 export {
+  type HoldGiven,
+  type HoldUser,
   NodeChange,
   type NodeChangeFields,
   PodChange,
@@ -40,7 +42,7 @@ export type { NodePart, PodPart } from './reads/parts.js';
 export { PodsBy, type PodsKey, type TopologyKey } from './reads/pods.js';
 export type { Amounts, NodeUsage, NonZero, NonZeroAmounts, Resources, Taint } from './resources.js';
 export { run } from './run.js';
-export { listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
+export { ExposedError, listen, ListenError, type Listening, serve, type ServeOptions } from './serve.js';
 export { type SpanSource, TelemetryError, type TelemetryOptions } from './telemetry.js';
 export { TlsError, type TlsFiles } from './tls.js';
 export { Bind, Eviction, Verdict } from './verdict.js';

@@ -1,13 +1,12 @@
 /** What a verb reads of pods and nodes, declared once. */
 
 import { PodCountBy } from './gen/extender/policy/v1alpha1/info.js';
-import { NodeKey, NodePrefix, PodKey, PodPrefix, type MapName } from './reads/key.js';
+import { NodeKey, NodePrefix, PodKey, PodPrefix } from './reads/key.js';
 import { Layout, Sent } from './reads/layout.js';
 import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from './reads/parts.js';
 import { DeclaredKeys } from './reads/places.js';
 import type { PodsBy } from './reads/pods.js';
-import { MAX_KEY_BYTES, MAX_POD_COUNTS, MAX_TOPOLOGY_COUNTS, PodsKey, TopologyKey } from './reads/pods.js';
-import { byteLength } from './text.js';
+import { PodsKey, TopologyKey } from './reads/pods.js';
 
 /** What is read of one kind of object. */
 interface Declared {
@@ -174,9 +173,7 @@ export class Reads {
 
   private addedUp(topology: TopologyKey, requests: boolean): TopologyKey {
     this.attribute(topology.by);
-    // A wrong key is reported once, as a mistake of the count.
-    const isLabel = topology.key !== '' && byteLength(topology.key) <= MAX_KEY_BYTES;
-    const label = isLabel ? this.nodeLabel(topology.key) : undefined;
+    const label = topology.key === '' ? undefined : this.nodeLabel(topology.key);
     const declared = this.topologies.get(topology.id);
     this.topologies.set(topology.id, { topology, requests: requests || declared?.requests === true, label });
     return topology;
@@ -196,9 +193,7 @@ export class Reads {
         break;
       default:
         this.pod('namespace');
-        if (by.isValid) {
-          this.podLabel(by.key);
-        }
+        this.podLabel(by.key);
     }
   }
 
@@ -232,17 +227,7 @@ export class Reads {
 
   /** Whether pods are counted, on nodes or in the cluster. @internal */
   get countsPods(): boolean {
-    return this.counts.size > 0 || this.countsTopologies;
-  }
-
-  /** Whether pods in the cluster are counted. @internal */
-  get countsTopologies(): boolean {
-    return this.topologies.size > 0;
-  }
-
-  /** Whether the name, the UID or the claims of one pod are read. @internal */
-  get readsIdentity(): boolean {
-    return this.podReads.parts.has(POD_PARTS.identity);
+    return this.counts.size > 0 || this.topologies.size > 0;
   }
 
   /** Whether more than the name is read of nodes. @internal */
@@ -250,11 +235,6 @@ export class Reads {
     const { parts, label, annotation } = this.nodeReads;
     const onlyName = [...parts].every((part) => part === NODE_PARTS.name);
     return !onlyName || !label.isEmpty || !annotation.isEmpty || this.counts.size > 0;
-  }
-
-  /** Whether anything is read of nodes. @internal */
-  get declaresNodes(): boolean {
-    return this.readsNodes || this.nodeReads.parts.size > 0;
   }
 
   /** @internal */
@@ -272,58 +252,4 @@ export class Reads {
       );
     return new Layout(sent('pod', this.podReads), sent('node', this.nodeReads), namesOnly);
   }
-
-  /** What the contract does not allow, one sentence each. @internal */
-  mistakes(): string[] {
-    const maps: [string, DeclaredKeys][] = [
-      ['nodeLabel', this.map('node', 'label')],
-      ['nodeAnnotation', this.map('node', 'annotation')],
-      ['podLabel', this.map('pod', 'label')],
-      ['podAnnotation', this.map('pod', 'annotation')],
-    ];
-    const mistakes = maps.flatMap(([of, keys]) => keys.mistakes(of));
-    const count = maps.reduce((sum, [, keys]) => sum + keys.places().sent, 0);
-    if (count > Reads.maxKeys) {
-      mistakes.push(
-        `there are ${String(count)} keys and prefixes; expected at most ${String(Reads.maxKeys)}, use a prefix for several keys`,
-      );
-    }
-    return [...mistakes, ...this.countMistakes(), ...this.topologyMistakes()];
-  }
-
-  private map(object: 'pod' | 'node', map: MapName): DeclaredKeys {
-    return (object === 'pod' ? this.podReads : this.nodeReads)[map];
-  }
-
-  private countMistakes(): string[] {
-    const wrong = [...this.counts.values()].filter(({ by }) => !by.isValid);
-    const mistakes = wrong.map(({ by }) => wrongKey(`Reads.podsBy(${by.toString()})`, 'key', by.key, 1));
-    if (this.counts.size > MAX_POD_COUNTS) {
-      mistakes.push(
-        `pods are counted by ${String(this.counts.size)} attributes; expected at most ${String(MAX_POD_COUNTS)}`,
-      );
-    }
-    return mistakes;
-  }
-
-  private topologyMistakes(): string[] {
-    const mistakes = [...this.topologies.values()].flatMap(({ topology }) => {
-      const what = `Reads.podsByTopology(${topology.toString()})`;
-      if (!topology.by.isValid) {
-        return [wrongKey(what, 'key', topology.by.key, 1)];
-      }
-      const isLong = byteLength(topology.key) > MAX_KEY_BYTES;
-      return isLong ? [wrongKey(what, 'topology key', topology.key, 0)] : [];
-    });
-    if (this.topologies.size > MAX_TOPOLOGY_COUNTS) {
-      mistakes.push(
-        `pods are counted by ${String(this.topologies.size)} topologies; expected at most ${String(MAX_TOPOLOGY_COUNTS)}`,
-      );
-    }
-    return mistakes;
-  }
-}
-
-function wrongKey(what: string, key: string, text: string, least: number): string {
-  return `${what} has a ${key} of ${String(byteLength(text))} bytes; expected ${String(least)} to ${String(MAX_KEY_BYTES)}`;
 }

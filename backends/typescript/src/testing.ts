@@ -438,10 +438,7 @@ function changedNodes(
 }
 
 function nodeChange(message: NodeChangeMessage): NodeChange {
-  const holds = message.holds.map(({ resources = {}, users }) => ({
-    resources,
-    users: users.map(({ uid }) => uid),
-  }));
+  const holds = message.holds.map(({ resources = {}, users }) => ({ resources, users }));
   return new NodeChange({ ...message, holds });
 }
 

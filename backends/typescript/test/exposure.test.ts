@@ -11,7 +11,7 @@ import { compressionAlgorithms, ChannelCredentials } from '@grpc/grpc-js';
 import { follow, mostConnections, Progress, type CountedStream } from '../src/connections.js';
 import { GetInfoRequest, type GetInfoResponse } from '../src/gen/extender/policy/v1alpha1/info.js';
 import { PolicyServiceClient } from '../src/gen/extender/policy/v1alpha1/policy.js';
-import { Backend, Bind, Info, Policy, args, Verb, Verdict } from '../src/index.js';
+import { Backend, Bind, ExposedError, Info, Policy, args, Verb, Verdict } from '../src/index.js';
 import { command } from '../src/run.js';
 import { listen, type ServeOptions } from '../src/serve.js';
 import { ask, failure, served } from './support.js';
@@ -45,6 +45,7 @@ const REFUSED = /0\.0\.0\.0:0 is reached from other machines without a client ce
 
 test('strangers get no policy that binds', async () => {
   await assert.rejects(listen(new Binder(), { address: OPEN }), REFUSED);
+  await assert.rejects(listen(new Binder(), { address: OPEN }), ExposedError);
   const allowed: [Policy, ServeOptions][] = [
     [new Binder(), {}],
     [new Binder(), { address: 'localhost:0' }],

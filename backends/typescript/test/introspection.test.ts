@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 
-import { Declaration } from '../src/declaration.js';
 import {
   IntrospectRequest,
   type IntrospectResponse,
@@ -13,7 +12,6 @@ import { FilterRequest, type FilterResponse } from '../src/gen/extender/policy/v
 import {
   args,
   Backend,
-  DeclarationError,
   Info,
   type IntrospectAsk,
   InvalidParameter,
@@ -322,82 +320,10 @@ test('a policy without paths does not serve introspection', async () => {
   );
 });
 
-function mistakes(info: Info): readonly string[] {
-  try {
-    new Declaration(info);
-  } catch (error) {
-    assert.ok(error instanceof DeclarationError);
-    return error.mistakes;
-  }
-  return [];
-}
-
 function declared(...paths: string[]): Info {
   const info = new Info('p', '1').filters(Verb.perNode());
   return paths.reduce((all, path) => all.shows(path, '', () => null), info);
 }
-
-test('a malformed path is a mistake', () => {
-  const paths = [
-    '',
-    '/',
-    'quotas',
-    '/quotas/',
-    '//quotas',
-    '/:',
-    '/:1a',
-    '/:a-b',
-    '/a:b',
-    '/a b',
-    '/ä',
-    '/a?b',
-  ];
-  for (const path of [...paths, '/a%20b', '/a\n']) {
-    const found = mistakes(declared(path));
-    assert.equal(found.length, 1);
-    assert.ok(
-      found[0]?.startsWith(`the path ${JSON.stringify(path)} is malformed; expected segments such as`),
-      found[0],
-    );
-  }
-});
-
-test('each mistake of paths is named', () => {
-  const nothing = (): null => null;
-  const cases: [Info, string][] = [
-    [declared(`/${'a'.repeat(256)}`), ' has 257 bytes; expected at most 256'],
-    [
-      declared(...Array.from({ length: 65 }, (_, at) => `/${String(at)}`)),
-      '65 paths are shown; expected at most 64',
-    ],
-    [
-      declared('/a/:b', '/c', '/a/:d'),
-      'the paths "/a/:b" and "/a/:d" differ only in the names of parameters; remove one',
-    ],
-    [declared('/a/../b'), 'the path "/a/../b" has the segment "..", which clients remove from a URL'],
-    [declared('/a', '/a'), 'the path "/a" is shown twice; remove one'],
-    [declared('/:a/:a'), 'the path "/:a/:a" has the parameter "a" more than once; give each another name'],
-    [declared().shows('/a', 'ä'.repeat(129), nothing), 'the path "/a" has a description of 258 bytes'],
-    [declared().shows('/a', 'two\nlines', nothing), 'has a description with a line break'],
-    [declared().shows('/a', '', undefined as never), 'has no function'],
-  ];
-  for (const [info, expected] of cases) {
-    const found = mistakes(info);
-    assert.equal(found.length, 1, found.join('; '));
-    assert.ok(found[0]?.includes(expected), found[0]);
-  }
-});
-
-test('mistakes of paths come with all others', () => {
-  const info = new Info('', '1')
-    .shows('a', 'x'.repeat(257), () => null)
-    .shows('/b', '', () => null)
-    .shows('/b', '', () => null);
-  assert.deepEqual(
-    mistakes(info).map((mistake) => mistake.split(' ')[0]),
-    ['name', 'no', 'the', 'the', 'the'],
-  );
-});
 
 test('the type checker knows the parameters of a path', () => {
   declared().shows('/a/:b/:cD', '', ({ parameters: { b, cD } }) => b + cD);
@@ -405,12 +331,6 @@ test('the type checker knows the parameters of a path', () => {
   declared().shows('/a/:b', '', ({ parameters: { c } }) => c as unknown);
   // @ts-expect-error -- the path has none
   declared().shows('/a', '', ({ parameters: { a } }) => a as unknown);
-});
-
-test('paths within the limits are right', () => {
-  const paths = [`/${'a'.repeat(255)}`, '/:a', '/-._~09AZaz/:aZ_9', '/a/:b', '/:a/b', '/a/b'];
-  const others = Array.from({ length: 58 }, (_, at) => `/${String(at)}`);
-  assert.deepEqual(mistakes(declared(...paths, ...others)), []);
 });
 
 test('a path can be tried without a server', async () => {

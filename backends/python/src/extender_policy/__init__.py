@@ -55,6 +55,7 @@ from .reads import (
     TopologyKey,
 )
 from .resources import (
+    HoldUser,
     NodeAffinity,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -90,6 +91,7 @@ __all__ = [
     "DeclarationError",
     "Domains",
     "Eviction",
+    "HoldUser",
     "Hook",
     "Info",
     "IntrospectAsk",

@@ -21,7 +21,7 @@ from . import trace
 from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import info_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared
-from ._declaration import INT32, Terms
+from ._declaration import Terms
 from ._errors import CallError, cut, failed, invalid, missing
 from ._question import Missed, Question, check_pod, check_purpose, decoded_pod, required, undecodable
 from ._tables import Tables
@@ -32,6 +32,8 @@ from .pod import Pod
 from .verdict import Bind, Eviction, Verdict
 
 LOG = logging.getLogger("extender_policy")
+
+INT32 = range(-(1 << 31), 1 << 31)
 
 MAX_REASON_BYTES = 900
 """The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node."""

@@ -1,16 +1,18 @@
-"""Checks what a policy declares about itself and turns it into the contract's handshake."""
+"""Turns what a policy declares about itself into the contract's handshake.
+
+What the contract does not allow to declare is rejected by the gateway, and named by policy-conformance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from ._api.v1alpha1 import info_pb2
-from ._hook_rules import hook_mistakes
 from ._layout import EVERYTHING_OF_NODES, EVERYTHING_OF_PODS, Layout
-from ._paths import path_mistakes
 from .changes import ChangedPart
 from .errors import DeclarationError
 from .info import Hook, Info, Normalization, Scale, Verb, View
+from .reads import quoted
 
 API_VERSION = "extender.policy.v1alpha1"
 POLICY_SERVICE = f"{API_VERSION}.PolicyService"
@@ -20,10 +22,6 @@ HOOK_SERVICE = f"{API_VERSION}.HookService"
 
 MAX_MESSAGE_BYTES = 64 << 20
 """The largest message that is accepted, and sent."""
-
-# Limits of the contract, in bytes.
-MAX_NAME = 63
-MAX_VERSION = 64
 
 _VIEWS = {
     View.NAME: info_pb2.NODE_VIEW_NAME,
@@ -37,8 +35,6 @@ _NORMALIZATIONS = {
     Normalization.MAX: info_pb2.NORMALIZATION_MAX,
     Normalization.MIN_MAX: info_pb2.NORMALIZATION_MIN_MAX,
 }
-
-INT32 = range(-(1 << 31), 1 << 31)
 
 VERBS = {
     "Filter": info_pb2.VERB_FILTER,
@@ -110,10 +106,10 @@ class RowParts:
 
 
 class Declaration:
-    """A checked `Info`: the answer to the handshake, and what a call needs of it."""
+    """An `Info` as the answer to the handshake, and what a call needs of it."""
 
     def __init__(self, info: Info, others: Iterable[str] = ()) -> None:
-        """Checks everything and reports all mistakes together. `others`: those that are not the `Info`'s."""
+        """Reports all mistakes together. `others`: those that are not the `Info`'s."""
         mistakes = [*_mistakes(info), *others]
         if mistakes:
             raise DeclarationError(mistakes)
@@ -153,115 +149,16 @@ def _hooks(info: Info) -> dict[str, Hook]:
 
 
 def _mistakes(info: Info) -> Iterator[str]:
-    yield from _text_mistakes(info)
-    if not (info.filter or info.score or info.preempt or info.bind or _hooks(info)):
+    """What no gateway can reject, because there is nothing to ask it about."""
+    if not any(declared(info)):
         yield (
             "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook with "
             "Info.before_filter, Info.before_filter_nodes or Info.before_score"
         )
-    if info.preempt is not None:
-        if info.preempt.is_pure:
-            yield "preempt cannot be pure, because its answers depend on the victims; remove Verb.pure"
-        yield from _usage_mistakes("preempt", info.preempt)
-        yield from _reads_mistakes("preempt", info.preempt)
-    if info.bind is not None:
-        yield from _reads_mistakes("bind", info.bind)
-    if info.filter is not None:
-        yield from _verb_mistakes("filter", info.filter, info)
-    if info.score is not None:
-        yield from _verb_mistakes("score", info.score, info)
-        yield from _scale_mistakes(info.scale)
-    yield from _mistakes_of_hooks(info)
-    yield from path_mistakes(info.shown)
-
-
-def _mistakes_of_hooks(info: Info) -> Iterator[str]:
-    if info.hook_before_filter is not None:
-        # It has no nodes, so most of what is wrong with a view of nodes cannot be wrong here.
-        yield from hook_mistakes("before_filter", info.hook_before_filter)
-        yield from _memory_mistakes("before_filter", info.hook_before_filter.verb, info, "Hook")
-        yield from _reads_mistakes("before_filter", info.hook_before_filter.verb)
-    if info.hook_before_filter_nodes is not None:
-        yield from hook_mistakes("before_filter_nodes", info.hook_before_filter_nodes)
-        yield from _verb_mistakes("before_filter_nodes", info.hook_before_filter_nodes.verb, info, "Hook")
-    if info.hook_before_score is not None:
-        yield from hook_mistakes("before_score", info.hook_before_score)
-        yield from _verb_mistakes("before_score", info.hook_before_score.verb, info, "Hook")
-
-
-def _text_mistakes(info: Info) -> Iterator[str]:
-    revision = info.version if info.declared_revision is None else info.declared_revision
-    limits = (
-        ("name", info.name, MAX_NAME),
-        ("version", info.version, MAX_VERSION),
-        ("revision", revision, MAX_VERSION),
-    )
-    for what, text, limit in limits:
-        size = len(text.encode())
-        if not 1 <= size <= limit:
-            yield f"{what} has {size} bytes; expected 1 to {limit}"
-
-
-def _verb_mistakes(name: str, verb: Verb, info: Info, kind: str = "Verb") -> Iterator[str]:
-    """`kind`: the class with which it is declared."""
-    yield from _usage_mistakes(name, verb, kind)
-    yield from _memory_mistakes(name, verb, info, kind)
-    yield from _reads_mistakes(name, verb)
-
-
-def _usage_mistakes(name: str, verb: Verb, kind: str = "Verb") -> Iterator[str]:
-    """A view of names works even if the gateway knows no nodes, and so no pods on them."""
-    if verb.wants_usage and verb.node_view is View.NAME:
-        yield f"{name} has {kind}.usage and View.NAME; use View.FACTS"
-
-
-def _memory_mistakes(name: str, verb: Verb, info: Info, kind: str = "Verb") -> Iterator[str]:
-    """What a pure verb excludes: each of these makes an answer depend on more than the cache key."""
-    excluded = (
-        (not verb.is_per_node, f"{kind}.whole_set"),
-        (verb.has_side_effects, f"{kind}.side_effects"),
-        (verb.node_view is View.FACTS_AND_RAW, "View.FACTS_AND_RAW"),
-        (info.wants_raw_pod, "Info.raw_pod"),
-    )
-    for found, what in excluded:
-        if verb.is_pure and found:
-            yield f"{name} is pure and has {what}; remove one"
-
-
-def _reads_mistakes(name: str, verb: Verb) -> Iterator[str]:
-    reads = verb.declared_reads
-    if reads is None:
-        return
-    # That of before_filter is named elsewhere.
-    if reads._reads_nodes() and verb.node_view is View.NAME and name != "before_filter":
-        if name == "bind":
-            yield "bind reads nodes, but is sent only their names; declare what it reads of the pod"
-        else:
-            yield f"{name} reads nodes and has View.NAME; use View.FACTS"
-    if reads._reads_identity() and verb.is_pure:
-        yield (
-            f"{name} is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's name and UID; remove one"
-        )
-    if reads._counts_topologies() and name not in ("filter", "score"):
-        yield (
-            f"{name} reads counts by topology, which only filter and score are sent; "
-            "remove Reads.pods_by_topology from its declaration"
-        )
-    for mistake in reads._mistakes():
-        yield f"{name} reads: {mistake}"
-
-
-def _scale_mistakes(scale: Scale) -> Iterator[str]:
-    if scale.bounds is not None:
-        least, largest = scale.bounds
-        if least > largest:
-            yield f"the scale {least}..={largest} is empty; expected min..=max"
-        if least not in INT32 or largest not in INT32:
-            yield f"the scale {least}..={largest} is too large; expected whole numbers of 32 bits"
-    if scale.normalization is Normalization.RANGE and (scale.bounds is None or scale.bounds[0] == scale.bounds[1]):
-        yield "Normalization.RANGE needs Scale.between with two different bounds"
-    if scale.is_reversed and scale.normalization is Normalization.NONE:
-        yield "a reversed scale requires a normalization, such as Normalization.MIN_MAX"
+    for entry in info.shown:
+        show: object = entry.show
+        if not callable(show):
+            yield f"the path {quoted(entry.path)} has no function; give Info.shows one that returns what the path shows"
 
 
 def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:

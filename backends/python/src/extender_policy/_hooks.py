@@ -11,23 +11,12 @@ from . import _answer
 from ._api.sdk import wire_pb2
 from ._api.v1alpha1 import hooks_pb2
 from ._backend import Backend
-from ._declaration import Terms
 from ._errors import CallError, failed
-from ._limits import entries_of, over_limits, undeclared
 from ._question import Missed, Question, asked_pod
 from ._tables import Tables
 from ._written import written
 from .changes import NodeChange, PodChange
 from .reads import quoted
-
-MAX_POD_RESPONSE_BYTES = 128 << 10
-"""The largest answer of BeforeFilter in the contract."""
-MAX_RESPONSE_BYTES = 64 << 10
-"""The largest answer about nodes in the contract, besides what it may have for each node."""
-MAX_RESPONSE_BYTES_PER_NODE = 1 << 10
-MAX_ENTRIES = 4096
-"""The most entries of all changes of an answer, besides those for each node."""
-MAX_ENTRIES_PER_NODE = 4
 
 
 async def before(method: str, backend: Backend, tables: Tables, encoded: bytes) -> Message:
@@ -45,10 +34,8 @@ async def before_filter(backend: Backend, encoded: bytes) -> hooks_pb2.BeforeFil
     prepared, terms = _answer._prepared(backend, request, "BeforeFilter")
     pod = asked_pod(request, terms)
     _answer._check_ready(prepared)
-    change = _pod_change("before_filter", await _answer._called(prepared, "before_filter", pod), terms)
-    response = hooks_pb2.BeforeFilterResponse(result=_answer._done(prepared, 1), pod=change)
-    _check_size("before_filter", response, MAX_POD_RESPONSE_BYTES)
-    return response
+    change = _pod_change("before_filter", await _answer._called(prepared, "before_filter", pod))
+    return hooks_pb2.BeforeFilterResponse(result=_answer._done(prepared, 1), pod=change)
 
 
 async def before_filter_nodes(
@@ -64,10 +51,8 @@ async def before_filter_nodes(
     _answer._check_ready(prepared)
     answers = await _answer._answers(prepared, "before_filter_nodes", question, (question.pod, question.nodes))
     method = written(prepared.policy, "before_filter_nodes")
-    changes = _node_changes(method, answers, terms, _places(question, names))
-    response = hooks_pb2.BeforeFilterNodesResponse(result=_answer._done(prepared, question.count), nodes=changes)
-    _check_together("before_filter_nodes", response, changes, question.count)
-    return response
+    changes = _node_changes(method, answers, _places(question, names))
+    return hooks_pb2.BeforeFilterNodesResponse(result=_answer._done(prepared, question.count), nodes=changes)
 
 
 async def before_score(
@@ -83,11 +68,9 @@ async def before_score(
     _answer._check_ready(prepared)
     pair = await _answer._called(prepared, "before_score", question.pod, question.nodes)
     of_pod, of_nodes = _pair("before_score", pair, question.count)
-    pod = _pod_change("before_score", of_pod, terms)
-    nodes = _node_changes("before_score", of_nodes, terms, _places(question, names))
-    response = hooks_pb2.BeforeScoreResponse(result=_answer._done(prepared, question.count), pod=pod, nodes=nodes)
-    _check_together("before_score", response, nodes if pod is None else [pod, *nodes], question.count)
-    return response
+    pod = _pod_change("before_score", of_pod)
+    nodes = _node_changes("before_score", of_nodes, _places(question, names))
+    return hooks_pb2.BeforeScoreResponse(result=_answer._done(prepared, question.count), pod=pod, nodes=nodes)
 
 
 def _pair(method: str, answer: Any, count: int) -> tuple[Any, Sequence[Any]]:
@@ -103,13 +86,12 @@ def _pair(method: str, answer: Any, count: int) -> tuple[Any, Sequence[Any]]:
     return of_pod, _answer._one_per_node(method, of_nodes, count)
 
 
-def _pod_change(method: str, change: Any, terms: Terms) -> hooks_pb2.PodChange | None:
-    """The checked change; `None` if nothing changes."""
+def _pod_change(method: str, change: Any) -> hooks_pb2.PodChange | None:
+    """The change; `None` if nothing changes."""
     if change is None:
         return None
     if type(change) is not PodChange:
         raise _mistake(f"{method} returned {_answer._short(change)} for the pod; expected a PodChange or None")
-    _check(f"{method} returned a PodChange", change, terms)
     return change._message if change.parts else None
 
 
@@ -123,13 +105,10 @@ def _places(question: Question, names: Sequence[str]) -> Callable[[int], str]:
     return place
 
 
-def _node_changes(
-    method: str, changes: Sequence[Any], terms: Terms, place: Callable[[int], str]
-) -> list[hooks_pb2.NodeChange]:
-    """The checked changes, equal ones as one with many positions, in the order of their first occurrence."""
+def _node_changes(method: str, changes: Sequence[Any], place: Callable[[int], str]) -> list[hooks_pb2.NodeChange]:
+    """The changes, equal ones as one with many positions, in the order of their first occurrence."""
     messages = []
     for change, positions in _grouped(method, changes, place):
-        _check(f"{method} returned a NodeChange for {place(positions[0])}", change, terms)
         if change.parts:
             message = hooks_pb2.NodeChange(positions=positions)
             message.MergeFrom(change._message)
@@ -154,28 +133,6 @@ def _grouped(
             positions = same[id(change)] = equal.setdefault(change, [])
         positions.append(position)
     yield from equal.items()
-
-
-def _check(what: str, change: PodChange | NodeChange, terms: Terms) -> None:
-    mistake = undeclared(change, terms.changes) or next(over_limits(change), None)
-    if mistake is not None:
-        raise _mistake(f"{what} {mistake}")
-
-
-def _check_together(
-    method: str, response: Message, changes: Sequence[hooks_pb2.PodChange | hooks_pb2.NodeChange], count: int
-) -> None:
-    """Checks all changes of an answer about nodes."""
-    entries, most = sum(map(entries_of, changes)), MAX_ENTRIES + MAX_ENTRIES_PER_NODE * count
-    if entries > most:
-        raise _mistake(f"{method} returned changes with {entries} entries; at most {most} are allowed, change less")
-    _check_size(method, response, MAX_RESPONSE_BYTES + MAX_RESPONSE_BYTES_PER_NODE * count)
-
-
-def _check_size(method: str, response: Message, most: int) -> None:
-    size = response.ByteSize()
-    if size > most:
-        raise _mistake(f"{method} returned changes that take {size} bytes; at most {most} are allowed, change less")
 
 
 def _mistake(text: str) -> CallError:

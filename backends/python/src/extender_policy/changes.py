@@ -12,7 +12,10 @@ from google.protobuf.message import Message
 from ._api.v1alpha1 import hooks_pb2, info_pb2, resources_pb2
 from ._errors import cut
 from ._messages import node_affinity_message, nonzero_message, resources_message
+from .reads import quoted
 from .resources import (
+    EFFECTS,
+    HoldUser,
     NodeAffinity,
     NodeUsage,
     NonZero,
@@ -51,11 +54,6 @@ class ChangedPart(IntEnum):
     """`NodeChange.add_allocatable`."""
     NODE_USAGE = info_pb2.CHANGED_PART_NODE_USAGE
     """`NodeChange.add_usage`."""
-
-    @property
-    def is_of_pod(self) -> bool:
-        """Whether it is a part of the pod, not of nodes."""
-        return self < ChangedPart.NODE_LABELS
 
 
 class _Change(Generic[M]):
@@ -236,6 +234,8 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
 
     def add_taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> NodeChange:
         """Adds a taint behind those of the node. Its effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
+        if effect not in EFFECTS:
+            raise ValueError(f"add_taint has the effect {quoted(str(effect))}; expected one of {', '.join(EFFECTS)}")
         changed = self._copy()
         changed._message.add_taints.add(key=key, value=value, effect=effect)
         return changed
@@ -271,19 +271,24 @@ class NodeChange(_Change[hooks_pb2.NodeChange]):
             total.nonzero.memory += given.memory
         return changed
 
-    def hold(self, *uids: str, **amounts: Any) -> NodeChange:
+    def hold(self, *users: str | HoldUser, **amounts: Any) -> NodeChange:
         """Keeps room for the pods with these UIDs: adds to the usage what they do not use of it on the node.
 
             NodeChange("reserved for team a").hold("5b1c", "77fe", milli_cpu=4000)
 
         The gateway does that with the usage of which it tells: when one of the pods ends, its usage goes and what is
-        kept for the next one comes at the same time. At most 1,024 pods; the amounts are those of `Resources`, none
-        negative.
+        kept for the next one comes at the same time. At most 1,024 pods, each by its UID, or as a `HoldUser` with the
+        most that is taken for it; the amounts are those of `Resources`, none negative.
         """
         changed = self._copy()
-        hold = changed._message.holds.add(users=[hooks_pb2.HoldUser(uid=uid) for uid in uids])
+        hold = changed._message.holds.add(users=map(_user, users))
         _add(hold.resources, named_amounts("hold", amounts))
         return changed
+
+
+def _user(user: str | HoldUser) -> hooks_pb2.HoldUser:
+    uid, at_most = user if isinstance(user, HoldUser) else (user, None)
+    return hooks_pb2.HoldUser(uid=uid, at_most=None if at_most is None else resources_message(at_most))
 
 
 def _reason(reason: str) -> str:

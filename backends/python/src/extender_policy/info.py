@@ -159,13 +159,11 @@ class Hook:
     verb: Verb
     """What it has in common with verbs."""
     changed: frozenset[ChangedPart] = frozenset()
-    is_of_pod: bool = field(default=False, kw_only=True)
-    """Whether it was made by `of_pod`."""
 
     @staticmethod
     def of_pod() -> Hook:
         """The hook depends on the pod alone: for `Info.before_filter`, which is called without nodes."""
-        return Hook(Verb.per_node().view(View.NAME), is_of_pod=True)
+        return Hook(Verb.per_node().view(View.NAME))
 
     @staticmethod
     def per_node() -> Hook:
@@ -178,7 +176,7 @@ class Hook:
         return Hook(Verb.whole_set())
 
     def changes(self, *parts: ChangedPart) -> Hook:
-        """What the hook may change: at least one part. A call fails if it changes anything else."""
+        """What the hook may change: at least one part. The gateway refuses an answer that changes anything else."""
         for part in parts:
             if not isinstance(part, ChangedPart):
                 raise TypeError(f"{part!r} is no ChangedPart")

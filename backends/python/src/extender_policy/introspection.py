@@ -34,8 +34,3 @@ class Shown(NamedTuple):
     def parameters(self) -> list[str]:
         """The names of the path's parameters."""
         return [segment[1:] for segment in self.path.split("/") if segment.startswith(":")]
-
-    @property
-    def pattern(self) -> str:
-        """The path without the names of its parameters: paths with the same one match the same URLs."""
-        return "/".join(":" if segment.startswith(":") else segment for segment in self.path.split("/"))

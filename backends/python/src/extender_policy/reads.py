@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, TypeVar, final
 
@@ -94,11 +93,6 @@ class PodsBy(_PodsBy):
     def is_label(self) -> bool:
         """Whether this is the value of a label."""
         return self.number == info_pb2.POD_COUNT_BY_LABEL
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the contract allows the key of the label."""
-        return not self.is_label or 1 <= size(self.key) <= MAX_KEY_BYTES
 
     def __repr__(self) -> str:
         if self.is_label:
@@ -309,8 +303,7 @@ class Reads:
     def _added_up(self, by: PodsBy, topology: str, *, requests: bool) -> TopologyKey:
         key = TopologyKey(by, topology)
         self._attribute(by)
-        # A wrong key is reported once, as a mistake of the count.
-        if 1 <= size(topology) <= MAX_KEY_BYTES:
+        if topology:
             self.node_label(topology)
         self._pod.topologies[key] = self._pod.topologies.get(key, False) or requests
         return key
@@ -325,9 +318,7 @@ class Reads:
             self.pod(PodPart.PRIORITY_CLASS)
         else:
             self.pod(PodPart.NAMESPACE)
-            # A wrong key is reported once, as a mistake of the count.
-            if by.is_valid:
-                self.pod_label(by.key)
+            self.pod_label(by.key)
 
     def _copy(self) -> Reads:
         return copy.deepcopy(self)
@@ -350,55 +341,13 @@ class Reads:
 
     def _counts_pods(self) -> bool:
         """Whether pods are counted, on nodes or in the cluster."""
-        return bool(self._node.pods) or self._counts_topologies()
-
-    def _counts_topologies(self) -> bool:
-        return bool(self._pod.topologies)
-
-    def _reads_identity(self) -> bool:
-        """Whether the name, the UID or the claims of one pod are read."""
-        return PodPart.IDENTITY in self._pod.parts
+        return bool(self._node.pods or self._pod.topologies)
 
     def _reads_nodes(self) -> bool:
         """Whether more than the name is read of nodes."""
         node = self._node
         keys = node.labels or node.label_prefixes or node.annotations or node.annotation_prefixes
         return bool(keys or node.pods or node.parts - {NodePart.NAME})
-
-    def _mistakes(self) -> Iterator[str]:
-        """What the contract does not allow, one sentence each."""
-        sent = 0
-        for name, keys, prefixes in self._maps():
-            yield from (_wrong(name, key, 1) for key in sorted(keys) if not 1 <= size(key) <= MAX_KEY_BYTES)
-            yield from (_wrong(f"{name}s", text, 0) for text in sorted(prefixes) if size(text) > MAX_KEY_BYTES)
-            minimal = canonical(prefixes)
-            sent += len(minimal) + sum(not key.startswith(minimal) for key in keys)
-        if sent > self.MAX_KEYS:
-            most = self.MAX_KEYS
-            yield f"there are {sent} keys and prefixes; expected at most {most}, use a prefix for several keys"
-        yield from self._counting_mistakes()
-
-    def _counting_mistakes(self) -> Iterator[str]:
-        expected = f"expected 1 to {MAX_KEY_BYTES}"
-        for by in (key.by for key in sorted_counts(self._node.pods) if not key.by.is_valid):
-            yield f"Reads.pods_by({by!r}) has a key of {size(by.key)} bytes; {expected}"
-        if len(self._node.pods) > MAX_COUNTS:
-            yield f"pods are counted by {len(self._node.pods)} attributes; expected at most {MAX_COUNTS}"
-        for key in sorted_topologies(self._pod.topologies):
-            if not key.by.is_valid:
-                yield f"Reads.pods_by_topology({key!s}) has a key of {size(key.by.key)} bytes; {expected}"
-            elif size(key.topology) > MAX_KEY_BYTES:
-                long = size(key.topology)
-                yield (
-                    f"Reads.pods_by_topology({key!s}) has a topology key of {long} bytes; expected 0 to {MAX_KEY_BYTES}"
-                )
-        if len(self._pod.topologies) > MAX_COUNTS:
-            yield f"pods are counted by {len(self._pod.topologies)} topologies; expected at most {MAX_COUNTS}"
-
-    def _maps(self) -> Iterator[tuple[str, set[str], set[str]]]:
-        for name, declared in (("node", self._node), ("pod", self._pod)):
-            yield f"{name}_label", declared.labels, declared.label_prefixes
-            yield f"{name}_annotation", declared.annotations, declared.annotation_prefixes
 
 
 def _checked(kind: type[P], part: object) -> P:
@@ -435,7 +384,3 @@ def size(text: str) -> int:
 def quoted(text: str) -> str:
     """For a sentence; a long text is cut."""
     return f'"{text[:64]}"'
-
-
-def _wrong(name: str, text: str, least: int) -> str:
-    return f"Reads.{name}({quoted(text)}) has {size(text)} bytes; expected {least} to {MAX_KEY_BYTES}"

@@ -55,6 +55,14 @@ class NodeUsage(NamedTuple):
     nonzero: NonZero = NonZero()
 
 
+class HoldUser(NamedTuple):
+    """A pod for which a hold keeps room."""
+
+    uid: str
+    at_most: Resources | None = None
+    """The most of its requests that are taken from the hold, `pods` aside; `None`: all of them."""
+
+
 class Taint(NamedTuple):
     """A taint of a node."""
 

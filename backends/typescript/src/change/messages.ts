@@ -43,7 +43,7 @@ export function nodeMessage(change: NodeChange): NodeChangeMessage {
     removeTaints: [...change.removeTaints],
     holds: change.holds.map(({ resources, users }) => ({
       resources: resourcesOf(resources),
-      users: users.map((uid) => ({ uid, atMost: undefined })),
+      users: users.map(({ uid, atMost }) => ({ uid, atMost: atMost && resourcesOf(atMost) })),
     })),
     reason: cut(change.reason, MAX_REASON_BYTES),
   };

@@ -4,9 +4,8 @@
  */
 
 import type { MapReads } from '../gen/extender/policy/v1alpha1/info.js';
-import { byteLength, compareBytes, quoted } from '../text.js';
+import { compareBytes } from '../text.js';
 import type { Key } from './key.js';
-import { MAX_KEY_BYTES } from './pods.js';
 
 /** The place of a key that is not declared. */
 export const UNDECLARED = -2;
@@ -39,14 +38,6 @@ export class DeclaredKeys {
     this.keys.forEach((order, text) => copy.keys.set(text, order));
     this.prefixes.forEach((text) => copy.prefixes.add(text));
     return copy;
-  }
-
-  mistakes(of: string): string[] {
-    const wrong = (name: string, text: string, least: number): string =>
-      `Reads.${name}(${quoted(text)}) has ${String(byteLength(text))} bytes; expected ${String(least)} to ${String(MAX_KEY_BYTES)}`;
-    const keys = [...this.keys.keys()].filter((key) => key === '' || byteLength(key) > MAX_KEY_BYTES);
-    const prefixes = [...this.prefixes].filter((prefix) => byteLength(prefix) > MAX_KEY_BYTES);
-    return [...keys.map((key) => wrong(of, key, 1)), ...prefixes.map((prefix) => wrong(`${of}s`, prefix, 0))];
   }
 
   places(): Places {

@@ -2,7 +2,7 @@
 
 import { PodCountBy, type PodCountReads } from '../gen/extender/policy/v1alpha1/info.js';
 import type { Pod } from '../pod.js';
-import { byteLength, compareBytes, quoted } from '../text.js';
+import { compareBytes, quoted } from '../text.js';
 import type { NodeKey } from './key.js';
 
 /** The longest key and prefix of the contract, in bytes: the longest key of an annotation. */
@@ -10,9 +10,6 @@ export const MAX_KEY_BYTES = 317;
 
 /** The most attributes by which pods are counted in one declaration of the contract. */
 export const MAX_POD_COUNTS = 8;
-
-/** The most pairs of attribute and topology key in one declaration of the contract. */
-export const MAX_TOPOLOGY_COUNTS = 8;
 
 /** What a pod has of an attribute. The namespace is empty unless pods are counted by a label. */
 export interface Attribute {
@@ -75,11 +72,6 @@ export class PodsBy {
       default:
         return pod.priorityClass;
     }
-  }
-
-  /** Whether the contract allows the key. @internal */
-  get isValid(): boolean {
-    return this.by !== PodCountBy.LABEL || (this.key !== '' && byteLength(this.key) <= MAX_KEY_BYTES);
   }
 
   /** @internal */

@@ -14,10 +14,6 @@ import java.lang.annotation.Target;
 @Target(ElementType.RECORD_COMPONENT)
 @Retention(RetentionPolicy.RUNTIME)
 public @interface ArgDefault {
-  /**
-   * The value as JSON: {@code 3}, {@code true}, {@code "\"text\""}, {@code []}.
-   *
-   * @return the JSON
-   */
+  /** The value as JSON: {@code 3}, {@code true}, {@code "\"text\""}, {@code []}. */
   String value();
 }

@@ -79,11 +79,7 @@ public final class Args {
     return object.isEmpty();
   }
 
-  /**
-   * The arguments as they are. Do not modify them.
-   *
-   * @return the object
-   */
+  /** The arguments as they are. Do not modify them. */
   public JsonNode json() {
     return object;
   }
@@ -95,9 +91,7 @@ public final class Args {
    * of these; other classes are read by Jackson. The record's constructor may check values: the
    * text of an {@link IllegalArgumentException} is what the operator reads.
    *
-   * @param type the class
    * @param <T> its type
-   * @return the value
    * @throws ArgsException with the path of the mistake, such as {@code args.rules[2].weight}, and
    *     what is expected
    */

@@ -39,8 +39,6 @@ public abstract class Backend {
   /**
    * One policy that takes no args.
    *
-   * @param policy the policy
-   * @return the backend
    * @throws DeclarationException with all mistakes of its {@link Info}
    */
   public static Backend of(Policy policy) {
@@ -61,18 +59,12 @@ public abstract class Backend {
    * @param type the class of the args, a record; see {@link Args#as}
    * @param build makes the policy; an {@link ArgsException} rejects the args
    * @param <A> the type of the args
-   * @return the backend
    */
   public static <A> Backend configured(Class<A> type, Function<? super A, ? extends Policy> build) {
     return configured(args -> build.apply(args.as(type)));
   }
 
-  /**
-   * The same for args that are read by hand.
-   *
-   * @param build makes the policy; an {@link ArgsException} rejects the args
-   * @return the backend
-   */
+  /** The same for args that are read by hand. */
   public static Backend configured(Function<Args, ? extends Policy> build) {
     return new Configured(build);
   }

@@ -20,11 +20,7 @@ public final class Bind {
     this.why = Objects.requireNonNull(why, "why");
   }
 
-  /**
-   * The Binding exists: this pod, this node. Also if it existed before.
-   *
-   * @return the outcome
-   */
+  /** The Binding exists: this pod, this node. Also if it existed before. */
   public static Bind bound() {
     return BOUND;
   }
@@ -33,7 +29,6 @@ public final class Bind {
    * The policy does not bind this pod, and has not tried to. The next binder is called.
    *
    * @param why for people; at most 1024 bytes are sent
-   * @return the outcome
    */
   public static Bind declined(String why) {
     return new Bind(Outcome.DECLINED, why);
@@ -45,7 +40,6 @@ public final class Bind {
    * BindFailedException} is, after which the pod does not count on the node.
    *
    * @param why for people; at most 1024 bytes are sent
-   * @return the outcome
    */
   public static Bind notBound(String why) {
     return new Bind(Outcome.NOT_BOUND, why);

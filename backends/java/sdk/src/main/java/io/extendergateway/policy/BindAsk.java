@@ -13,20 +13,12 @@ public final class BindAsk {
     this.pod = pod;
   }
 
-  /**
-   * metadata.namespace of the pod.
-   *
-   * @return the namespace
-   */
+  /** metadata.namespace of the pod. */
   public String namespace() {
     return request.getNamespace();
   }
 
-  /**
-   * metadata.name of the pod.
-   *
-   * @return the name
-   */
+  /** metadata.name of the pod. */
   public String name() {
     return request.getName();
   }
@@ -34,18 +26,12 @@ public final class BindAsk {
   /**
    * metadata.uid of the pod. A pod of that name with another UID must not be bound: put the UID
    * into the Binding's metadata, and the apiserver checks it.
-   *
-   * @return the UID
    */
   public String uid() {
     return request.getUid();
   }
 
-  /**
-   * Name of the node.
-   *
-   * @return the name
-   */
+  /** Name of the node. */
   public String node() {
     return request.getNode();
   }

@@ -21,11 +21,7 @@ public final class Candidate {
     pdbViolations = message.getPdbViolations();
   }
 
-  /**
-   * The node.
-   *
-   * @return the node
-   */
+  /** The node. */
   public Node node() {
     return node;
   }
@@ -34,18 +30,12 @@ public final class Candidate {
    * The pods that would be evicted, in kube-scheduler's order: the most important pod first. None
    * if the pod fits on the node without evictions for all but an extender: Eviction.all() leaves
    * the node to the next policy.
-   *
-   * @return the pods
    */
   public List<Victim> victims() {
     return victims;
   }
 
-  /**
-   * How many of the evictions would violate a PodDisruptionBudget.
-   *
-   * @return the number
-   */
+  /** How many of the evictions would violate a PodDisruptionBudget. */
   public long pdbViolations() {
     return Integer.toUnsignedLong(pdbViolations);
   }

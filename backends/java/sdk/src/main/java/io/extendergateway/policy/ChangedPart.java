@@ -1,7 +1,5 @@
 package io.extendergateway.policy;
 
-import java.util.Locale;
-
 /** A part of the pod or of nodes that a {@link Hook} changes. */
 public enum ChangedPart {
   /** {@link PodChange#setLabel}, {@link PodChange#removeLabel}. */
@@ -27,14 +25,5 @@ public enum ChangedPart {
 
   ChangedPart(io.extendergateway.policy.v1alpha1.ChangedPart message) {
     this.message = message;
-  }
-
-  boolean isOfPod() {
-    return compareTo(POD_REQUESTS) <= 0;
-  }
-
-  /** Such as "pod node selector". */
-  String words() {
-    return name().toLowerCase(Locale.ROOT).replace('_', ' ');
   }
 }

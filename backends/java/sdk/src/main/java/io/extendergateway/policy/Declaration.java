@@ -8,7 +8,6 @@ import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Scope;
 import io.extendergateway.policy.v1alpha1.VerbInfo;
-import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
@@ -18,16 +17,13 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** A checked {@link Info}: the answer to the handshake, and what a call needs of it. */
+/**
+ * An {@link Info} as the answer to the handshake, and what a call needs of it. What the contract
+ * does not allow to declare is rejected by the gateway, and named by policy-conformance.
+ */
 final class Declaration {
   /** The package of the contract that this SDK implements. */
   static final String API_VERSION = "extender.policy.v1alpha1";
-
-  private static final int MAX_NAME = 63;
-  private static final int MAX_VERSION = 64;
-
-  /** The verbs that are sent counts by topology. */
-  private static final Set<String> COUNTING = Set.of("filter", "score");
 
   final GetInfoResponse response;
   private final Map<Kind, Terms> terms = new EnumMap<>(Kind.class);
@@ -130,11 +126,12 @@ final class Declaration {
     }
   }
 
-  /** Checks everything and reports all mistakes together. */
+  /** Rejects what no gateway can reject, because there is nothing to ask it about. */
   Declaration(Info info) {
-    List<String> mistakes = mistakes(info);
-    if (!mistakes.isEmpty()) {
-      throw new DeclarationException(mistakes);
+    if (info.declaresNothing()) {
+      throw new DeclarationException(
+          List.of(
+              "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook"));
     }
     declare(Kind.FILTER, info.filter);
     declare(Kind.SCORE, info.score);
@@ -143,7 +140,9 @@ final class Declaration {
     declare(Kind.BEFORE_FILTER, info.beforeFilter);
     declare(Kind.BEFORE_FILTER_NODES, info.beforeFilterNodes);
     declare(Kind.BEFORE_SCORE, info.beforeScore);
-    paths = info.paths.stream().collect(Collectors.toMap(ShownPath::path, path -> path));
+    paths =
+        info.paths.stream()
+            .collect(Collectors.toMap(ShownPath::path, path -> path, (one, other) -> one));
     response = response(info);
   }
 
@@ -180,99 +179,6 @@ final class Declaration {
       // Without nodes there is nothing that a table could hold.
       Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb().view(View.NAME) : hook.verb();
       terms.put(kind, new Terms(verb, hook.changes));
-    }
-  }
-
-  private static List<String> mistakes(Info info) {
-    List<String> mistakes = new ArrayList<>();
-    textMistake(mistakes, "name", info.name, MAX_NAME);
-    textMistake(mistakes, "version", info.version, MAX_VERSION);
-    textMistake(
-        mistakes, "revision", info.revision == null ? info.version : info.revision, MAX_VERSION);
-    if (info.declaresNothing()) {
-      mistakes.add(
-          "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook");
-    }
-    if (info.preempt != null) {
-      if (info.preempt.isPure) {
-        mistakes.add(
-            "preempt cannot be pure, because its answers depend on the victims; remove Verb.pure");
-      }
-      usageMistake(mistakes, "Verb", "preempt", info.preempt);
-      readsMistakes(mistakes, "preempt", info.preempt);
-    }
-    if (info.bind != null) {
-      readsMistakes(mistakes, "bind", info.bind);
-    }
-    if (info.filter != null) {
-      verbMistakes(mistakes, "Verb", "filter", info.filter, info);
-    }
-    if (info.score != null) {
-      verbMistakes(mistakes, "Verb", "score", info.score, info);
-      mistakes.addAll(info.scale.mistakes());
-    }
-    HookMistakes.add(mistakes, info);
-    mistakes.addAll(ShownPath.mistakes(info.paths));
-    return mistakes;
-  }
-
-  private static void textMistake(List<String> mistakes, String what, String text, int most) {
-    int bytes = Utf8.length(text);
-    if (bytes == 0 || bytes > most) {
-      mistakes.add("%s has %d bytes; expected 1 to %d".formatted(what, bytes, most));
-    }
-  }
-
-  /** Of a verb or a hook, which the type says. */
-  static void verbMistakes(List<String> mistakes, String type, String name, Verb verb, Info info) {
-    usageMistake(mistakes, type, name, verb);
-    if (verb.isPure) {
-      // Each of these makes an answer depend on more than the cache key.
-      excluded(mistakes, name, verb.isWholeSet, type + ".wholeSet");
-      excluded(mistakes, name, verb.hasSideEffects, "Verb.sideEffects");
-      excluded(mistakes, name, verb.view == View.FACTS_AND_RAW, "View.FACTS_AND_RAW");
-      excluded(mistakes, name, info.wantsRawPod, "Info.rawPod");
-    }
-    readsMistakes(mistakes, name, verb);
-  }
-
-  private static void excluded(List<String> mistakes, String name, boolean found, String with) {
-    if (found) {
-      mistakes.add("%s is pure and has %s; remove one".formatted(name, with));
-    }
-  }
-
-  /** A view of names works even if the gateway knows no nodes, and so no pods on them. */
-  private static void usageMistake(List<String> mistakes, String type, String name, Verb verb) {
-    if (verb.wantsUsage && verb.view == View.NAME) {
-      mistakes.add("%s has %s.usage and View.NAME; use View.FACTS".formatted(name, type));
-    }
-  }
-
-  private static void readsMistakes(List<String> mistakes, String name, Verb verb) {
-    Reads reads = verb.reads;
-    if (reads == null) {
-      return;
-    }
-    if (reads.readsNodes() && verb.view == View.NAME) {
-      mistakes.add(
-          name.equals("bind")
-              ? "bind reads nodes, but is sent only their names; declare what it reads of the pod"
-              : name + " reads nodes and has View.NAME; use View.FACTS");
-    }
-    if (reads.readsIdentity() && verb.isPure) {
-      mistakes.add(
-          name
-              + " is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's name and UID; remove one");
-    }
-    if (reads.countsTopologies() && !COUNTING.contains(name)) {
-      mistakes.add(
-          name
-              + " reads counts by topology, which only filter and score are sent; remove Reads.podsByTopology from"
-              + " its declaration");
-    }
-    for (String mistake : reads.mistakes()) {
-      mistakes.add("%s reads: %s".formatted(name, mistake));
     }
   }
 

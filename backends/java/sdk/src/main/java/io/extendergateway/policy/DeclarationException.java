@@ -13,11 +13,7 @@ public final class DeclarationException extends IllegalArgumentException {
     this.mistakes = List.copyOf(mistakes);
   }
 
-  /**
-   * One sentence for each mistake.
-   *
-   * @return the sentences
-   */
+  /** One sentence for each mistake. */
   public List<String> mistakes() {
     return mistakes;
   }

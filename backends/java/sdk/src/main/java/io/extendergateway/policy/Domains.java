@@ -26,7 +26,6 @@ public final class Domains {
   /**
    * The pods in the domain of this node, on all its nodes.
    *
-   * @param node the node
    * @return the pods; empty if the node lacks the label, and so is in no domain
    */
   public Optional<PodsLike> of(Node node) {
@@ -36,8 +35,6 @@ public final class Domains {
   /**
    * The domains with at least one such pod, by the value of the label, in ascending order. Not
    * those of {@link #omittedPods}.
-   *
-   * @return the counts
    */
   public Map<String, PodCount> all() {
     Map<String, PodCount> all = new LinkedHashMap<>();
@@ -50,8 +47,6 @@ public final class Domains {
   /**
    * How many pods are in domains that are left out. The gateway sends at most 4,096 domains, those
    * with the most pods: usually 0.
-   *
-   * @return the number
    */
   public long omittedPods() {
     return Integer.toUnsignedLong(counts.getOmittedPods());

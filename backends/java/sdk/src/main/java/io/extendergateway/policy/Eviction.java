@@ -24,11 +24,7 @@ public final class Eviction {
     this.victims = victims;
   }
 
-  /**
-   * Evict the victims as they are, if this node is taken.
-   *
-   * @return the answer
-   */
+  /** Evict the victims as they are, if this node is taken. */
   public static Eviction all() {
     return ALL;
   }
@@ -38,17 +34,12 @@ public final class Eviction {
    * afterwards whether the pod fits when the others stay.
    *
    * @param positions the positions, starting at 0
-   * @return the answer
    */
   public static Eviction only(int... positions) {
     return new Eviction(Kind.ONLY, positions.clone());
   }
 
-  /**
-   * Evict no pod here: the node is no longer a candidate.
-   *
-   * @return the answer
-   */
+  /** Evict no pod here: the node is no longer a candidate. */
   public static Eviction spare() {
     return SPARE;
   }
@@ -56,9 +47,7 @@ public final class Eviction {
   /**
    * Evicts the victims for which {@code evict} returns true; {@link #spare} if there are none.
    *
-   * @param candidate the candidate
    * @param evict whether to evict a victim
-   * @return the answer
    */
   public static Eviction of(Candidate candidate, Predicate<Victim> evict) {
     List<Victim> victims = candidate.victims();

@@ -48,7 +48,6 @@ public final class Hook {
    *
    * @param parts the parts, at least one: of the pod for {@link Info#beforeFilter}, of nodes for
    *     {@link Info#beforeFilterNodes}, of both for {@link Info#beforeScore}
-   * @return the hook
    */
   public static Hook changing(ChangedPart... parts) {
     Set<ChangedPart> changes = EnumSet.noneOf(ChangedPart.class);
@@ -59,8 +58,6 @@ public final class Hook {
   /**
    * The changes depend on all nodes of the request. Not for {@link Info#beforeFilter}, which has no
    * nodes.
-   *
-   * @return the hook
    */
   public Hook wholeSet() {
     return new Hook(changes, view, true, isPure, wantsUsage, reads);
@@ -68,9 +65,6 @@ public final class Hook {
 
   /**
    * What to send about each node. Default: {@link View#FACTS}. Not for {@link Info#beforeFilter}.
-   *
-   * @param wanted the view
-   * @return the hook with it
    */
   public Hook view(View wanted) {
     return new Hook(changes, wanted, isWholeSet, isPure, wantsUsage, reads);
@@ -79,8 +73,6 @@ public final class Hook {
   /**
    * The change is a function of args, the pod's facts and, if it is one of a node, that node, as in
    * {@link Verb#pure}. Not for an {@link Info#beforeScore} that changes the pod.
-   *
-   * @return the pure hook
    */
   public Hook pure() {
     return new Hook(changes, view, isWholeSet, true, wantsUsage, reads);
@@ -88,8 +80,6 @@ public final class Hook {
 
   /**
    * Requests {@link Node#usage} too, as {@link Verb#usage} does. Not for {@link Info#beforeFilter}.
-   *
-   * @return the hook with usage
    */
   public Hook usage() {
     return new Hook(changes, view, isWholeSet, isPure, true, reads);
@@ -100,7 +90,6 @@ public final class Hook {
    * sent but annotations. Not counts by topology; of the pod alone for {@link Info#beforeFilter}.
    *
    * @param declared the declaration; later changes of it have no effect
-   * @return the hook with it
    */
   public Hook reads(Reads declared) {
     return new Hook(changes, view, isWholeSet, isPure, wantsUsage, declared.copy());

@@ -1,6 +1,5 @@
 package io.extendergateway.policy;
 
-import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesResponse;
@@ -18,17 +17,10 @@ import java.util.Map;
  * becomes a status by {@link Failures}.
  */
 final class Hooks {
-  private static final String BEFORE_FILTER = "beforeFilter";
   private static final String BEFORE_FILTER_NODES = "beforeFilterNodes";
   private static final String BEFORE_SCORE = "beforeScore";
 
   private static final int MAX_REASON_BYTES = 200;
-
-  /** The largest answer about the pod, and the largest about nodes, which grows with them. */
-  private static final int MAX_POD_BYTES = 128 << 10;
-
-  private static final int MAX_BYTES = 64 << 10;
-  private static final int MAX_BYTES_PER_NODE = 1 << 10;
 
   private final Questions questions;
 
@@ -49,12 +41,11 @@ final class Hooks {
     policy.ready();
     PodChange change = policy.beforeFilter(question.pod());
     BeforeFilterResponse.Builder response = BeforeFilterResponse.newBuilder();
-    if (changesPod(change, check(BEFORE_FILTER, question))) {
+    if (changesPod(change)) {
       response.setPod(sent(change));
     }
     // The pod is what is evaluated.
-    return limited(
-        BEFORE_FILTER, MAX_POD_BYTES, response.setResult(question.done(1, trace)).build());
+    return response.setResult(question.done(1, trace)).build();
   }
 
   /** What changes about nodes before they are filtered. */
@@ -75,9 +66,8 @@ final class Hooks {
     List<NodeChange> changes = policy.beforeFilterNodes(question.pod(), question.nodes());
     question.counted(BEFORE_FILTER_NODES, changes == null ? 0 : changes.size());
     BeforeFilterNodesResponse.Builder response = BeforeFilterNodesResponse.newBuilder();
-    grouped(changes, check(BEFORE_FILTER_NODES, question)).forEach(response::addNodes);
-    response.setResult(question.done(trace));
-    return limited(BEFORE_FILTER_NODES, most(question), response.build());
+    grouped(changes).forEach(response::addNodes);
+    return response.setResult(question.done(trace)).build();
   }
 
   /** What changes about the pod and nodes before they are scored. */
@@ -98,23 +88,16 @@ final class Hooks {
     Changes changes = policy.beforeScore(question.pod(), question.nodes());
     CallException.returned(changes, "beforeScore returned null");
     question.counted(BEFORE_SCORE, changes.nodes() == null ? 0 : changes.nodes().size());
-    ChangeCheck check = check(BEFORE_SCORE, question);
     BeforeScoreResponse.Builder response = BeforeScoreResponse.newBuilder();
-    if (changesPod(changes.pod(), check)) {
+    if (changesPod(changes.pod())) {
       response.setPod(sent(changes.pod()));
     }
-    grouped(changes.nodes(), check).forEach(response::addNodes);
-    response.setResult(question.done(trace));
-    return limited(BEFORE_SCORE, most(question), response.build());
+    grouped(changes.nodes()).forEach(response::addNodes);
+    return response.setResult(question.done(trace)).build();
   }
 
-  private static ChangeCheck check(String method, Question question) {
-    return new ChangeCheck(method, question.terms().changes, question.nodes().size());
-  }
-
-  private static boolean changesPod(PodChange change, ChangeCheck check) {
+  private static boolean changesPod(PodChange change) {
     CallException.returned(change, "a change of the pod is null");
-    check.pod(change);
     return !change.parts().isEmpty();
   }
 
@@ -125,38 +108,22 @@ final class Hooks {
 
   /** The nodes that change, by what changes, in the order of their first occurrence. */
   private static Collection<io.extendergateway.policy.v1alpha1.NodeChange.Builder> grouped(
-      List<NodeChange> changes, ChangeCheck check) {
+      List<NodeChange> changes) {
     Map<NodeChange, io.extendergateway.policy.v1alpha1.NodeChange.Builder> groups =
         new LinkedHashMap<>();
     int position = 0;
     for (NodeChange change : changes) {
       CallException.returned(change, "a change of a node is null");
       if (!change.parts().isEmpty()) {
-        groups.computeIfAbsent(change, added -> begun(added, check)).addPositions(position);
+        groups.computeIfAbsent(change, Hooks::begun).addPositions(position);
       }
       position++;
     }
     return groups.values();
   }
 
-  private static io.extendergateway.policy.v1alpha1.NodeChange.Builder begun(
-      NodeChange change, ChangeCheck check) {
-    check.node(change);
+  private static io.extendergateway.policy.v1alpha1.NodeChange.Builder begun(NodeChange change) {
     var message = change.message;
     return message.toBuilder().setReason(Utf8.cut(message.getReason(), MAX_REASON_BYTES));
-  }
-
-  private static long most(Question question) {
-    return MAX_BYTES + (long) MAX_BYTES_PER_NODE * question.nodes().size();
-  }
-
-  private static <M extends Message> M limited(String method, long most, M response) {
-    int bytes = response.getSerializedSize();
-    if (bytes > most) {
-      throw CallException.internal(
-          "the changes that %s returned have %d bytes; expected at most %d, return fewer and equal ones",
-          method, bytes, most);
-    }
-    return response;
   }
 }

@@ -97,7 +97,6 @@ public final class Info {
    *
    * @param name what the policy calls itself, such as "label-rules": 1 to 63 bytes
    * @param version the version of the program: 1 to 64 bytes
-   * @return the info
    */
   public static Info of(String name, String version) {
     Builder builder = new Builder();
@@ -110,9 +109,6 @@ public final class Info {
    * Names everything that the answers depend on besides the request: code and rule files, not the
    * operator's args. At most 64 bytes. Default: the version, which is right for a policy that reads
    * nothing else.
-   *
-   * @param text the revision
-   * @return the info with it
    */
   public Info revision(String text) {
     Builder builder = change();
@@ -123,9 +119,6 @@ public final class Info {
   /**
    * Says why a configuration of the policy's own, such as a changed rule file, is not used, in one
    * line for operators: the gateway's {@code status} shows it. At most 1,024 bytes are sent.
-   *
-   * @param why the reason
-   * @return the info with it
    */
   public Info rejectedConfiguration(String why) {
     Builder builder = change();
@@ -188,7 +181,6 @@ public final class Info {
    * The policy binds pods and reads this of them, besides namespace, name, UID and node, which
    * {@link BindAsk} has in any case. Nothing is read of nodes.
    *
-   * @param reads the declaration
    * @return the info with the verb
    */
   public Info binds(Reads reads) {
@@ -241,7 +233,6 @@ public final class Info {
    * called several times. Default: none are sent. For verbs without {@link Verb#reads}.
    *
    * @param prefixes beginnings of keys
-   * @return the info with them
    */
   public Info annotations(String... prefixes) {
     Builder builder = change();
@@ -249,11 +240,7 @@ public final class Info {
     return new Info(builder);
   }
 
-  /**
-   * Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs.
-   *
-   * @return the info with it
-   */
+  /** Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs. */
   public Info rawPod() {
     Builder builder = change();
     builder.wantsRawPod = true;

@@ -33,7 +33,6 @@ public final class IntrospectAsk {
   /**
    * The value of a key of the query, decoded; the last one if the key is repeated.
    *
-   * @param key the key
    * @return the value; empty if the query does not have the key
    */
   public Optional<String> query(String key) {

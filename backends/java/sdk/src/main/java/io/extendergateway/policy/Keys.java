@@ -34,34 +34,6 @@ final class Keys {
     return keys.isEmpty() && prefixes.isEmpty();
   }
 
-  /** How many keys and prefixes are sent. */
-  int sent() {
-    Places places = places();
-    return places.keys.length + places.prefixes.length;
-  }
-
-  /** The method is that of {@link Reads} for one key. */
-  List<String> mistakes(String method) {
-    List<String> mistakes = new ArrayList<>();
-    for (String key : keys.keySet()) {
-      int bytes = Utf8.length(key);
-      if (bytes < 1 || bytes > Reads.MAX_KEY_BYTES) {
-        mistakes.add(wrong(method, key, 1));
-      }
-    }
-    for (String prefix : prefixes) {
-      if (Utf8.length(prefix) > Reads.MAX_KEY_BYTES) {
-        mistakes.add(wrong(method + "s", prefix, 0));
-      }
-    }
-    return mistakes;
-  }
-
-  private static String wrong(String method, String text, int least) {
-    return "Reads.%s(\"%s\") has %d bytes; expected %d to %d"
-        .formatted(method, Utf8.cut(text, 64), Utf8.length(text), least, Reads.MAX_KEY_BYTES);
-  }
-
   /** Where a request has each of them. */
   Places places() {
     List<String> shortest = new ArrayList<>();

@@ -27,11 +27,7 @@ public final class Node {
     this.access = access;
   }
 
-  /**
-   * metadata.name.
-   *
-   * @return the name
-   */
+  /** metadata.name. */
   public String name() {
     access.part(NodePart.NAME);
     return row.message.getName();
@@ -41,7 +37,6 @@ public final class Node {
    * The value of a declared label or annotation.
    *
    * @param key what {@link Reads#nodeLabel} or {@link Reads#nodeAnnotation} returned
-   * @return the value; empty when the node does not have it
    */
   public Optional<String> get(NodeKey key) {
     return value(key.key.map(), key.key.text(), access.key(key.key));
@@ -51,28 +46,18 @@ public final class Node {
    * The labels or annotations with a declared prefix.
    *
    * @param prefix what {@link Reads#nodeLabels} or {@link Reads#nodeAnnotations} returned
-   * @return the entries
    */
   public Map<String, String> entries(NodePrefix prefix) {
     access.entries(prefix.map, prefix.text);
     return Values.entries(map(prefix.map), prefix.text);
   }
 
-  /**
-   * The value of a label.
-   *
-   * @param key the key
-   * @return the value; empty when the node does not have it
-   */
+  /** The value of a label. */
   public Optional<String> label(String key) {
     return value(Key.Which.LABELS, key, access.text(Key.Which.LABELS, key));
   }
 
-  /**
-   * All labels. A declaration has the prefix "" for them.
-   *
-   * @return the labels
-   */
+  /** All labels. A declaration has the prefix "" for them. */
   public Map<String, String> labels() {
     access.entries(Key.Which.LABELS, "");
     return facts().getLabelsMap();
@@ -81,29 +66,18 @@ public final class Node {
   /**
    * The value of an annotation. Without {@link Verb#reads}, only if {@link Info#annotations} asks
    * for its prefix.
-   *
-   * @param key the key
-   * @return the value; empty when the node does not have it
    */
   public Optional<String> annotation(String key) {
     return value(Key.Which.ANNOTATIONS, key, access.text(Key.Which.ANNOTATIONS, key));
   }
 
-  /**
-   * All annotations that are sent. A declaration has the prefix "" for them.
-   *
-   * @return the annotations
-   */
+  /** All annotations that are sent. A declaration has the prefix "" for them. */
   public Map<String, String> annotations() {
     access.entries(Key.Which.ANNOTATIONS, "");
     return facts().getAnnotationsMap();
   }
 
-  /**
-   * spec.taints, in order.
-   *
-   * @return the taints
-   */
+  /** spec.taints, in order. */
   public List<Taint> taints() {
     access.part(NodePart.TAINTS);
     return facts().getTaintsList();
@@ -171,7 +145,6 @@ public final class Node {
    * before may be missing.
    *
    * @param key what {@link Reads#podsBy} returned
-   * @param pod the pod
    * @return the pods; empty if the pod lacks what is counted by: a pod without a controller has no
    *     siblings
    */
@@ -198,7 +171,6 @@ public final class Node {
    * #omittedPods}, and not those that lack what is counted by.
    *
    * @param key what {@link Reads#podsBy} returned
-   * @return the counts
    */
   public List<PodCount> podCounts(PodsKey key) {
     SentCount sent = access.pods(key.by);
@@ -212,7 +184,6 @@ public final class Node {
    * those with the most pods, and none whose value is longer than 253 bytes: usually 0.
    *
    * @param key what {@link Reads#podsBy} returned
-   * @return the number
    */
   public long omittedPods(PodsKey key) {
     SentCount sent = access.pods(key.by);

@@ -13,9 +13,9 @@ import java.util.Set;
  * method returns a new change. What is removed is removed before something is added. A change that
  * does not depend on the call is best a constant: nodes that change alike are sent together.
  *
- * <p>A call fails (INTERNAL) if a change contains something that its {@link Hook} does not declare,
- * or if it is too large: at most 64 labels, taints and extended resources together; keys of 1 to
- * 317 bytes and values of at most 256.
+ * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare,
+ * or that is too large: at most 64 labels, taints and extended resources together; keys of 1 to 317
+ * bytes and values of at most 256.
  */
 public final class NodeChange {
   private static final NodeChange NONE =
@@ -32,32 +32,17 @@ public final class NodeChange {
     return new NodeChange(changed.build());
   }
 
-  /**
-   * The node stays as it is.
-   *
-   * @return the change
-   */
+  /** The node stays as it is. */
   public static NodeChange none() {
     return NONE;
   }
 
-  /**
-   * Adds or replaces a label.
-   *
-   * @param key the key
-   * @param value the value
-   * @return the change with it
-   */
+  /** Adds or replaces a label. */
   public NodeChange setLabel(String key, String value) {
     return of(message.toBuilder().putSetLabels(key, value));
   }
 
-  /**
-   * Removes a label. One that the node does not have is ignored.
-   *
-   * @param key the key
-   * @return the change with it
-   */
+  /** Removes a label. One that the node does not have is ignored. */
   public NodeChange removeLabel(String key) {
     return of(message.toBuilder().addRemoveLabels(key));
   }
@@ -66,18 +51,12 @@ public final class NodeChange {
    * Adds a taint behind the node's.
    *
    * @param taint the taint, with an effect
-   * @return the change with it
    */
   public NodeChange addTaint(Taint taint) {
     return of(message.toBuilder().addAddTaints(taint));
   }
 
-  /**
-   * Removes the taints with this key and, unless they are empty, this value and this effect.
-   *
-   * @param taint the taint
-   * @return the change with it
-   */
+  /** Removes the taints with this key and, unless they are empty, this value and this effect. */
   public NodeChange removeTaint(Taint taint) {
     return of(message.toBuilder().addRemoveTaints(taint));
   }
@@ -85,9 +64,6 @@ public final class NodeChange {
   /**
    * Adds to status.allocatable, if the node reports it. Amounts may be negative; a sum is at least
    * 0. Repeated, all amounts are added.
-   *
-   * @param amounts the amounts
-   * @return the change with it
    */
   public NodeChange addAllocatable(Resources amounts) {
     return of(
@@ -97,9 +73,6 @@ public final class NodeChange {
   /**
    * Adds to what the pods on the node have requested, where that is told. Amounts may be negative;
    * a sum is at least 0. Repeated, all amounts are added.
-   *
-   * @param amounts the amounts
-   * @return the change with it
    */
   public NodeChange addUsage(NodeUsage amounts) {
     return of(message.toBuilder().setAddUsage(Amounts.sum(message.getAddUsage(), amounts)));
@@ -113,7 +86,6 @@ public final class NodeChange {
    * @param hold what is kept, none of it negative, and its users, at most 1,024 for a node, and
    *     1,024 and 24 for each node for all nodes; each other resource of an {@code at_most} counts
    *     as another user
-   * @return the change with it
    */
   public NodeChange hold(Hold hold) {
     return of(message.toBuilder().addHolds(hold));
@@ -124,7 +96,6 @@ public final class NodeChange {
    * constant text, because nodes with different reasons are not sent together.
    *
    * @param text the reason; at most 200 bytes are sent
-   * @return the change with it
    */
   public NodeChange reason(String text) {
     return of(message.toBuilder().setReason(Objects.requireNonNull(text, "text")));

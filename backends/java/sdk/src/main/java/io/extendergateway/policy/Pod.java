@@ -37,7 +37,6 @@ public final class Pod {
    * The value of a declared label or annotation.
    *
    * @param key what {@link Reads#podLabel} or {@link Reads#podAnnotation} returned
-   * @return the value; empty when the pod does not have it
    */
   public Optional<String> get(PodKey key) {
     return value(key.key.map(), key.key.text(), access.key(key.key));
@@ -47,7 +46,6 @@ public final class Pod {
    * The labels or annotations with a declared prefix.
    *
    * @param prefix what {@link Reads#podLabels} or {@link Reads#podAnnotations} returned
-   * @return the entries
    */
   public Map<String, String> entries(PodPrefix prefix) {
     access.entries(prefix.map, prefix.text);
@@ -74,31 +72,18 @@ public final class Pod {
     return Values.given(message.getIdentity().getUid());
   }
 
-  /**
-   * metadata.namespace.
-   *
-   * @return the namespace
-   */
+  /** metadata.namespace. */
   public String namespace() {
     access.part(PodPart.NAMESPACE);
     return facts.getNamespace();
   }
 
-  /**
-   * The value of a label.
-   *
-   * @param key the key
-   * @return the value; empty when the pod does not have it
-   */
+  /** The value of a label. */
   public Optional<String> label(String key) {
     return value(Key.Which.LABELS, key, access.text(Key.Which.LABELS, key));
   }
 
-  /**
-   * All labels. A declaration has the prefix "" for them.
-   *
-   * @return the labels
-   */
+  /** All labels. A declaration has the prefix "" for them. */
   public Map<String, String> labels() {
     access.entries(Key.Which.LABELS, "");
     return facts.getLabelsMap();
@@ -107,19 +92,12 @@ public final class Pod {
   /**
    * The value of an annotation. Without {@link Verb#reads}, only if {@link Info#annotations} asks
    * for its prefix.
-   *
-   * @param key the key
-   * @return the value; empty when the pod does not have it
    */
   public Optional<String> annotation(String key) {
     return value(Key.Which.ANNOTATIONS, key, access.text(Key.Which.ANNOTATIONS, key));
   }
 
-  /**
-   * All annotations that are sent. A declaration has the prefix "" for them.
-   *
-   * @return the annotations
-   */
+  /** All annotations that are sent. A declaration has the prefix "" for them. */
   public Map<String, String> annotations() {
     access.entries(Key.Which.ANNOTATIONS, "");
     return facts.getAnnotationsMap();
@@ -155,11 +133,7 @@ public final class Pod {
     return Values.given(facts.getPriorityClassName());
   }
 
-  /**
-   * The pod's effective requests, as kube-scheduler computes them.
-   *
-   * @return the amounts
-   */
+  /** The pod's effective requests, as kube-scheduler computes them. */
   public Resources requests() {
     access.part(PodPart.REQUESTS);
     return facts.getRequests();
@@ -168,19 +142,13 @@ public final class Pod {
   /**
    * The requests with defaults for containers that request nothing, as kube-scheduler's scores
    * count them.
-   *
-   * @return the amounts
    */
   public NonZero nonzeroRequests() {
     access.part(PodPart.NONZERO_REQUESTS);
     return facts.getNonzeroRequests();
   }
 
-  /**
-   * spec.tolerations, in order.
-   *
-   * @return the tolerations
-   */
+  /** spec.tolerations, in order. */
   public List<Toleration> tolerations() {
     access.part(PodPart.TOLERATIONS);
     return facts.getTolerationsList();
@@ -191,7 +159,6 @@ public final class Pod {
    * a toleration stands for every one, "Exists" ignores the value, an empty operator is "Equal".
    * Operators other than "Exists" and "Equal" tolerate nothing.
    *
-   * @param taint the taint
    * @return whether the pod tolerates it
    */
   public boolean tolerates(Taint taint) {
@@ -203,11 +170,7 @@ public final class Pod {
     return false;
   }
 
-  /**
-   * spec.nodeSelector.
-   *
-   * @return the entries
-   */
+  /** spec.nodeSelector. */
   public Map<String, String> nodeSelector() {
     access.part(PodPart.NODE_SELECTOR);
     return facts.getNodeSelectorMap();
@@ -223,11 +186,7 @@ public final class Pod {
     return facts.hasNodeAffinity() ? Optional.of(facts.getNodeAffinity()) : Optional.empty();
   }
 
-  /**
-   * spec.volumes, in order, without the service account's volume.
-   *
-   * @return the volumes
-   */
+  /** spec.volumes, in order, without the service account's volume. */
   public List<Volume> volumes() {
     access.part(PodPart.VOLUMES);
     return facts.getVolumesList();
@@ -237,8 +196,6 @@ public final class Pod {
    * Names of the claims that the pod's volumes use, also those derived from the pod's name (which
    * pure verbs do not receive). A declaration has {@link PodPart#VOLUMES} and {@link
    * PodPart#IDENTITY} for them.
-   *
-   * @return the names
    */
   public List<String> claims() {
     access.part(PodPart.VOLUMES);

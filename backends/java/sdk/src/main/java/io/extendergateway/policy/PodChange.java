@@ -11,8 +11,8 @@ import java.util.Set;
  * What a hook changes about the pod that the backends of a call are told about. Immutable: each
  * method returns a new change. What is removed is removed before something is added.
  *
- * <p>A call fails (INTERNAL) if a change contains something that its {@link Hook} does not declare,
- * or if it is too large: at most 64 labels, entries of the node selector, tolerations and extended
+ * <p>The gateway refuses a change that contains something that its {@link Hook} does not declare,
+ * or that is too large: at most 64 labels, entries of the node selector, tolerations and extended
  * resources together; keys of 1 to 317 bytes and values of at most 256; a node affinity of at most
  * 1,024 terms, requirements and values, and 64 KiB.
  */
@@ -30,92 +30,47 @@ public final class PodChange {
     return new PodChange(changed.build());
   }
 
-  /**
-   * The pod stays as it is.
-   *
-   * @return the change
-   */
+  /** The pod stays as it is. */
   public static PodChange none() {
     return NONE;
   }
 
-  /**
-   * Adds or replaces a label.
-   *
-   * @param key the key
-   * @param value the value
-   * @return the change with it
-   */
+  /** Adds or replaces a label. */
   public PodChange setLabel(String key, String value) {
     return of(message.toBuilder().putSetLabels(key, value));
   }
 
-  /**
-   * Removes a label. One that the pod does not have is ignored.
-   *
-   * @param key the key
-   * @return the change with it
-   */
+  /** Removes a label. One that the pod does not have is ignored. */
   public PodChange removeLabel(String key) {
     return of(message.toBuilder().addRemoveLabels(key));
   }
 
-  /**
-   * Adds or replaces an entry of spec.nodeSelector.
-   *
-   * @param key the key
-   * @param value the value
-   * @return the change with it
-   */
+  /** Adds or replaces an entry of spec.nodeSelector. */
   public PodChange setNodeSelector(String key, String value) {
     return of(message.toBuilder().putSetNodeSelector(key, value));
   }
 
-  /**
-   * Removes an entry of spec.nodeSelector. One that the pod does not have is ignored.
-   *
-   * @param key the key
-   * @return the change with it
-   */
+  /** Removes an entry of spec.nodeSelector. One that the pod does not have is ignored. */
   public PodChange removeNodeSelector(String key) {
     return of(message.toBuilder().addRemoveNodeSelector(key));
   }
 
-  /**
-   * Replaces spec.affinity.nodeAffinity.
-   *
-   * @param affinity the affinity
-   * @return the change with it
-   */
+  /** Replaces spec.affinity.nodeAffinity. */
   public PodChange setNodeAffinity(NodeAffinity affinity) {
     return of(message.toBuilder().clearRemoveNodeAffinity().setNodeAffinity(affinity));
   }
 
-  /**
-   * Removes spec.affinity.nodeAffinity.
-   *
-   * @return the change with it
-   */
+  /** Removes spec.affinity.nodeAffinity. */
   public PodChange removeNodeAffinity() {
     return of(message.toBuilder().clearNodeAffinity().setRemoveNodeAffinity(true));
   }
 
-  /**
-   * Adds a toleration behind the pod's.
-   *
-   * @param toleration the toleration
-   * @return the change with it
-   */
+  /** Adds a toleration behind the pod's. */
   public PodChange addToleration(Toleration toleration) {
     return of(message.toBuilder().addAddTolerations(toleration));
   }
 
-  /**
-   * Removes the tolerations that are equal to this one in all fields.
-   *
-   * @param toleration the toleration
-   * @return the change with it
-   */
+  /** Removes the tolerations that are equal to this one in all fields. */
   public PodChange removeToleration(Toleration toleration) {
     return of(message.toBuilder().addRemoveTolerations(toleration));
   }
@@ -123,9 +78,6 @@ public final class PodChange {
   /**
    * Adds to the pod's requests. Amounts may be negative; a sum is at least 0. Repeated, all amounts
    * are added.
-   *
-   * @param amounts the amounts
-   * @return the change with it
    */
   public PodChange addRequests(Resources amounts) {
     return of(message.toBuilder().setAddRequests(Amounts.sum(message.getAddRequests(), amounts)));
@@ -135,7 +87,6 @@ public final class PodChange {
    * Why, for people: {@code explain} and the gateway's decision log show it.
    *
    * @param text the reason; at most 200 bytes are sent
-   * @return the change with it
    */
   public PodChange reason(String text) {
     return of(message.toBuilder().setReason(Objects.requireNonNull(text, "text")));

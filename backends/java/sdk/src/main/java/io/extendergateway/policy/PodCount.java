@@ -64,20 +64,12 @@ public final class PodCount {
         : by.isNamespace() ? Optional.of(value) : Optional.empty();
   }
 
-  /**
-   * The owner's UID, the namespace, the label's value, or the name of the priority class.
-   *
-   * @return the value
-   */
+  /** The owner's UID, the namespace, the label's value, or the name of the priority class. */
   public String value() {
     return value;
   }
 
-  /**
-   * How many pods, with those that are being deleted.
-   *
-   * @return the number
-   */
+  /** How many pods, with those that are being deleted. */
   public long pods() {
     return pods;
   }
@@ -85,8 +77,6 @@ public final class PodCount {
   /**
    * How many of them are being deleted (metadata.deletionTimestamp). kube-scheduler does not count
    * these for topology spread constraints.
-   *
-   * @return the number
    */
   public long terminating() {
     return terminating;
@@ -98,7 +88,6 @@ public final class PodCount {
    * node reports in its status, and those in a domain the ones that the pod to be placed requests:
    * others are left out and read as 0.
    *
-   * @return the sums
    * @throws UndeclaredReadException unless the count is declared with {@link
    *     Reads#podsAndRequestsBy} or {@link Reads#podsAndRequestsByTopology}
    */

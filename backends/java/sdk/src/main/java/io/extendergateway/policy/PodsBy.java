@@ -31,20 +31,12 @@ public final class PodsBy implements Comparable<PodsBy> {
     this.label = label;
   }
 
-  /**
-   * The UID of the owner that is the controller, such as a ReplicaSet.
-   *
-   * @return the attribute
-   */
+  /** The UID of the owner that is the controller, such as a ReplicaSet. */
   public static PodsBy owner() {
     return OWNER;
   }
 
-  /**
-   * metadata.namespace.
-   *
-   * @return the attribute
-   */
+  /** metadata.namespace. */
   public static PodsBy namespace() {
     return NAMESPACE;
   }
@@ -52,19 +44,12 @@ public final class PodsBy implements Comparable<PodsBy> {
   /**
    * The namespace and the value of the label with this key: equal values in two namespaces are
    * counted apart.
-   *
-   * @param key the key of the label
-   * @return the attribute
    */
   public static PodsBy label(String key) {
     return new PodsBy(PodCountBy.POD_COUNT_BY_LABEL, Objects.requireNonNull(key, "key"));
   }
 
-  /**
-   * spec.priorityClassName.
-   *
-   * @return the attribute
-   */
+  /** spec.priorityClassName. */
   public static PodsBy priorityClass() {
     return PRIORITY_CLASS;
   }
@@ -79,12 +64,6 @@ public final class PodsBy implements Comparable<PodsBy> {
 
   String key() {
     return label;
-  }
-
-  /** Whether the contract allows the key of the label. */
-  boolean isValid() {
-    int bytes = Utf8.length(label);
-    return !isLabel() || (bytes >= 1 && bytes <= Reads.MAX_KEY_BYTES);
   }
 
   /** What the pod must be read for. */

@@ -27,20 +27,12 @@ public final class PodsLike {
     return new PodsLike(null, pods);
   }
 
-  /**
-   * The most pods that there can be, with those that are being deleted.
-   *
-   * @return the number
-   */
+  /** The most pods that there can be, with those that are being deleted. */
   public long atMost() {
     return counted == null ? omitted : counted.pods();
   }
 
-  /**
-   * The fewest pods that there can be, with those that are being deleted.
-   *
-   * @return the number
-   */
+  /** The fewest pods that there can be, with those that are being deleted. */
   public long atLeast() {
     return counted == null ? 0 : counted.pods();
   }

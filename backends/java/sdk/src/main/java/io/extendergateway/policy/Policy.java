@@ -17,20 +17,14 @@ import java.util.concurrent.Executor;
  * fails with INTERNAL, the next one is answered.
  */
 public interface Policy {
-  /**
-   * What this policy is, and which data it needs. Called once, before the first call.
-   *
-   * @return the declaration
-   */
+  /** What this policy is, and which data it needs. Called once, before the first call. */
   Info info();
 
   /**
    * May the pod run on this node? Called only if {@link #info} declares it with {@link
    * Info#filters}.
    *
-   * @param pod the pod to be placed
    * @param node one of the nodes of the call
-   * @return the verdict
    */
   default Verdict filter(Pod pod, Node node) {
     return Verdict.accept();
@@ -45,9 +39,7 @@ public interface Policy {
    * <p>A sum that may exceed an {@code int} is best computed as a {@code long} and returned by
    * {@link Math#toIntExact}, which fails the call instead of wrapping around, or by clamping it.
    *
-   * @param pod the pod to be placed
    * @param node one of the nodes of the call
-   * @return the raw score
    */
   default int score(Pod pod, Node node) {
     return 0;
@@ -58,9 +50,7 @@ public interface Policy {
    * declares it with {@link Info#preempts}. kube-scheduler takes one of the nodes that all policies
    * leave.
    *
-   * @param pod the pod that needs room
    * @param candidate a node and the pods that would be evicted there
-   * @return the answer
    */
   default Eviction preempt(Pod pod, Candidate candidate) {
     return Eviction.all();
@@ -71,7 +61,6 @@ public interface Policy {
    * another (then it declares {@link Verb#wholeSet}), or to compute something about the pod once
    * for all nodes.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, at least one
    * @return as many verdicts
    */
@@ -86,7 +75,6 @@ public interface Policy {
   /**
    * One score for each node, in their order; overridden for the same reasons as {@link #filterAll}.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, at least one
    * @return as many raw scores
    */
@@ -102,7 +90,6 @@ public interface Policy {
    * One answer for each candidate, in their order; overridden for the same reasons as {@link
    * #filterAll}. This verb is called in turn, whatever it declares.
    *
-   * @param pod the pod that needs room
    * @param candidates the candidates, at least one
    * @return as many answers
    */
@@ -121,7 +108,6 @@ public interface Policy {
    * own, which is interrupted when the caller cancels or no time is left.
    *
    * @param ask which pod to bind to which node
-   * @return the outcome
    * @throws BindFailedException if the pod could not be bound: the call fails with UNAVAILABLE and
    *     this text
    * @throws Exception any other failure: the call fails with INTERNAL
@@ -134,10 +120,6 @@ public interface Policy {
    * The same for a policy whose client does not block; by default {@link #bind} on one of the
    * threads for calls that wait. A {@link CompletableFuture} is cancelled when the caller cancels
    * or no time is left.
-   *
-   * @param ask which pod to bind to which node
-   * @param waiting runs tasks that wait
-   * @return the future outcome
    */
   default CompletionStage<Bind> bindAsync(BindAsk ask, Executor waiting) {
     return Waiting.run(
@@ -158,7 +140,6 @@ public interface Policy {
    * only if {@link #info} declares it with {@link Info#beforeFilter}.
    *
    * @param pod the pod to be placed, as earlier hooks have left it
-   * @return the change
    */
   default PodChange beforeFilter(Pod pod) {
     return PodChange.none();
@@ -170,7 +151,6 @@ public interface Policy {
    *
    * @param pod the pod to be placed, as hooks have left it
    * @param node one of the nodes of the call, as earlier hooks have left it
-   * @return the change
    */
   default NodeChange beforeFilterNode(Pod pod, Node node) {
     return NodeChange.none();
@@ -197,7 +177,6 @@ public interface Policy {
    * only if {@link #info} declares it with {@link Info#beforeScore}.
    *
    * @param pod the pod to be placed, as earlier hooks have left it
-   * @return the change
    */
   default PodChange beforeScorePod(Pod pod) {
     return PodChange.none();
@@ -209,7 +188,6 @@ public interface Policy {
    *
    * @param pod the pod to be placed, as earlier hooks have left it
    * @param node one of the nodes of the call, as earlier hooks have left it
-   * @return the change
    */
   default NodeChange beforeScoreNode(Pod pod, Node node) {
     return NodeChange.none();
@@ -221,7 +199,6 @@ public interface Policy {
    *
    * @param pod the pod to be placed, as earlier hooks have left it
    * @param nodes the nodes of the call, at least one
-   * @return the changes
    */
   default Changes beforeScore(Pod pod, List<Node> nodes) {
     List<NodeChange> changes = new ArrayList<>(nodes.size());

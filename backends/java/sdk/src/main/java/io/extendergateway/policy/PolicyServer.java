@@ -271,7 +271,6 @@ public final class PolicyServer implements AutoCloseable {
    * lists. Exit statuses: 0 stopped by a signal, 1 failed to start, 2 wrong command line.
    *
    * @param arguments the command line
-   * @param policy the policy
    */
   public static void run(String[] arguments, Policy policy) {
     try {
@@ -281,12 +280,7 @@ public final class PolicyServer implements AutoCloseable {
     }
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param arguments the command line
-   * @param backend the backend
-   */
+  /** The same for a backend. */
   public static void run(String[] arguments, Backend backend) {
     List<String> others = new ArrayList<>(Arrays.asList(arguments));
     try {
@@ -329,7 +323,6 @@ public final class PolicyServer implements AutoCloseable {
    * calls in progress are finished for at most {@link ServeOptions#drain}, queued spans are sent
    * for at most 5 s, and this returns. A second signal ends the process at once.
    *
-   * @param backend the backend
    * @param options how it is served
    * @throws ServeException if it cannot start
    */
@@ -360,8 +353,6 @@ public final class PolicyServer implements AutoCloseable {
   /**
    * The same for one policy.
    *
-   * @param policy the policy
-   * @param options how it is served
    * @throws ServeException if it cannot start
    */
   public static void serve(Policy policy, ServeOptions options) throws ServeException {
@@ -371,7 +362,6 @@ public final class PolicyServer implements AutoCloseable {
   /**
    * Serves in the background, for tests and for programs with a life cycle of their own.
    *
-   * @param backend the backend
    * @param options how it is served
    * @return the server; {@link #close} stops it
    * @throws ServeException if it cannot start

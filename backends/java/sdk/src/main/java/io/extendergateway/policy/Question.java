@@ -11,7 +11,6 @@ import java.util.List;
  *
  * @param prepared the policy that is asked
  * @param terms what it declares about the verb
- * @param pod the pod to be placed
  * @param nodes the nodes of the request; none if it is about the pod alone
  * @param miss why the nodes cannot be read; {@code null} if they can
  */

@@ -1,9 +1,6 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.TopologyKey.Topology;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 
@@ -102,76 +99,41 @@ public final class Reads {
     return copy;
   }
 
-  /**
-   * A label of nodes. Declared twice, it is the same key.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** A label of nodes. Declared twice, it is the same key. */
   public NodeKey nodeLabel(String key) {
     return new NodeKey(node.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The labels of nodes whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The labels of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeLabels(String prefix) {
     node.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new NodePrefix(Key.Which.LABELS, prefix);
   }
 
-  /**
-   * An annotation of nodes.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** An annotation of nodes. */
   public NodeKey nodeAnnotation(String key) {
     return new NodeKey(
         node.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The annotations of nodes whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The annotations of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeAnnotations(String prefix) {
     node.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new NodePrefix(Key.Which.ANNOTATIONS, prefix);
   }
 
-  /**
-   * Parts of nodes.
-   *
-   * @param parts the parts
-   * @return this declaration
-   */
+  /** Parts of nodes. */
   public Reads node(NodePart... parts) {
     node.parts |= Part.all(parts);
     return this;
   }
 
-  /**
-   * A label of the pod, and of victims.
-   *
-   * @param key the key
-   * @return what to read with
-   */
+  /** A label of the pod, and of victims. */
   public PodKey podLabel(String key) {
     return new PodKey(pod.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The labels of the pod, and of victims, whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The labels of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podLabels(String prefix) {
     pod.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new PodPrefix(Key.Which.LABELS, prefix);
@@ -180,32 +142,19 @@ public final class Reads {
   /**
    * An annotation of the pod, and of victims. In a {@linkplain Verb#pure pure} verb, one that the
    * pods of a template share: otherwise no cached answer serves a second pod.
-   *
-   * @param key the key
-   * @return what to read with
    */
   public PodKey podAnnotation(String key) {
     return new PodKey(
         pod.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
   }
 
-  /**
-   * The annotations of the pod, and of victims, whose key begins with this; "" is all of them.
-   *
-   * @param prefix the beginning of keys
-   * @return what to read with
-   */
+  /** The annotations of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podAnnotations(String prefix) {
     pod.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
     return new PodPrefix(Key.Which.ANNOTATIONS, prefix);
   }
 
-  /**
-   * Parts of the pod, and of victims.
-   *
-   * @param parts the parts
-   * @return this declaration
-   */
+  /** Parts of the pod, and of victims. */
   public Reads pod(PodPart... parts) {
     pod.parts |= Part.all(parts);
     return this;
@@ -219,9 +168,6 @@ public final class Reads {
    * it. The counts lag behind what kube-scheduler assumes by the time that a Binding needs, usually
    * some milliseconds: two pods in a row can both see room for one. A gateway that binds asks again
    * before each Binding.
-   *
-   * @param by the attribute
-   * @return what to read with
    */
   public PodsKey podsBy(PodsBy by) {
     return counted(by, false);
@@ -230,9 +176,6 @@ public final class Reads {
   /**
    * The same with the sums of the pods' requests, for {@link PodCount#requested}. The requests of
    * the pod to be placed are {@link PodPart#REQUESTS}, to be declared besides.
-   *
-   * @param by the attribute
-   * @return what to read with
    */
   public PodsKey podsAndRequestsBy(PodsBy by) {
     return counted(by, true);
@@ -248,22 +191,12 @@ public final class Reads {
    * <p>The counts are those of the whole cluster, also of nodes that are not part of the call, at
    * the moment of the call. So the verb is {@linkplain Verb#perNode per node}, and may be
    * {@linkplain Verb#pure pure}.
-   *
-   * @param by the attribute
-   * @param topologyKey the key of the label of nodes, or ""
-   * @return what to read with
    */
   public TopologyKey podsByTopology(PodsBy by, String topologyKey) {
     return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), false);
   }
 
-  /**
-   * The same with the sums of the pods' requests, for {@link PodCount#requested}.
-   *
-   * @param by the attribute
-   * @param topologyKey the key of the label of nodes, or ""
-   * @return what to read with
-   */
+  /** The same with the sums of the pods' requests, for {@link PodCount#requested}. */
   public TopologyKey podsAndRequestsByTopology(PodsBy by, String topologyKey) {
     return addedUp(new Topology(by, Objects.requireNonNull(topologyKey, "topologyKey")), true);
   }
@@ -276,9 +209,7 @@ public final class Reads {
 
   private TopologyKey addedUp(Topology topology, boolean requests) {
     attribute(topology.by());
-    // A wrong key is reported once, as a mistake of the count.
-    boolean isLabel = !topology.key().isEmpty() && topology.hasValidKey();
-    NodeKey label = isLabel ? nodeLabel(topology.key()) : null;
+    NodeKey label = topology.key().isEmpty() ? null : nodeLabel(topology.key());
     pod.topologies.merge(
         topology,
         new Added(requests, label),
@@ -289,7 +220,7 @@ public final class Reads {
   /** What pods are counted by, of the pod to be placed. */
   private void attribute(PodsBy by) {
     pod(by.part());
-    if (by.isLabel() && by.isValid()) {
+    if (by.isLabel()) {
       podLabel(by.key());
     }
   }
@@ -312,80 +243,12 @@ public final class Reads {
 
   /** Whether pods are counted, on nodes or in the cluster. */
   boolean countsPods() {
-    return !node.pods.isEmpty() || countsTopologies();
-  }
-
-  /** Whether pods in the cluster are counted. */
-  boolean countsTopologies() {
-    return !pod.topologies.isEmpty();
-  }
-
-  /** Whether the name, the UID or the claims of one pod are read. */
-  boolean readsIdentity() {
-    return (pod.parts & Part.bit(PodPart.IDENTITY)) != 0;
+    return !node.pods.isEmpty() || !pod.topologies.isEmpty();
   }
 
   /** Whether more than the name is read of nodes. */
   boolean readsNodes() {
     boolean parts = (node.parts & ~Part.bit(NodePart.NAME)) != 0;
     return parts || !node.labels.isEmpty() || !node.annotations.isEmpty() || !node.pods.isEmpty();
-  }
-
-  /** What the contract does not allow, one sentence each. */
-  List<String> mistakes() {
-    List<String> mistakes = new ArrayList<>();
-    Map<String, Keys> maps = new java.util.LinkedHashMap<>();
-    maps.put("nodeLabel", node.labels);
-    maps.put("nodeAnnotation", node.annotations);
-    maps.put("podLabel", pod.labels);
-    maps.put("podAnnotation", pod.annotations);
-    int sent = 0;
-    for (Map.Entry<String, Keys> map : maps.entrySet()) {
-      mistakes.addAll(map.getValue().mistakes(map.getKey()));
-      sent += map.getValue().sent();
-    }
-    if (sent > MAX_KEYS) {
-      mistakes.add(
-          "there are %d keys and prefixes; expected at most %d, use a prefix for several keys"
-              .formatted(sent, MAX_KEYS));
-    }
-    countMistakes(mistakes);
-    topologyMistakes(mistakes);
-    return mistakes;
-  }
-
-  private void countMistakes(List<String> mistakes) {
-    for (PodsBy by : node.pods.keySet()) {
-      if (!by.isValid()) {
-        mistakes.add(
-            "Reads.podsBy(%s) has a key of %d bytes; expected 1 to %d"
-                .formatted(by, Utf8.length(by.key()), MAX_KEY_BYTES));
-      }
-    }
-    if (node.pods.size() > MAX_COUNTS) {
-      mistakes.add(
-          "pods are counted by %d attributes; expected at most %d"
-              .formatted(node.pods.size(), MAX_COUNTS));
-    }
-  }
-
-  private void topologyMistakes(List<String> mistakes) {
-    for (Topology topology : pod.topologies.keySet()) {
-      if (!topology.by().isValid()) {
-        mistakes.add(wrong(topology, "key", topology.by().key(), 1));
-      } else if (!topology.hasValidKey()) {
-        mistakes.add(wrong(topology, "topology key", topology.key(), 0));
-      }
-    }
-    if (pod.topologies.size() > MAX_COUNTS) {
-      mistakes.add(
-          "pods are counted by %d topologies; expected at most %d"
-              .formatted(pod.topologies.size(), MAX_COUNTS));
-    }
-  }
-
-  private static String wrong(Topology topology, String what, String key, int least) {
-    return "Reads.podsByTopology(%s) has a %s of %d bytes; expected %d to %d"
-        .formatted(topology, what, Utf8.length(key), least, MAX_KEY_BYTES);
   }
 }

@@ -65,7 +65,6 @@ public final class Rehearsal {
    * A node and the pods on it.
    *
    * @param row its name, all its facts, and its JSON
-   * @param pods the pods
    */
   public record InCluster(NodeRow row, List<Running> pods) {}
 
@@ -78,22 +77,12 @@ public final class Rehearsal {
    */
   public record Running(io.extendergateway.policy.v1alpha1.Pod pod, int pods, int terminating) {}
 
-  /**
-   * For this backend.
-   *
-   * @param backend the backend
-   * @return the rehearsal
-   */
+  /** For this backend. */
   public static Rehearsal of(Backend backend) {
     return new Rehearsal(backend);
   }
 
-  /**
-   * The policy without its declarations of what it reads.
-   *
-   * @param policy the policy
-   * @return the backend
-   */
+  /** The policy without its declarations of what it reads. */
   public static Backend readingEverything(Policy policy) {
     return Backend.readingEverything(policy);
   }
@@ -101,19 +90,13 @@ public final class Rehearsal {
   /**
    * The policy that the backend has for these args, for all calls.
    *
-   * @param backend the backend
    * @param args the operator's args, JSON
-   * @return the backend for any args
    */
   public static Backend withArgs(Backend backend, String args) {
     return answered(() -> backend.withArgs(ByteString.copyFrom(args, StandardCharsets.UTF_8)));
   }
 
-  /**
-   * The answer to the handshake.
-   *
-   * @return the response
-   */
+  /** The answer to the handshake. */
   public GetInfoResponse info() {
     return answered(() -> answer.info(GetInfoRequest.getDefaultInstance()));
   }
@@ -121,9 +104,7 @@ public final class Rehearsal {
   /**
    * The answer to Filter.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, which are the cluster
-   * @return the response
    */
   public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
@@ -142,9 +123,7 @@ public final class Rehearsal {
   /**
    * The answer to Score.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, which are the cluster
-   * @return the response
    */
   public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
@@ -163,10 +142,7 @@ public final class Rehearsal {
   /**
    * The answer to Preempt.
    *
-   * @param pod the pod that needs room
-   * @param nodes the nodes
    * @param candidates one for each node
-   * @return the response
    */
   public PreemptResponse preempt(
       io.extendergateway.policy.v1alpha1.Pod pod,
@@ -189,7 +165,6 @@ public final class Rehearsal {
    * The answer to Bind, which is waited for.
    *
    * @param request the request without its call, with the pod in full
-   * @return the response
    */
   public BindResponse bind(BindRequest request) {
     return answered(
@@ -206,12 +181,7 @@ public final class Rehearsal {
         });
   }
 
-  /**
-   * The answer to BeforeFilter.
-   *
-   * @param pod the pod to be placed
-   * @return the change of the pod
-   */
+  /** The answer to BeforeFilter. */
   public PodChange beforeFilter(io.extendergateway.policy.v1alpha1.Pod pod) {
     return answered(
         () -> {
@@ -229,9 +199,7 @@ public final class Rehearsal {
   /**
    * The answer to BeforeFilterNodes.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, which are the cluster
-   * @return one change for each node
    */
   public List<NodeChange> beforeFilterNodes(
       io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
@@ -251,7 +219,6 @@ public final class Rehearsal {
   /**
    * The answer to BeforeScore.
    *
-   * @param pod the pod to be placed
    * @param nodes the nodes of the call, which are the cluster
    * @return the change of the pod, and one for each node
    */
@@ -282,12 +249,7 @@ public final class Rehearsal {
     return List.copyOf(changes);
   }
 
-  /**
-   * The answer to Introspect.
-   *
-   * @param request the request
-   * @return the response
-   */
+  /** The answer to Introspect. */
   public IntrospectResponse introspect(IntrospectRequest request) {
     return answered(
         () -> introspections.answer(request, Runnable::run).toCompletableFuture().get());

@@ -1,8 +1,5 @@
 package io.extendergateway.policy;
 
-import java.util.ArrayList;
-import java.util.List;
-
 /** What the policy's scores mean. Immutable: each method returns a new scale. */
 public final class Scale {
   /** {@code null}: unbounded. */
@@ -25,53 +22,23 @@ public final class Scale {
    *
    * @param least the smallest score
    * @param largest the largest score
-   * @return the scale
    */
   public static Scale between(int least, int largest) {
     return new Scale(new Bounds(least, largest), Normalization.NONE, false);
   }
 
-  /**
-   * Any scores.
-   *
-   * @return the scale
-   */
+  /** Any scores. */
   public static Scale unbounded() {
     return new Scale(null, Normalization.NONE, false);
   }
 
-  /**
-   * How raw scores become 0 to 10. Default: {@link Normalization#NONE}.
-   *
-   * @param how the normalization
-   * @return the scale with it
-   */
+  /** How raw scores become 0 to 10. Default: {@link Normalization#NONE}. */
   public Scale normalize(Normalization how) {
     return new Scale(bounds, how, isReversed);
   }
 
-  /**
-   * The least raw score is the best. Only with a normalization.
-   *
-   * @return the reversed scale
-   */
+  /** The least raw score is the best. Only with a normalization. */
   public Scale reversed() {
     return new Scale(bounds, normalization, true);
-  }
-
-  List<String> mistakes() {
-    List<String> mistakes = new ArrayList<>();
-    if (bounds != null && bounds.least > bounds.largest) {
-      mistakes.add(
-          "the scale %d..=%d is empty; expected min..=max".formatted(bounds.least, bounds.largest));
-    }
-    if (normalization == Normalization.RANGE
-        && (bounds == null || bounds.least == bounds.largest)) {
-      mistakes.add("Normalization.RANGE needs Scale.between with two different bounds");
-    }
-    if (isReversed && normalization == Normalization.NONE) {
-      mistakes.add("a reversed scale requires a normalization, such as Normalization.MIN_MAX");
-    }
-    return mistakes;
   }
 }

@@ -51,8 +51,6 @@ public final class ServeOptions {
   /**
    * The defaults: a free port of 127.0.0.1 without TLS, 10 seconds for calls in progress after the
    * first signal, and spans as the {@code OTEL_*} variables of the process say.
-   *
-   * @return the options
    */
   public static ServeOptions defaults() {
     return new ServeOptions(DEFAULT_ADDRESS, null, null, null, Duration.ofSeconds(10), false, null);
@@ -63,7 +61,6 @@ public final class ServeOptions {
    *
    * @param hostAndPort {@code HOST:PORT}, with brackets around an IPv6 address; port 0 takes a free
    *     one
-   * @return the options with it
    */
   public ServeOptions address(String hostAndPort) {
     return new ServeOptions(
@@ -75,7 +72,6 @@ public final class ServeOptions {
    *
    * @param certificate the certificate and its chain, PEM
    * @param key the private key, PEM
-   * @return the options with them
    */
   public ServeOptions tls(Path certificate, Path key) {
     Objects.requireNonNull(certificate, "certificate");
@@ -88,19 +84,13 @@ public final class ServeOptions {
    * Clients must present a certificate of this authority. Only with {@link #tls}.
    *
    * @param authority the certificates of the authority, PEM
-   * @return the options with it
    */
   public ServeOptions tlsClientCa(Path authority) {
     return new ServeOptions(
         address, tlsCert, tlsKey, authority, drain, allowUnauthenticatedBind, variables);
   }
 
-  /**
-   * How long calls in progress may take after the first signal, before they are cancelled.
-   *
-   * @param most the time
-   * @return the options with it
-   */
+  /** How long calls in progress may take after the first signal, before they are cancelled. */
   public ServeOptions drain(Duration most) {
     return new ServeOptions(
         address, tlsCert, tlsKey, tlsClientCa, most, allowUnauthenticatedBind, variables);
@@ -109,8 +99,6 @@ public final class ServeOptions {
   /**
    * Serves a policy that binds also beyond loopback to clients without a certificate: whoever
    * reaches the address may then bind pods.
-   *
-   * @return the options with it
    */
   public ServeOptions allowUnauthenticatedBind() {
     return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, drain, true, variables);
@@ -119,9 +107,6 @@ public final class ServeOptions {
   /**
    * Spans are sent as if these were the {@code OTEL_*} variables of this process, and no others. An
    * empty map turns them off.
-   *
-   * @param names the variables
-   * @return the options with them
    */
   public ServeOptions telemetry(Map<String, String> names) {
     return new ServeOptions(
@@ -135,7 +120,6 @@ public final class ServeOptions {
    * --allow-unauthenticated-bind}.
    *
    * @param arguments the command line; only what is not taken stays in it
-   * @return the options
    * @throws UsageException if a value is missing or wrong
    */
   public static ServeOptions take(List<String> arguments) throws UsageException {

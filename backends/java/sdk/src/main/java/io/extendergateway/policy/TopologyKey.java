@@ -17,11 +17,6 @@ public final class TopologyKey {
       return order != 0 ? order : Utf8.compare(key, other.key);
     }
 
-    /** Whether the contract allows the topology key. */
-    boolean hasValidKey() {
-      return Utf8.length(key) <= Reads.MAX_KEY_BYTES;
-    }
-
     /** As a policy writes the arguments; long keys are cut. */
     @Override
     public String toString() {

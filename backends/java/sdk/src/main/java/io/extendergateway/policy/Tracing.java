@@ -27,24 +27,14 @@ public final class Tracing {
     return available ? Optional.ofNullable(OtelTracer.traceparent()) : Optional.empty();
   }
 
-  /**
-   * Sets an attribute of the call's span. Use your own keys, such as {@code acme.quota.tenant}.
-   *
-   * @param key the key
-   * @param value the value
-   */
+  /** Sets an attribute of the call's span. Use your own keys, such as {@code acme.quota.tenant}. */
   public static void attribute(String key, String value) {
     if (available) {
       OtelTracer.note(key, value);
     }
   }
 
-  /**
-   * The same for a number.
-   *
-   * @param key the key
-   * @param value the value
-   */
+  /** The same for a number. */
   public static void attribute(String key, long value) {
     if (available) {
       OtelTracer.note(key, value);

@@ -29,11 +29,7 @@ public final class Verb {
     this.reads = reads;
   }
 
-  /**
-   * The answer about a node depends on the pod and that node alone.
-   *
-   * @return the verb
-   */
+  /** The answer about a node depends on the pod and that node alone. */
   public static Verb perNode() {
     return new Verb(View.FACTS, false, false, false, false, null);
   }
@@ -41,8 +37,6 @@ public final class Verb {
   /**
    * The answer depends on all nodes of the request ("at most three of them"): the policy is called
    * after those before it, with the nodes that they left. Costs a separate round for each pod.
-   *
-   * @return the verb
    */
   public static Verb wholeSet() {
     return new Verb(View.FACTS, true, false, false, false, null);
@@ -52,12 +46,7 @@ public final class Verb {
     return perNode().view(View.NAME);
   }
 
-  /**
-   * What to send about each node. Default: {@link View#FACTS}.
-   *
-   * @param wanted the view
-   * @return the verb with it
-   */
+  /** What to send about each node. Default: {@link View#FACTS}. */
   public Verb view(View wanted) {
     return new Verb(wanted, isWholeSet, hasSideEffects, isPure, wantsUsage, reads);
   }
@@ -67,8 +56,6 @@ public final class Verb {
    * and the pod's name and UID are not sent. By far the fastest. Not with {@link #wholeSet}, {@link
    * #sideEffects} or raw JSON; not for a policy that uses the time, or anything outside that its
    * revision does not name.
-   *
-   * @return the pure verb
    */
   public Verb pure() {
     return new Verb(view, isWholeSet, hasSideEffects, true, wantsUsage, reads);
@@ -78,8 +65,6 @@ public final class Verb {
    * Requests {@link Node#usage} too: what the pods on each node have requested. Needs {@link
    * View#FACTS}, and a gateway that watches pods. A {@linkplain #pure pure} verb may use it; the
    * answer for a node is then cached until a pod is added to the node or removed from it.
-   *
-   * @return the verb with usage
    */
   public Verb usage() {
     return new Verb(view, isWholeSet, hasSideEffects, isPure, true, reads);
@@ -91,7 +76,6 @@ public final class Verb {
    * round with the verdicts only if both verbs read the same.
    *
    * @param declared the declaration; later changes of it have no effect
-   * @return the verb with it
    */
   public Verb reads(Reads declared) {
     return new Verb(view, isWholeSet, hasSideEffects, isPure, wantsUsage, declared.copy());

@@ -21,11 +21,7 @@ public final class Verdict {
     this.preemptionMayHelp = preemptionMayHelp;
   }
 
-  /**
-   * The pod may run there, as far as this policy is concerned.
-   *
-   * @return the verdict
-   */
+  /** The pod may run there, as far as this policy is concerned. */
   public static Verdict accept() {
     return ACCEPT;
   }
@@ -38,7 +34,6 @@ public final class Verdict {
    * makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
    *
    * @param reason a constant text
-   * @return the verdict
    */
   public static Verdict reject(String reason) {
     return new Verdict(Objects.requireNonNull(reason, "reason"), "", false);
@@ -48,9 +43,6 @@ public final class Verdict {
    * Names the rule of the policy that rejects, as its author or operator calls it: {@code explain}
    * and the gateway's decision log show it, the pod's condition does not. At most 63 bytes are
    * sent. An accepted node stays accepted.
-   *
-   * @param name the rule
-   * @return the verdict with it
    */
   public Verdict byRule(String name) {
     return reason == null
@@ -62,8 +54,6 @@ public final class Verdict {
    * Declares that evicting pods from this node could change the verdict. It only counts if the
    * operator allows it. Wrong for every property of the node, such as its labels. An accepted node
    * stays accepted.
-   *
-   * @return the verdict with it
    */
   public Verdict preemptionMayHelp() {
     return reason == null ? this : new Verdict(reason, rule, true);

@@ -14,11 +14,7 @@ public final class Victim {
     this.snapshot = snapshot;
   }
 
-  /**
-   * metadata.uid.
-   *
-   * @return the UID
-   */
+  /** metadata.uid. */
   public String uid() {
     return message.getUid();
   }

@@ -17,73 +17,11 @@ class DeclarationTest {
     return Info.of("p", "1").filters(Verb.perNode().pure());
   }
 
-  private static Info scores(Scale scale) {
-    return Info.of("p", "1").scores(Verb.perNode(), scale);
-  }
-
-  private static void wrong(Info info, String text) {
-    DeclarationException mistakes =
-        assertThrows(DeclarationException.class, () -> new Declaration(info));
-    assertTrue(mistakes.getMessage().contains(text), mistakes.getMessage());
-  }
-
   @Test
-  void eachMistakeIsNamed() {
-    Verb perNode = Verb.perNode();
-    wrong(Info.of("p", "1"), "no verb is declared; call Info.filters");
-    wrong(Info.of("", "1").filters(perNode), "name has 0 bytes; expected 1 to 63");
-    wrong(Info.of("ä".repeat(32), "1").filters(perNode), "name has 64 bytes");
-    wrong(Info.of("p", "").filters(perNode), "version has 0 bytes");
-    wrong(pure().revision("r".repeat(65)), "revision has 65 bytes; expected 1 to 64");
-    wrong(Info.of("p", "1").preempts(perNode.pure()), "preempt cannot be pure");
-    wrong(pure().rawPod(), "filter is pure and has Info.rawPod");
-    wrong(pure().filters(Verb.wholeSet().pure()), "has Verb.wholeSet");
-    wrong(pure().filters(perNode.pure().sideEffects()), "has Verb.sideEffects");
-    wrong(pure().filters(perNode.pure().view(View.FACTS_AND_RAW)), "has View.FACTS_AND_RAW");
-    wrong(pure().filters(perNode.view(View.NAME).usage()), "filter has Verb.usage and View.NAME");
-    wrong(scores(Scale.unbounded().reversed()), "a reversed scale requires a normalization");
-    wrong(scores(Scale.unbounded().normalize(Normalization.RANGE)), "needs Scale.between");
-    wrong(scores(Scale.between(3, 3).normalize(Normalization.RANGE)), "two different bounds");
-    wrong(scores(Scale.between(1, 0)), "the scale 1..=0 is empty");
-    wrong(
-        pure().filters(perNode.view(View.NAME).reads(label("a"))), "reads nodes and has View.NAME");
-    wrong(Info.of("p", "1").binds(label("a")), "bind reads nodes, but is sent only their names");
-    wrong(
-        pure().filters(perNode.pure().reads(new Reads().pod(PodPart.IDENTITY))),
-        "is pure and reads PodPart.IDENTITY");
-    wrong(pure().filters(perNode.reads(label(""))), "Reads.nodeLabel(\"\") has 0 bytes");
-    wrong(
-        pure().filters(perNode.reads(label("k".repeat(318)))), "has 318 bytes; expected 1 to 317");
-    Reads many = new Reads();
-    for (int at = 0; at < 1001; at++) {
-      many.podLabel("k" + at);
-    }
-    wrong(pure().filters(perNode.reads(many)), "there are 1001 keys and prefixes");
-    Reads counts = new Reads();
-    for (int at = 0; at < 9; at++) {
-      counts.podsBy(PodsBy.label("k" + at));
-    }
-    wrong(pure().filters(perNode.reads(counts)), "pods are counted by 9 attributes");
-    Reads topology = new Reads();
-    topology.podsByTopology(PodsBy.owner(), "zone");
-    wrong(
-        Info.of("p", "1").preempts(perNode.reads(topology)),
-        "preempt reads counts by topology, which only filter and score are sent");
-  }
-
-  private static Reads label(String key) {
-    Reads reads = new Reads();
-    reads.nodeLabel(key);
-    return reads;
-  }
-
-  @Test
-  void allMistakesComeTogetherWhenTheServerIsMade() {
-    Info info = Info.of("", "1").scores(Verb.wholeSet().pure(), Scale.unbounded().reversed());
-    Policy policy = () -> info;
+  void aPolicyWithoutAVerbIsRefused() {
     DeclarationException mistakes =
-        assertThrows(DeclarationException.class, () -> Backend.of(policy));
-    assertEquals(3, mistakes.mistakes().size());
+        assertThrows(DeclarationException.class, () -> new Declaration(Info.of("p", "1")));
+    assertTrue(mistakes.getMessage().contains("no verb is declared; call Info.filters"));
   }
 
   @Test

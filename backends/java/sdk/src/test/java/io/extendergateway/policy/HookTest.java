@@ -2,7 +2,6 @@ package io.extendergateway.policy;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
@@ -15,14 +14,11 @@ import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
-import io.extendergateway.policy.v1alpha1.Hold;
-import io.extendergateway.policy.v1alpha1.HoldUser;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeAffinity;
 import io.extendergateway.policy.v1alpha1.NodeRef;
 import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.NodeSelectorTerm;
 import io.extendergateway.policy.v1alpha1.NodeUsage;
 import io.extendergateway.policy.v1alpha1.NodeView;
 import io.extendergateway.policy.v1alpha1.Nodes;
@@ -38,10 +34,8 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Function;
-import java.util.function.UnaryOperator;
 import java.util.logging.Filter;
 import java.util.logging.Logger;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -459,288 +453,6 @@ class HookTest {
         () -> beforeFilterNodes(aboutNodes("a").setPod(pod)), exhausted, "would take more than");
   }
 
-  private void wrongPod(PodChange change, String text) {
-    policy.pod = change;
-    refused(
-        () -> beforeFilter(aboutPod()),
-        Status.Code.INTERNAL,
-        text.startsWith("beforeFilter") ? text : "beforeFilter returned " + text);
-  }
-
-  private void wrongNode(NodeChange change, String text) {
-    policy.node = name -> change;
-    refused(
-        () -> beforeFilterNodes(aboutNodes("a")),
-        Status.Code.INTERNAL,
-        text.startsWith("beforeFilterNodes") ? text : "beforeFilterNodes returned " + text);
-  }
-
-  @Test
-  void aChangeThatIsNotDeclaredFailsTheCall() {
-    policy.pod = PodChange.none().removeNodeAffinity();
-    refused(
-        () -> beforeScore(aboutScores("a")),
-        Status.Code.INTERNAL,
-        "beforeScore changes pod node affinity, which it does not declare; declare it with"
-            + " Hook.changing(ChangedPart.POD_NODE_AFFINITY)");
-    for (PodChange change :
-        List.of(
-            PodChange.none().setNodeSelector("a", "1"),
-            PodChange.none().removeNodeSelector("a"),
-            PodChange.none().setNodeAffinity(NodeAffinity.getDefaultInstance()),
-            PodChange.none().addToleration(Toleration.getDefaultInstance()),
-            PodChange.none().removeToleration(Toleration.getDefaultInstance()),
-            PodChange.none().addRequests(milliCpu(1)))) {
-      policy.pod = change;
-      refused(() -> beforeScore(aboutScores("a")), Status.Code.INTERNAL, "does not declare");
-    }
-    policy.pod = PodChange.none();
-    for (NodeChange change :
-        List.of(
-            NodeChange.none().addTaint(taint("a", "", "NoSchedule")),
-            NodeChange.none().removeTaint(taint("a", "", "")),
-            NodeChange.none().addAllocatable(milliCpu(1)),
-            NodeChange.none().hold(Hold.getDefaultInstance()),
-            NodeChange.none().addUsage(NodeUsage.getDefaultInstance()))) {
-      policy.node = name -> change;
-      refused(() -> beforeScore(aboutScores("a")), Status.Code.INTERNAL, "does not declare");
-    }
-    assertThrows(
-        DeclarationException.class,
-        () -> new Declaration(Info.of("p", "1").beforeFilter(Hook.changing())));
-  }
-
-  @Test
-  void aHookWithOtherPartsMayNotChangeLabels() throws ServeException {
-    Policy labels =
-        new Policy() {
-          @Override
-          public Info info() {
-            return Info.of("labels", "1")
-                .beforeFilter(Hook.changing(ChangedPart.POD_REQUESTS))
-                .beforeFilterNodes(Hook.changing(ChangedPart.NODE_TAINTS));
-          }
-
-          @Override
-          public PodChange beforeFilter(Pod pod) {
-            return PodChange.none().removeLabel("a");
-          }
-
-          @Override
-          public NodeChange beforeFilterNode(Pod pod, Node node) {
-            return NodeChange.none().removeLabel("a");
-          }
-        };
-    try (Served only = Served.of(labels)) {
-      refused(
-          () -> client(only).beforeFilter(aboutPod().build()),
-          Status.Code.INTERNAL,
-          "beforeFilter changes pod labels, which it does not declare");
-      refused(
-          () -> client(only).beforeFilterNodes(aboutNodes("a").build()),
-          Status.Code.INTERNAL,
-          "beforeFilterNodes changes node labels, which it does not declare");
-    }
-  }
-
-  private static <C> C times(int times, C change, UnaryOperator<C> each) {
-    C changed = change;
-    for (int at = 0; at < times; at++) {
-      changed = each.apply(changed);
-    }
-    return changed;
-  }
-
-  private static Resources resource(String name) {
-    return Resources.newBuilder().putOthers(name, 1).build();
-  }
-
-  private static NodeAffinity affinity(int preferred, int values, int bytes) {
-    NodeAffinity.Builder affinity = NodeAffinity.newBuilder();
-    for (int at = 0; at < preferred; at++) {
-      affinity.addPreferredBuilder().setWeight(1);
-    }
-    NodeSelectorTerm.Builder term = affinity.getRequiredBuilder().addTermsBuilder();
-    var requirement = term.addMatchExpressionsBuilder().setKey("k".repeat(bytes));
-    for (int at = 0; at < values; at++) {
-      requirement.addValues("v");
-    }
-    return affinity.build();
-  }
-
-  @Test
-  void changesOfThePodAreLimited() {
-    String key = "k".repeat(317);
-    String value = "v".repeat(256);
-    PodChange none = PodChange.none();
-    Toleration toleration = Toleration.newBuilder().setKey("k").build();
-    PodChange most =
-        times(10, none, change -> change.removeLabel(key).removeNodeSelector(key))
-            .setLabel(key, value)
-            .setNodeSelector(key, value)
-            .addRequests(resource(key));
-    most = times(20, most, change -> change.addToleration(toleration).removeToleration(toleration));
-    policy.pod = most.removeLabel("k").setNodeAffinity(affinity(500, 22, 60_000));
-    assertTrue(beforeFilter(aboutPod()).hasPod());
-
-    for (PodChange more :
-        List.of(
-            most.setLabel("l", "").removeLabel("l"),
-            most.setNodeSelector("l", "").removeNodeSelector("l"),
-            most.addToleration(toleration).removeToleration(toleration),
-            most.addRequests(resource("l")).addRequests(resource("m")))) {
-      wrongPod(more, "a change with 65 entries; expected at most 64 in all maps and lists");
-    }
-    wrongPod(none.setLabel("", "v"), "a label of the pod with a key of 0 bytes; expected 1 to 317");
-    wrongPod(none.setLabel(key + "k", "v"), "a label of the pod with a key of 318 bytes");
-    wrongPod(none.setLabel("k", value + "v"), "a label of the pod with a value of 257 bytes");
-    wrongPod(none.removeLabel(""), "a label of the pod with a key of 0 bytes");
-    wrongPod(none.setNodeSelector("", "v"), "an entry of the node selector with a key of 0 bytes");
-    wrongPod(
-        none.setNodeSelector("k", value + "v"),
-        "an entry of the node selector with a value of 257");
-    wrongPod(none.removeNodeSelector(""), "an entry of the node selector with a key of 0 bytes");
-    Toleration.Builder exists = Toleration.newBuilder().setOperator("Exists");
-    wrongPod(
-        none.addToleration(exists.clone().setKey(key + "k").build()),
-        "a toleration with a key of 318 bytes");
-    wrongPod(
-        none.removeToleration(exists.clone().setValue(value + "v").build()),
-        "a toleration with a value of 257 bytes");
-    wrongPod(
-        none.addToleration(exists.clone().setEffect(value + "v").build()),
-        "a toleration with a value of 257 bytes");
-    wrongPod(
-        none.addToleration(exists.clone().setOperator(value + "v").build()),
-        "a toleration with a value of 257 bytes");
-    wrongPod(none.addRequests(resource("")), "a resource with a key of 0 bytes");
-    wrongPod(
-        none.setNodeAffinity(affinity(500, 23, 1)),
-        "a node affinity with 1025 terms, requirements and values; expected at most 1024");
-    wrongPod(
-        none.setNodeAffinity(affinity(0, 0, (64 << 10) - 15)), "a node affinity of 65537 bytes");
-  }
-
-  @Test
-  void changesOfNodesAreLimited() {
-    String key = "k".repeat(317);
-    String value = "v".repeat(256);
-    NodeChange none = NodeChange.none();
-    Taint added = taint(key, value, "NoSchedule");
-    Taint removed = taint("k", "", "");
-    NodeUsage.Builder usage = NodeUsage.newBuilder();
-    NodeChange most =
-        times(20, none, change -> change.removeLabel("k").addTaint(taint("k", "", "NoSchedule")))
-            .setLabel(key, value)
-            .addTaint(added)
-            .addAllocatable(resource(key))
-            .addUsage(usage.setRequested(resource(key)).build());
-    most = times(20, most, change -> change.removeTaint(removed));
-    NodeChange changed = most;
-    policy.node = name -> changed;
-    assertEquals(1, beforeFilterNodes(aboutNodes("a")).getNodesCount());
-
-    for (NodeChange more :
-        List.of(
-            most.setLabel("l", ""),
-            most.removeLabel("l"),
-            most.addTaint(added),
-            most.removeTaint(removed),
-            most.addAllocatable(resource("l")),
-            most.addUsage(usage.setRequested(resource("l")).build()))) {
-      wrongNode(more, "a change with 65 entries; expected at most 64");
-    }
-    wrongNode(none.setLabel("", "v"), "a label of a node with a key of 0 bytes");
-    wrongNode(none.setLabel("k", value + "v"), "a label of a node with a value of 257 bytes");
-    wrongNode(none.removeLabel(key + "k"), "a label of a node with a key of 318 bytes");
-    wrongNode(none.addTaint(taint("", "", "NoSchedule")), "a taint with a key of 0 bytes");
-    wrongNode(none.addTaint(taint("k", value + "v", "X")), "a taint with a value of 257 bytes");
-    wrongNode(none.removeTaint(taint("", "", "")), "a taint with a key of 0 bytes");
-    wrongNode(none.removeTaint(taint("k", "", value + "v")), "a taint with a value of 257 bytes");
-    wrongNode(
-        none.addTaint(taint("gpu", "", "")),
-        "beforeFilterNodes adds the taint \"gpu\" without an effect");
-    wrongNode(none.addAllocatable(resource("")), "a resource with a key of 0 bytes");
-    wrongNode(
-        none.addUsage(usage.setRequested(resource("")).build()),
-        "a resource with a key of 0 bytes");
-    var user = HoldUser.newBuilder().setUid("u").build();
-    var hold = Hold.newBuilder().setResources(resource("l"));
-    wrongNode(
-        none.hold(hold.clone().addUsers(user.toBuilder().clearUid()).build()),
-        "the user of a hold with a UID of 0 bytes");
-    wrongNode(
-        none.hold(hold.clone().addAllUsers(Collections.nCopies(1_025, user)).build()),
-        "holds of a node with 1025 users");
-    wrongNode(
-        none.hold(hold.clone().setResources(milliCpu(-1)).build()),
-        "a hold with a negative amount");
-  }
-
-  private static String[] numbered(int names) {
-    return IntStream.range(0, names).mapToObj(Integer::toString).toArray(String[]::new);
-  }
-
-  @Test
-  void theEntriesOfAnAnswerAreLimited() {
-    NodeChange large = times(64, NodeChange.none(), change -> change.removeLabel("k"));
-    policy.node = large::reason;
-    // 4,352 of 4,368.
-    assertEquals(68, beforeFilterNodes(aboutNodes(numbered(68))).getNodesCount());
-    refused(
-        () -> beforeFilterNodes(aboutNodes(numbered(69))),
-        Status.Code.INTERNAL,
-        "beforeFilterNodes returned changes with more than 4372 entries");
-    policy.pod = times(17, PodChange.none(), change -> change.removeLabel("k"));
-    refused(
-        () -> beforeScore(aboutScores(numbered(68))),
-        Status.Code.INTERNAL,
-        "beforeScore returned changes with more than 4368 entries");
-    // Equal changes count once.
-    policy.node = name -> large;
-    assertEquals(1, beforeScore(aboutScores(numbered(100))).getNodesCount());
-  }
-
-  @Test
-  void theUsersOfHoldsOfAnAnswerAreLimited() {
-    var user = HoldUser.newBuilder().setUid("u").setAtMost(resource("l")).build();
-    var hold = Hold.newBuilder().addAllUsers(Collections.nCopies(512, user));
-    policy.node = name -> NodeChange.none().hold(hold.clone().setResources(resource(name)).build());
-    refused(
-        () -> beforeFilterNodes(aboutNodes(numbered(2))),
-        Status.Code.INTERNAL,
-        "beforeFilterNodes returned holds with more than 1072 users and their other resources");
-    // Equal changes count once.
-    policy.node = name -> NodeChange.none().hold(hold.clone().setResources(resource("l")).build());
-    assertEquals(1, beforeFilterNodes(aboutNodes(numbered(2))).getNodesCount());
-  }
-
-  @Test
-  void theSizeOfAnAnswerIsLimited() {
-    String value = "v".repeat(256);
-    NodeChange large = times(64, NodeChange.none(), change -> change.removeLabel(value));
-    policy.node = large::reason;
-    String[] names = {"a", "b", "c", "d", "e"};
-    refused(
-        () -> beforeFilterNodes(aboutNodes(names)),
-        Status.Code.INTERNAL,
-        "bytes; expected at most 70656, return fewer and equal ones");
-    // Equal changes are sent once.
-    policy.node = name -> large;
-    assertEquals(1, beforeFilterNodes(aboutNodes(names)).getNodesCount());
-    Toleration toleration =
-        Toleration.newBuilder()
-            .setKey("k".repeat(317))
-            .setOperator(value)
-            .setValue(value)
-            .setEffect(value)
-            .build();
-    policy.pod =
-        times(64, PodChange.none(), change -> change.addToleration(toleration))
-            .setNodeAffinity(affinity(0, 0, 65_000));
-    refused(() -> beforeFilter(aboutPod()), Status.Code.INTERNAL, "bytes; expected at most 131072");
-  }
-
   @Test
   void failuresOfThePolicyEndOneCallAndAreInTheLog() {
     Logger logger = Logger.getLogger("io.extendergateway.policy");
@@ -767,11 +479,6 @@ class HookTest {
       refused(() -> beforeFilterNodes(aboutNodes("a")), internal, "a change of a node is null");
       policy.pod = null;
       refused(() -> beforeFilter(aboutPod()), internal, "a change of the pod is null");
-      policy.pod = PodChange.none().setLabel("", "logged");
-      refused(() -> beforeFilter(aboutPod()), internal, "with a key of 0 bytes");
-      policy.pod = PodChange.none().addRequests(milliCpu(1));
-      policy.node = name -> NodeChange.none();
-      refused(() -> beforeScore(aboutScores("a")), internal, "changes pod requests");
     } finally {
       logger.setFilter(before);
     }
@@ -785,68 +492,5 @@ class HookTest {
     }
     policy.pod = PodChange.none();
     assertEquals(1, beforeFilter(aboutPod()).getResult().getEvaluated());
-  }
-
-  private static void wrong(Info info, String... texts) {
-    DeclarationException mistakes =
-        assertThrows(DeclarationException.class, () -> new Declaration(info));
-    assertEquals(List.of(texts), mistakes.mistakes());
-  }
-
-  @Test
-  void eachMistakeIsNamed() {
-    Info info = Info.of("p", "1");
-    Hook labels = Hook.changing(ChangedPart.POD_LABELS);
-    Hook taints = Hook.changing(ChangedPart.NODE_TAINTS);
-    String none = " changes nothing; name the parts that it changes in Hook.changing";
-    wrong(info.beforeFilter(Hook.changing()), "beforeFilter" + none);
-    wrong(info.beforeFilterNodes(Hook.changing()), "beforeFilterNodes" + none);
-    wrong(info.beforeScore(Hook.changing()), "beforeScore" + none);
-    wrong(
-        info.beforeFilter(taints),
-        "beforeFilter changes node taints, but can change the pod alone; use"
-            + " Info.beforeFilterNodes");
-    wrong(
-        info.beforeFilterNodes(labels),
-        "beforeFilterNodes changes pod labels, but can change nodes alone; use Info.beforeFilter");
-    wrong(
-        info.beforeScore(Hook.changing(ChangedPart.POD_REQUESTS, ChangedPart.NODE_TAINTS).pure()),
-        "beforeScore is pure and changes pod requests, but a pure one can change nodes alone;"
-            + " remove one");
-    wrong(
-        info.beforeFilter(labels.view(View.FACTS)),
-        "beforeFilter has Hook.view, but has no nodes; remove it");
-    wrong(
-        info.beforeFilter(labels.wholeSet()),
-        "beforeFilter has Hook.wholeSet, but has no nodes; remove it");
-    wrong(
-        info.beforeFilter(labels.usage()),
-        "beforeFilter has Hook.usage, but has no nodes; remove it");
-    String nodes = "beforeFilter reads nodes, but has none; declare what it reads of the pod";
-    wrong(info.beforeFilter(labels.reads(new Reads().node(NodePart.NAME))), nodes);
-    Reads zone = new Reads();
-    zone.nodeLabel("zone");
-    wrong(info.beforeFilter(labels.reads(zone)), nodes);
-    Reads topology = new Reads();
-    topology.podsByTopology(PodsBy.owner(), "");
-    String counts =
-        " reads counts by topology, which only filter and score are sent; remove"
-            + " Reads.podsByTopology from its declaration";
-    wrong(info.beforeFilter(labels.reads(topology)), "beforeFilter" + counts);
-    wrong(info.beforeFilterNodes(taints.reads(topology)), "beforeFilterNodes" + counts);
-    wrong(info.beforeScore(taints.reads(topology)), "beforeScore" + counts);
-    wrong(
-        info.beforeFilterNodes(taints.pure().wholeSet()),
-        "beforeFilterNodes is pure and has Hook.wholeSet; remove one");
-    wrong(
-        info.beforeScore(taints.view(View.NAME).usage()),
-        "beforeScore has Hook.usage and View.NAME; use View.FACTS");
-    wrong(
-        info.beforeFilter(labels.pure()).rawPod(),
-        "beforeFilter is pure and has Info.rawPod; remove one");
-    wrong(
-        info.beforeFilter(labels.pure().reads(new Reads().pod(PodPart.IDENTITY))),
-        "beforeFilter is pure and reads PodPart.IDENTITY, but a pure verb is not sent the pod's"
-            + " name and UID; remove one");
   }
 }

@@ -18,7 +18,6 @@ import java.io.IOException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -365,59 +364,5 @@ class IntrospectionTest {
     assertTrue(
         failure.getMessage().startsWith("the value cannot be written as JSON: " + text),
         failure.getMessage());
-  }
-
-  private static Info shows(String... paths) {
-    Info info = Info.of("p", "1").filters(Verb.perNode());
-    for (String path : paths) {
-      info = info.shows(path, "", ask -> "");
-    }
-    return info;
-  }
-
-  private static void wrong(Info info, String... texts) {
-    DeclarationException mistakes =
-        assertThrows(DeclarationException.class, () -> Backend.of(() -> info));
-    assertEquals(texts.length, mistakes.mistakes().size(), mistakes.getMessage());
-    for (int at = 0; at < texts.length; at++) {
-      String mistake = mistakes.mistakes().get(at);
-      assertTrue(mistake.contains(texts[at]), mistake);
-    }
-  }
-
-  @Test
-  void mistakesOfPathsAreNamed() {
-    for (String path :
-        List.of("", "/", "a", "/a/", "//a", "/a b", "/ä", "/:", "/:1", "/a:b", "/:a-b", "/a?b")) {
-      wrong(shows(path), "Info.shows declares \"%s\"; expected segments of".formatted(path));
-    }
-    Backend.of(() -> shows("/a", "/A/.-_~9", "/a/:b", "/a/:b_2/c", "/a/b", "/:x/:y"));
-    Backend.of(() -> shows("/" + "a".repeat(255)));
-    wrong(shows("/" + "a".repeat(256)), "Info.shows has a path of 257 bytes; expected at most 256");
-    for (String path : List.of("/.", "/a/../b", "/a/..")) {
-      wrong(shows(path), "\"%s\" with a segment \".\" or \"..\", which".formatted(path));
-    }
-    Backend.of(() -> shows("/...", "/.a", "/a../b"));
-    wrong(shows("/a/:x/b/:x"), "has a parameter twice");
-    wrong(shows("/a", "/a"), "declares \"/a\" and \"/a\", which match the same requests");
-    wrong(shows("/a/:x/b", "/a/:y/b"), "\"/a/:x/b\" and \"/a/:y/b\", which match");
-    String[] many = new String[65];
-    Arrays.setAll(many, at -> "/p" + at);
-    wrong(shows(many), "Info.shows declares 65 paths; expected at most 64");
-    Backend.of(() -> shows(Arrays.copyOf(many, 64)));
-  }
-
-  @Test
-  void mistakesOfDescriptionsAreNamed() {
-    Info info = shows();
-    wrong(info.shows("/a", "ä".repeat(129), ask -> ""), "a description of 258 bytes; expected");
-    wrong(info.shows("/a", "a\nb", ask -> ""), "3 bytes with control characters; expected");
-    Backend.of(() -> info.shows("/a", "ä".repeat(128), ask -> ""));
-  }
-
-  @Test
-  void mistakesOfPathsComeWithTheOthers() {
-    Info info = Info.of("", "1").shows("a", "\n", ask -> "");
-    wrong(info, "name has 0 bytes", "no verb", "expected segments", "control characters");
   }
 }

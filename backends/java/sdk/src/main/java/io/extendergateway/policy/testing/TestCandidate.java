@@ -9,11 +9,7 @@ public final class TestCandidate {
   private final TestNode node;
   private final Candidate.Builder candidate = Candidate.newBuilder();
 
-  /**
-   * No pod would be evicted yet; a policy never gets such a call.
-   *
-   * @param node the node
-   */
+  /** No pod would be evicted yet; a policy never gets such a call. */
   public TestCandidate(TestNode node) {
     this.node = node;
   }
@@ -22,8 +18,6 @@ public final class TestCandidate {
    * With a victim, after the others.
    *
    * @param uid its metadata.uid
-   * @param pod the pod
-   * @return this candidate
    */
   public TestCandidate victim(String uid, TestPod pod) {
     candidate.addVictims(Victim.newBuilder().setUid(uid).setPod(pod.message()));
@@ -34,7 +28,6 @@ public final class TestCandidate {
    * With a victim of which only the UID is known.
    *
    * @param uid its metadata.uid
-   * @return this candidate
    */
   public TestCandidate unknownVictim(String uid) {
     candidate.addVictims(Victim.newBuilder().setUid(uid));
@@ -45,7 +38,6 @@ public final class TestCandidate {
    * With evictions that violate a PodDisruptionBudget.
    *
    * @param number how many
-   * @return this candidate
    */
   public TestCandidate pdbViolations(int number) {
     candidate.setPdbViolations(number);

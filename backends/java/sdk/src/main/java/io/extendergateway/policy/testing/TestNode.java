@@ -30,8 +30,6 @@ public final class TestNode {
    * A node with these facts.
    *
    * @param name metadata.name
-   * @param facts the facts
-   * @return the node
    */
   public static TestNode of(String name, NodeFacts facts) {
     TestNode node = new TestNode(name);
@@ -39,25 +37,13 @@ public final class TestNode {
     return node;
   }
 
-  /**
-   * With a label.
-   *
-   * @param key the key
-   * @param value the value
-   * @return this node
-   */
+  /** With a label. */
   public TestNode label(String key, String value) {
     facts().putLabels(key, value);
     return this;
   }
 
-  /**
-   * With an annotation. The gateway sends only those that are declared.
-   *
-   * @param key the key
-   * @param value the value
-   * @return this node
-   */
+  /** With an annotation. The gateway sends only those that are declared. */
   public TestNode annotation(String key, String value) {
     facts().putAnnotations(key, value);
     return this;
@@ -66,21 +52,14 @@ public final class TestNode {
   /**
    * With a taint.
    *
-   * @param key the key
-   * @param value the value
    * @param effect "NoSchedule", "PreferNoSchedule" or "NoExecute"
-   * @return this node
    */
   public TestNode taint(String key, String value, String effect) {
     facts().addTaints(Taint.newBuilder().setKey(key).setValue(value).setEffect(effect));
     return this;
   }
 
-  /**
-   * Cordoned.
-   *
-   * @return this node
-   */
+  /** Cordoned. */
   public TestNode unschedulable() {
     facts().setUnschedulable(true);
     return this;
@@ -91,7 +70,6 @@ public final class TestNode {
    *
    * @param type such as "Ready"
    * @param status "True", "False" or "Unknown"
-   * @return this node
    */
   public TestNode condition(String type, String status) {
     facts().putConditions(type, status);
@@ -104,40 +82,24 @@ public final class TestNode {
    *
    * @param milliCpu thousandths of a CPU
    * @param memory bytes
-   * @return this node
    */
   public TestNode allocatable(long milliCpu, long memory) {
     return allocatable(Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).build());
   }
 
-  /**
-   * With this status.allocatable.
-   *
-   * @param amounts the amounts
-   * @return this node
-   */
+  /** With this status.allocatable. */
   public TestNode allocatable(Resources amounts) {
     facts().setAllocatable(amounts);
     return this;
   }
 
-  /**
-   * With this status.capacity.
-   *
-   * @param amounts the amounts
-   * @return this node
-   */
+  /** With this status.capacity. */
   public TestNode capacity(Resources amounts) {
     facts().setCapacity(amounts);
     return this;
   }
 
-  /**
-   * With the requests of the pods on it; without, the usage is unknown.
-   *
-   * @param usage the sums
-   * @return this node
-   */
+  /** With the requests of the pods on it; without, the usage is unknown. */
   public TestNode usage(NodeUsage usage) {
     row.setUsage(usage);
     return this;
@@ -150,41 +112,25 @@ public final class TestNode {
    *
    * @param pod one of them
    * @param number how many
-   * @return this node
    */
   public TestNode running(TestPod pod, int number) {
     pods.add(new Running(pod.message(), number, 0));
     return this;
   }
 
-  /**
-   * The same with pods that are being deleted.
-   *
-   * @param pod one of them
-   * @param number how many
-   * @return this node
-   */
+  /** The same with pods that are being deleted. */
   public TestNode terminating(TestPod pod, int number) {
     pods.add(new Running(pod.message(), number, number));
     return this;
   }
 
-  /**
-   * With this JSON.
-   *
-   * @param json the object
-   * @return this node
-   */
+  /** With this JSON. */
   public TestNode rawJson(String json) {
     row.setRawJson(ByteString.copyFrom(json, StandardCharsets.UTF_8));
     return this;
   }
 
-  /**
-   * metadata.name.
-   *
-   * @return the name
-   */
+  /** metadata.name. */
   public String name() {
     return row.getName();
   }

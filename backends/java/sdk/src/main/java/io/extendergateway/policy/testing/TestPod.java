@@ -25,12 +25,7 @@ public final class TestPod {
     facts().setNamespace(namespace);
   }
 
-  /**
-   * A pod with these facts.
-   *
-   * @param facts the facts
-   * @return the pod
-   */
+  /** A pod with these facts. */
   public static TestPod of(PodFacts facts) {
     TestPod pod = new TestPod(facts.getNamespace());
     pod.pod.setFacts(facts);
@@ -42,32 +37,19 @@ public final class TestPod {
    *
    * @param name metadata.name
    * @param uid metadata.uid
-   * @return this pod
    */
   public TestPod identity(String name, String uid) {
     pod.setIdentity(PodIdentity.newBuilder().setName(name).setUid(uid));
     return this;
   }
 
-  /**
-   * With a label.
-   *
-   * @param key the key
-   * @param value the value
-   * @return this pod
-   */
+  /** With a label. */
   public TestPod label(String key, String value) {
     facts().putLabels(key, value);
     return this;
   }
 
-  /**
-   * With an annotation. The gateway sends only those that are declared.
-   *
-   * @param key the key
-   * @param value the value
-   * @return this pod
-   */
+  /** With an annotation. The gateway sends only those that are declared. */
   public TestPod annotation(String key, String value) {
     facts().putAnnotations(key, value);
     return this;
@@ -78,9 +60,7 @@ public final class TestPod {
    *
    * @param key the key; "" for every key
    * @param operator "Equal", "Exists" or ""
-   * @param value the value
    * @param effect the effect; "" for every effect
-   * @return this pod
    */
   public TestPod toleration(String key, String operator, String value, String effect) {
     facts()
@@ -97,7 +77,6 @@ public final class TestPod {
    * With a controller of this UID.
    *
    * @param uid the controller's metadata.uid
-   * @return this pod
    */
   public TestPod owner(String uid) {
     facts()
@@ -114,7 +93,6 @@ public final class TestPod {
    * With a priority.
    *
    * @param priority spec.priority
-   * @return this pod
    */
   public TestPod priority(int priority) {
     facts().setPriority(priority);
@@ -125,7 +103,6 @@ public final class TestPod {
    * With a priority class.
    *
    * @param name spec.priorityClassName
-   * @return this pod
    */
   public TestPod priorityClass(String name) {
     facts().setPriorityClassName(name);
@@ -137,53 +114,31 @@ public final class TestPod {
    *
    * @param milliCpu thousandths of a CPU
    * @param memory bytes
-   * @return this pod
    */
   public TestPod requests(long milliCpu, long memory) {
     return requests(
         Resources.newBuilder().setMilliCpu(milliCpu).setMemory(memory).setPods(1).build());
   }
 
-  /**
-   * With these requests.
-   *
-   * @param requests the amounts
-   * @return this pod
-   */
+  /** With these requests. */
   public TestPod requests(Resources requests) {
     facts().setRequests(requests);
     return this;
   }
 
-  /**
-   * With these requests, as kube-scheduler's scores count them.
-   *
-   * @param requests the amounts
-   * @return this pod
-   */
+  /** With these requests, as kube-scheduler's scores count them. */
   public TestPod nonzeroRequests(NonZero requests) {
     facts().setNonzeroRequests(requests);
     return this;
   }
 
-  /**
-   * With an entry of spec.nodeSelector.
-   *
-   * @param key the key
-   * @param value the value
-   * @return this pod
-   */
+  /** With an entry of spec.nodeSelector. */
   public TestPod nodeSelector(String key, String value) {
     facts().putNodeSelector(key, value);
     return this;
   }
 
-  /**
-   * With an affinity to nodes.
-   *
-   * @param affinity the affinity
-   * @return this pod
-   */
+  /** With an affinity to nodes. */
   public TestPod nodeAffinity(NodeAffinity affinity) {
     facts().setNodeAffinity(affinity);
     return this;
@@ -194,7 +149,6 @@ public final class TestPod {
    *
    * @param name the volume's name
    * @param claim the name of its claim; "" for none
-   * @return this pod
    */
   public TestPod volume(String name, String claim) {
     facts().addVolumes(Volume.newBuilder().setName(name).setClaim(claim));
@@ -205,29 +159,19 @@ public final class TestPod {
    * With a scheduler.
    *
    * @param name spec.schedulerName
-   * @return this pod
    */
   public TestPod schedulerName(String name) {
     facts().setSchedulerName(name);
     return this;
   }
 
-  /**
-   * With this JSON.
-   *
-   * @param json the object
-   * @return this pod
-   */
+  /** With this JSON. */
   public TestPod rawJson(String json) {
     pod.setRawJson(ByteString.copyFrom(json, StandardCharsets.UTF_8));
     return this;
   }
 
-  /**
-   * All of it, as the contract's message.
-   *
-   * @return the message
-   */
+  /** All of it, as the contract's message. */
   public Pod message() {
     return pod.build();
   }

@@ -44,38 +44,22 @@ import java.util.Map;
 public final class Testing {
   private Testing() {}
 
-  /**
-   * A rejected node.
-   *
-   * @param node its name
-   * @param reason the reason
-   */
+  /** A rejected node. */
   public record Rejected(String node, String reason) {}
 
   /**
    * A node that remains a candidate.
    *
-   * @param node its name
    * @param evicted the UIDs of the pods that are evicted there
    */
   public record Kept(String node, List<String> evicted) {}
 
-  /**
-   * The policy's answer to the handshake.
-   *
-   * @param policy the policy
-   * @return the response
-   */
+  /** The policy's answer to the handshake. */
   public static GetInfoResponse info(Policy policy) {
     return info(Backend.of(policy));
   }
 
-  /**
-   * The backend's answer to the handshake.
-   *
-   * @param backend the backend
-   * @return the response
-   */
+  /** The backend's answer to the handshake. */
   public static GetInfoResponse info(Backend backend) {
     return Rehearsal.of(backend).info();
   }
@@ -83,9 +67,7 @@ public final class Testing {
   /**
    * The policy that {@link Backend#configured} builds from these args.
    *
-   * @param backend the backend
    * @param args JSON
-   * @return the backend for any args
    */
   public static Backend withArgs(Backend backend, String args) {
     return Rehearsal.withArgs(backend, args);
@@ -94,34 +76,17 @@ public final class Testing {
   /**
    * The policy without its declarations of what it reads: it is sent pods and nodes as they are,
    * and may read all of them.
-   *
-   * @param policy the policy
-   * @return the backend
    */
   public static Backend everything(Policy policy) {
     return Rehearsal.readingEverything(policy);
   }
 
-  /**
-   * The rejected nodes in the order given, each with its reason.
-   *
-   * @param policy the policy
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the nodes
-   */
+  /** The rejected nodes in the order given, each with its reason. */
   public static List<Rejected> filter(Policy policy, TestPod pod, List<TestNode> nodes) {
     return filter(Backend.of(policy), pod, nodes);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the nodes
-   */
+  /** The same for a backend. */
   public static List<Rejected> filter(Backend backend, TestPod pod, List<TestNode> nodes) {
     String[] reasons = new String[nodes.size()];
     for (Rejection rejection :
@@ -137,50 +102,22 @@ public final class Testing {
     return rejected;
   }
 
-  /**
-   * The raw scores, one a node, in the order given.
-   *
-   * @param policy the policy
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the scores
-   */
+  /** The raw scores, one a node, in the order given. */
   public static List<Integer> score(Policy policy, TestPod pod, List<TestNode> nodes) {
     return score(Backend.of(policy), pod, nodes);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the scores
-   */
+  /** The same for a backend. */
   public static List<Integer> score(Backend backend, TestPod pod, List<TestNode> nodes) {
     return Rehearsal.of(backend).score(pod.message(), inCluster(nodes)).getScores().getValuesList();
   }
 
-  /**
-   * The candidates that stay, in the order given.
-   *
-   * @param policy the policy
-   * @param pod the pod that needs room
-   * @param candidates the candidates
-   * @return the nodes
-   */
+  /** The candidates that stay, in the order given. */
   public static List<Kept> preempt(Policy policy, TestPod pod, List<TestCandidate> candidates) {
     return preempt(Backend.of(policy), pod, candidates);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod that needs room
-   * @param candidates the candidates
-   * @return the nodes
-   */
+  /** The same for a backend. */
   public static List<Kept> preempt(Backend backend, TestPod pod, List<TestCandidate> candidates) {
     List<InCluster> nodes =
         candidates.stream().map(candidate -> candidate.node().inCluster()).toList();
@@ -197,24 +134,12 @@ public final class Testing {
   /**
    * The result of binding the pod to this node. A pod without identity is named {@code pod} and has
    * UID {@code uid}.
-   *
-   * @param policy the policy
-   * @param pod the pod
-   * @param node the node's name
-   * @return the outcome
    */
   public static Bind bind(Policy policy, TestPod pod, String node) {
     return bind(Backend.of(policy), pod, node);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod
-   * @param node the node's name
-   * @return the outcome
-   */
+  /** The same for a backend. */
   public static Bind bind(Backend backend, TestPod pod, String node) {
     var message = pod.message();
     boolean named = message.hasIdentity();
@@ -235,24 +160,12 @@ public final class Testing {
     };
   }
 
-  /**
-   * What the policy changes about the pod before nodes are filtered.
-   *
-   * @param policy the policy
-   * @param pod the pod to be placed
-   * @return the change
-   */
+  /** What the policy changes about the pod before nodes are filtered. */
   public static PodChange beforeFilter(Policy policy, TestPod pod) {
     return beforeFilter(Backend.of(policy), pod);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod to be placed
-   * @return the change
-   */
+  /** The same for a backend. */
   public static PodChange beforeFilter(Backend backend, TestPod pod) {
     return Rehearsal.of(backend).beforeFilter(pod.message());
   }
@@ -260,50 +173,24 @@ public final class Testing {
   /**
    * What the policy changes about nodes before they are filtered, one change a node, in the order
    * given.
-   *
-   * @param policy the policy
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the changes
    */
   public static List<NodeChange> beforeFilterNodes(
       Policy policy, TestPod pod, List<TestNode> nodes) {
     return beforeFilterNodes(Backend.of(policy), pod, nodes);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the changes
-   */
+  /** The same for a backend. */
   public static List<NodeChange> beforeFilterNodes(
       Backend backend, TestPod pod, List<TestNode> nodes) {
     return Rehearsal.of(backend).beforeFilterNodes(pod.message(), inCluster(nodes));
   }
 
-  /**
-   * What the policy changes about the pod and nodes before they are scored.
-   *
-   * @param policy the policy
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the changes, one a node, in the order given
-   */
+  /** What the policy changes about the pod and nodes before they are scored. */
   public static Changes beforeScore(Policy policy, TestPod pod, List<TestNode> nodes) {
     return beforeScore(Backend.of(policy), pod, nodes);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param pod the pod to be placed
-   * @param nodes the nodes of the call
-   * @return the changes, one a node, in the order given
-   */
+  /** The same for a backend. */
   public static Changes beforeScore(Backend backend, TestPod pod, List<TestNode> nodes) {
     return Rehearsal.of(backend).beforeScore(pod.message(), inCluster(nodes));
   }
@@ -311,26 +198,16 @@ public final class Testing {
   /**
    * What a path of the policy shows.
    *
-   * @param policy the policy
    * @param path the path as it is declared, such as {@code /quotas/:namespace}
    * @param parameters the values of its parameters by their names
    * @param query the query of the URL
-   * @return the JSON
    */
   public static String introspect(
       Policy policy, String path, Map<String, String> parameters, Map<String, String> query) {
     return introspect(Backend.of(policy), path, parameters, query);
   }
 
-  /**
-   * The same for a backend.
-   *
-   * @param backend the backend
-   * @param path the path as it is declared
-   * @param parameters the values of its parameters by their names
-   * @param query the query of the URL
-   * @return the JSON
-   */
+  /** The same for a backend. */
   public static String introspect(
       Backend backend, String path, Map<String, String> parameters, Map<String, String> query) {
     IntrospectRequest request =

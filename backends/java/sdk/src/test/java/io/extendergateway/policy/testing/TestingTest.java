@@ -388,19 +388,6 @@ class TestingTest {
         "the policy failed: label \"rack\" of the node is read and not declared; declare it with"
             + " Reads.nodeLabel",
         read.getMessage());
-    Reads reads = new Reads();
-    reads.nodeLabel("rack");
-    reads.podLabel("x");
-    NoAnswerException changed =
-        assertThrows(
-            NoAnswerException.class,
-            () ->
-                Testing.beforeScore(
-                    new Copies(reads), new TestPod("shop").label("x", ""), List.of(NODE)));
-    assertEquals(
-        "beforeScore changes pod labels, which it does not declare; declare it with"
-            + " Hook.changing(ChangedPart.POD_LABELS)",
-        changed.getMessage());
     Says filters = new Says(new Reads(), (pod, node) -> "");
     NoAnswerException undeclared =
         assertThrows(NoAnswerException.class, () -> Testing.beforeFilter(filters, POD));
