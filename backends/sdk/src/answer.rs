@@ -34,7 +34,7 @@ use crate::{
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
     reads::access::Access,
-    request::{FilterRequest, PreemptRequest, ScoreRequest},
+    request::{FilterRequest, NodesRequest, PreemptRequest},
     table::Tables,
     trace,
 };
@@ -116,7 +116,7 @@ pub(crate) async fn filter(
 pub(crate) async fn score(
     backend: &Backend,
     tables: &Tables,
-    request: &ScoreRequest,
+    request: &NodesRequest,
     patience: Patience,
 ) -> Result<api::ScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };

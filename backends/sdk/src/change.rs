@@ -1,8 +1,7 @@
 //! What hooks change: [`pod`] and [`node`] are the changes that a policy returns, [`amounts`] adds up resources,
-//! [`limits`] checks a change before it is sent. This file: the parts that a hook declares.
+//! This file: the parts that a hook declares.
 
 mod amounts;
-pub(crate) mod limits;
 mod node;
 mod pod;
 

@@ -8,7 +8,6 @@ use tonic::{Code, Status};
 use crate::{
     ArgsError, BindFailed, CannotAnswer, DeclarationError, IntrospectError, NotReady, Unanswered, View,
     backend::Exposed,
-    change::limits::WrongChange,
     node::row::Unreadable,
     reads::access::Undeclared,
     reads::values::{Mismatch, RowMismatch, TopologyMismatch},
@@ -80,10 +79,6 @@ pub(crate) enum CallError {
         "preempt returned victims {victims:?} for position {position}, which has {there}; expected each at most once"
     )]
     WrongVictims { position: u32, victims: Vec<u32>, there: usize },
-    #[error("{method} returned {source}")]
-    WrongChange { method: &'static str, source: WrongChange },
-    #[error("{method} returned for position {position} {source}")]
-    WrongNodeChange { method: &'static str, position: u32, source: WrongChange },
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     #[error("this policy does not show the path {0:?}; its GetInfo lists those it shows")]
@@ -153,8 +148,6 @@ impl CallError {
             Self::CannotAnswer(_) => Code::Aborted,
             Self::WrongCount { .. }
             | Self::WrongVictims { .. }
-            | Self::WrongChange { .. }
-            | Self::WrongNodeChange { .. }
             | Self::Declaration(_)
             | Self::ShowFailed(_)
             | Self::NotShown(IntrospectError::Failed(_))

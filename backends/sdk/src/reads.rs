@@ -298,9 +298,7 @@ impl Reads {
 
     fn added_up(&mut self, topology: Topology, sums: Sums) -> TopologyKey {
         self.attribute(&topology.by);
-        // A wrong key is reported once, as a mistake of the count.
-        let is_label = !topology.key.is_empty() && topology.has_valid_key();
-        let label = is_label.then(|| self.node_label(Arc::clone(&topology.key)));
+        let label = (!topology.key.is_empty()).then(|| self.node_label(Arc::clone(&topology.key)));
         self.pod.topologies.insert(topology.clone(), sums, label);
         TopologyKey(topology)
     }
@@ -312,10 +310,7 @@ impl Reads {
             PodsBy::Namespace => self.pod.parts.insert(PodPart::Namespace),
             PodsBy::Label(key) => {
                 self.pod.parts.insert(PodPart::Namespace);
-                // A wrong key is reported once, as a mistake of the count.
-                if by.is_valid() {
-                    self.pod.labels.key(Map::Labels, Arc::clone(key));
-                }
+                self.pod.labels.key(Map::Labels, Arc::clone(key));
             }
             PodsBy::PriorityClass => self.pod.parts.insert(PodPart::PriorityClass),
         }
@@ -339,17 +334,7 @@ impl Reads {
 
     /// Whether pods are counted, on nodes or in the cluster.
     pub(crate) fn counts_pods(&self) -> bool {
-        !self.node.pods.is_empty() || self.counts_topologies()
-    }
-
-    /// Whether pods in the cluster are counted.
-    pub(crate) fn counts_topologies(&self) -> bool {
-        !self.pod.topologies.is_empty()
-    }
-
-    /// Whether the name, the UID or the claims of one pod are read.
-    pub(crate) fn identity(&self) -> bool {
-        self.pod.parts.contains(PodPart::Identity)
+        !self.node.pods.is_empty() || !self.pod.topologies.is_empty()
     }
 
     /// Whether more than the name is read of nodes.
@@ -358,29 +343,6 @@ impl Reads {
         let Declared { parts, labels, annotations, pods, topologies: _ } = &self.node;
         let keys = [labels, annotations].into_iter().any(|keys| *keys != Keys::default());
         keys || parts.without(NodePart::Name) != Parts::default() || *pods != Counted::default()
-    }
-
-    /// What the contract does not allow, one sentence each.
-    pub(crate) fn mistakes(&self) -> Vec<String> {
-        let texts = self.maps().into_iter().flat_map(|(of, keys)| keys.mistakes(of));
-        let count: usize = self.maps().into_iter().map(|(_, keys)| keys.sent()).sum();
-        let most = Self::MAX_KEYS;
-        let too_many = (count > most).then(|| {
-            format!(
-                "there are {count} keys and prefixes; expected at most {most}, use a prefix for several keys"
-            )
-        });
-        let counts = self.node.pods.mistakes().chain(self.pod.topologies.mistakes());
-        texts.chain(too_many).chain(counts).collect()
-    }
-
-    fn maps(&self) -> [(&'static str, &Keys); 4] {
-        [
-            ("node_label", &self.node.labels),
-            ("node_annotation", &self.node.annotations),
-            ("pod_label", &self.pod.labels),
-            ("pod_annotation", &self.pod.annotations),
-        ]
     }
 }
 

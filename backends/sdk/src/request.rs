@@ -33,20 +33,9 @@ pub(crate) struct FilterRequest {
     pub(crate) want_scores: bool,
 }
 
-/// `ScoreRequest`.
+/// `ScoreRequest`, `BeforeFilterNodesRequest` and `BeforeScoreRequest`, which have the same fields.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ScoreRequest {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) call: Option<Call>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) pod: Option<Pod>,
-    #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<Nodes>,
-}
-
-/// `BeforeFilterNodesRequest` and `BeforeScoreRequest`, which have the same fields.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct HookRequest {
+pub(crate) struct NodesRequest {
     #[prost(message, optional, tag = "1")]
     pub(crate) call: Option<Call>,
     #[prost(message, optional, tag = "2")]

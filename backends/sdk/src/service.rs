@@ -1,7 +1,5 @@
-//! The contract's service over [`answer`]: transport only. It is routed by hand, because the generated service
-//! decodes the generated requests. [`hooks`] is the service of hooks.
-
-mod hooks;
+//! The contract's services of verbs and hooks over [`answer`]: transport only. They are routed by hand, because the generated
+//! services decode the generated requests.
 
 use std::{
     convert::Infallible,
@@ -10,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
+use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server::SERVICE_NAME};
 use futures_util::future::Either;
 use prost::Message;
 use tonic::{
@@ -20,7 +18,6 @@ use tonic::{
     server::{Grpc, NamedService, UnaryService},
 };
 
-pub(crate) use self::hooks::HookService;
 use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, Patience, at_once, unpanicking},
@@ -28,7 +25,7 @@ use crate::{
     deadline::{Arrival, timely},
     error::CallError,
     info::declaration::{Declaration, OfVerb},
-    request::{self, FilterRequest, PreemptRequest, ScoreRequest},
+    request::{self, FilterRequest, NodesRequest, PreemptRequest},
     table::Tables,
     telemetry::Tracer,
 };
@@ -47,31 +44,30 @@ impl Service {
     }
 
     fn answered(&self, http: http::Request<Body>) -> Answered {
-        match method(http.uri().path()) {
-            "GetInfo" => self.unary::<GetInfo>(http, AdmitAll),
-            "Filter" => self.unary::<Filter>(http, self.served("Filter", Declaration::filter)),
-            "Score" => self.unary::<Score>(http, self.served("Score", Declaration::score)),
-            "Preempt" => self.unary::<Preempt>(http, self.served("Preempt", Declaration::preempt)),
-            "Bind" => self.unary::<Bind>(http, self.served("Bind", Declaration::bind)),
+        let name = http.uri().path().strip_prefix('/').unwrap_or_default();
+        match name.strip_prefix("extender.policy.v1alpha1.").unwrap_or_default() {
+            "PolicyService/GetInfo" => self.unary::<GetInfo>(http, AdmitAll),
+            "PolicyService/Filter" => self.declared::<Filter>(http, "Filter", Declaration::filter),
+            "PolicyService/Score" => self.declared::<Score>(http, "Score", Declaration::score),
+            "PolicyService/Preempt" => self.declared::<Preempt>(http, "Preempt", Declaration::preempt),
+            "PolicyService/Bind" => self.declared::<Bind>(http, "Bind", Declaration::bind),
+            "HookService/BeforeFilter" => {
+                self.declared::<BeforeFilter>(http, "BeforeFilter", Declaration::before_filter)
+            }
+            "HookService/BeforeFilterNodes" => {
+                let verb: OfVerb = Declaration::before_filter_nodes;
+                self.declared::<BeforeFilterNodes>(http, "BeforeFilterNodes", verb)
+            }
+            "HookService/BeforeScore" => {
+                self.declared::<BeforeScore>(http, "BeforeScore", Declaration::before_score)
+            }
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
 
-    /// An answer, with a span if the call is traced.
-    fn traced(
-        &self,
-        http: http::Request<Body>,
-        answer: fn(&Self, http::Request<Body>) -> Answered,
-    ) -> Answered {
-        match self.tracer.follow(&http) {
-            Some(followed) => followed.through(answer(self, http)),
-            None => answer(self, http),
-        }
-    }
-
     /// Refuses calls of a verb that the policy does not declare.
-    fn served(&self, name: &'static str, verb: OfVerb) -> Served {
-        Served { backend: self.backend.clone(), name, verb }
+    fn declared<V: Verb>(&self, http: http::Request<Body>, name: &'static str, verb: OfVerb) -> Answered {
+        self.unary::<V>(http, Served { backend: self.backend.clone(), name, verb })
     }
 
     fn unary<V: Verb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
@@ -110,12 +106,37 @@ impl Serve<http::Request<Body>> for Service {
     }
 
     fn call(&mut self, http: http::Request<Body>) -> Answered {
-        self.traced(http, Self::answered)
+        match self.tracer.follow(&http) {
+            Some(followed) => followed.through(self.answered(http)),
+            None => self.answered(http),
+        }
     }
 }
 
 impl NamedService for Service {
     const NAME: &'static str = SERVICE_NAME;
+}
+
+/// The same service under the name of `HookService`.
+#[derive(Clone, Debug)]
+pub(crate) struct HookService(pub(crate) Service);
+
+impl Serve<http::Request<Body>> for HookService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, http: http::Request<Body>) -> Answered {
+        self.0.call(http)
+    }
+}
+
+impl NamedService for HookService {
+    const NAME: &'static str = hook_service_server::SERVICE_NAME;
 }
 
 /// The part of `/extender.policy.v1alpha1.PolicyService/Filter` after the service.
@@ -156,88 +177,54 @@ trait Verb: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Answer, CallError>> + Send;
 }
 
-struct GetInfo;
+/// A verb, its messages, and how it is answered.
+macro_rules! verb {
+    ($verb:ident: $request:ty => $answer:ty, |$backend:ident, $tables:pat_param, $asked:ident, $patience:pat_param| $answered:expr) => {
+        struct $verb;
 
-impl Verb for GetInfo {
-    type Request = api::GetInfoRequest;
-    type Answer = api::GetInfoResponse;
+        impl Verb for $verb {
+            type Request = $request;
+            type Answer = $answer;
 
-    async fn answer(
-        backend: &Backend,
-        _: &Tables,
-        request: &Self::Request,
-        _: Patience,
-    ) -> Result<Self::Answer, CallError> {
-        answer::info(backend, request)
-    }
-}
-
-struct Filter;
-
-impl Verb for Filter {
-    type Request = FilterRequest;
-    type Answer = api::FilterResponse;
-
-    async fn answer(
-        backend: &Backend,
-        tables: &Tables,
-        request: &Self::Request,
-        patience: Patience,
-    ) -> Result<Self::Answer, CallError> {
-        answer::filter(backend, tables, request, patience).await
-    }
-}
-
-struct Score;
-
-impl Verb for Score {
-    type Request = ScoreRequest;
-    type Answer = api::ScoreResponse;
-
-    async fn answer(
-        backend: &Backend,
-        tables: &Tables,
-        request: &Self::Request,
-        patience: Patience,
-    ) -> Result<Self::Answer, CallError> {
-        answer::score(backend, tables, request, patience).await
-    }
-}
-
-struct Preempt;
-
-impl Verb for Preempt {
-    type Request = PreemptRequest;
-    type Answer = api::PreemptResponse;
-
-    async fn answer(
-        backend: &Backend,
-        tables: &Tables,
-        request: &Self::Request,
-        patience: Patience,
-    ) -> Result<Self::Answer, CallError> {
-        answer::preempt(backend, tables, request, patience).await
-    }
-}
-
-struct Bind;
-
-impl Verb for Bind {
-    type Request = api::BindRequest;
-    type Answer = api::BindResponse;
-
-    async fn answer(
-        backend: &Backend,
-        _: &Tables,
-        request: &Self::Request,
-        patience: Patience,
-    ) -> Result<Self::Answer, CallError> {
-        if patience == Patience::None {
-            pending::<()>().await;
+            async fn answer(
+                $backend: &Backend,
+                $tables: &Tables,
+                $asked: &Self::Request,
+                $patience: Patience,
+            ) -> Result<Self::Answer, CallError> {
+                $answered
+            }
         }
-        answer::bind(backend, request).await
-    }
+    };
 }
+
+verb!(GetInfo: api::GetInfoRequest => api::GetInfoResponse, |backend, _, request, _| {
+    answer::info(backend, request)
+});
+verb!(Filter: FilterRequest => api::FilterResponse, |backend, tables, request, patience| {
+    answer::filter(backend, tables, request, patience).await
+});
+verb!(Score: NodesRequest => api::ScoreResponse, |backend, tables, request, patience| {
+    answer::score(backend, tables, request, patience).await
+});
+verb!(Preempt: PreemptRequest => api::PreemptResponse, |backend, tables, request, patience| {
+    answer::preempt(backend, tables, request, patience).await
+});
+verb!(Bind: api::BindRequest => api::BindResponse, |backend, _, request, patience| {
+    if patience == Patience::None {
+        pending::<()>().await;
+    }
+    answer::bind(backend, request).await
+});
+verb!(BeforeFilter: api::BeforeFilterRequest => api::BeforeFilterResponse, |backend, _, request, patience| {
+    answer::before_filter(backend, request, patience).await
+});
+verb!(BeforeFilterNodes: NodesRequest => api::BeforeFilterNodesResponse, |backend, tables, request, patience| {
+    answer::before_filter_nodes(backend, tables, request, patience).await
+});
+verb!(BeforeScore: NodesRequest => api::BeforeScoreResponse, |backend, tables, request, patience| {
+    answer::before_score(backend, tables, request, patience).await
+});
 
 /// Answers one request of a verb.
 struct Answers<'a, V> {

@@ -41,7 +41,7 @@ use crate::{
     error::CallError,
     info::declaration::{Declaration, OfVerb, Terms},
     reads::{cluster::ClusterNode, layout::Fields, running::Running},
-    request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
+    request::{FilterRequest, Form, NodeRows, Nodes, NodesRequest, PreemptRequest},
     table::Tables,
 };
 
@@ -493,7 +493,7 @@ async fn scored(
     patience: Patience,
 ) -> Result<Vec<i32>, CallError> {
     let Asked { call, pod, nodes } = Asked::new(backend, Declaration::score, pod, nodes)?;
-    let request = ScoreRequest { call, pod, nodes };
+    let request = NodesRequest { call, pod, nodes };
     let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
 }

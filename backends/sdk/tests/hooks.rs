@@ -38,7 +38,6 @@ impl Policy for Closing {
     fn before_filter(&self, pod: &Pod<'_>) -> PodChange {
         match pod.namespace() {
             "panic" => panic!("as asked"),
-            "undeclared" => PodChange::none().remove_label("a"),
             _ => PodChange::none().set_node_selector("zone", &self.zone),
         }
     }
@@ -139,7 +138,6 @@ async fn failures_have_the_status_of_their_cause() {
         (BeforeFilterRequest { pod: None, ..of_pod("shop") }, Code::InvalidArgument, "pod is missing"),
         (without_purpose, Code::InvalidArgument, "call.purpose is missing"),
         (of_pod("panic"), Code::Internal, "the policy panicked; see the policy's log"),
-        (of_pod("undeclared"), Code::Internal, "before_filter returned a change of PodLabels"),
     ] {
         let status = hooks.before_filter(request).await.unwrap_err();
         assert_eq!(status.code(), code, "{status}");
@@ -314,24 +312,4 @@ async fn hooks_that_wait_are_tried_without_a_server() {
     assert_eq!(changed, (PodChange::none(), vec![]));
     let error = testing::before_filter(waiting(), &pod).unwrap_err().to_string();
     assert_eq!(error, "it is declared with waits(); use the function whose name ends with _later");
-}
-
-#[tokio::test]
-async fn mistakes_of_hooks_end_the_start() {
-    struct Wrong;
-    impl Policy for Wrong {
-        fn info(&self) -> Info {
-            Info::new("", "1")
-                .before_filter(Hook::changing([]))
-                .before_filter_nodes(Hook::changing([Change::PodLabels]))
-        }
-    }
-    let error = Bound::new(Wrong, Options::default()).await.err().unwrap().to_string();
-    for expected in [
-        "name has 0 bytes",
-        "before_filter changes nothing",
-        "before_filter_nodes cannot change Change::PodLabels",
-    ] {
-        assert!(error.contains(expected), "{error} lacks {expected}");
-    }
 }

@@ -238,22 +238,3 @@ async fn a_policy_that_shows_nothing_has_no_path() {
     assert!(info.introspection.is_empty() && !info.services.iter().any(|service| service == SERVICE_NAME));
     running.refused(request("/state", &[]), Code::NotFound, "does not show").await;
 }
-
-#[tokio::test]
-async fn mistakes_of_paths_come_with_the_others_before_the_start() {
-    struct Wrong;
-    impl Policy for Wrong {
-        fn info(&self) -> Info {
-            Info::new("", "1").shows("quotas", "").shows("/a/:b", "").shows("/a/:c", "")
-        }
-    }
-    let error = Bound::new(Wrong, Options::default()).await.err().unwrap().to_string();
-    for expected in [
-        "name has 0 bytes",
-        "no verb is declared",
-        "the path \"quotas\" is invalid; expected segments such as",
-        "the paths \"/a/:b\" and \"/a/:c\" differ only in the names of parameters",
-    ] {
-        assert!(error.contains(expected), "{error} lacks {expected}");
-    }
-}

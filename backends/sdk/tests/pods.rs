@@ -10,7 +10,7 @@ use extender_policy_api::v1alpha1::{
     policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Bound, Info, Node, Options, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict, View,
+    Bound, Info, Node, Options, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict,
     testing::{self, TestNode, TestPod},
 };
 use tokio_stream::{StreamExt as _, pending};
@@ -338,18 +338,4 @@ async fn a_table_with_other_counts_is_another_table() {
     let form = Form::Table(NodeRef { table: 1, at_least: 1, ids: vec![1], rows: vec![] });
     let answer = filtered(&channel, reads.id, form).await.unwrap();
     assert_eq!(answer.result.unwrap().miss(), Miss::TableUnknown);
-}
-
-#[test]
-fn a_view_of_names_has_no_counts() {
-    struct Names;
-    impl Policy for Names {
-        fn info(&self) -> Info {
-            let mut reads = Reads::new();
-            reads.pods_by(PodsBy::Owner);
-            Info::new("names", "1").filters(Verb::per_node().view(View::Name).reads(&reads))
-        }
-    }
-    let error = testing::info(Names).unwrap_err().to_string();
-    assert!(error.contains("filter reads nodes and has View::Name; use View::Facts"), "{error}");
 }

@@ -1,7 +1,7 @@
-//! Checks the changes that a policy returned, and groups those of nodes: the contract wants one entry for each change,
-//! not one for each node.
+//! Groups the changes of nodes that a policy returned: the contract wants one entry for each change, not one for each node.
+//! The gateway, and policy-conformance, judge what they have.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use extender_policy_api::v1alpha1 as api;
 use foldhash::fast::RandomState;
@@ -9,81 +9,23 @@ use prost::Message;
 
 use super::{counted, question::Question};
 use crate::{
-    Change, NodeChange, PodChange,
-    change::limits::{self, Counted, WrongChange},
+    NodeChange,
     error::CallError,
     info::{declaration::Terms, hook::Before},
 };
 
-/// The checks of one answer.
-pub(super) struct Check<'a> {
-    method: &'static str,
-    declared: &'a BTreeSet<Change>,
-    /// Of all changes so far.
-    counted: Counted,
-}
-
-impl<'a> Check<'a> {
-    /// Of an answer of this hook.
-    pub(super) fn of(before: Before, terms: &'a Terms) -> Self {
-        Self { method: before.name(), declared: terms.changes(), counted: Counted::default() }
+/// The nodes that change, in the order of the first node of each change. No changes at all: no node does, if the hook changes
+/// the pod alone.
+pub(super) fn of_nodes(
+    before: Before,
+    changes: Vec<NodeChange>,
+    question: &Question<'_>,
+    terms: &Terms,
+) -> Result<Vec<api::NodeChange>, CallError> {
+    if changes.is_empty() && terms.changes().iter().all(|part| part.is_of_pod()) {
+        return Ok(Vec::new());
     }
-
-    /// The change of the pod, if there is one.
-    pub(super) fn pod(&mut self, change: PodChange) -> Result<Option<api::PodChange>, CallError> {
-        let checked = limits::check_pod(&change, self.declared);
-        self.counted.entries += checked.map_err(|source| self.wrong(source))?;
-        Ok(change.into_message())
-    }
-
-    /// The nodes that change, in the order of the first node of each change.
-    pub(super) fn nodes(
-        &mut self,
-        changes: Vec<NodeChange>,
-        question: &Question<'_>,
-    ) -> Result<Vec<api::NodeChange>, CallError> {
-        if changes.is_empty() && self.declared.iter().all(|part| part.is_of_pod()) {
-            return Ok(Vec::new());
-        }
-        let groups = groups(&counted(self.method, changes, question)?);
-        for change in &groups {
-            let checked = limits::check_node(change, self.declared);
-            let Counted { entries, users } = checked.map_err(|source| {
-                let position = change.positions.first().copied().unwrap_or_default();
-                CallError::WrongNodeChange { method: self.method, position, source }
-            })?;
-            self.counted.entries += entries;
-            self.counted.users += users;
-        }
-        Ok(groups)
-    }
-
-    /// Checks the size of the whole answer, about the pod alone or this many nodes.
-    pub(super) fn size(self, answer: &impl Message, nodes: Option<u32>) -> Result<(), CallError> {
-        let (most, most_bytes) = match nodes {
-            None => (usize::MAX, 128 << 10),
-            Some(nodes) => (4096 + 4 * len(nodes), (64 << 10) + (len(nodes) << 10)),
-        };
-        let Counted { entries, users } = self.counted;
-        if entries > most {
-            return Err(self.wrong(WrongChange::AllEntries { entries, most }));
-        }
-        limits::check_users(users, nodes.map_or(0, len)).map_err(|source| self.wrong(source))?;
-        let bytes = answer.encoded_len();
-        if bytes > most_bytes {
-            return Err(self.wrong(WrongChange::Bytes { bytes, most: most_bytes }));
-        }
-        Ok(())
-    }
-
-    fn wrong(&self, source: WrongChange) -> CallError {
-        CallError::WrongChange { method: self.method, source }
-    }
-}
-
-/// A number of nodes that are in memory.
-fn len(nodes: u32) -> usize {
-    usize::try_from(nodes).unwrap_or(usize::MAX >> 10)
+    Ok(groups(&counted(before.name(), changes, question)?))
 }
 
 /// Equal changes with the positions of their nodes, in the order of their first node.

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1 as api;
 
 use super::{
     Patience,
-    changes::Check,
+    changes::of_nodes,
     done, missed,
     question::{Asked, Question, Reading},
 };
@@ -16,7 +16,7 @@ use crate::{
         declaration::{Declaration, Terms},
         hook::Before,
     },
-    request::HookRequest,
+    request::NodesRequest,
     table::Tables,
 };
 
@@ -38,18 +38,14 @@ pub(crate) async fn before_filter(
     } else {
         prepared.policy.before_filter(&pod)
     };
-    let mut check = Check::of(Before::Filter, terms);
-    let pod = check.pod(change)?;
-    let response = api::BeforeFilterResponse { result: Some(done(&prepared, 1)), pod };
-    check.size(&response, None)?;
-    Ok(response)
+    Ok(api::BeforeFilterResponse { result: Some(done(&prepared, 1)), pod: change.into_message() })
 }
 
 /// What changes about nodes before filter.
 pub(crate) async fn before_filter_nodes(
     backend: &Backend,
     tables: &Tables,
-    request: &HookRequest,
+    request: &NodesRequest,
     patience: Patience,
 ) -> Result<api::BeforeFilterNodesResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
@@ -66,11 +62,8 @@ pub(crate) async fn before_filter_nodes(
         }
     };
     let changed = changed_nodes(&prepared, terms, &question).await?;
-    let mut check = Check::of(Before::FilterNodes, terms);
-    let nodes = check.nodes(changed, &question)?;
-    let response = api::BeforeFilterNodesResponse { result: Some(done(&prepared, question.count)), nodes };
-    check.size(&response, Some(question.count))?;
-    Ok(response)
+    let nodes = of_nodes(Before::FilterNodes, changed, &question, terms)?;
+    Ok(api::BeforeFilterNodesResponse { result: Some(done(&prepared, question.count)), nodes })
 }
 
 async fn changed_nodes(
@@ -90,7 +83,7 @@ async fn changed_nodes(
 pub(crate) async fn before_score(
     backend: &Backend,
     tables: &Tables,
-    request: &HookRequest,
+    request: &NodesRequest,
     patience: Patience,
 ) -> Result<api::BeforeScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
@@ -106,11 +99,9 @@ pub(crate) async fn before_score(
         }
     };
     let (pod, nodes) = changed(&prepared, terms, &question).await?;
-    let mut check = Check::of(Before::Score, terms);
-    let (pod, nodes) = (check.pod(pod)?, check.nodes(nodes, &question)?);
-    let response = api::BeforeScoreResponse { result: Some(done(&prepared, question.count)), pod, nodes };
-    check.size(&response, Some(question.count))?;
-    Ok(response)
+    let nodes = of_nodes(Before::Score, nodes, &question, terms)?;
+    let result = Some(done(&prepared, question.count));
+    Ok(api::BeforeScoreResponse { result, pod: pod.into_message(), nodes })
 }
 
 async fn changed(

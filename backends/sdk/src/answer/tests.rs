@@ -278,7 +278,8 @@ struct Named {
 
 impl Policy for Named {
     fn info(&self) -> Info {
-        Info::new(&self.name, "1").filters(Verb::per_node())
+        let info = Info::new(&self.name, "1");
+        if self.name.is_empty() { info } else { info.filters(Verb::per_node()) }
     }
 }
 
@@ -312,7 +313,7 @@ fn wrong_args_and_what_they_declare_are_refused() {
         (&parsed, "", Code::InvalidArgument, "missing field `name`"),
         (&parsed, "[]", Code::InvalidArgument, "args is not a JSON object"),
         (&refused, "{}", Code::InvalidArgument, "label: no node has it"),
-        (&parsed, "{\"name\":\"\"}", Code::Internal, "name has 0 bytes"),
+        (&parsed, "{\"name\":\"\"}", Code::Internal, "no verb is declared"),
     ];
     for (backend, args, expected, sentence) in cases {
         let (code, text) = status(filter(backend, &with_args(args)).unwrap_err());

@@ -124,10 +124,6 @@ impl PodChange {
         parts.into_iter().filter(|(_, changes)| *changes).map(|(part, _)| part)
     }
 
-    pub(super) fn message(&self) -> &api::PodChange {
-        &self.message
-    }
-
     /// For an answer; `None` if it changes nothing.
     pub(crate) fn into_message(self) -> Option<api::PodChange> {
         (!self.is_none()).then_some(self.message)

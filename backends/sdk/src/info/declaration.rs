@@ -1,4 +1,5 @@
-//! Checks what a policy declares about itself and turns it into the contract's handshake.
+//! Turns what a policy declares about itself into the contract's handshake. What the contract does not allow to declare
+//! is rejected by the gateway, and named by policy-conformance.
 
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -9,16 +10,12 @@ use extender_policy_api::v1alpha1::{
 use super::{
     Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View,
     hook::{Before, Hook, Hooks},
-    shown::{self, ShownPath},
+    shown::ShownPath,
 };
 use crate::{Change, MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
-
-/// Limits of the contract, in bytes.
-const MAX_NAME: usize = 63;
-const MAX_VERSION: usize = 64;
 
 /// All mistakes of an [`Info`], one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +29,7 @@ impl DeclarationError {
     }
 }
 
-/// A checked [`Info`]: the answer to the handshake, and what a call needs of it.
+/// An [`Info`] as the answer to the handshake, and what a call needs of it.
 #[derive(Debug)]
 pub(crate) struct Declaration {
     pub(crate) response: api::GetInfoResponse,
@@ -110,7 +107,6 @@ impl Terms {
 }
 
 impl Declaration {
-    /// Checks everything and reports all mistakes together.
     pub(crate) fn new(mut info: Info) -> Result<Self, DeclarationError> {
         let mistakes = mistakes(&info);
         if !mistakes.is_empty() {
@@ -189,109 +185,15 @@ fn hook_terms(before: Before, hook: &Hook) -> Terms {
     Terms { changes: hook.changes().clone(), ..terms(&hook.verb(before)) }
 }
 
+/// What no gateway can reject, because there is nothing to ask it about.
 fn mistakes(info: &Info) -> Vec<String> {
-    let mut mistakes = text_mistakes(info);
     let decides = info.filter.is_some() || info.score.is_some() || info.preempt.is_some();
-    if !decides && info.bind.is_none() && info.hooks.are_none() {
-        let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
-                     Info::before_filter";
-        mistakes.push(format!("no verb is declared; {right}"));
-    }
-    if info.preempt.as_ref().is_some_and(|verb| verb.memory == Memory::Pure) {
-        mistakes.push(
-            "preempt cannot be pure, because its answers depend on the victims; remove Verb::pure".to_owned(),
-        );
-    }
-    if let Some(verb) = &info.preempt {
-        mistakes.extend(usage_mistake("preempt", verb));
-        mistakes.extend(reads_mistakes("preempt", verb));
-    }
-    if let Some(verb) = &info.bind {
-        mistakes.extend(reads_mistakes("bind", verb));
-    }
-    if let Some(verb) = &info.filter {
-        mistakes.extend(verb_mistakes("filter", verb, info));
-    }
-    if let Some((verb, scale)) = &info.score {
-        mistakes.extend(verb_mistakes("score", verb, info));
-        mistakes.extend(scale_mistakes(scale));
-    }
-    mistakes.extend(info.hooks.iter().flat_map(|(before, hook)| hook.mistakes(before, info)));
-    mistakes.extend(shown::mistakes(&info.shows));
-    mistakes
-}
-
-fn text_mistakes(info: &Info) -> Vec<String> {
-    let limits = [
-        ("name", info.name.as_str(), MAX_NAME),
-        ("version", info.version.as_str(), MAX_VERSION),
-        ("revision", info.revision.as_deref().unwrap_or(&info.version), MAX_VERSION),
-    ];
-    let wrong = limits.into_iter().filter(|(_, text, limit)| text.is_empty() || text.len() > *limit);
-    wrong
-        .map(|(what, text, limit)| format!("{what} has {} bytes; expected 1 to {limit}", text.len()))
-        .collect()
-}
-
-fn verb_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
-    let mistakes = usage_mistake(name, verb).into_iter().chain(memory_mistakes(name, verb, info));
-    mistakes.chain(reads_mistakes(name, verb)).collect()
-}
-
-pub(super) fn reads_mistakes(name: &str, verb: &Verb) -> Vec<String> {
-    let Some(reads) = &verb.reads else { return Vec::new() };
-    let unseen = (reads.nodes() && verb.view == View::Name).then_some(match name {
-        "bind" => "reads nodes, but is sent only their names; declare what it reads of the pod",
-        "before_filter" => "reads nodes, but is sent none; declare what it reads of the pod",
-        _ => "reads nodes and has View::Name; use View::Facts",
-    });
-    let identity = (reads.identity() && verb.memory == Memory::Pure).then_some(
-        "is pure and reads PodPart::Identity, but a pure verb is not sent the pod's name and UID; remove one",
-    );
-    let topologies = (reads.counts_topologies() && !matches!(name, "filter" | "score")).then_some(
-        "reads counts by topology, which only filter and score are sent; remove Reads::pods_by_topology from its declaration",
-    );
-    let contradictions = unseen.into_iter().chain(identity).chain(topologies).map(str::to_owned);
-    let reads = reads.mistakes().into_iter().map(|mistake| format!("reads: {mistake}"));
-    contradictions.chain(reads).map(|mistake| format!("{name} {mistake}")).collect()
-}
-
-/// A view of names works even if the gateway knows no nodes, and so no pods on them.
-fn usage_mistake(name: &str, verb: &Verb) -> Option<String> {
-    let contradicts = verb.usage == Usage::Wanted && verb.view == View::Name;
-    contradicts.then(|| format!("{name} has Verb::usage and View::Name; use View::Facts"))
-}
-
-/// What a pure verb excludes: each of these makes an answer depend on more than the cache key.
-fn memory_mistakes(name: &str, verb: &Verb, info: &Info) -> Vec<String> {
-    if verb.memory != Memory::Pure {
+    if decides || info.bind.is_some() || !info.hooks.are_none() {
         return Vec::new();
     }
-    let excluded = [
-        (verb.scope == Scope::WholeSet, "Verb::whole_set"),
-        (verb.effects == Effects::Outside, "Verb::side_effects"),
-        (verb.view == View::FactsAndRaw, "View::FactsAndRaw"),
-        (info.raw_pod, "Info::raw_pod"),
-    ];
-    let found = excluded.into_iter().filter(|(found, _)| *found);
-    found.map(|(_, with)| format!("{name} is pure and has {with}; remove one")).collect()
-}
-
-fn scale_mistakes(scale: &Scale) -> Vec<String> {
-    let mut mistakes = Vec::new();
-    let bounds = scale.bounds.as_ref();
-    if let Some(empty) = bounds.filter(|bounds| bounds.is_empty()) {
-        mistakes.push(format!("the scale {}..={} is empty; expected min..=max", empty.start(), empty.end()));
-    }
-    if scale.normalization == Normalization::Range
-        && bounds.is_none_or(|bounds| bounds.start() == bounds.end())
-    {
-        mistakes.push("Normalization::Range needs Scale::between with two different bounds".to_owned());
-    }
-    if scale.best == Best::Least && scale.normalization == Normalization::None {
-        mistakes.push("a reversed scale requires a normalization, such as Normalization::MinMax".to_owned());
-    }
-    mistakes
+    let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
+                 Info::before_filter";
+    vec![format!("no verb is declared; {right}")]
 }
 
 /// The most bytes of the text about a rejected configuration.
@@ -412,39 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_named() {
-        let cases = [
-            (Info::new("p", "1"), "no verb is declared"),
-            (Info::new("", "1").filters(Verb::per_node()), "name has 0 bytes; expected 1 to 63"),
-            (Info::new("n".repeat(64), "1").filters(Verb::per_node()), "name has 64 bytes"),
-            (Info::new("p", "").filters(Verb::per_node()), "version has 0 bytes"),
-            (pure().revision("r".repeat(65)), "revision has 65 bytes; expected 1 to 64"),
-            (Info::new("p", "1").preempts(Verb::per_node().pure()), "preempt cannot be pure"),
-            (pure().raw_pod(), "filter is pure and has Info::raw_pod"),
-            (pure().filters(Verb::whole_set().pure()), "has Verb::whole_set"),
-            (pure().filters(Verb::per_node().pure().side_effects()), "has Verb::side_effects"),
-            (pure().filters(Verb::per_node().pure().view(View::FactsAndRaw)), "has View::FactsAndRaw"),
-            (
-                pure().filters(Verb::per_node().view(View::Name).usage()),
-                "filter has Verb::usage and View::Name",
-            ),
-            (pure().preempts(Verb::per_node().usage().view(View::Name)), "preempt has Verb::usage"),
-            (scores(Scale::unbounded().reversed()), "a reversed scale requires a normalization"),
-            (scores(Scale::unbounded().normalize(Normalization::Range)), "needs Scale::between"),
-            (scores(Scale::between(3..=3).normalize(Normalization::Range)), "two different bounds"),
-            (scores(Scale::between(RangeInclusive::new(1, 0))), "the scale 1..=0 is empty"),
-            (pure().shows("quotas", ""), "the path \"quotas\" is invalid"),
-        ];
-        for (info, expected) in cases {
-            let error = Declaration::new(info).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
-        }
-    }
-
-    #[test]
-    fn all_mistakes_come_together() {
-        let info = Info::new("", "1").scores(Verb::whole_set().pure(), Scale::unbounded().reversed());
-        assert_eq!(Declaration::new(info).unwrap_err().mistakes().len(), 3);
+    fn a_policy_without_a_verb_is_refused() {
+        let error = Declaration::new(Info::new("p", "1")).unwrap_err();
+        assert!(error.to_string().contains("no verb is declared; call Info::filters"), "{error}");
     }
 
     #[test]
@@ -507,6 +379,4 @@ mod tests {
     fn the_api_version_is_the_package_of_the_service() {
         assert_eq!(api::policy_service_server::SERVICE_NAME.rsplit_once('.').unwrap().0, API_VERSION);
     }
-
-    use std::ops::RangeInclusive;
 }

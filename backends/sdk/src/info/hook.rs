@@ -1,10 +1,10 @@
-//! The hooks that a policy declares, and what the contract does not allow of them.
+//! The hooks that a policy declares.
 
 use std::collections::BTreeSet;
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{Info, Memory, Scope, Usage, Verb, View, declaration::reads_mistakes};
+use super::{Scope, Verb, View};
 use crate::{Change, Reads};
 
 /// A hook: a policy changes what the policies of a call are told about the pod and the nodes. How it is called is as for
@@ -98,63 +98,6 @@ impl Hook {
     pub(super) fn verb_mut(&mut self) -> &mut Verb {
         &mut self.verb
     }
-
-    pub(super) fn mistakes(&self, before: Before, info: &Info) -> Vec<String> {
-        let name = before.name();
-        let own = self.changes_mistakes(before).into_iter().chain(self.node_mistakes(before));
-        let own = own.chain(self.memory_mistakes(info)).map(|mistake| format!("{name} {mistake}"));
-        own.chain(reads_mistakes(name, &self.verb(before))).collect()
-    }
-
-    fn changes_mistakes(&self, before: Before) -> Vec<String> {
-        let none = self.changes.is_empty().then(|| {
-            "changes nothing; name the parts of pods and nodes that it may change in Hook::changing"
-                .to_owned()
-        });
-        let wrong = self.changes.iter().filter(|change| !before.may_change(**change));
-        let wrong = wrong.map(|change| {
-            let of = if change.is_of_pod() { "nodes" } else { "the pod" };
-            format!("cannot change Change::{change:?}, because it changes {of} alone; remove it")
-        });
-        let pod = self.changes.iter().find(|change| change.is_of_pod());
-        let pure = pod.filter(|_| before == Before::Score && self.verb.memory == Memory::Pure);
-        let pure = pure.map(|change| {
-            format!("is pure and has Change::{change:?}, but a pure hook changes nodes alone; remove one")
-        });
-        none.into_iter().chain(wrong).chain(pure).collect()
-    }
-
-    fn node_mistakes(&self, before: Before) -> Vec<String> {
-        let (usage, view) = (self.verb.usage == Usage::Wanted, self.view);
-        if before.has_nodes() {
-            let contradicts = usage && view == Some(View::Name);
-            return contradicts
-                .then(|| "has Hook::usage and View::Name; use View::Facts".to_owned())
-                .into_iter()
-                .collect();
-        }
-        let asked = [
-            (usage, "Hook::usage"),
-            (view.is_some(), "Hook::view"),
-            (self.verb.scope == Scope::WholeSet, "Hook::whole_set"),
-        ];
-        let asked = asked.into_iter().filter(|(asked, _)| *asked);
-        asked.map(|(_, with)| format!("has {with}, but it is sent no nodes; remove it")).collect()
-    }
-
-    /// As of pure verbs.
-    fn memory_mistakes(&self, info: &Info) -> Vec<String> {
-        if self.verb.memory != Memory::Pure {
-            return Vec::new();
-        }
-        let excluded = [
-            (self.verb.scope == Scope::WholeSet, "Hook::whole_set"),
-            (self.view == Some(View::FactsAndRaw), "View::FactsAndRaw"),
-            (info.raw_pod, "Info::raw_pod"),
-        ];
-        let found = excluded.into_iter().filter(|(found, _)| *found);
-        found.map(|(_, with)| format!("is pure and has {with}; remove one")).collect()
-    }
 }
 
 /// What a hook is called before.
@@ -189,14 +132,6 @@ impl Before {
 
     pub(super) fn has_nodes(self) -> bool {
         self != Self::Filter
-    }
-
-    fn may_change(self, part: Change) -> bool {
-        match self {
-            Self::Filter => part.is_of_pod(),
-            Self::FilterNodes => !part.is_of_pod(),
-            Self::Score => true,
-        }
     }
 }
 
@@ -245,8 +180,11 @@ impl<T> Hooks<T> {
 mod tests {
     use extender_policy_api::v1alpha1::hook_service_server::SERVICE_NAME;
 
-    use super::{super::declaration::Declaration, *};
-    use crate::{NodePart, PodPart, PodsBy};
+    use super::{
+        super::{Info, declaration::Declaration},
+        *,
+    };
+    use crate::{NodePart, PodsBy};
 
     fn info() -> Info {
         Info::new("p", "1")
@@ -264,80 +202,6 @@ mod tests {
         let mut reads = Reads::new();
         declare(&mut reads);
         reads
-    }
-
-    fn mistakes(info: Info) -> Vec<String> {
-        Declaration::new(info).err().map(|error| error.mistakes().to_vec()).unwrap_or_default()
-    }
-
-    #[test]
-    fn each_hook_changes_what_it_can_change() {
-        for (info, expected) in [
-            (info().before_filter(Hook::changing([])), "before_filter changes nothing; name the parts"),
-            (info().before_filter_nodes(Hook::changing([])), "before_filter_nodes changes nothing"),
-            (info().before_score(Hook::changing([])), "before_score changes nothing"),
-            (
-                info().before_filter(labels()),
-                "before_filter cannot change Change::NodeLabels, because it changes the pod alone",
-            ),
-            (
-                info().before_filter_nodes(pod_labels()),
-                "before_filter_nodes cannot change Change::PodLabels, because it changes nodes alone",
-            ),
-            (
-                info().before_score(Hook::changing([Change::NodeTaints, Change::PodRequests]).pure()),
-                "before_score is pure and has Change::PodRequests, but a pure hook changes nodes alone",
-            ),
-        ] {
-            let [mistake] = mistakes(info).try_into().unwrap();
-            assert!(mistake.starts_with(expected), "{mistake}");
-        }
-        let both = Hook::changing([Change::NodeTaints, Change::PodRequests]);
-        let right = info().before_filter(pod_labels().pure()).before_filter_nodes(labels().pure());
-        assert_eq!(mistakes(right.before_score(both)), [""; 0]);
-        assert_eq!(mistakes(info().before_score(labels().pure())), [""; 0]);
-    }
-
-    #[test]
-    fn before_filter_has_no_nodes() {
-        let zone = reading(|reads| drop(reads.node_label("zone")));
-        let pods = reading(|reads| drop(reads.pods_by(PodsBy::Owner)));
-        for (hook, expected) in [
-            (pod_labels().usage(), "before_filter has Hook::usage, but it is sent no nodes; remove it"),
-            (pod_labels().view(View::Facts), "before_filter has Hook::view, but it is sent no nodes"),
-            (pod_labels().whole_set(), "before_filter has Hook::whole_set, but it is sent no nodes"),
-            (pod_labels().reads(&zone), "before_filter reads nodes, but is sent none"),
-            (pod_labels().reads(&pods), "before_filter reads nodes, but is sent none"),
-        ] {
-            let [mistake] = mistakes(info().before_filter(hook)).try_into().unwrap();
-            assert!(mistake.starts_with(expected), "{mistake}");
-        }
-    }
-
-    #[test]
-    fn what_verbs_exclude_hooks_exclude_too() {
-        let zone = reading(|reads| drop(reads.node_label("zone")));
-        let topologies = reading(|reads| drop(reads.pods_by_topology(PodsBy::Owner, "")));
-        let identity = reading(|reads| {
-            reads.pod(PodPart::Identity);
-        });
-        let empty = reading(|reads| drop(reads.pod_label("")));
-        let nodes = |hook: Hook| info().before_filter_nodes(hook);
-        for (info, expected) in [
-            (nodes(labels().pure().whole_set()), "before_filter_nodes is pure and has Hook::whole_set"),
-            (nodes(labels().pure().view(View::FactsAndRaw)), "is pure and has View::FactsAndRaw"),
-            (nodes(labels().pure()).raw_pod(), "before_filter_nodes is pure and has Info::raw_pod"),
-            (nodes(labels().pure().reads(&identity)), "is pure and reads PodPart::Identity"),
-            (nodes(labels().usage().view(View::Name)), "has Hook::usage and View::Name; use View::Facts"),
-            (nodes(labels().reads(&zone).view(View::Name)), "reads nodes and has View::Name"),
-            (nodes(labels().reads(&topologies)), "reads counts by topology"),
-            (info().before_filter(pod_labels().reads(&topologies)), "reads counts by topology"),
-            (info().before_score(labels().reads(&topologies)), "reads counts by topology"),
-            (info().before_score(labels().reads(&empty)), "before_score reads: "),
-        ] {
-            let [mistake] = mistakes(info).try_into().unwrap();
-            assert!(mistake.contains(expected), "{mistake} lacks {expected}");
-        }
     }
 
     #[test]

@@ -8,10 +8,7 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{
-    MAX_KEY_BYTES,
-    key::{Key, Map, Prefix},
-};
+use super::key::{Key, Map, Prefix};
 
 /// As declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,19 +51,6 @@ impl Keys {
     pub(super) fn prefix(&mut self, map: Map, text: Arc<str>) -> Prefix {
         self.prefixes.insert(Arc::clone(&text));
         Prefix { map, text }
-    }
-
-    /// How many keys and prefixes are sent.
-    pub(super) fn sent(&self) -> usize {
-        let places = self.places();
-        places.keys.len() + places.prefixes.len()
-    }
-
-    pub(super) fn mistakes(&self, of: &str) -> Vec<String> {
-        let keys = self.keys.keys().filter(|key| !(1..=MAX_KEY_BYTES).contains(&key.len()));
-        let keys = keys.map(|key| wrong(of, key, "1"));
-        let prefixes = self.prefixes.iter().filter(|prefix| prefix.len() > MAX_KEY_BYTES);
-        keys.chain(prefixes.map(|prefix| wrong(&format!("{of}s"), prefix, "0"))).collect()
     }
 
     pub(super) fn places(&self) -> Places {
@@ -130,9 +114,4 @@ impl Places {
 fn covering<'p>(prefixes: &'p [Arc<str>], text: &str) -> Option<&'p Arc<str>> {
     let after = prefixes.partition_point(|prefix| **prefix <= *text);
     prefixes[..after].last().filter(|prefix| text.starts_with(&***prefix))
-}
-
-fn wrong(of: &str, text: &str, least: &str) -> String {
-    let begin = &text[..text.floor_char_boundary(64)];
-    format!("Reads::{of}({begin:?}) has {} bytes; expected {least} to {MAX_KEY_BYTES}", text.len())
 }

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::MAX_KEY_BYTES;
 use crate::Pod;
 
 /// The most attributes by which pods are counted in one declaration of the contract.
@@ -89,11 +88,6 @@ impl PodsBy {
         }
     }
 
-    /// Whether the contract allows the key of the label.
-    pub(super) fn is_valid(&self) -> bool {
-        self.key().is_none_or(|key| (1..=MAX_KEY_BYTES).contains(&key.len()))
-    }
-
     pub(super) fn message(&self, sums: Sums) -> api::PodCountReads {
         let label = self.key().map(|key| key.as_ref().to_owned()).unwrap_or_default();
         api::PodCountReads { by: self.number(), label, requests: sums == Sums::Requests }
@@ -135,17 +129,6 @@ impl Counted {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    pub(super) fn mistakes(&self) -> impl Iterator<Item = String> {
-        let wrong = self.0.keys().filter(|by| !by.is_valid()).map(|by| {
-            let len = by.key().map_or(0, |key| key.len());
-            format!("Reads::pods_by({by}) has a key of {len} bytes; expected 1 to {MAX_KEY_BYTES}")
-        });
-        let count = self.0.len();
-        let too_many = (count > MAX_POD_COUNTS)
-            .then(|| format!("pods are counted by {count} attributes; expected at most {MAX_POD_COUNTS}"));
-        wrong.chain(too_many)
     }
 
     pub(super) fn sent(&self) -> Box<[SentCount]> {

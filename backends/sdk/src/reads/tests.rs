@@ -9,7 +9,6 @@ use crate::View;
 fn message(declare: impl FnOnce(&mut Reads)) -> api::Reads {
     let mut reads = Reads::new();
     declare(&mut reads);
-    assert_eq!(reads.mistakes(), [""; 0]);
     Layout::new(&reads, View::Facts).message
 }
 
@@ -81,32 +80,6 @@ fn the_id_is_that_of_the_content() {
 }
 
 #[test]
-fn each_limit_is_a_mistake_that_names_the_key() {
-    let mut reads = Reads::new();
-    reads.node_label("");
-    reads.pod_annotation("k".repeat(318));
-    reads.pod_labels("p".repeat(318));
-    reads.node_annotations("");
-    let cut = |text: &str| text.repeat(64);
-    let expected = [
-        "Reads::node_label(\"\") has 0 bytes; expected 1 to 317".to_owned(),
-        format!("Reads::pod_labels(\"{}\") has 318 bytes; expected 0 to 317", cut("p")),
-        format!("Reads::pod_annotation(\"{}\") has 318 bytes; expected 1 to 317", cut("k")),
-    ];
-    assert_eq!(reads.mistakes(), expected);
-    let mut reads = Reads::new();
-    for number in 0..Reads::MAX_KEYS {
-        reads.node_label(number.to_string());
-    }
-    assert_eq!(reads.mistakes(), [""; 0]);
-    reads.pod_labels("acme.io/");
-    let many = "there are 1001 keys and prefixes; expected at most 1000, use a prefix for several keys";
-    assert_eq!(reads.mistakes(), [many]);
-    reads.node_labels("9");
-    assert_eq!(reads.mistakes(), [""; 0], "the prefix takes the place of more than a hundred keys");
-}
-
-#[test]
 fn a_key_that_is_declared_twice_is_one_key() {
     let mut reads = Reads::new();
     let first = reads.node_label("a");
@@ -173,26 +146,6 @@ fn each_count_declares_what_it_needs_of_the_pod_and_no_more() {
         let pod = message(|reads| drop(reads.pods_by(by))).pod.unwrap();
         assert_eq!(pod, api::PodReads { parts, labels, ..api::PodReads::default() });
     }
-}
-
-#[test]
-fn each_limit_of_counts_is_one_mistake() {
-    let mut reads = Reads::new();
-    reads.pods_by(PodsBy::label(""));
-    reads.pods_and_requests_by(PodsBy::label("k".repeat(318)));
-    let long = "k".repeat(64);
-    let expected = [
-        "Reads::pods_by(PodsBy::label(\"\")) has a key of 0 bytes; expected 1 to 317".to_owned(),
-        format!("Reads::pods_by(PodsBy::label(\"{long}\")) has a key of 318 bytes; expected 1 to 317"),
-    ];
-    assert_eq!(reads.mistakes(), expected);
-    let mut reads = Reads::new();
-    for number in 0..8 {
-        reads.pods_by(PodsBy::label(number.to_string()));
-    }
-    assert_eq!(reads.mistakes(), [""; 0]);
-    reads.pods_by(PodsBy::Namespace);
-    assert_eq!(reads.mistakes(), ["pods are counted by 9 attributes; expected at most 8"]);
 }
 
 /// Keys are handed out before the last declaration, which may move all counts.
@@ -265,29 +218,6 @@ fn the_cluster_as_a_whole_needs_nothing_of_nodes() {
     let declared = message(|reads| drop(reads.pods_by_topology(PodsBy::Namespace, "")));
     assert_eq!(declared.node, None);
     assert_eq!(declared.pod.unwrap().parts, [PodPart::Namespace as i32]);
-}
-
-#[test]
-fn each_limit_of_counts_by_topology_is_one_mistake() {
-    let mut reads = Reads::new();
-    reads.pods_by_topology(PodsBy::label(""), "zone");
-    reads.pods_and_requests_by_topology(PodsBy::Owner, "k".repeat(318));
-    let long = "k".repeat(64);
-    let expected = [
-        format!(
-            "Reads::pods_by_topology(PodsBy::Owner, \"{long}\") has a topology key of 318 bytes; expected 0 to 317"
-        ),
-        "Reads::pods_by_topology(PodsBy::label(\"\"), \"zone\") has a key of 0 bytes; expected 1 to 317"
-            .to_owned(),
-    ];
-    assert_eq!(reads.mistakes(), expected);
-    let mut reads = Reads::new();
-    for number in 0..8 {
-        reads.pods_by_topology(PodsBy::Owner, number.to_string());
-    }
-    assert_eq!(reads.mistakes(), [""; 0]);
-    reads.pods_by_topology(PodsBy::Owner, "");
-    assert_eq!(reads.mistakes(), ["pods are counted by 9 topologies; expected at most 8"]);
 }
 
 #[test]

@@ -6,13 +6,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use extender_policy_api::v1alpha1 as api;
 
 use super::{
-    MAX_KEY_BYTES,
     key::NodeKey,
     pods::{PodsBy, Sums},
 };
-
-/// The most pairs of attribute and topology key in one declaration of the contract.
-pub(crate) const MAX_TOPOLOGY_COUNTS: usize = 8;
 
 /// A declared count of the pods in the cluster, from [`Reads::pods_by_topology`](crate::Reads::pods_by_topology) or
 /// [`Reads::pods_and_requests_by_topology`](crate::Reads::pods_and_requests_by_topology): what
@@ -51,25 +47,6 @@ pub(crate) struct SentTopology {
     pub(crate) position: usize,
 }
 
-impl Topology {
-    /// Whether the contract allows the topology key.
-    pub(super) fn has_valid_key(&self) -> bool {
-        self.key.len() <= MAX_KEY_BYTES
-    }
-
-    fn mistake(&self) -> Option<String> {
-        let Self { by, key } = self;
-        let (what, len, least) = match by.key() {
-            Some(label) if !by.is_valid() => ("key", label.len(), 1),
-            _ if !self.has_valid_key() => ("topology key", key.len(), 0),
-            _ => return None,
-        };
-        Some(format!(
-            "Reads::pods_by_topology({self}) has a {what} of {len} bytes; expected {least} to {MAX_KEY_BYTES}"
-        ))
-    }
-}
-
 impl fmt::Display for Topology {
     /// As a policy writes the arguments; long keys are cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,14 +64,6 @@ impl Topologies {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    pub(super) fn mistakes(&self) -> impl Iterator<Item = String> {
-        let count = self.0.len();
-        let too_many = (count > MAX_TOPOLOGY_COUNTS).then(|| {
-            format!("pods are counted by {count} topologies; expected at most {MAX_TOPOLOGY_COUNTS}")
-        });
-        self.0.keys().filter_map(Topology::mistake).chain(too_many)
     }
 
     pub(super) fn sent(&self) -> Box<[SentTopology]> {

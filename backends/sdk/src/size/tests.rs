@@ -7,7 +7,7 @@ use crate::{
     codec::{Incoming, decode},
     error::CallError,
     node::row::{Row, RowRef},
-    request::{FilterRequest, HookRequest, PreemptRequest, SyncNodesRequest},
+    request::{FilterRequest, NodesRequest, PreemptRequest, SyncNodesRequest},
 };
 
 /// A nested message, short enough for lengths of one byte.
@@ -50,7 +50,7 @@ fn decoding_takes_a_small_multiple_of_the_message() {
             "tolerations of a pod",
             memory_per_byte::<api::BeforeFilterRequest>(&pod(&field(8, &[]).repeat(40))),
         ),
-        ("tolerations for a hook", memory_per_byte::<HookRequest>(&pod(&field(8, &[]).repeat(40)))),
+        ("tolerations for a hook", memory_per_byte::<NodesRequest>(&pod(&field(8, &[]).repeat(40)))),
         ("empty volumes", memory_per_byte::<FilterRequest>(&pod(&field(10, &[])))),
         ("empty terms", memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &[])))))),
         (

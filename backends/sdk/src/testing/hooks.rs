@@ -8,7 +8,7 @@ use crate::{
     answer::{self, Patience, unpanicking},
     error::CallError,
     info::declaration::Declaration,
-    request::HookRequest,
+    request::NodesRequest,
     table::Tables,
 };
 
@@ -36,8 +36,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As for [`filter`](super::filter); also if a change is not declared, or exceeds the limits of the contract. There is
-/// [`before_filter_later`].
+/// As for [`filter`](super::filter). There is [`before_filter_later`].
 pub fn before_filter(backend: impl Into<Backend>, pod: &TestPod) -> Result<PodChange, NoAnswer> {
     complete(pod_changed(&backend.into(), pod, Patience::None))
 }
@@ -91,7 +90,7 @@ async fn nodes_changed(
 ) -> Result<Vec<(String, NodeChange)>, CallError> {
     let Asked { call, pod, nodes: asked } =
         Asked::new(backend, Declaration::before_filter_nodes, pod, nodes)?;
-    let request = HookRequest { call, pod, nodes: asked };
+    let request = NodesRequest { call, pod, nodes: asked };
     let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
     Ok(named(&answer.nodes, nodes))
 }
@@ -129,7 +128,7 @@ async fn changed(
     patience: Patience,
 ) -> Result<(PodChange, Vec<(String, NodeChange)>), CallError> {
     let Asked { call, pod, nodes: asked } = Asked::new(backend, Declaration::before_score, pod, nodes)?;
-    let request = HookRequest { call, pod, nodes: asked };
+    let request = NodesRequest { call, pod, nodes: asked };
     let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
     Ok((PodChange::of(answer.pod), named(&answer.nodes, nodes)))
 }

@@ -27,5 +27,5 @@ fn complaints() -> String {
     for (call, cost) in &measured {
         println!("{call}: {cost:?}");
     }
-    ceilings::judge(&measured).unwrap()
+    ceilings::judge(&measured).expect("the recorded ceilings can be read")
 }

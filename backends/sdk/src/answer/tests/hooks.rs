@@ -1,7 +1,7 @@
 //! The duties of a backend with hooks.
 
 use super::*;
-use crate::{Change, Hook, NodeChange, PodChange, Resources, request::HookRequest};
+use crate::{Change, Hook, NodeChange, PodChange, Resources, request::NodesRequest};
 
 /// Does what the namespace of the pod says; closes nodes named "no…".
 struct Hooked(Info);
@@ -15,9 +15,6 @@ impl Policy for Hooked {
         match pod.namespace() {
             "panic" => panic!("as asked"),
             "none" => PodChange::none().reason("for no reason"),
-            "undeclared" => PodChange::none().set_node_selector("zone", "a"),
-            "empty key" => PodChange::none().set_label("", "a"),
-            "large" => large_pod(),
             _ => PodChange::none().set_label("app", "web").reason("ä".repeat(101)),
         }
     }
@@ -25,8 +22,6 @@ impl Policy for Hooked {
     fn before_filter_node(&self, pod: &Pod<'_>, node: &Node<'_>) -> NodeChange {
         match pod.namespace() {
             "panic" => panic!("as asked"),
-            "undeclared" if node.name() == "b" => NodeChange::none().add_taint("a", "", "NoSchedule"),
-            "many" => large_node(node),
             _ if node.name().starts_with("no") => NodeChange::none().set_label("closed", ""),
             _ => NodeChange::none(),
         }
@@ -45,31 +40,6 @@ impl Policy for Hooked {
             _ => (self.before_filter(pod), nodes),
         }
     }
-}
-
-/// An answer of more than 128 KiB.
-fn large_pod() -> PodChange {
-    let long = "v".repeat(256);
-    let toleration = || crate::Toleration {
-        key: "k".repeat(317),
-        operator: long.clone(),
-        value: long.clone(),
-        effect: long.clone(),
-        toleration_seconds: None,
-    };
-    let affinity = crate::NodeSelectorRequirement { key: "k".repeat(65_000), ..Default::default() };
-    let match_expressions = vec![affinity];
-    let terms = vec![crate::NodeSelectorTerm { match_expressions, match_fields: Vec::new() }];
-    let affinity =
-        crate::NodeAffinity { required: Some(crate::NodeSelector { terms }), preferred: Vec::new() };
-    (0..64)
-        .fold(PodChange::none().set_node_affinity(affinity), |change, _| change.add_toleration(toleration()))
-}
-
-/// A change with 64 entries, which no other node has.
-fn large_node(node: &Node<'_>) -> NodeChange {
-    let own = NodeChange::none().set_label(node.name(), "");
-    (1..64).fold(own, |change, at| change.set_label(at.to_string(), ""))
 }
 
 fn info() -> Info {
@@ -105,7 +75,7 @@ fn before_filter_nodes(
     backend: &Backend,
     request: &api::BeforeScoreRequest,
 ) -> Result<api::BeforeFilterNodesResponse, CallError> {
-    let request: HookRequest = decoded(request);
+    let request: NodesRequest = decoded(request);
     at_once(super::before_filter_nodes(backend, &Tables::default(), &request, Patience::None)).unwrap()
 }
 
@@ -113,7 +83,7 @@ fn before_score(
     backend: &Backend,
     request: &api::BeforeScoreRequest,
 ) -> Result<api::BeforeScoreResponse, CallError> {
-    let request: HookRequest = decoded(request);
+    let request: NodesRequest = decoded(request);
     at_once(super::before_score(backend, &Tables::default(), &request, Patience::None)).unwrap()
 }
 
@@ -244,34 +214,16 @@ fn a_hook_that_is_not_declared_is_not_served() {
 }
 
 #[test]
-fn what_the_policy_may_not_change_fails_the_call() {
+fn answers_of_another_number_of_nodes_fail_the_call() {
     let backend = hooked();
-    let many: Vec<_> = (0..200).map(|at| format!("n{at}")).collect();
-    let many: Vec<_> = many.iter().map(String::as_str).collect();
     let nodes = |namespace: &str| nodes_request(namespace, &["a", "b"]);
     let pod = |namespace| before_filter(&backend, &pod_request(namespace)).unwrap_err();
     let filter = |request| before_filter_nodes(&backend, &request).unwrap_err();
     let score = |request| before_score(&backend, &request).unwrap_err();
     for (error, expected) in [
-        (
-            pod("undeclared"),
-            "before_filter returned a change of PodNodeSelector, which it does not declare; add \
-             Change::PodNodeSelector to Hook::changing",
-        ),
-        (pod("empty key"), "before_filter returned a change with an empty key"),
-        (pod("large"), "before_filter returned changes of 13"),
         (pod("panic"), "the policy panicked; see the policy's log"),
-        (
-            filter(nodes("undeclared")),
-            "before_filter_nodes returned for position 1 a change of NodeTaints, which it does not declare",
-        ),
         (filter(nodes("panic")), "the policy panicked; see the policy's log"),
         (filter(nodes("lost count")), "before_filter_nodes returned 1 answers for 2 nodes"),
-        (
-            filter(nodes_request("many", &many)),
-            "before_filter_nodes returned different changes with 12800 entries in all; expected at most 4896",
-        ),
-        (score(nodes("undeclared")), "before_score returned a change of PodNodeSelector"),
         (score(nodes("lost count")), "before_score returned 1 answers for 2 nodes; expected one per node"),
         (score(nodes("pod alone")), "before_score returned 0 answers for 2 nodes"),
     ] {
@@ -283,60 +235,10 @@ fn what_the_policy_may_not_change_fails_the_call() {
 }
 
 #[test]
-fn the_entries_of_all_changes_count_those_of_the_pod_too() {
-    /// Changes the pod with 60 entries, and each node with 64.
-    struct Full;
-    impl Policy for Full {
-        fn info(&self) -> Info {
-            info()
-        }
-
-        fn before_score(&self, _: &Pod<'_>, nodes: &Nodes<'_>) -> (PodChange, Vec<NodeChange>) {
-            let pod = (0..60).fold(PodChange::none(), |change, at| change.set_label(at.to_string(), ""));
-            (pod, nodes.iter().map(|node| large_node(&node)).collect())
-        }
-    }
-    let answered = |count: usize| {
-        let names: Vec<_> = (0..count).map(|at| format!("n{at}")).collect();
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        before_score(&Full.into(), &nodes_request("shop", &names)).map_err(|error| status(error).1)
-    };
-    // 4,096 and 4 for each node are allowed.
-    assert!(answered(67).is_ok());
-    let expected = "before_score returned different changes with 4412 entries in all; expected at most 4368 for \
-                    these nodes";
-    assert_eq!(answered(68).unwrap_err(), expected);
-}
-
-#[test]
 fn a_hook_that_changes_the_pod_alone_returns_no_changes_of_nodes() {
     let info = Info::new("pods", "1").before_score(Hook::changing([Change::PodLabels]));
     let answer = before_score(&Hooked(info).into(), &nodes_request("pod alone", &["a", "b"])).unwrap();
     assert_eq!((answer.pod.unwrap().set_labels.len(), answer.nodes), (1, vec![]));
-}
-
-#[test]
-fn an_answer_that_is_too_large_is_not_sent() {
-    /// A change of about 37 KiB, another one for each node.
-    struct Large;
-    impl Policy for Large {
-        fn info(&self) -> Info {
-            info()
-        }
-
-        fn before_filter_node(&self, _: &Pod<'_>, node: &Node<'_>) -> NodeChange {
-            let value = "v".repeat(256);
-            let own = NodeChange::none().set_label(node.name(), &*value);
-            (1..64).fold(own, |change, at| change.set_label(format!("{at:0>317}"), &*value))
-        }
-    }
-    let backend = Large.into();
-    assert!(before_filter_nodes(&backend, &nodes_request("shop", &["a"])).is_ok());
-    let (code, text) =
-        status(before_filter_nodes(&backend, &nodes_request("shop", &["a", "b"])).unwrap_err());
-    assert_eq!(code, Code::Internal, "{text}");
-    assert!(text.starts_with("before_filter_nodes returned changes of 7"), "{text}");
-    assert!(text.ends_with("expected at most 67584"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Calls of verbs that declare what they read.
 
 use super::*;
-use crate::{NodeKey, NodePart, PodKey, Reads, info::declaration::Terms};
+use crate::{NodeKey, PodKey, Reads, info::declaration::Terms};
 
 /// Refuses nodes by their rack and size; scores by the length of the rack. Teams have special wishes.
 struct Racks {
@@ -247,38 +247,4 @@ fn a_replaced_policy_answers_what_was_asked_of_it() {
     replace.with(One::new(17)).unwrap();
     assert_eq!((answered(ids[17]).unwrap(), answered(ids[1]).unwrap()), ("17".to_owned(), "1".to_owned()));
     assert_eq!(answered(ids[0]).unwrap_err().0, Code::FailedPrecondition);
-}
-
-#[test]
-fn a_declaration_that_contradicts_its_verb_is_a_mistake() {
-    let mut nodes = Reads::new();
-    nodes.node(NodePart::Taints);
-    let mut identity = Reads::new();
-    identity.pod(crate::PodPart::Identity);
-    let mut empty = Reads::new();
-    empty.node_label("");
-    let filters = |verb| Info::new("p", "1").filters(verb);
-    let mut cluster = Reads::new();
-    cluster.pods_by_topology(crate::PodsBy::Owner, "");
-    for (info, expected) in [
-        (
-            Info::new("p", "1").preempts(Verb::per_node().reads(&cluster)),
-            "preempt reads counts by topology, which only filter and score are sent; remove",
-        ),
-        (
-            Info::new("p", "1").binds_reading(&cluster),
-            "bind reads counts by topology, which only filter and score are sent; remove Reads::pods_by_topology from its declaration",
-        ),
-        (filters(Verb::per_node().view(View::Name).reads(&nodes)), "filter reads nodes and has View::Name"),
-        (filters(Verb::per_node().pure().reads(&identity)), "filter is pure and reads PodPart::Identity"),
-        (Info::new("p", "1").binds_reading(&nodes), "bind reads nodes, but is sent only their names"),
-        (filters(Verb::per_node().reads(&empty)), "filter reads: Reads::node_label(\"\") has 0 bytes"),
-    ] {
-        let error = Declaration::new(info).unwrap_err();
-        assert!(error.to_string().contains(expected), "{error}");
-        assert_eq!(error.mistakes().len(), 1, "{error}");
-    }
-    assert!(Declaration::new(Info::new("p", "1").binds_reading(&identity)).is_ok());
-    let names = Verb::per_node().view(View::Name).reads(&cluster);
-    assert!(Declaration::new(filters(names)).is_ok());
 }

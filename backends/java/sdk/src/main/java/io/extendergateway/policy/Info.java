@@ -1,8 +1,9 @@
 package io.extendergateway.policy;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
 
 /**
  * What a policy is, and which data it needs. A verb that is not declared here is never called:
@@ -17,79 +18,45 @@ import java.util.Objects;
 public final class Info {
   final String name;
   final String version;
-  final String revision;
-  final String rejectedConfiguration;
-  final Verb filter;
-  final Verb score;
-  final Scale scale;
-  final Verb preempt;
-  final Verb bind;
-  final Hook beforeFilter;
-  final Hook beforeFilterNodes;
-  final Hook beforeScore;
-  final List<String> annotations;
-  final boolean wantsRawPod;
-  final boolean keepsTable;
-  final List<ShownPath> paths;
+  String revision;
+  String rejectedConfiguration = "";
+  Verb filter;
+  Verb score;
+  Scale scale;
+  Verb preempt;
+  Verb bind;
+  Hook beforeFilter;
+  Hook beforeFilterNodes;
+  Hook beforeScore;
+  List<String> annotations = List.of();
+  boolean wantsRawPod;
+  boolean keepsTable = true;
+  List<ShownPath> paths = List.of();
 
-  private Info(Builder from) {
-    name = from.name;
-    version = from.version;
-    revision = from.revision;
-    rejectedConfiguration = from.rejectedConfiguration;
-    filter = from.filter;
-    score = from.score;
-    scale = from.scale;
-    preempt = from.preempt;
-    bind = from.bind;
-    beforeFilter = from.beforeFilter;
-    beforeFilterNodes = from.beforeFilterNodes;
-    beforeScore = from.beforeScore;
-    annotations = List.copyOf(from.annotations);
-    wantsRawPod = from.wantsRawPod;
-    keepsTable = from.keepsTable;
-    paths = List.copyOf(from.paths);
+  private Info(String name, String version) {
+    this.name = name;
+    this.version = version;
   }
 
-  /** The fields while they change. */
-  private static final class Builder {
-    private String name = "";
-    private String version = "";
-    private String revision;
-    private String rejectedConfiguration = "";
-    private Verb filter;
-    private Verb score;
-    private Scale scale;
-    private Verb preempt;
-    private Verb bind;
-    private Hook beforeFilter;
-    private Hook beforeFilterNodes;
-    private Hook beforeScore;
-    private List<String> annotations = new ArrayList<>();
-    private boolean wantsRawPod;
-    private boolean keepsTable = true;
-    private List<ShownPath> paths = new ArrayList<>();
-  }
-
-  private Builder change() {
-    Builder builder = new Builder();
-    builder.name = name;
-    builder.version = version;
-    builder.revision = revision;
-    builder.rejectedConfiguration = rejectedConfiguration;
-    builder.filter = filter;
-    builder.score = score;
-    builder.scale = scale;
-    builder.preempt = preempt;
-    builder.bind = bind;
-    builder.beforeFilter = beforeFilter;
-    builder.beforeFilterNodes = beforeFilterNodes;
-    builder.beforeScore = beforeScore;
-    builder.annotations = new ArrayList<>(annotations);
-    builder.wantsRawPod = wantsRawPod;
-    builder.keepsTable = keepsTable;
-    builder.paths = new ArrayList<>(paths);
-    return builder;
+  /** A changed copy: only the change writes to it. */
+  private Info with(Consumer<Info> change) {
+    Info copy = new Info(name, version);
+    copy.revision = revision;
+    copy.rejectedConfiguration = rejectedConfiguration;
+    copy.filter = filter;
+    copy.score = score;
+    copy.scale = scale;
+    copy.preempt = preempt;
+    copy.bind = bind;
+    copy.beforeFilter = beforeFilter;
+    copy.beforeFilterNodes = beforeFilterNodes;
+    copy.beforeScore = beforeScore;
+    copy.annotations = annotations;
+    copy.wantsRawPod = wantsRawPod;
+    copy.keepsTable = keepsTable;
+    copy.paths = paths;
+    change.accept(copy);
+    return copy;
   }
 
   /**
@@ -99,10 +66,8 @@ public final class Info {
    * @param version the version of the program: 1 to 64 bytes
    */
   public static Info of(String name, String version) {
-    Builder builder = new Builder();
-    builder.name = Objects.requireNonNull(name, "name");
-    builder.version = Objects.requireNonNull(version, "version");
-    return new Info(builder);
+    return new Info(
+        Objects.requireNonNull(name, "name"), Objects.requireNonNull(version, "version"));
   }
 
   /**
@@ -111,9 +76,7 @@ public final class Info {
    * nothing else.
    */
   public Info revision(String text) {
-    Builder builder = change();
-    builder.revision = Objects.requireNonNull(text, "revision");
-    return new Info(builder);
+    return with(copy -> copy.revision = Objects.requireNonNull(text, "revision"));
   }
 
   /**
@@ -121,9 +84,7 @@ public final class Info {
    * line for operators: the gateway's {@code status} shows it. At most 1,024 bytes are sent.
    */
   public Info rejectedConfiguration(String why) {
-    Builder builder = change();
-    builder.rejectedConfiguration = Objects.requireNonNull(why, "why");
-    return new Info(builder);
+    return with(copy -> copy.rejectedConfiguration = Objects.requireNonNull(why, "why"));
   }
 
   /**
@@ -133,9 +94,7 @@ public final class Info {
    * @return the info with the verb
    */
   public Info filters(Verb verb) {
-    Builder builder = change();
-    builder.filter = Objects.requireNonNull(verb, "verb");
-    return new Info(builder);
+    return with(copy -> copy.filter = Objects.requireNonNull(verb, "verb"));
   }
 
   /**
@@ -146,10 +105,11 @@ public final class Info {
    * @return the info with the verb
    */
   public Info scores(Verb verb, Scale on) {
-    Builder builder = change();
-    builder.score = Objects.requireNonNull(verb, "verb");
-    builder.scale = Objects.requireNonNull(on, "scale");
-    return new Info(builder);
+    return with(
+        copy -> {
+          copy.score = Objects.requireNonNull(verb, "verb");
+          copy.scale = Objects.requireNonNull(on, "scale");
+        });
   }
 
   /**
@@ -161,9 +121,7 @@ public final class Info {
    * @return the info with the verb
    */
   public Info preempts(Verb verb) {
-    Builder builder = change();
-    builder.preempt = Objects.requireNonNull(verb, "verb");
-    return new Info(builder);
+    return with(copy -> copy.preempt = Objects.requireNonNull(verb, "verb"));
   }
 
   /**
@@ -172,9 +130,7 @@ public final class Info {
    * @return the info with the verb
    */
   public Info binds() {
-    Builder builder = change();
-    builder.bind = Verb.bind();
-    return new Info(builder);
+    return with(copy -> copy.bind = Verb.bind());
   }
 
   /**
@@ -184,9 +140,7 @@ public final class Info {
    * @return the info with the verb
    */
   public Info binds(Reads reads) {
-    Builder builder = change();
-    builder.bind = Verb.bind().reads(reads);
-    return new Info(builder);
+    return with(copy -> copy.bind = Verb.bind().reads(reads));
   }
 
   /**
@@ -198,9 +152,7 @@ public final class Info {
    * @return the info with the hook
    */
   public Info beforeFilter(Hook hook) {
-    Builder builder = change();
-    builder.beforeFilter = Objects.requireNonNull(hook, "hook");
-    return new Info(builder);
+    return with(copy -> copy.beforeFilter = Objects.requireNonNull(hook, "hook"));
   }
 
   /**
@@ -210,9 +162,7 @@ public final class Info {
    * @return the info with the hook
    */
   public Info beforeFilterNodes(Hook hook) {
-    Builder builder = change();
-    builder.beforeFilterNodes = Objects.requireNonNull(hook, "hook");
-    return new Info(builder);
+    return with(copy -> copy.beforeFilterNodes = Objects.requireNonNull(hook, "hook"));
   }
 
   /**
@@ -223,9 +173,7 @@ public final class Info {
    * @return the info with the hook
    */
   public Info beforeScore(Hook hook) {
-    Builder builder = change();
-    builder.beforeScore = Objects.requireNonNull(hook, "hook");
-    return new Info(builder);
+    return with(copy -> copy.beforeScore = Objects.requireNonNull(hook, "hook"));
   }
 
   /**
@@ -235,16 +183,12 @@ public final class Info {
    * @param prefixes beginnings of keys
    */
   public Info annotations(String... prefixes) {
-    Builder builder = change();
-    builder.annotations.addAll(List.of(prefixes));
-    return new Info(builder);
+    return with(copy -> copy.annotations = joined(annotations, List.of(prefixes)));
   }
 
   /** Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs. */
   public Info rawPod() {
-    Builder builder = change();
-    builder.wantsRawPod = true;
-    return new Info(builder);
+    return with(copy -> copy.wantsRawPod = true);
   }
 
   /**
@@ -254,9 +198,7 @@ public final class Info {
    * @return the info without the table
    */
   public Info withoutNodeTable() {
-    Builder builder = change();
-    builder.keepsTable = false;
-    return new Info(builder);
+    return with(copy -> copy.keepsTable = false);
   }
 
   /**
@@ -275,13 +217,20 @@ public final class Info {
    * @return the info with the path
    */
   public Info shows(String path, String description, Introspection introspection) {
-    Builder builder = change();
-    builder.paths.add(
-        new ShownPath(
-            Objects.requireNonNull(path, "path"),
-            Objects.requireNonNull(description, "description"),
-            Objects.requireNonNull(introspection, "introspection")));
-    return new Info(builder);
+    return with(
+        copy ->
+            copy.paths =
+                joined(
+                    paths,
+                    List.of(
+                        new ShownPath(
+                            Objects.requireNonNull(path, "path"),
+                            Objects.requireNonNull(description, "description"),
+                            Objects.requireNonNull(introspection, "introspection")))));
+  }
+
+  private static <T> List<T> joined(List<T> some, List<T> more) {
+    return Stream.concat(some.stream(), more.stream()).toList();
   }
 
   /** Whether there is neither a verb nor a hook. */
@@ -296,15 +245,16 @@ public final class Info {
 
   /** The same without declarations of what is read: everything is sent. */
   Info readingEverything() {
-    Builder builder = change();
-    builder.filter = filter == null ? null : filter.readingEverything();
-    builder.score = score == null ? null : score.readingEverything();
-    builder.preempt = preempt == null ? null : preempt.readingEverything();
-    builder.bind = bind == null ? null : bind.readingEverything();
-    builder.beforeFilter = beforeFilter == null ? null : beforeFilter.readingEverything();
-    builder.beforeFilterNodes =
-        beforeFilterNodes == null ? null : beforeFilterNodes.readingEverything();
-    builder.beforeScore = beforeScore == null ? null : beforeScore.readingEverything();
-    return new Info(builder);
+    return with(
+        copy -> {
+          copy.filter = filter == null ? null : filter.readingEverything();
+          copy.score = score == null ? null : score.readingEverything();
+          copy.preempt = preempt == null ? null : preempt.readingEverything();
+          copy.bind = bind == null ? null : bind.readingEverything();
+          copy.beforeFilter = beforeFilter == null ? null : beforeFilter.readingEverything();
+          copy.beforeFilterNodes =
+              beforeFilterNodes == null ? null : beforeFilterNodes.readingEverything();
+          copy.beforeScore = beforeScore == null ? null : beforeScore.readingEverything();
+        });
   }
 }

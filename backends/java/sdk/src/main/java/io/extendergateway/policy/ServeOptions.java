@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Consumer;
 
 /** How a backend is served. Immutable: each method returns new options. */
 public final class ServeOptions {
@@ -18,34 +19,33 @@ public final class ServeOptions {
   private static final String ALLOW_BIND = "--allow-unauthenticated-bind";
 
   /** {@code HOST:PORT}. */
-  final String address;
+  String address = DEFAULT_ADDRESS;
 
   /** All {@code null}: no TLS; the last one alone: clients need no certificate. */
-  final Path tlsCert;
+  Path tlsCert;
 
-  final Path tlsKey;
-  final Path tlsClientCa;
-  final Duration drain;
-  final boolean allowUnauthenticatedBind;
+  Path tlsKey;
+  Path tlsClientCa;
+  Duration drain = Duration.ofSeconds(10);
+  boolean allowUnauthenticatedBind;
 
   /** {@code null}: those of the process. */
-  final Map<String, String> variables;
+  Map<String, String> variables;
 
-  private ServeOptions(
-      String address,
-      Path tlsCert,
-      Path tlsKey,
-      Path tlsClientCa,
-      Duration drain,
-      boolean allowUnauthenticatedBind,
-      Map<String, String> variables) {
-    this.address = address;
-    this.tlsCert = tlsCert;
-    this.tlsKey = tlsKey;
-    this.tlsClientCa = tlsClientCa;
-    this.drain = drain;
-    this.allowUnauthenticatedBind = allowUnauthenticatedBind;
-    this.variables = variables;
+  private ServeOptions() {}
+
+  /** A changed copy: only the change writes to it. */
+  private ServeOptions with(Consumer<ServeOptions> change) {
+    ServeOptions copy = new ServeOptions();
+    copy.address = address;
+    copy.tlsCert = tlsCert;
+    copy.tlsKey = tlsKey;
+    copy.tlsClientCa = tlsClientCa;
+    copy.drain = drain;
+    copy.allowUnauthenticatedBind = allowUnauthenticatedBind;
+    copy.variables = variables;
+    change.accept(copy);
+    return copy;
   }
 
   /**
@@ -53,7 +53,7 @@ public final class ServeOptions {
    * first signal, and spans as the {@code OTEL_*} variables of the process say.
    */
   public static ServeOptions defaults() {
-    return new ServeOptions(DEFAULT_ADDRESS, null, null, null, Duration.ofSeconds(10), false, null);
+    return new ServeOptions();
   }
 
   /**
@@ -63,8 +63,7 @@ public final class ServeOptions {
    *     one
    */
   public ServeOptions address(String hostAndPort) {
-    return new ServeOptions(
-        hostAndPort, tlsCert, tlsKey, tlsClientCa, drain, allowUnauthenticatedBind, variables);
+    return with(copy -> copy.address = hostAndPort);
   }
 
   /**
@@ -74,10 +73,11 @@ public final class ServeOptions {
    * @param key the private key, PEM
    */
   public ServeOptions tls(Path certificate, Path key) {
-    Objects.requireNonNull(certificate, "certificate");
-    Objects.requireNonNull(key, "key");
-    return new ServeOptions(
-        address, certificate, key, tlsClientCa, drain, allowUnauthenticatedBind, variables);
+    return with(
+        copy -> {
+          copy.tlsCert = Objects.requireNonNull(certificate, "certificate");
+          copy.tlsKey = Objects.requireNonNull(key, "key");
+        });
   }
 
   /**
@@ -86,14 +86,12 @@ public final class ServeOptions {
    * @param authority the certificates of the authority, PEM
    */
   public ServeOptions tlsClientCa(Path authority) {
-    return new ServeOptions(
-        address, tlsCert, tlsKey, authority, drain, allowUnauthenticatedBind, variables);
+    return with(copy -> copy.tlsClientCa = authority);
   }
 
   /** How long calls in progress may take after the first signal, before they are cancelled. */
   public ServeOptions drain(Duration most) {
-    return new ServeOptions(
-        address, tlsCert, tlsKey, tlsClientCa, most, allowUnauthenticatedBind, variables);
+    return with(copy -> copy.drain = most);
   }
 
   /**
@@ -101,7 +99,7 @@ public final class ServeOptions {
    * reaches the address may then bind pods.
    */
   public ServeOptions allowUnauthenticatedBind() {
-    return new ServeOptions(address, tlsCert, tlsKey, tlsClientCa, drain, true, variables);
+    return with(copy -> copy.allowUnauthenticatedBind = true);
   }
 
   /**
@@ -109,8 +107,7 @@ public final class ServeOptions {
    * empty map turns them off.
    */
   public ServeOptions telemetry(Map<String, String> names) {
-    return new ServeOptions(
-        address, tlsCert, tlsKey, tlsClientCa, drain, allowUnauthenticatedBind, Map.copyOf(names));
+    return with(copy -> copy.variables = Map.copyOf(names));
   }
 
   /**

@@ -94,62 +94,59 @@ final class Service {
     Q parse(byte[] message) throws InvalidProtocolBufferException;
   }
 
+  /** Answers a request that is decoded. */
+  private interface Call<Q> {
+    Object answer(Q request, Trace trace) throws Exception;
+  }
+
+  /** Refuses calls of a verb that the policy does not declare, and decodes the others. */
+  private <Q> Map.Entry<String, Verb> verb(
+      Kind kind, Sizes.Shape shape, Parser<Q> parser, Call<Q> call) {
+    return Map.entry(
+        kind.method,
+        (message, trace) -> {
+          questions.admit(kind, message);
+          return call.answer(decode(message, shape, parser), trace);
+        });
+  }
+
   ServerServiceDefinition policyService() {
-    Map<String, Verb> verbs =
-        Map.of(
-            "GetInfo",
-            (message, trace) ->
-                answer.info(decode(message, Sizes.Shape.GET_INFO, GetInfoRequest::parseFrom)),
-            "Filter",
-            (message, trace) -> {
-              questions.admit(Kind.FILTER, message);
-              return answer.filter(
-                  decode(message, Sizes.Shape.QUESTION, FilterRequest::parseFrom), trace);
-            },
-            "Score",
-            (message, trace) -> {
-              questions.admit(Kind.SCORE, message);
-              return answer.score(
-                  decode(message, Sizes.Shape.QUESTION, ScoreRequest::parseFrom), trace);
-            },
-            "Preempt",
-            (message, trace) -> {
-              questions.admit(Kind.PREEMPT, message);
-              return answer.preempt(
-                  decode(message, Sizes.Shape.PREEMPT, PreemptRequest::parseFrom), trace);
-            },
-            "Bind",
-            (message, trace) -> {
-              questions.admit(Kind.BIND, message);
-              return answer.bind(
-                  decode(message, Sizes.Shape.BIND, BindRequest::parseFrom), trace, waiters.binds);
-            });
-    return define(PolicyServiceGrpc.getServiceDescriptor(), verbs);
+    Verb info =
+        (message, trace) ->
+            answer.info(decode(message, Sizes.Shape.GET_INFO, GetInfoRequest::parseFrom));
+    return define(
+        PolicyServiceGrpc.getServiceDescriptor(),
+        Map.ofEntries(
+            Map.entry("GetInfo", info),
+            verb(Kind.FILTER, Sizes.Shape.QUESTION, FilterRequest::parseFrom, answer::filter),
+            verb(Kind.SCORE, Sizes.Shape.QUESTION, ScoreRequest::parseFrom, answer::score),
+            verb(Kind.PREEMPT, Sizes.Shape.PREEMPT, PreemptRequest::parseFrom, answer::preempt),
+            verb(
+                Kind.BIND,
+                Sizes.Shape.BIND,
+                BindRequest::parseFrom,
+                (request, trace) -> answer.bind(request, trace, waiters.binds))));
   }
 
   ServerServiceDefinition hookService() {
-    Map<String, Verb> verbs =
-        Map.of(
-            "BeforeFilter",
-            (message, trace) -> {
-              questions.admit(Kind.BEFORE_FILTER, message);
-              return hooks.beforeFilter(
-                  decode(message, Sizes.Shape.POD_QUESTION, BeforeFilterRequest::parseFrom), trace);
-            },
-            "BeforeFilterNodes",
-            (message, trace) -> {
-              questions.admit(Kind.BEFORE_FILTER_NODES, message);
-              return hooks.beforeFilterNodes(
-                  decode(message, Sizes.Shape.QUESTION, BeforeFilterNodesRequest::parseFrom),
-                  trace);
-            },
-            "BeforeScore",
-            (message, trace) -> {
-              questions.admit(Kind.BEFORE_SCORE, message);
-              return hooks.beforeScore(
-                  decode(message, Sizes.Shape.QUESTION, BeforeScoreRequest::parseFrom), trace);
-            });
-    return define(HookServiceGrpc.getServiceDescriptor(), verbs);
+    return define(
+        HookServiceGrpc.getServiceDescriptor(),
+        Map.ofEntries(
+            verb(
+                Kind.BEFORE_FILTER,
+                Sizes.Shape.POD_QUESTION,
+                BeforeFilterRequest::parseFrom,
+                hooks::beforeFilter),
+            verb(
+                Kind.BEFORE_FILTER_NODES,
+                Sizes.Shape.QUESTION,
+                BeforeFilterNodesRequest::parseFrom,
+                hooks::beforeFilterNodes),
+            verb(
+                Kind.BEFORE_SCORE,
+                Sizes.Shape.QUESTION,
+                BeforeScoreRequest::parseFrom,
+                hooks::beforeScore)));
   }
 
   ServerServiceDefinition introspectionService() {
