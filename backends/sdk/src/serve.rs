@@ -11,11 +11,11 @@ mod signals;
 mod stopping;
 #[cfg(feature = "tls")]
 mod tls;
-mod tls_files;
-mod turn;
 #[cfg(not(feature = "tls"))]
 #[path = "serve/without_tls.rs"]
 mod tls;
+mod tls_files;
+mod turn;
 
 use std::{
     convert::Infallible,
@@ -32,7 +32,6 @@ use tonic::transport::{
     server::{Router, TcpIncoming},
 };
 
-pub use self::{tls::TlsError, tls_files::TlsFiles};
 use self::{
     health::Health,
     in_progress::{Counting, Holds, Total},
@@ -41,6 +40,7 @@ use self::{
     stopping::Stopping,
     tls::Tls,
 };
+pub use self::{tls::TlsError, tls_files::TlsFiles};
 use crate::{
     Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
     backend::Exposed,

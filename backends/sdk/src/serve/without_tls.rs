@@ -9,7 +9,9 @@ use super::TlsFiles;
 
 /// The program was built without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("--tls-cert: this program was built without TLS; turn on the feature `tls` of extender-policy-sdk in its Cargo.toml")]
+#[error(
+    "--tls-cert: this program was built without TLS; turn on the feature `tls` of extender-policy-sdk in its Cargo.toml"
+)]
 pub struct TlsError(());
 
 /// There is none.
