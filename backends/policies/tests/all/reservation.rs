@@ -2,10 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../src/reservation/apiserver.rs"]
+#[path = "../../src/reservation/apiserver.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod apiserver;
-#[path = "reservation/replica.rs"]
 mod replica;
 
 use std::{
