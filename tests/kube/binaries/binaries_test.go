@@ -57,7 +57,7 @@ func TestProgramsWithAModuleOfTheirOwnAreBuiltThere(t *testing.T) {
 func TestOtherReleasesAreBuiltWithTheirOwnModFile(t *testing.T) {
 	got := sourcesOf("tests", []string{"kube-scheduler-1.24"})
 	want := []sources{{
-		dir: "tests", modFile: "kube/schedulers/kube-scheduler-1.24.mod", program: "kube-scheduler-1.24",
+		dir: "tests", modFile: "kube/schedulers/kube-scheduler-1.24/go.mod", program: "kube-scheduler-1.24",
 		packages: []string{"kube/cmd/kube-scheduler/main.go"},
 	}}
 	if !reflect.DeepEqual(got, want) {

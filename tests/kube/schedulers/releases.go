@@ -1,5 +1,5 @@
-// Package schedulers lists the releases of Kubernetes that are tested beside that of tests/go.mod. Each has a file in this
-// folder that replaces go.mod while its program is built, because two versions of Kubernetes do not fit into one module.
+// Package schedulers lists the releases of Kubernetes that are tested beside that of tests/go.mod. Each has a go.mod in a
+// folder here that replaces that of tests/ while its program is built, because two versions of Kubernetes do not fit into one module.
 package schedulers
 
 import (
@@ -26,7 +26,7 @@ type Release struct {
 	Version string
 }
 
-// releases are the ones with a .mod here, oldest first. After a change, run `go generate ./kube/schedulers`.
+// releases are the ones with a folder here, oldest first. After a change, run `go generate ./kube/schedulers`.
 var releases = []Release{
 	{Client, "1.18.19"},
 	{Client, "1.20.15"},
@@ -38,7 +38,7 @@ var releases = []Release{
 	{Scheduler, "1.36.3"},
 }
 
-// Releases are all releases with a .mod in this folder, oldest first.
+// Releases are all releases with a folder here, oldest first.
 func Releases() []Release { return slices.Clone(releases) }
 
 // Find returns the release that a program is of.
@@ -76,7 +76,7 @@ func (r Release) Program() string {
 
 // ModFile is what its program is built with instead of go.mod, below tests/.
 func (r Release) ModFile() string {
-	return "kube/schedulers/" + r.Program() + ".mod"
+	return "kube/schedulers/" + r.Program() + "/go.mod"
 }
 
 // Files are the sources of its program, below tests/. That of the client is in testdata, because it compiles with no other

@@ -11,7 +11,7 @@ import (
 func TestEachReleaseHasItsModFile(t *testing.T) {
 	var mods []string
 	for _, release := range Releases() {
-		mods = append(mods, filepath.Base(release.ModFile()))
+		mods = append(mods, release.Program()+"/go.mod")
 		text, err := os.ReadFile(filepath.Join("../..", release.ModFile()))
 		if err != nil {
 			t.Error(err)
@@ -23,7 +23,7 @@ func TestEachReleaseHasItsModFile(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob("*.mod")
+	files, err := filepath.Glob("*/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}

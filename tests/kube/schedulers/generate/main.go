@@ -1,4 +1,4 @@
-// Command generate writes the .mod files of tests/kube/schedulers, each with the versions of one release of Kubernetes, and
+// Command generate writes the go.mod files of tests/kube/schedulers, each with the versions of one release of Kubernetes, and
 // their sums.
 package main
 
@@ -50,10 +50,13 @@ func generate(release schedulers.Release) error {
 		return err
 	}
 	mod := filepath.Join(root, release.ModFile())
+	if err := os.MkdirAll(filepath.Dir(mod), 0o755); err != nil {
+		return err
+	}
 	if err := copyFile(filepath.Join(alone, "go.mod"), mod); err != nil {
 		return err
 	}
-	return copyFile(filepath.Join(alone, "go.sum"), strings.TrimSuffix(mod, ".mod")+".sum")
+	return copyFile(filepath.Join(alone, "go.sum"), filepath.Join(filepath.Dir(mod), "go.sum"))
 }
 
 func copyFile(from, to string) error {
