@@ -66,6 +66,10 @@ fn handshake(case: &str) -> Fault {
             info.verbs[1].score_max = Some(11);
             info.verbs[1].normalization = api::Normalization::None.into();
         }),
+        "usage" => info(|info, _| {
+            info.verbs[0].usage = true;
+            info.verbs[0].node_view = api::NodeView::Name.into();
+        }),
         "reversed" => info(|info, _| {
             info.verbs[1].reversed = true;
             info.verbs[1].normalization = api::Normalization::None.into();

@@ -53,6 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
             score_range
         ),
         case!("handshake.score-scale", Should, ["14.3"], "scores are at most 10, or normalized", score_scale),
+        case!("handshake.usage", Should, ["6.5"], "usage is wanted with facts of nodes", usage),
         case!("handshake.reversed", Must, ["6.4"], "reversed scores are normalized", reversed),
         case!("handshake.pure", Must, ["29.1"], "a pure verb declares nothing that excludes it", pure),
         case!("handshake.table", Must, ["18.1"], "a listed NodeTableService is served", table),
@@ -208,6 +209,19 @@ async fn score_scale(suite: &Suite) -> Result<(), Stop> {
         Some(max) if none && max > 10 => failed(format!("`score_max` is {max}, without a normalization")),
         None if none => failed("there is no `score_max` and no normalization"),
         _ => Ok(()),
+    }
+}
+
+async fn usage(suite: &Suite) -> Result<(), Stop> {
+    let lacking = suite.declared.verbs().find(|terms| {
+        terms.verb.has_nodes() && terms.info.usage && terms.info.node_view() == api::NodeView::Name
+    });
+    match lacking {
+        Some(terms) => failed(format!(
+            "{} has `usage` with NODE_VIEW_NAME, and is not sent it; declare NODE_VIEW_FACTS",
+            terms.verb.name()
+        )),
+        None => Ok(()),
     }
 }
 

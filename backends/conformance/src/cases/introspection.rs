@@ -87,6 +87,9 @@ async fn paths(suite: &Suite) -> Result<(), Stop> {
     for api::IntrospectionPath { path, description } in paths {
         at_most("a path", path, MAX_TEXT)?;
         at_most("the description of a path", description, MAX_TEXT)?;
+        if description.contains(char::is_control) {
+            return failed(format!("the description of the path {path:?} is not one line"));
+        }
         let Some(shape) = shape(path) else {
             return failed(format!("the path {path:?} has another form than /literal/:parameter"));
         };
