@@ -113,7 +113,7 @@ type Replacer struct {
 	versions atomic.Pointer[[]*prepared]
 }
 
-// Replace lets this policy answer from now on. With a mistake in its declaration the old one stays.
+// Replace lets this policy answer from now on. If it has no verb, or a verb without a function, the old one stays.
 func (r *Replacer) Replace(policy Policy) error {
 	latest, err := prepare(policy)
 	if err != nil {

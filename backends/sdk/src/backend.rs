@@ -225,7 +225,7 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// From now on this policy answers. With a mistake in its declaration the old one stays.
+    /// From now on this policy answers. If it declares no verb, the old one stays.
     pub fn with<P: Policy>(&self, policy: P) -> Result<(), DeclarationError> {
         self.versions.add(&Prepared::new(Box::new(policy))?);
         Ok(())

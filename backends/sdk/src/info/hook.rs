@@ -46,7 +46,7 @@ pub struct Hook {
 
 impl Hook {
     /// A hook that may change these parts, and no others. Which ones it can change is said where it is declared, such as
-    /// at [`Info::before_filter`].
+    /// at [`Info::before_filter`](super::Info::before_filter).
     pub fn changing(parts: impl IntoIterator<Item = Change>) -> Self {
         Self { verb: Verb::per_node(), view: None, changes: parts.into_iter().collect() }
     }
