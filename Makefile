@@ -281,10 +281,11 @@ format: rust
 
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --locked -p extender-policy-sdk -- -D warnings
 
 # For policy authors.
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked --all-features -p extender-policy-api -p extender-policy-sdk -p extender-policy-controllers
 
 # For contributors.
 docs-private: rust ## The documentation of all crates, private items included

@@ -49,7 +49,7 @@ fn parts_of_node(change: &api::NodeChange) -> impl Iterator<Item = ChangedPart> 
         (ChangedPart::NodeLabels, !change.set_labels.is_empty() || !change.remove_labels.is_empty()),
         (ChangedPart::NodeTaints, !change.add_taints.is_empty() || !change.remove_taints.is_empty()),
         (ChangedPart::NodeAllocatable, change.add_allocatable.is_some()),
-        (ChangedPart::NodeUsage, change.add_usage.is_some()),
+        (ChangedPart::NodeUsage, change.add_usage.is_some() || !change.holds.is_empty()),
     ])
 }
 
@@ -79,6 +79,8 @@ mod tests {
             add_usage: Some(api::NodeUsage::default()),
             ..api::NodeChange::default()
         };
+        let holding = api::NodeChange { holds: vec![api::Hold::default()], ..api::NodeChange::default() };
+        assert!(parts_of_node(&holding).eq([ChangedPart::NodeUsage]));
         let response = api::BeforeScoreResponse { pod: Some(pod), nodes: vec![node], result: None };
         let parts: Vec<_> = changed_parts(&response).map(i32::from).collect();
         assert_eq!(parts, (1..=9).collect::<Vec<_>>());

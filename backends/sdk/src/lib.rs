@@ -3,7 +3,7 @@
 //! kube-scheduler calls the gateway about a pod, and the gateway calls every policy: which nodes may the pod not
 //! run on, and how good are the others? A policy is a [`Policy`]: [`filter`](Policy::filter) and
 //! [`score`](Policy::score) judge one pod on one node, and [`preempt`](Policy::preempt) decides which pods may be
-//! evicted to make room. This crate does the rest: the gRPC service with health and reflection, the handshake,
+//! evicted to make room. This crate does the rest: the gRPC service with health, the handshake,
 //! positions, counts, revisions, args, limits, draining. A policy needs no gRPC and no Kubernetes client.
 //!
 //! ```
@@ -51,7 +51,12 @@
 //! trace. The span lasts from reading the request to the end of the answer and has the policy's name and revision,
 //! the number of nodes that it evaluated and refused, and the result. Without the variables, and for calls that are
 //! not traced, only one header is read. Invalid variables end the start with an error. Queued spans are sent within
-//! 5 s after a stop signal. All of this needs the feature `otlp`, which is on by default.
+//! 5 s after a stop signal. All of this needs the feature `otlp`.
+//!
+//! # Features
+//!
+//! None is on by default, because they are most of what a first build compiles: `tls` for certificates, which the Helm chart
+//! configures by default, `otlp` for traces, and `reflection` for tools such as grpcurl.
 
 mod answer;
 mod args;

@@ -49,6 +49,7 @@ Serves one policy to the extender gateway over gRPC.
   --tls-cert FILE         serve with TLS: the certificate chain, PEM; changed files are read again
   --tls-key FILE          its private key, PEM
   --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM
+                          (TLS needs the feature `tls` of extender-policy-sdk when the program is built)
   --allow-unauthenticated-bind
                           serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
                           reaches the address may then bind pods

@@ -58,6 +58,8 @@ pub(super) struct Endpoint {
     not_serving: AtomicBool,
     /// What it said of controllers in its latest handshake.
     controllers: Mutex<Option<ReportedControllers>>,
+    /// Whether that exceeded a limit, which has been logged.
+    exceeds_controllers: AtomicBool,
     /// Why it does not use a configuration of its own, according to its latest handshake; empty: it uses all of it.
     rejected_configuration: Mutex<String>,
 }
@@ -73,6 +75,7 @@ impl Endpoint {
             recheck: Notify::default(),
             not_serving: AtomicBool::new(false),
             controllers: Mutex::default(),
+            exceeds_controllers: AtomicBool::new(false),
             rejected_configuration: Mutex::default(),
         }
     }
@@ -86,8 +89,22 @@ impl Endpoint {
     }
 
     /// Records what the latest handshake said of controllers.
-    pub(super) fn set_controllers(&self, reported: Option<Controllers>) {
-        *self.controllers.lock() = reported.and_then(ReportedControllers::read);
+    pub(super) fn set_controllers(&self, reported: Option<Controllers>, backend: &str) {
+        let is_reported = reported.is_some();
+        let read = reported.and_then(ReportedControllers::read);
+        let exceeds = is_reported && read.is_none();
+        if exceeds && !self.exceeds_controllers.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                backend,
+                address = %self.address,
+                "what the backend says about its controllers exceeds a limit of info.proto and is ignored: names, 1 to 32 of 1 to 63 \
+                 bytes; lease, 1 to 320 bytes; identity, 1 to 253 bytes"
+            );
+        }
+        if !exceeds {
+            self.exceeds_controllers.store(false, Ordering::Relaxed);
+        }
+        *self.controllers.lock() = read;
     }
 
     /// Records what the latest handshake said of a configuration that it does not use. Logs a change.

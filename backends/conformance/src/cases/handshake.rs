@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
             score_range
         ),
         case!("handshake.score-scale", Should, ["14.3"], "scores are at most 10, or normalized", score_scale),
-        case!("handshake.usage", Should, ["6.5"], "usage is wanted with facts of nodes", usage),
+        case!("handshake.usage", Must, ["6.5"], "usage is wanted with facts of nodes", usage),
         case!("handshake.reversed", Must, ["6.4"], "reversed scores are normalized", reversed),
         case!("handshake.pure", Must, ["29.1"], "a pure verb declares nothing that excludes it", pure),
         case!("handshake.table", Must, ["18.1"], "a listed NodeTableService is served", table),
@@ -236,6 +236,9 @@ async fn reversed(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn pure(suite: &Suite) -> Result<(), Stop> {
+    if suite.declared.verb(Verb::Preempt).is_some_and(Terms::is_pure) {
+        return failed("preempt is pure, and its answers depend on the victims");
+    }
     let pure: Vec<_> = CACHEABLE
         .iter()
         .filter_map(|verb| suite.declared.verb(*verb))

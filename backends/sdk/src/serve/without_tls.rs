@@ -1,5 +1,7 @@
 //! The place of TLS in a program that was built without it.
 
+#![expect(clippy::unused_async, reason = "with TLS they wait")]
+
 use std::convert::Infallible;
 
 use tokio::net::TcpStream;

@@ -1,23 +1,37 @@
 //! Built without the feature `otlp`: nothing is sent.
 
-#![expect(
-    clippy::unnecessary_wraps,
-    clippy::unused_async,
-    clippy::unused_self,
-    reason = "with the feature they have something to do"
-)]
+#![expect(clippy::unused_async, clippy::unused_self, reason = "with the feature they have something to do")]
+
+use std::env;
 
 use tonic::codegen::http;
 
-use super::{Telemetry, TelemetryError};
+use super::{Source, Telemetry, TelemetryError};
 use crate::{Backend, service::Answered};
+
+/// Each names a collector.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+const MISSING: &str = "this program was built without OTLP; turn on the feature `otlp` of extender-policy-sdk in its Cargo.toml";
 
 /// Traces no call.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer;
 
 impl Tracer {
-    pub(crate) fn start(_: &Telemetry, _: &Backend) -> Result<Self, TelemetryError> {
+    /// # Errors
+    ///
+    /// The program names a collector in its code.
+    pub(crate) fn start(telemetry: &Telemetry, _: &Backend) -> Result<Self, TelemetryError> {
+        match &telemetry.source {
+            Source::Given(variables) if ENDPOINTS.iter().any(|name| variables.contains_key(*name)) => {
+                return Err(TelemetryError(MISSING.to_owned()));
+            }
+            Source::Environment if ENDPOINTS.iter().any(|name| env::var_os(name).is_some()) => {
+                tracing::warn!("no spans are sent: {MISSING}");
+            }
+            _ => {}
+        }
         Ok(Self)
     }
 

@@ -123,6 +123,9 @@ impl Reader<'_> {
 
     pub(super) fn preempt(&self) -> Result<VerbPlan, BackendFailure> {
         let verb = self.verb(Verb::Preempt, "preempt")?;
+        if verb.pure {
+            return Err(unsuitable("declares preempt pure, but its answers depend on the victims"));
+        }
         let nodes = self.nodes(verb)?;
         if nodes.rows != RowView::Name && nodes.column.is_none() {
             return Err(unsuitable(
@@ -244,6 +247,9 @@ impl Reader<'_> {
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
+        if verb.usage && view == Some(NodeView::Name) {
+            return Err(unsuitable("reads the usage of nodes, but requests only their names"));
+        }
         let fields = RowFields {
             facts: Arc::new(self.node_facts(verb)),
             usage: verb.usage,

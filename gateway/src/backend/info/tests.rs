@@ -447,6 +447,25 @@ fn a_declaration_that_cannot_be_used_says_why() {
 }
 
 #[test]
+fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
+    let usage = VerbInfo {
+        verb: Verb::Filter as i32,
+        usage: true,
+        node_view: NodeView::Name as i32,
+        ..VerbInfo::default()
+    };
+    let watched = ClusterTables { pods: Some(Arc::new(PodTable::new())), ..known(NodeSource::Request) };
+    let info = Info::read(response(vec![usage]), &configured("filter: {}"), &watched);
+    assert_eq!(info.filter.unwrap_err().detail, "reads the usage of nodes, but requests only their names");
+    let preempt = VerbInfo { verb: Verb::Preempt as i32, pure: true, ..VerbInfo::default() };
+    let info = Info::read(response(vec![preempt]), &configured("filter: {}"), &known(NodeSource::Request));
+    assert_eq!(
+        info.preempt.unwrap_err().detail,
+        "declares preempt pure, but its answers depend on the victims"
+    );
+}
+
+#[test]
 fn counts_that_cannot_be_used_say_why() {
     for (verb, sentence) in [
         (on_nodes(&[(9, "")]), "pod counts of nodes by 9, which this gateway version does not support"),

@@ -207,7 +207,7 @@ impl Connecting<'_> {
                 Ok(mut response) => {
                     missed = 0;
                     // They change without a change of what the backend answers.
-                    endpoint.set_controllers(response.controllers.take());
+                    endpoint.set_controllers(response.controllers.take(), settings.name.as_str());
                     let rejected = std::mem::take(&mut response.rejected_configuration);
                     endpoint.set_rejected_configuration(&rejected, settings.name.as_str());
                     self.accept(response, &mut known).await;
