@@ -8,7 +8,7 @@ SHELL := bash
 SDKS := python go typescript java
 .PHONY: help demo check test nightly e2e matrix matrix-record chart chart-test bench bench-docs guard growth guard-record equivalence fuzz fuzz-corpus cargo-fuzz deny advisories fmt clean
 .PHONY: rolling soak bench-sdk book programs torture image image-test image-reproducible dist proto proto-release conformance sdks $(SDKS:%=sdk-%) $(SDKS:%=examples-%)
-.PHONY: rust go node valgrind prometheus chromium format lint docs docs-private unit rust-tests go-checks go-tests e2e-waiting
+.PHONY: rust go node valgrind prometheus chromium format lint docs docs-private chaos unit rust-tests go-checks e2e-waiting
 .PHONY: e2e-others go-others binaries static
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -26,7 +26,7 @@ CHART := tests/chart
 # What is published under which names. SOURCE is the URL of the sources, DOWNLOADS that of the files of `make dist`.
 IMAGE ?= extender-gateway
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*')
+REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*')
 SOURCE ?= https://extender-gateway.io
 DOWNLOADS ?= $(SOURCE)/releases/download/v$(VERSION)
 # The time of the commit: builds at other times have the same bytes.
@@ -49,20 +49,25 @@ demo: rust ## The gateway and three policies answer kube-scheduler's calls (ARGS
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-# What computes runs beside what waits: three lanes of control planes, and one of compilers that has the processors last.
-# The programs that are run are built once, and the SDKs' examples are used by the tests of the second and third lane.
+# What computes runs beside what waits: three lanes of control planes, and one of compilers that has the processors last. The tests of the
+# second and third lane run the examples of the SDKs.
 test: export SHORT := -short
+test: export REVISION := $(REVISION)
 test: rust go node valgrind prometheus chromium ## Everything but what is in make nightly, the real kube-scheduler included
 	@tests/tools/lanes $(TARGET)/test \
 	  'binaries chart-test image-test e2e-waiting' \
 	  '@binaries @sdk-java e2e-others' \
-	  '@binaries @sdk-java go-others' \
-	  'format $(SDKS:%=sdk-%) lint proto go-checks rust-tests docs programs guard'
+	  '$(SDKS:%=sdk-%) @binaries go-others' \
+	  'format lint proto go-checks rust-tests docs programs guard'
 
 # In the order of what breaks most often. FUZZ_SECONDS and MINUTES are those of make fuzz and make soak.
+NIGHTLY := demo binaries $(SDKS:%=examples-%) e2e-waiting e2e-others go-others rolling equivalence growth chaos docs-private \
+  image-reproducible deny torture soak fuzz
 nightly: export EXTENDER_CONFORMANCE := tls
+nightly: export EXTENDER_MATRIX := all
+nightly: export REVISION := $(REVISION)
 nightly: rust go node valgrind prometheus chromium ## What is slow and rarely breaks: hours; before each release
-	@tests/tools/lanes $(TARGET)/nightly 'demo go-tests matrix rolling equivalence growth docs-private image-reproducible deny torture soak fuzz'
+	@tests/tools/lanes $(TARGET)/nightly '$(NIGHTLY)'
 
 e2e: binaries go prometheus chromium ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -76,7 +81,7 @@ matrix: binaries go ## The product with kube-scheduler 1.18 to 1.37: 4 minutes
 matrix-record: export EXTENDER_MATRIX_RECORD := yes
 matrix-record: matrix ## Records what the releases do in docs/compatibility.md
 
-# Without PODS, as a part of `make go-tests`, 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
+# Without PODS, as a part of `make nightly`, 150 pods. The gateways run in mount namespaces: as root, or where users may create namespaces.
 rolling: export EXTENDER_ROLLING_PODS := $(or $(PODS),1000)
 rolling: binaries go ## Every part is replaced or away while PODS=1000 pods are scheduled: 90 seconds
 	cd tests && go test -count=1 -timeout 30m -v -run TestRolling ./e2e
@@ -165,6 +170,12 @@ equivalence: export EQUIVALENCE_SEED := $(or $(EQUIVALENCE_SEED),$(shell date +%
 equivalence: rust ## Equivalence with separate extenders in generated cases, and the deliberate faults
 	cargo test --locked -p extender-reference -p extender-equivalence
 	tests/equivalence/faults.sh
+
+# The seeds are printed.
+chaos: rust ## Two simulated hours of Reservations with each of 20 seeds
+	for seed in $$(shuf -i 1-1000000 -n 20); do \
+	  echo "CHAOS_SEED=$$seed"; CHAOS_SEED=$$seed cargo test --locked -p extender-policies --lib two_hours; \
+	done
 
 # Generated input first, then each target of cargo-fuzz (the folder fuzz) for FUZZ_SECONDS; FUZZ_TARGETS selects some. The
 # flags of libFuzzer need an unstable option of the compiler, which RUSTC_BOOTSTRAP allows. An input that fails is kept in
@@ -314,7 +325,7 @@ programs: binaries
 
 binaries: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
 binaries: rust
-	deploy/image/build
+	$(if $(BUILT),,deploy/image/build)
 
 # Without symbols their bytes are the same in any folder.
 static: binaries
@@ -323,8 +334,6 @@ static: binaries
 	for program in extender-gateway kubectl-extender extender-policies policy-conformance; do \
 	  strip --strip-all -o $(STATIC)/$$program $(TARGET)/release/$$program; \
 	done
-
-go-tests: e2e-waiting e2e-others go-others ## The Go tests, those that make test leaves out included
 
 # make test says -short: without other releases of Kubernetes, without new policies in languages whose first build is long, and
 # without the rounds of faults.
@@ -338,5 +347,5 @@ e2e-others: binaries go
 	cd tests && $(GO_TEST) -skip '$(WAITING)' ./e2e
 # Some wait for a silent backend: more at once than there are processors.
 go-others: binaries go prometheus chromium
-	cd tests && $(GO_TEST) -p 1 -parallel 4 $$(go list ./... | grep -v /e2e$$)
+	cd tests && packages=$$(go list ./... | grep -v /e2e$$) && $(GO_TEST) -p 1 -parallel 4 $$packages
 	cd $(LEGACY) && $(GO_TEST) ./...

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
@@ -66,6 +67,9 @@ const onlyNode = "conformance"
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	for _, program := range []string{binaries.Etcd, binaries.APIServer, binaries.Scheduler} {
+		binaries.Program(t, program)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	started, err := controlplane.Start(ctx, t.TempDir())
