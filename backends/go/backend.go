@@ -113,7 +113,8 @@ type Replacer struct {
 	versions atomic.Pointer[[]*prepared]
 }
 
-// Replace lets this policy answer from now on. With a mistake in its declaration the old one stays.
+// Replace lets this policy answer from now on. After an error, a [DeclarationError], the old one stays. The gateway judges the
+// rest of the declaration: one that it rejects has replaced the old one, too. Let policy-conformance judge it before.
 func (r *Replacer) Replace(policy Policy) error {
 	latest, err := prepare(policy)
 	if err != nil {
