@@ -25,7 +25,7 @@ type Backend struct {
 	known func() *prepared
 }
 
-// prepared is a policy with its checked declaration, which belong together: a call never mixes two policies.
+// prepared is a policy with its declaration, which belong together: a call never mixes two policies.
 type prepared struct {
 	policy      Policy
 	declaration *declaration
