@@ -30,7 +30,7 @@ func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (
 // Filter says on which of the nodes the pod may not run; with scores if they are wanted and may be given.
 func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (*v1alpha1.FilterResponse, error) {
 	response := &v1alpha1.FilterResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.read(ctx, asked{verbFilter, request.GetCall(), request.GetPod(), request.GetNodes()})
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (
 		}
 		return nil
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 // earlyScores are scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these
@@ -62,7 +62,7 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 		return nil
 	}
 	var scores *v1alpha1.Scores
-	err := guarded(s.log, func() (err error) {
+	err := s.answered(func() (err error) {
 		scores, err = q.scores()
 		return err
 	})
@@ -75,7 +75,7 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 // Score says how good each of the nodes is.
 func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v1alpha1.ScoreResponse, error) {
 	response := &v1alpha1.ScoreResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.read(ctx, asked{verbScore, request.GetCall(), request.GetPod(), request.GetNodes()})
 		if err != nil {
 			return err
@@ -86,13 +86,13 @@ func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v
 		}
 		return err
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 // Preempt says which pods may be evicted on which of the nodes.
 func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest) (*v1alpha1.PreemptResponse, error) {
 	response := &v1alpha1.PreemptResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.read(ctx, asked{verbPreempt, request.GetCall(), request.GetPod(), request.GetNodes()})
 		if err != nil {
 			return err
@@ -103,13 +103,13 @@ func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest)
 		}
 		return err
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 // Bind binds the pod, or declines.
 func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1alpha1.BindResponse, error) {
 	response := &v1alpha1.BindResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		prepared, terms, err := s.chosen(ctx, request.GetCall(), verbBind)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (s *Service) Bind(ctx context.Context, request *v1alpha1.BindRequest) (*v1a
 		}
 		return describeBind(result, response)
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 func bindRequest(ctx context.Context, request *v1alpha1.BindRequest, terms *terms) (BindRequest, error) {

@@ -25,7 +25,7 @@ type Backend struct {
 	known func() *prepared
 }
 
-// prepared is a policy with its checked declaration, which belong together: a call never mixes two policies.
+// prepared is a policy with its declaration, which belong together: a call never mixes two policies.
 type prepared struct {
 	policy      Policy
 	declaration *declaration
@@ -113,7 +113,8 @@ type Replacer struct {
 	versions atomic.Pointer[[]*prepared]
 }
 
-// Replace lets this policy answer from now on. If it has no verb, or a verb without a function, the old one stays.
+// Replace lets this policy answer from now on. After an error, a [DeclarationError], the old one stays. The gateway judges the
+// rest of the declaration: one that it rejects has replaced the old one, too. Let policy-conformance judge it before.
 func (r *Replacer) Replace(policy Policy) error {
 	latest, err := prepare(policy)
 	if err != nil {

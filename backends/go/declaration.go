@@ -27,10 +27,10 @@ const (
 	maxEarlierVersions     = 16
 )
 
-// DeclarationError are all mistakes of a policy's declaration, one sentence each.
+// DeclarationError are the mistakes of a declaration that no gateway can find, one sentence each.
 type DeclarationError struct{ Mistakes []string }
 
-// Error names all mistakes.
+// Error names all of them.
 func (e *DeclarationError) Error() string {
 	return "invalid policy: " + strings.Join(e.Mistakes, "; ")
 }
@@ -83,7 +83,7 @@ type terms struct {
 	layout *layout
 }
 
-// declaration is a checked policy: the answer to the handshake, and what a call needs of it.
+// declaration is what a policy declares: the answer to the handshake, and what a call needs of it.
 type declaration struct {
 	response *v1alpha1.GetInfoResponse
 	// verbs are nil where they are not declared.
@@ -132,7 +132,7 @@ func (p *Policy) verbs() []asDeclared {
 	return append(verbs, p.hooks()...)
 }
 
-// declare checks everything and reports all mistakes together.
+// declare reports what [Policy.mistakes] finds, all together.
 func declare(p *Policy) (*declaration, error) {
 	if mistakes := p.mistakes(); len(mistakes) > 0 {
 		return nil, &DeclarationError{Mistakes: mistakes}
@@ -142,9 +142,14 @@ func declare(p *Policy) (*declaration, error) {
 		d.verbs[verb.verb] = verb.terms()
 	}
 	for _, declared := range p.Introspection {
-		d.pages[declared.Path] = newPage(declared)
+		if d.pages[declared.Path] == nil {
+			d.pages[declared.Path] = newPage(declared)
+		}
 	}
 	d.response = d.respond(p)
+	if _, err := proto.Marshal(d.response); err != nil {
+		return nil, &DeclarationError{Mistakes: []string{fmt.Sprintf("the declaration cannot be sent: %v; use UTF-8 alone", err)}}
+	}
 	return d, nil
 }
 

@@ -33,6 +33,7 @@ func TestEachMistakeIsNamed(t *testing.T) {
 		{filters(Filter{Node: node, View: 7}), "filter has an unknown View or Scope"},
 		{Policy{Name: "p", Version: "1", Bind: &Bind{}}, "bind has no function; set Bind.Pod"},
 		{scores(Unbounded().Normalized(7)), "the normalization is unknown"},
+		{Policy{Name: "\xff", Version: "1", Filter: &Filter{Node: node}}, "the declaration cannot be sent: "},
 	} {
 		_, err := NewService(c.policy)
 		var declaration *DeclarationError
@@ -75,6 +76,27 @@ func TestNodesOfWhichNothingIsReadAreNames(t *testing.T) {
 		if got := view(c.filter); got != c.view {
 			t.Errorf("%+v: %v, want %v", c.filter, got, c.view)
 		}
+	}
+}
+
+// The gateway rejects what a view of names does not have, so it must see that it is read.
+func TestAViewOfNamesKeepsWhatElseIsReadOfNodes(t *testing.T) {
+	var name, zone, owners Reads
+	name.Node(NodeName)
+	zone.NodeLabel("zone")
+	owners.PodsBy(ByOwner())
+	for reads, kept := range map[*Reads]bool{&name: false, &zone: true, &owners: true} {
+		p := filters(Filter{Node: node, View: ViewName, Reads: reads})
+		d, err := declare(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := d.response.GetVerbs()[0].GetReads(); (sent.GetNode() != nil) != kept {
+			t.Errorf("%v", sent)
+		}
+	}
+	if named, facts := newLayout(&zone, ViewName), newLayout(&zone, ViewFacts); !proto.Equal(named.message, facts.message) {
+		t.Errorf("%v is not %v", named.message, facts.message)
 	}
 }
 

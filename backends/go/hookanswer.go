@@ -9,16 +9,16 @@ import (
 // BeforeFilter says what changes about the pod before filters are called.
 func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilterRequest) (*v1alpha1.BeforeFilterResponse, error) {
 	response := &v1alpha1.BeforeFilterResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.readPod(ctx, asked{verb: verbBeforeFilter, call: request.GetCall(), pod: request.GetPod()})
 		if err != nil {
 			return err
 		}
 		response.Result = q.result()
 		response.Pod, err = q.beforeFilter()
-		return s.log.wrong(err)
+		return err
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 // BeforeFilterNodes says what changes about nodes before filters are called.
@@ -26,7 +26,7 @@ func (s *Service) BeforeFilterNodes(
 	ctx context.Context, request *v1alpha1.BeforeFilterNodesRequest,
 ) (*v1alpha1.BeforeFilterNodesResponse, error) {
 	response := &v1alpha1.BeforeFilterNodesResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.read(ctx, asked{verbBeforeFilterNodes, request.GetCall(), request.GetPod(), request.GetNodes()})
 		if err != nil {
 			return err
@@ -36,15 +36,15 @@ func (s *Service) BeforeFilterNodes(
 			return nil
 		}
 		response.Nodes, err = q.beforeFilterNodes()
-		return s.log.wrong(err)
+		return err
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 // BeforeScore says what changes about the pod and nodes before they are scored.
 func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScoreRequest) (*v1alpha1.BeforeScoreResponse, error) {
 	response := &v1alpha1.BeforeScoreResponse{}
-	err := guarded(s.log, func() error {
+	err := s.answered(func() error {
 		q, err := s.read(ctx, asked{verbBeforeScore, request.GetCall(), request.GetPod(), request.GetNodes()})
 		if err != nil {
 			return err
@@ -54,9 +54,9 @@ func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScore
 			return nil
 		}
 		response.Pod, response.Nodes, err = q.beforeScore()
-		return s.log.wrong(err)
+		return err
 	})
-	return response, statusOf(err)
+	return response, err
 }
 
 func (q *question) beforeFilter() (*v1alpha1.PodChange, error) {

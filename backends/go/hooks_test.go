@@ -327,6 +327,17 @@ func TestAWrongAnswerIsLoggedOnce(t *testing.T) {
 	}
 }
 
+func TestAWrongAnswerOfAVerbIsLogged(t *testing.T) {
+	var log syncBuffer
+	p := filters(Filter{Nodes: func(context.Context, Pod, Nodes) []Verdict { return make([]Verdict, 2) }})
+	s := startWith(t, p, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))})
+	expect(t, err, codes.Internal, "returned 2 answers for 1 nodes")
+	if !strings.Contains(log.String(), "Filter.Nodes returned 2 answers for 1 nodes") {
+		t.Errorf("logged:\n%s", log.String())
+	}
+}
+
 func TestAHookThatIsNotDeclaredIsUnimplemented(t *testing.T) {
 	s := start(t, noArm())
 	_, err := s.beforeFilter()

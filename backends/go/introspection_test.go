@@ -55,6 +55,16 @@ func TestEachMistakeOfAPageIsNamed(t *testing.T) {
 	}
 }
 
+func TestOfTwoEqualPagesTheFirstIsShown(t *testing.T) {
+	of := func(value string) Page {
+		return Page{Path: "/a", Show: func(context.Context, PageRequest) (any, error) { return value, nil }}
+	}
+	got, err := start(t, shows(of("first"), of("second"))).introspect(&v1alpha1.IntrospectRequest{Path: "/a"})
+	if err != nil || got != `"first"` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 func TestPagesAreAnnounced(t *testing.T) {
 	p := noArm()
 	p.Introspection = []Page{{Path: "/quotas/:namespace", Description: "A quota", Show: show}, {Path: "/all", Show: show}}

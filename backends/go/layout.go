@@ -98,8 +98,8 @@ func newLayout(r *Reads, view View) *layout {
 	if proto.Size(pod) > 0 {
 		l.message.Pod = pod
 	}
-	// A view of names has them, and nothing else can be declared with it.
-	if view != ViewName && proto.Size(l.rows) > 0 {
+	// A view of names has them; what else is read with it is sent, for the gateway to reject.
+	if (view != ViewName || r.nodes()) && proto.Size(l.rows) > 0 {
 		l.message.Node = l.rows
 	}
 	l.message.Id = hashOf(encoded(l.message))
@@ -119,7 +119,8 @@ func tableOf(rows *v1alpha1.NodeReads) string {
 func encoded(m proto.Message) []byte {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		// Only text that is not UTF-8 cannot be encoded; the declaration is checked for it, and the gateway sends none.
+		// Only text that is not UTF-8 cannot be encoded: a declaration with it is refused as a whole, a change with it cannot
+		// be sent, and the gateway sends none.
 		return nil
 	}
 	return bytes

@@ -10,8 +10,9 @@ import (
 // hook, is not listed in the handshake and never called. The functions are called from several goroutines at once; one that panics
 // fails its call, and the process goes on.
 //
-// A Policy is read once, when the backend is made; changing it afterwards has no effect. All mistakes in it are reported
-// together then, as a [DeclarationError].
+// A Policy is read once, when the backend is made; changing it afterwards has no effect. Mistakes that no gateway
+// can find, such as a verb without a function, are reported together then, as a [DeclarationError]. The others, such as a name
+// that is too long, are named by the gateway and by policy-conformance.
 type Policy struct {
 	// Name is what the policy calls itself, such as "label-rules": 1 to 63 bytes.
 	Name string

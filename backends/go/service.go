@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -143,7 +144,7 @@ func spanOf(ctx context.Context) Span {
 type failureLog struct {
 	logger *slog.Logger
 	mu     sync.Mutex
-	// panics are the texts of panics, and wrongs those of what hooks have returned: neither hides the others.
+	// panics are the texts of panics, and wrongs those of wrong answers: neither hides the others.
 	panics map[string]struct{}
 	wrongs map[string]struct{}
 }
@@ -158,10 +159,11 @@ func (l *failureLog) report(text string, stack []byte) {
 	}
 }
 
-// wrong writes an error if it says that what a hook has returned breaks the contract, and returns it.
+// wrong writes an error if it says that the policy's answer breaks the contract, and returns it.
 func (l *failureLog) wrong(err error) error {
-	if l != nil && err != nil && codeOf(err) == codes.Internal && l.isFirst(&l.wrongs, err.Error()) {
-		l.logger.Error("a hook returned a wrong change; the call fails with INTERNAL, and later ones with this text are not logged",
+	var call *callError
+	if l != nil && errors.As(err, &call) && call.code == codes.Internal && l.isFirst(&l.wrongs, err.Error()) {
+		l.logger.Error("the policy returned a wrong answer; the call fails with INTERNAL, and later ones with this text are not logged",
 			"error", err)
 	}
 	return err
@@ -203,4 +205,9 @@ func guarded(log *failureLog, work func() error) (err error) {
 		}
 	}()
 	return work()
+}
+
+// answered is guarded for a call of a verb or a hook, whose wrong answers are written, too. The error is as a client gets it.
+func (s *Service) answered(work func() error) error {
+	return statusOf(guarded(s.log, func() error { return s.log.wrong(work()) }))
 }

@@ -42,7 +42,8 @@ type Config struct {
 	Lease string
 	// Namespace is that of the Lease. Default: that of the pod, or of the kubeconfig's current context.
 	Namespace string
-	// Controllers are run in the leader: at least one and at most 32.
+	// Controllers are run in the leader: at least one. With more than 32 of them, or a name beyond its limit, they run, but the
+	// gateway shows nothing of them.
 	Controllers []Controller
 
 	// Identity is the name of this process as a holder: 1 to 253 bytes. No other process has it, no later one in the same
@@ -156,6 +157,9 @@ func (c *Config) mistakes() []string {
 
 func (c *Config) controllerMistakes() []string {
 	var mistakes []string
+	if len(c.Controllers) == 0 {
+		mistakes = append(mistakes, "there is no controller; set Config.Controllers")
+	}
 	known := map[string]bool{}
 	for _, controller := range c.Controllers {
 		if known[controller.Name] {

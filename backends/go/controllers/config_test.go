@@ -24,6 +24,7 @@ func valid() Config {
 func TestEachMistakeIsNamed(t *testing.T) {
 	for text, change := range map[string]func(*Config){
 		`there are two controllers named "quotas"`:                       func(c *Config) { c.Controllers = append(c.Controllers, c.Controllers[0]) },
+		"there is no controller; set Config.Controllers":                 func(c *Config) { c.Controllers = nil },
 		`controller "quotas" has no function; set Controller.Run`:        func(c *Config) { c.Controllers[0].Run = nil },
 		`Config.Lease is "Quota Backend": a lowercase RFC 1123`:          func(c *Config) { c.Lease = "Quota Backend" },
 		`Config.Lease is "": `:                                           func(c *Config) { c.Lease = "" },

@@ -52,6 +52,30 @@ POD_LABELS = Hook.of_pod().changes(ChangedPart.POD_LABELS)
 NODE_LABELS = Hook.per_node().changes(ChangedPart.NODE_LABELS)
 
 
+@pytest.mark.parametrize("bounds", [(0, 2**40), (-(2**31) - 1, 0), (0, 0.5)])
+def test_the_bounds_of_a_scale_are_integers_of_32_bits(bounds: tuple[Any, Any]) -> None:
+    with pytest.raises(DeclarationError, match=f"the scale is {bounds[0]} to {bounds[1]}; expected integers from"):
+        Declaration(scores(Scale.between(*bounds)))
+    Declaration(scores(Scale.between(-(2**31), 2**31 - 1)))
+
+
+def test_a_view_of_names_keeps_what_else_is_read_of_nodes() -> None:
+    # The gateway rejects it, so it must see that it is read.
+    def sent(reads: Reads) -> info_pb2.Reads:
+        return Declaration(Info("p", "1").filters(Verb.per_node().view(View.NAME).reads(reads))).response.verbs[0].reads
+
+    assert not sent(Reads().node(NodePart.NAME)).HasField("node")
+    reads = Reads()
+    reads.node_label("zone")
+    assert list(sent(reads).node.labels.keys) == ["zone"]
+    assert sent(reads).id == reads.id
+
+
+def test_of_two_equal_paths_the_first_is_shown() -> None:
+    info = pure().shows("/a", "first", lambda _: 1).shows("/a", "second", lambda _: 2)
+    assert Declaration(info).shown["/a"].description == "first"
+
+
 def test_what_no_gateway_can_reject_is_named() -> None:
     shows: Any = 3
     with pytest.raises(DeclarationError) as raised:

@@ -46,7 +46,7 @@ enum Source {
 
 type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
 
-/// A policy with its validated declaration, which belong together: a call never mixes two policies.
+/// A policy with its declaration, which belong together: a call never mixes two policies.
 pub(crate) struct Prepared {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) declaration: Declaration,
@@ -225,7 +225,8 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// From now on this policy answers. If it declares no verb, the old one stays.
+    /// From now on this policy answers. If it declares no verb, the old one stays. The gateway judges the rest of the declaration:
+    /// one that it rejects has replaced the old one, too.
     pub fn with<P: Policy>(&self, policy: P) -> Result<(), DeclarationError> {
         self.versions.add(&Prepared::new(Box::new(policy))?);
         Ok(())

@@ -132,9 +132,10 @@ export class Backend {
   /**
    * A policy that takes no args and is replaced while running, such as one made from a rule file. Calls under way finish
    * with the old one. If the new one declares other {@link Reads}, the old one still answers the calls that were made
-   * for it, until the gateway has repeated the handshake; so do the 16 latest of several old ones.
+   * for it, until the gateway has repeated the handshake; so do the 16 latest of several old ones. A new one whose
+   * declaration the gateway rejects replaces the old one, too: check it with policy-conformance before.
    *
-   * @throws {DeclarationError}
+   * @throws {DeclarationError} Then the old one stays.
    */
   static replaceable(policy: Policy): {
     readonly backend: Backend;

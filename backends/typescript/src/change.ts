@@ -32,8 +32,7 @@ export interface TolerationGiven {
 export interface TaintGiven {
   readonly key: string;
   readonly value?: string | undefined;
-  /** "NoSchedule", "PreferNoSchedule" or "NoExecute". */
-  readonly effect: string;
+  readonly effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
 }
 
 /** Taints to be removed: those with this key and, unless they are empty or left out, this value and this effect. */

@@ -100,7 +100,7 @@ export class Terms {
     this.isPure = fields.isPure;
     this.wantsUsage = fields.wantsUsage;
     this.isWholeSet = fields.isWholeSet;
-    this.layout = declared?.layout(this.view === 'name');
+    this.layout = declared?.layout(this.view === 'name' && !declared.readsNodes);
     const rows = this.layout && { parts: this.layout.rows.parts, isEmpty: this.layout.rowsKey === '' };
     this.rowParts = rowParts(this.view, rows);
     const node = this.layout?.node;
@@ -170,7 +170,8 @@ export class Declaration {
     );
     const ofHooks = hooksOf(info).map(([name, hook]) => [name, Terms.ofHook(name, hook)] as const);
     this.terms = new Map<VerbName, Terms>([...ofVerbs, ...ofHooks]);
-    this.shown = new Map(info.fields.shown.map((entry) => [entry.path, entry]));
+    // Of two equal paths the first.
+    this.shown = new Map(info.fields.shown.toReversed().map((entry) => [entry.path, entry]));
     this.response = response(info, this.terms);
   }
 
@@ -199,11 +200,18 @@ function mistakes(info: Info): string[] {
   const { filter, score, preempt, bind, shown } = info.fields;
   const isDeclared = [filter, score, preempt, bind].some((verb) => verb !== undefined);
   const found = shown.filter(({ show }) => typeof (show as unknown) !== 'function');
+  const bounds = score?.scale.fields.bounds;
+  const isScale = bounds === undefined || [bounds.min, bounds.max].every((bound) => (bound | 0) === bound);
   return [
     ...(isDeclared || hooksOf(info).length > 0
       ? []
       : [
           'no verb is declared; call Info.filters, Info.scores, Info.preempts, Info.binds, or a hook such as Info.beforeFilter',
+        ]),
+    ...(isScale
+      ? []
+      : [
+          `the scale is ${String(bounds.min)} to ${String(bounds.max)}; expected integers from -2147483648 to 2147483647`,
         ]),
     ...found.map(
       ({ path }) =>

@@ -124,7 +124,10 @@ export class ArgsError extends Error {
   override readonly name = 'ArgsError';
 }
 
-/** All mistakes of an {@link Info}, one sentence each. */
+/**
+ * The mistakes of an {@link Info} that no gateway can find, such as no verb at all, one sentence each. The others, such as
+ * a name that is too long, are named by the gateway and by policy-conformance.
+ */
 export class DeclarationError extends Error {
   override readonly name = 'DeclarationError';
 

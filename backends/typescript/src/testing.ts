@@ -19,7 +19,7 @@ import { Backend } from './backend.js';
 import { answerBeforeFilter, answerBeforeFilterNodes, answerBeforeScore } from './answer/hooks.js';
 import type { Terms } from './declaration.js';
 import type { VerbName } from './declaration/names.js';
-import { NodeChange, PodChange } from './change.js';
+import { NodeChange, PodChange, type TaintGiven } from './change.js';
 import { callError, testText } from './errors.js';
 import {
   BeforeFilterNodesRequest,
@@ -439,7 +439,9 @@ function changedNodes(
 
 function nodeChange(message: NodeChangeMessage): NodeChange {
   const holds = message.holds.map(({ resources = {}, users }) => ({ resources, users }));
-  return new NodeChange({ ...message, holds });
+  // In a test the effect is what the policy has given, whatever its type.
+  const addTaints = message.addTaints as readonly TaintGiven[];
+  return new NodeChange({ ...message, addTaints, holds });
 }
 
 /** The values of a path's parameters, and the query of the URL. */

@@ -24,6 +24,36 @@ test('what no gateway can reject is named', () => {
   );
 });
 
+test('the bounds of a scale are integers of 32 bits', () => {
+  const scored = (min: number, max: number): string =>
+    mistakes(new Info('p', '1').scores(Verb.perNode(), Scale.between(min, max)));
+  assert.equal(scored(-(2 ** 31), 2 ** 31 - 1), '');
+  assert.equal(
+    scored(0, 2 ** 40),
+    'invalid policy info: the scale is 0 to 1099511627776; expected integers from -2147483648 to 2147483647',
+  );
+  assert.match(scored(0.5, 1), /the scale is 0\.5 to 1/u);
+  assert.match(scored(0, NaN), /the scale is 0 to NaN/u);
+});
+
+test('a view of names keeps what else is read of nodes, which the gateway rejects', () => {
+  const sent = (declare: (reads: Reads) => unknown): GetInfoResponse['verbs'][number]['reads'] => {
+    const reads = new Reads();
+    declare(reads);
+    const info = new Info('p', '1').filters(Verb.perNode().view('name').reads(reads));
+    return new Declaration(info).response.verbs[0]?.reads;
+  };
+  assert.equal(sent((reads) => reads.node('name'))?.node, undefined);
+  const zone = sent((reads) => reads.nodeLabel('zone'));
+  assert.deepEqual(zone?.node?.labels?.keys, ['zone']);
+  assert.equal(sent((reads) => reads.podsBy(PodsBy.owner))?.node?.podCounts.length, 1);
+});
+
+test('of two equal paths the first is shown', () => {
+  const info = pure.shows('/a', 'first', () => 1).shows('/a', 'second', () => 2);
+  assert.equal(new Declaration(info).shown.get('/a')?.description, 'first');
+});
+
 test('a declaration has the same id in each process, and no two the same', () => {
   const reads = new Reads().node('taints', 'name').pod('requests');
   reads.nodeLabel('zone');

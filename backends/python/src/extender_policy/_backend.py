@@ -32,7 +32,7 @@ Gateways repeat the handshake within a second, so there is rarely more than one 
 
 
 class Prepared:
-    """A policy with its checked declaration, which belong together: a call never mixes two policies."""
+    """A policy with its declaration, which belong together: a call never mixes two policies."""
 
     def __init__(self, policy: Policy, info: Info | None = None) -> None:
         if not isinstance(policy, Policy):
@@ -57,7 +57,7 @@ class Backend:
     """What `serve` serves: one policy that takes no args. A policy converts into a backend."""
 
     def __init__(self, policy: Policy) -> None:
-        """Raises `DeclarationError` with all mistakes of the policy's `Info`, and declared verbs without a method."""
+        """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
         self._prepared = Prepared(policy)
 
     def _policy_for(self, args: bytes) -> Prepared:
@@ -104,7 +104,7 @@ class Replaceable(Backend):
     """
 
     def __init__(self, policy: Policy) -> None:
-        """Raises `DeclarationError` with all mistakes of the policy's `Info`."""
+        """Raises `DeclarationError` with the mistakes of the policy's `Info` that no gateway can find."""
         super().__init__(policy)
         self._versions: tuple[Prepared, ...] = (self._prepared,)
         self._lock = threading.Lock()
@@ -112,7 +112,8 @@ class Replaceable(Backend):
     def replace(self, policy: Policy) -> None:
         """From now on this policy answers; calls in progress finish with the old one.
 
-        Raises `DeclarationError` if its declaration has mistakes; then the old one stays.
+        Raises `DeclarationError` for mistakes that no gateway can find; then the old one stays. A declaration that the
+        gateway rejects replaces the old one, too: check it with policy-conformance before.
         """
         latest = Prepared(policy)
         with self._lock:

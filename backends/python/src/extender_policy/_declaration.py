@@ -117,8 +117,8 @@ class Declaration:
         """By the names of the services' methods."""
         self.terms |= {name: Terms(hook.verb, hook.changed) for name, hook in _hooks(info).items()}
         self.response = _response(info, self.terms)
-        self.shown = {entry.path: entry for entry in info.shown}
-        """By the paths."""
+        self.shown = {entry.path: entry for entry in reversed(info.shown)}
+        """By the paths; the first of two equal ones."""
         self.name = info.name
         self.version = info.version
         self.revision = self.response.revision
@@ -155,10 +155,17 @@ def _mistakes(info: Info) -> Iterator[str]:
             "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook with "
             "Info.before_filter, Info.before_filter_nodes or Info.before_score"
         )
+    if info.scale.bounds is not None and not all(_is_score(bound) for bound in info.scale.bounds):
+        least, largest = info.scale.bounds
+        yield f"the scale is {least} to {largest}; expected integers from {-(2**31)} to {2**31 - 1}"
     for entry in info.shown:
         show: object = entry.show
         if not callable(show):
             yield f"the path {quoted(entry.path)} has no function; give Info.shows one that returns what the path shows"
+
+
+def _is_score(bound: object) -> bool:
+    return isinstance(bound, int) and -(2**31) <= bound < 2**31
 
 
 def _response(info: Info, terms: dict[str, Terms]) -> info_pb2.GetInfoResponse:

@@ -159,10 +159,10 @@ class Layout:
             annotations=self.pod.annotations.message(),
             topology_counts=[_topology_message(sent) for sent in self.pod.topologies.values()],
         )
-        # A view of names has them, and nothing else can be declared with it.
+        # A view of names has them; what else is read with it is sent, for the gateway to reject.
         message = info_pb2.Reads(
             pod=pod if pod.ByteSize() else None,
-            node=self.rows if with_nodes and self.rows.ByteSize() else None,
+            node=self.rows if (with_nodes or reads._reads_nodes()) and self.rows.ByteSize() else None,
         )
         message.id = _hash(message.SerializeToString(deterministic=True))
         return message

@@ -41,7 +41,10 @@ class BindFailed(Exception):
 
 
 class DeclarationError(ValueError):
-    """All mistakes of an `Info`, one sentence each."""
+    """The mistakes of an `Info` that no gateway can find, such as a declared verb without a method: a sentence each.
+
+    The others, such as a name that is too long, are named by the gateway and by policy-conformance.
+    """
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)

@@ -52,8 +52,9 @@ impl Layout {
         let mut message = api::Reads {
             id: 0,
             pod: Some(message).filter(|message| *message != api::PodReads::default()),
-            // A view of names has them, and nothing else can be declared with it.
-            node: Some(rows.clone()).filter(|rows| view != View::Name && *rows != api::NodeReads::default()),
+            // A view of names has them; what else is read with it is sent, for the gateway to reject.
+            node: Some(rows.clone())
+                .filter(|rows| (view != View::Name || reads.nodes()) && *rows != api::NodeReads::default()),
         };
         message.id = id(&message.encode_to_vec());
         Self { pod, node, message, rows }

@@ -35,6 +35,22 @@ fn keys_and_parts_are_sent_in_ascending_order_and_once() {
     assert_ne!(id, 0);
 }
 
+/// The gateway rejects what a view of names does not have, so it must see that it is read.
+#[test]
+fn a_view_of_names_keeps_what_else_is_read_of_nodes() {
+    let sent = |declare: fn(&mut Reads)| {
+        let mut reads = Reads::new();
+        declare(&mut reads);
+        Layout::new(&reads, View::Name).message
+    };
+    let names = sent(|reads| _ = reads.node(NodePart::Name));
+    assert_eq!(names, message(|_| {}));
+    let zone = |reads: &mut Reads| _ = reads.node_label("zone");
+    assert_eq!(sent(zone), message(zone));
+    let owners = |reads: &mut Reads| _ = reads.pods_by(PodsBy::Owner);
+    assert_eq!(sent(owners), message(owners));
+}
+
 #[test]
 fn nothing_is_an_empty_message_with_an_id() {
     assert_eq!(message(|_| {}), api::Reads { id: 0x811c_9dc5, pod: None, node: None });

@@ -62,6 +62,7 @@ export class Layout {
   constructor(
     readonly pod: Sent,
     readonly node: Sent,
+    /** A view of names has them, so they are not sent; what else is read with it is, for the gateway to reject. */
     namesOnly: boolean,
   ) {
     const podReads = PodReads.fromPartial({
@@ -85,7 +86,6 @@ export class Layout {
     this.message = {
       id: 0,
       pod: PodReads.encode(podReads).finish().length === 0 ? undefined : podReads,
-      // A view of names has them, and nothing else can be declared with it.
       node: namesOnly || this.rowsKey === '' ? undefined : this.rows,
     };
     this.message.id = declarationId(ReadsMessage.encode(this.message).finish());

@@ -19,7 +19,7 @@ public abstract class Backend {
   private Backend() {}
 
   /**
-   * A policy with its checked declaration, which belong together: a call never mixes two policies.
+   * A policy with its declaration, which belong together: a call never mixes two policies.
    */
   record Prepared(Policy policy, Declaration declaration) {
     static Prepared of(Policy policy) {
@@ -39,7 +39,7 @@ public abstract class Backend {
   /**
    * One policy that takes no args.
    *
-   * @throws DeclarationException with all mistakes of its {@link Info}
+   * @throws DeclarationException if its {@link Info} declares no verb
    */
   public static Backend of(Policy policy) {
     return new Fixed(Prepared.of(policy), false);
@@ -74,7 +74,7 @@ public abstract class Backend {
    *
    * @param policy the first version
    * @return the backend, which also replaces the policy
-   * @throws DeclarationException with all mistakes of its {@link Info}
+   * @throws DeclarationException if its {@link Info} declares no verb
    */
   public static Replaceable replaceable(Policy policy) {
     return new Replaceable(Prepared.of(policy));
@@ -218,10 +218,11 @@ public abstract class Backend {
     }
 
     /**
-     * From now on this policy answers.
+     * From now on this policy answers. A declaration that the gateway rejects replaces the old one,
+     * too: check it with policy-conformance before.
      *
      * @param policy the new version
-     * @throws DeclarationException with all mistakes of its {@link Info}; the old one stays
+     * @throws DeclarationException if its {@link Info} declares no verb; the old one stays
      */
     public void replace(Policy policy) {
       Prepared latest = Prepared.of(policy);

@@ -9,7 +9,6 @@ import io.extendergateway.policy.v1alpha1.NodeTableServiceGrpc;
 import io.extendergateway.policy.v1alpha1.Scope;
 import io.extendergateway.policy.v1alpha1.VerbInfo;
 import java.util.EnumMap;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
@@ -129,9 +128,7 @@ final class Declaration {
   /** Rejects what no gateway can reject, because there is nothing to ask it about. */
   Declaration(Info info) {
     if (info.declaresNothing()) {
-      throw new DeclarationException(
-          List.of(
-              "no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook"));
+      throw new DeclarationException();
     }
     declare(Kind.FILTER, info.filter);
     declare(Kind.SCORE, info.score);

@@ -1,20 +1,14 @@
 package io.extendergateway.policy;
 
-import java.util.List;
-
-/** All mistakes of an {@link Info}, one sentence each. */
+/**
+ * An {@link Info} that declares no verb, about which no gateway can ask. Other mistakes are named by
+ * the gateway, and by policy-conformance.
+ */
 public final class DeclarationException extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
 
-  private final transient List<String> mistakes;
-
-  DeclarationException(List<String> mistakes) {
-    super("invalid policy info: " + String.join("; ", mistakes));
-    this.mistakes = List.copyOf(mistakes);
-  }
-
-  /** One sentence for each mistake. */
-  public List<String> mistakes() {
-    return mistakes;
+  DeclarationException() {
+    super(
+        "invalid policy info: no verb is declared; call Info.filters, Info.scores, Info.preempts or Info.binds, or declare a hook");
   }
 }

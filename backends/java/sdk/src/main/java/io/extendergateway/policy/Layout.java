@@ -93,8 +93,9 @@ final class Layout {
     if (!pods.equals(PodReads.getDefaultInstance())) {
       all.setPod(pods);
     }
-    // A view of names has them, and nothing else can be declared with it.
-    if (view != View.NAME && !rows.equals(NodeReads.getDefaultInstance())) {
+    // A view of names has them; what else is read with it is sent, for the gateway to reject.
+    boolean hasNodes = view != View.NAME || reads.readsNodes();
+    if (hasNodes && !rows.equals(NodeReads.getDefaultInstance())) {
       all.setNode(rows);
     }
     message = all.setId(id(all.build().toByteArray())).build();

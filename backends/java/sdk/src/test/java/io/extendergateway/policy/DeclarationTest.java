@@ -61,6 +61,15 @@ class DeclarationTest {
     assertEquals(0x811c9dc5, new Layout(new Reads(), View.FACTS).message.getId());
   }
 
+  /** The gateway rejects what a view of names does not have, so it must see that it is read. */
+  @Test
+  void aViewOfNamesKeepsWhatElseIsReadOfNodes() {
+    assertFalse(new Layout(new Reads().node(NodePart.NAME), View.NAME).message.hasNode());
+    Reads reads = new Reads();
+    reads.nodeLabel("zone");
+    assertEquals(new Layout(reads, View.FACTS).message, new Layout(reads, View.NAME).message);
+  }
+
   @Test
   void nodesOfWhichNothingIsReadAreNames() {
     for (Reads reads : List.of(new Reads(), new Reads().node(NodePart.NAME))) {
