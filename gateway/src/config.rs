@@ -19,7 +19,6 @@ mod values;
 mod warnings;
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -377,14 +376,6 @@ impl Config {
         let mut yaml = Yaml::default();
         self.write_fields(&mut yaml);
         yaml.into_text()
-    }
-
-    /// A hash that is equal for equal settings, within one version of the program.
-    pub fn digest(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        // The debug output contains every setting; only the hash leaves the process.
-        format!("{self:?}").hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
     }
 
     /// Reads and checks a file, or standard input if the path is `-`. Relative paths in it are relative to its

@@ -128,15 +128,13 @@ impl IdentityFiles {
         Ok(Self { chain, key: PemFile::read("keyFile", &pair.key_file)? })
     }
 
-    /// Refuses files with an expired certificate in place of one that is valid.
+    /// Refuses files with an expired certificate in place of one that is valid, or of which that is not known.
     ///
     /// # Errors
     /// The certificate that has expired.
     pub fn replaces(&self, used: &Self, now: Timestamp) -> Result<(), PemError> {
         let validity = |files: &Self| files.chain.chain_validity().ok().flatten();
-        let expired =
-            validity(self).zip(validity(used)).and_then(|(new, used)| new.expired_before(&used, now));
-        match expired {
+        match validity(self).and_then(|new| new.expired_before(validity(used).as_ref(), now)) {
             Some(problem) => Err(self.chain.invalid(problem, VALID)),
             None => Ok(()),
         }
@@ -189,6 +187,9 @@ impl fmt::Debug for PemFile {
 mod tests {
     use super::*;
 
+    /// PEM of something else than a certificate.
+    const STRANGE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
     fn file(content: &str) -> PemFile {
         PemFile { field: "caFile", path: "ca.crt".into(), content: content.into() }
     }
@@ -196,11 +197,10 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_file_is_said_with_its_field() {
         let garbage = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
-        let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (content, problem) in [
             ("", "has no certificate; expected a PEM block -----BEGIN CERTIFICATE-----"),
             (garbage, "is not PEM: base64 decode error: "),
-            (wrong, "not a CA certificate: invalid peer certificate: "),
+            (STRANGE, "not a CA certificate: invalid peer certificate: "),
         ] {
             let said = file(content).authorities().unwrap_err().to_string();
             assert!(said.starts_with(&format!("caFile: ca.crt: {problem}")), "{said}");
@@ -208,6 +208,18 @@ mod tests {
         let said = PemFile::read("keyFile", Path::new("/nowhere/tls.key")).unwrap_err().to_string();
         let expected = "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2); expected a PEM file that the gateway can read";
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn an_expired_certificate_replaces_none_whose_validity_cannot_be_read() {
+        let mut params = rcgen::CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        let expired = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
+        let files = |chain: &str| IdentityFiles { chain: file(chain), key: file("") };
+        let (expired, strange) = (files(&expired), files(STRANGE));
+        assert!(expired.replaces(&strange, Timestamp::now()).is_err());
+        assert_eq!(strange.replaces(&strange, Timestamp::now()), Ok(()));
+        assert_eq!(expired.replaces(&expired, Timestamp::now()), Ok(()), "it is no worse");
     }
 
     #[test]

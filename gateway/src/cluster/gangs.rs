@@ -41,8 +41,6 @@ pub struct GroupKey {
 pub(super) struct GroupPods {
     pub(super) on_nodes: HashSet<String>,
     pub(super) pending: HashSet<String>,
-    /// The number of those that may preempt.
-    pub(super) preempting: usize,
 }
 
 /// The groups of which binds are under way.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use extender_gateway_core::interest::Namespaces;
+use extender_gateway_core::interest::Interest;
 use extender_policy_api::v1alpha1::{Resources, TopologyCounts};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -99,6 +99,18 @@ impl KnownPod {
     pub(super) fn attributes(&self, by: &[CountedBy]) -> Option<Box<Attributes>> {
         // Without attributes, nothing needs to be parsed.
         if by.is_empty() { None } else { Attributes::of(&pod::parse(&self.json).ok()?, by) }
+    }
+
+    /// Whether it waits for a node and may preempt others for one.
+    pub fn is_preemptor(&self) -> bool {
+        self.node.is_empty() && self.may_preempt
+    }
+
+    /// Whether these conditions cover it, as far as its JSON is kept. Parses it only if they are about more than namespaces.
+    fn is_covered(&self, interest: &Interest) -> bool {
+        let is_parsed = !interest.selector.is_empty() || !interest.resources.is_empty();
+        interest.namespaces.contain(&self.namespace)
+            && (!is_parsed || pod::parse(&self.json).is_ok_and(|pod| interest.covers(&pod)))
     }
 
     fn reduce(&mut self) {
@@ -233,25 +245,21 @@ impl PodTable {
         look(self.pods.read().groups.get(key))
     }
 
-    /// Of the groups in namespaces like these that have pods which have not ended, the first one.
-    pub fn first_group(&self, namespaces: &Namespaces) -> Option<GroupKey> {
-        self.first_group_with(namespaces, |_| true)
-    }
-
-    /// The first one of which a pod may preempt.
-    pub fn first_preempting_group(&self, namespaces: &Namespaces) -> Option<GroupKey> {
-        self.first_group_with(namespaces, |group| group.preempting > 0)
-    }
-
-    fn first_group_with(
+    /// Of the groups with a pod which has not ended, is wanted, and is covered by these conditions, the first one.
+    pub fn first_group(
         &self,
-        namespaces: &Namespaces,
-        is_wanted: impl Fn(&GroupPods) -> bool,
+        interest: &Interest,
+        is_wanted: impl Fn(&KnownPod) -> bool,
     ) -> Option<GroupKey> {
-        let pods = self.pods.read();
-        let groups =
-            pods.groups.iter().filter(|(key, group)| namespaces.contain(&key.namespace) && is_wanted(group));
-        groups.map(|(key, _)| key).min().cloned()
+        let index = self.pods.read();
+        let uids = index.groups.values().flat_map(|group| group.pending.iter().chain(&group.on_nodes));
+        let pods = uids.filter_map(|uid| index.by_uid.get(uid)).filter(|pod| is_wanted(pod));
+        let mut pods: Vec<_> = pods.cloned().collect();
+        // Without the lock: it may parse many pods.
+        drop(index);
+        pods.sort_unstable_by(|a, b| a.group.cmp(&b.group));
+        let covered = pods.iter().find(|pod| pod.is_covered(interest))?;
+        covered.group.as_deref().cloned()
     }
 
     /// A view that counts the pods on nodes was registered with a node table: the next [`PodTable::usage_changed`]

@@ -11,6 +11,8 @@ const MOST: usize = 1_000;
 const LONGEST: usize = 300;
 /// For how long after the latest call with it an object is known. Calls do not say when it is gone.
 const SINCE_A_CALL: Duration = Duration::from_mins(10);
+/// The time between sweeps, also while there is no room: a call can have thousands of them.
+const SWEEP_PERIOD: Duration = Duration::from_mins(1);
 
 /// The identity of an object, as far as it can be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,31 +56,29 @@ pub struct UnreadableObject {
 #[derive(Debug, Default)]
 pub struct Unreadable(Mutex<UnreadableState>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct UnreadableState {
     named: BTreeMap<ObjectName, UnreadableObject>,
     /// The kind of the latest object without a name, or for which there is no room, its error, and their number.
     others: Option<(&'static str, UnreadableObject, u64)>,
+    /// When those that no call has had lately were forgotten.
+    swept: Option<Instant>,
 }
 
 impl Unreadable {
     /// An object cannot be read.
     pub fn add(&self, object: ObjectName, error: &str) {
-        self.0.lock().add(object, error);
+        self.0.lock().add(object, error, Instant::now());
     }
 
     /// An object of a call cannot be read.
     pub fn add_of_call(&self, object: ObjectName, error: &str) {
-        self.forget_earlier_calls();
-        self.add(object, error);
-    }
-
-    /// Forgets the objects that no call has had lately.
-    pub fn forget_earlier_calls(&self) {
-        let is_recent = |object: &UnreadableObject| object.seen.elapsed() < SINCE_A_CALL;
+        let now = Instant::now();
         let mut state = self.0.lock();
-        state.named.retain(|_, object| is_recent(object));
-        state.others.take_if(|(_, object, _)| !is_recent(object));
+        if state.swept.is_none_or(|swept| now - swept >= SWEEP_PERIOD) {
+            state.sweep(now);
+        }
+        state.add(object, error, now);
     }
 
     /// An object can be read, or is gone.
@@ -92,9 +92,9 @@ impl Unreadable {
 
     /// These are all, after a list.
     pub fn replace(&self, objects: Vec<(ObjectName, String)>) {
-        let mut listed = UnreadableState::default();
+        let (mut listed, now) = (UnreadableState::default(), Instant::now());
         for (object, error) in objects {
-            listed.add(object, &error);
+            listed.add(object, &error, now);
         }
         *self.0.lock() = listed;
     }
@@ -112,12 +112,14 @@ impl Unreadable {
 
     /// The named ones, and with an empty name the latest of the others; with their number.
     pub fn all(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
-        let state = self.0.lock();
-        let count = state.count();
-        let unnamed = |kind| ObjectName { kind, ..ObjectName::default() };
-        let other = state.others.iter().map(|(kind, object, _)| (unnamed(kind), object.clone()));
-        let named = state.named.iter().map(|(name, object)| (name.clone(), object.clone()));
-        (named.chain(other).collect(), count)
+        self.0.lock().all()
+    }
+
+    /// The same, without those that no call has had lately.
+    pub fn of_recent_calls(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
+        let mut recent = self.0.lock().clone();
+        recent.sweep(Instant::now());
+        recent.all()
     }
 }
 
@@ -127,9 +129,24 @@ impl UnreadableState {
         self.named.len() + usize::try_from(others).unwrap_or(usize::MAX)
     }
 
-    fn add(&mut self, object: ObjectName, error: &str) {
+    fn all(&self) -> (Vec<(ObjectName, UnreadableObject)>, usize) {
+        let unnamed = |kind| ObjectName { kind, ..ObjectName::default() };
+        let other = self.others.iter().map(|(kind, object, _)| (unnamed(kind), object.clone()));
+        let named = self.named.iter().map(|(name, object)| (name.clone(), object.clone()));
+        (named.chain(other).collect(), self.count())
+    }
+
+    /// Forgets the objects that no call has had lately.
+    fn sweep(&mut self, now: Instant) {
+        let is_recent = |object: &UnreadableObject| now - object.seen < SINCE_A_CALL;
+        self.named.retain(|_, object| is_recent(object));
+        self.others.take_if(|(_, object, _)| !is_recent(object));
+        self.swept = Some(now);
+    }
+
+    fn add(&mut self, object: ObjectName, error: &str, seen: Instant) {
         let error = error.chars().take(LONGEST).collect();
-        let unreadable = UnreadableObject { error, seen: Instant::now() };
+        let unreadable = UnreadableObject { error, seen };
         let is_named =
             !object.name.is_empty() && (self.named.len() < MOST || self.named.contains_key(&object));
         if is_named {
@@ -163,7 +180,27 @@ mod tests {
         calls.add_of_call(named(1004), "no");
         assert_eq!((calls.count(), calls.has_node("n0"), calls.has_node("n1004")), (2, true, true));
         advance(SINCE_A_CALL).await;
-        calls.forget_earlier_calls();
-        assert_eq!(calls.count(), 0);
+        assert_eq!((calls.of_recent_calls().1, calls.count()), (0, 2), "a report changes nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_a_call_has_they_are_swept_once_a_minute() {
+        let calls = Unreadable::default();
+        let add = |name: &str| calls.add_of_call(ObjectName::node(name), "no");
+        add("first");
+        advance(SWEEP_PERIOD / 2).await;
+        add("second");
+        advance(SWEEP_PERIOD * 19 / 2).await;
+        for name in 0..5 * MOST {
+            add(&format!("n{name}"));
+        }
+        assert_eq!((calls.has_node("first"), calls.has_node("second")), (false, true));
+        advance(SWEEP_PERIOD / 2).await;
+        add("n0");
+        assert!(calls.has_node("second"), "the latest sweep is half a minute ago");
+        assert_eq!((calls.of_recent_calls().1, calls.count()), (5 * MOST, 5 * MOST + 1));
+        advance(SWEEP_PERIOD / 2).await;
+        add("n0");
+        assert_eq!((calls.has_node("second"), calls.count()), (false, 5 * MOST));
     }
 }

@@ -33,16 +33,13 @@ impl Config {
     /// What is shown of it. A configuration may have tens of thousands of values: do not make it on a thread of calls.
     pub fn summary(&self) -> ConfigSummary {
         let (shown, _) = self.clone().without_secrets();
-        ConfigSummary { digest: shown.digest(), settings: shown.settings() }
-    }
-
-    fn settings(&self) -> Settings {
+        let yaml = shown.effective_yaml();
         let mut settings = Settings::new();
         // The program has written it.
-        if let Ok(value) = serde_saphyr::from_str::<Value>(&self.effective_yaml()) {
+        if let Ok(value) = serde_saphyr::from_str::<Value>(&yaml) {
             flatten(String::new(), &value, &mut settings);
         }
-        settings
+        ConfigSummary { digest: hash(&yaml), settings }
     }
 }
 
@@ -76,8 +73,8 @@ fn is_secret(path: &str) -> bool {
 fn flatten(path: String, value: &Value, settings: &mut Settings) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     match value {
-        Value::Object(fields) if is_secret(&path) => {
-            settings.insert(path, hash(&Value::Object(fields.clone())));
+        Value::Object(_) if is_secret(&path) => {
+            settings.insert(path, hash(&value.to_string()));
         }
         Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(below(key), value, settings)),
         Value::Array(entries) if path == "backends" => {
@@ -93,9 +90,9 @@ fn flatten(path: String, value: &Value, settings: &mut Settings) {
     }
 }
 
-fn hash(value: &Value) -> String {
+fn hash(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
+    text.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
@@ -135,6 +132,12 @@ mod tests {
         assert_eq!(shown, summary("{token: guess, most: 1}"), "nothing tells when a secret was guessed");
         let other = summary("{token: s3cret, most: 2}");
         assert!(shown.0 != other.0 && shown.1 != other.1, "other args are compared");
+        let [a, b] = ["a", "b"].map(|name| format!("- {{name: {name}, url: 'http://a:1', score: {{}}}}\n"));
+        let ignored = format!("{a}{}", b.replace("score", "filter"));
+        let first = format!("{}{a}", b.replace("score", "filter"));
+        let digest = |backends: &str| config(backends).summary().digest;
+        assert_eq!(digest(&ignored), digest(&first), "an order in the file that has no effect");
+        assert_ne!(digest(&format!("{a}{b}")), digest(&format!("{b}{a}")));
     }
 
     #[test]

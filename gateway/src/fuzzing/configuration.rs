@@ -25,7 +25,7 @@ pub fn gateway(bytes: &[u8]) {
     let again = again.unwrap_or_else(|errors| panic!("{errors}\n{printed}"));
     assert_eq!(again, reordered(&config), "{printed}");
     assert_eq!(again.effective_yaml(), printed);
-    assert_eq!(again.digest(), reordered(&config).digest());
+    assert_eq!(again.summary().digest, config.summary().digest);
     assert!(again.fixed_since_the_start(&config).is_empty());
     assert!(config.warnings(&BTreeSet::new()).iter().all(|warning| !warning.is_empty()));
 }

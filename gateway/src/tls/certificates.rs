@@ -111,7 +111,7 @@ impl Certificates {
                     .as_ref()
                     // The gateway keeps its own certificate while that is valid.
                     .filter(|_| file.role == CertificateRole::Chain && file.backend.is_none())
-                    .and_then(|used| new.expired_before(used, now))
+                    .and_then(|used| new.expired_before(Some(used), now))
                     .map(Unusable::Expired),
             };
             let validity = validity.ok().filter(|_| refused.is_none()).or(before);

@@ -63,10 +63,11 @@ impl Validity {
         }
     }
 
-    /// That it has expired, as [`Self::problem`] says it, if the one in use has not: it must not replace that.
-    pub fn expired_before(&self, used: &Self, now: Timestamp) -> Option<String> {
+    /// That it has expired, as [`Self::problem`] says it, if the one in use is not known to have: it must not
+    /// replace that.
+    pub fn expired_before(&self, used: Option<&Self>, now: Timestamp) -> Option<String> {
         let is_expired = |validity: &Self| validity.state(now) == ValidityState::Expired;
-        (is_expired(self) && !is_expired(used)).then(|| self.problem(now))?
+        (is_expired(self) && !used.is_some_and(is_expired)).then(|| self.problem(now))?
     }
 
     /// What is wrong with it at a time, as the predicate of a sentence about it; `None` if nothing is.

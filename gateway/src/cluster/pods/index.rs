@@ -70,17 +70,14 @@ impl PodIndex {
         let Some(group) = pod.group.as_deref().filter(|_| !pod.has_ended) else { return };
         let group = self.groups.entry(group.clone()).or_default();
         let pods = if pod.node.is_empty() { &mut group.pending } else { &mut group.on_nodes };
-        if pods.insert(pod.uid.clone()) {
-            group.preempting += usize::from(pod.may_preempt);
-        }
+        pods.insert(pod.uid.clone());
     }
 
     fn leave_group(&mut self, pod: &KnownPod) {
         let Some(key) = pod.group.as_deref() else { return };
         let Some(group) = self.groups.get_mut(key) else { return };
-        if group.pending.remove(&pod.uid) | group.on_nodes.remove(&pod.uid) {
-            group.preempting -= usize::from(pod.may_preempt);
-        }
+        group.pending.remove(&pod.uid);
+        group.on_nodes.remove(&pod.uid);
         if group.pending.is_empty() && group.on_nodes.is_empty() {
             self.groups.remove(key);
         }

@@ -9,7 +9,7 @@ use crate::{
     admin::status::StatusSources,
     api::{BackendStatus, BackendVerb, Problem, RejectsAll, Severity, UnresolvedStatus},
     backend::{info::UnscaledScores, remedy},
-    cluster::{gangs::GroupKey, pods::PodTable},
+    cluster::{gangs::GroupKey, pods::KnownPod},
     config::{BackendSettings, Choice, Config, INEXACT_LIMIT, INEXACT_LIMIT_REMEDY, Mode, lockout_remedy},
     observe::WaitingPods,
     text::age,
@@ -29,7 +29,7 @@ const MAX_REJECTION_AGE: i64 = 20;
 fn of_backend(
     backend: &BackendStatus,
     settings: &BackendSettings,
-    (config, pods): (&Config, &PodTable),
+    (config, sources): (&Config, &StatusSources),
 ) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
@@ -46,13 +46,17 @@ fn of_backend(
     }
     problems.extend(unresolved(&about, backend));
     problems.extend(backend.rejected_configuration.as_ref().map(|why| rejected_configuration(&about, why)));
-    let namespaces = &settings.matches.interest.namespaces;
+    let interest = &settings.matches.interest;
+    let exempt = config.exempt.namespaces.as_ref().unwrap_or(&sources.exempt);
+    let group = |is_wanted: fn(&KnownPod) -> bool| {
+        sources.pods.first_group(interest, |pod| !exempt.contains(&pod.namespace) && is_wanted(pod))
+    };
     let filters_by_bound_pods = backend.handshake.as_ref().is_some_and(|it| it.filters_by_bound_pods);
     if filters_by_bound_pods && config.has_inexact_limits(settings) {
-        problems.push(inexact_limit(&about, pods.first_group(namespaces)));
+        problems.push(inexact_limit(&about, group(|_| true)));
     }
     if settings.preempt.is_some() && settings.mode == Mode::Enforce {
-        problems.extend(pods.first_preempting_group(namespaces).map(|it| preempting_group(&about, &it)));
+        problems.extend(group(KnownPod::is_preemptor).map(|it| preempting_group(&about, &it)));
     }
     if backend.handshake.as_ref().is_some_and(|handshake| handshake.changes_too_often) {
         let what = "it changes too often what it requests, so its latest handshake is not used yet";
@@ -74,10 +78,8 @@ pub(super) fn of(
 ) -> Vec<Problem> {
     let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
     let in_effect = settings.map(|settings| in_effect(backend, settings));
-    let mut problems: Vec<_> = in_effect
-        .iter()
-        .flat_map(|settings| of_backend(backend, settings, (config, &sources.pods)))
-        .collect();
+    let mut problems: Vec<_> =
+        in_effect.iter().flat_map(|settings| of_backend(backend, settings, (config, sources))).collect();
     let namespace = settings.and_then(|settings| config.locked_out(settings, &sources.exempt));
     let own_pod = namespace.and_then(|namespace| waiting.held_in(&backend.name, namespace));
     if let (Some(settings), Some(namespace)) = (settings, namespace) {

@@ -4,7 +4,7 @@ use super::problem;
 use crate::{
     admin::status::GatewayStatus,
     api::{Problem, Severity},
-    cluster::unreadable::{ObjectName, Unreadable, UnreadableObject},
+    cluster::unreadable::{ObjectName, UnreadableObject},
     text::clean,
 };
 
@@ -13,13 +13,12 @@ const MOST: usize = 5;
 
 pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
     let sources = &gateway_status.sources;
-    let nodes = sources.table.iter().flat_map(|table| of_source(&table.unreadable));
-    let pods = of_source(&sources.pods.unreadable);
+    let nodes = sources.table.iter().flat_map(|table| of_source(table.unreadable.all()));
+    let pods = of_source(sources.pods.unreadable.all());
     let mut problems: Vec<_> = nodes.chain(pods).collect();
     if let Some(served) = gateway_status.served() {
         let named = |problem: &Problem| problems.iter().any(|known| known.about == problem.about);
-        served.decider.unreadable().forget_earlier_calls();
-        let calls = of_source(served.decider.unreadable());
+        let calls = of_source(served.decider.unreadable().of_recent_calls());
         let calls: Vec<_> = calls.into_iter().filter(|problem| !named(problem)).collect();
         problems.extend(calls);
     }
@@ -29,8 +28,8 @@ pub(super) fn of(gateway_status: &GatewayStatus) -> Vec<Problem> {
     problems
 }
 
-fn of_source(unreadable: &Unreadable) -> Vec<Problem> {
-    let (objects, count) = unreadable.all();
+fn of_source(unreadable: (Vec<(ObjectName, UnreadableObject)>, usize)) -> Vec<Problem> {
+    let (objects, count) = unreadable;
     let mut problems: Vec<_> = objects.iter().take(MOST).map(|(name, object)| unread(name, object)).collect();
     if let Some(last) = problems.last_mut()
         && count > MOST
