@@ -310,15 +310,28 @@ impl Status {
         self.conditions.iter().map(|condition| condition.last_transition_time).max()
     }
 
-    /// Sets a condition that says otherwise, and has for this long; one that is missing holds. Returns whether it is set.
+    /// Sets a condition that says otherwise, or otherwise why it does not hold, if the old one has for this long; one that is
+    /// missing holds. Returns whether it is set, and its time: the next change has to wait as long.
     pub(super) fn flip(&mut self, new: NewCondition<'_>, after: SignedDuration, now: Timestamp) -> bool {
-        let old = self.conditions.iter().find(|condition| condition.kind == new.kind);
+        let old = self.conditions.iter_mut().find(|condition| condition.kind == new.kind);
+        let same =
+            |old: &Condition| new.holds || new.message.chars().take(LONGEST_MESSAGE).eq(old.message.chars());
+        let differs = |old: &Condition| (old.status == "True") != new.holds || !same(old);
         let is_due = |old: &Condition| now.duration_since(old.last_transition_time) >= after;
-        let flips = old.map_or(!new.holds, |old| (old.status == "True") != new.holds && is_due(old));
+        let flips = old.as_deref().map_or(!new.holds, |old| differs(old) && is_due(old));
         if flips {
+            if let Some(old) = old {
+                old.last_transition_time = whole_seconds(now);
+            }
             self.set_condition(new, now);
         }
         flips
+    }
+
+    /// Removes the conditions that tell owners to come what they can expect. Returns whether there were any.
+    pub(super) fn expect_no_owners(&mut self) -> bool {
+        let ends = |condition: &mut Condition| matches!(&*condition.kind, "NodeUsable" | "OwnersFit");
+        self.conditions.extract_if(.., ends).count() > 0
     }
 
     /// Sets a condition. Its time changes with its status only.

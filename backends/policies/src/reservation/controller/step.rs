@@ -100,6 +100,7 @@ pub(in crate::reservation) fn invalid(reservation: &Reservation, why: &str, now:
 fn failed(reservation: &Reservation, reason: &str, message: &str, now: Timestamp) -> Status {
     let mut status = reservation.status.clone();
     status.phase = Phase::Failed;
+    status.expect_no_owners();
     status.set_condition(NewCondition { kind: "Ready", holds: false, reason, message }, now);
     status
 }
@@ -191,14 +192,17 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
     let mut next = reservation.clone();
     if room != reservation.room {
         next.status = with_room(reservation, &room, now);
+        next.room = room;
     }
-    if let (Phase::Succeeded, [had_it], []) = (next.status.phase, reservation.room.claims(), room.claims()) {
+    let claims = next.room.claims();
+    if let (Phase::Succeeded, [had_it], []) = (next.status.phase, reservation.room.claims(), claims) {
         next.status.remember(had_it);
     }
-    if next.status.phase.is_over() && room.claims().is_empty() && must_write {
+    if next.status.phase.is_over() && next.room.claims().is_empty() && must_write {
         let (reason, message) = ("OwnersEnded", "");
         next.status.set_condition(NewCondition { kind: "InUse", holds: false, reason, message }, now);
     }
+    must_write |= next.status.phase.is_over() && !next.keeps_all(now) && next.status.expect_no_owners();
     if next.status.phase == Phase::Available {
         if let Some(over) = over(&next, now) {
             return Some(write(over));
@@ -208,7 +212,7 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
         must_write |= tell_of_node(&mut next.status, observed.nodes, now);
-        must_write |= tell_of_owners(&mut next.status, reservation, observed.waiting, now);
+        must_write |= tell_of_owners(&mut next, observed.waiting, now);
     }
     must_write.then(|| write(next.status))
 }

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::reservation::{
     amounts,
-    object::{AllocatePolicy, NewCondition, Reservation, Status},
+    object::{AllocatePolicy, NewCondition, Reservation},
     owners::{Asking, OwnedAsking},
 };
 
@@ -39,17 +39,12 @@ impl Unscheduled {
 }
 
 /// Tells whether an owner waits that requests more than is left, and which. Returns whether that is new.
-pub(super) fn tell_of_owners(
-    status: &mut Status,
-    reservation: &Reservation,
-    waiting: &[Waiting<'_>],
-    now: Timestamp,
-) -> bool {
+pub(super) fn tell_of_owners(reservation: &mut Reservation, waiting: &[Waiting<'_>], now: Timestamp) -> bool {
     let mut lacking = waiting.iter().filter_map(|pod| Some((pod, reservation.missing_for(&pod.asking)?)));
     let message = lacking.next().map(|(pod, missing)| message(reservation, pod, &missing));
     let (holds, message) = (message.is_none(), &*message.unwrap_or_default());
     let reason = if holds { "NoOwnerWaits" } else { "RequestsMoreThanLeft" };
-    status.flip(NewCondition { kind: "OwnersFit", holds, reason, message }, AT_MOST_EVERY, now)
+    reservation.status.flip(NewCondition { kind: "OwnersFit", holds, reason, message }, AT_MOST_EVERY, now)
 }
 
 fn message(reservation: &Reservation, pod: &Waiting<'_>, missing: &Resources) -> String {

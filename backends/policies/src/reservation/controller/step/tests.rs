@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::reservation::{
+    controller::waiting::Unscheduled,
     object::parse,
+    owners::OwnedAsking,
     recorded::Recorded,
     room::Room,
     watch::{Object, Watched as _},
@@ -334,6 +336,48 @@ fn it_tells_that_its_node_is_cordoned() {
         let [Action::Write(status)] = &actions[..] else { panic!("{actions:?}") };
         reservation.status = status.clone();
         assert_eq!(step(&reservation), [], "once");
+    }
+}
+
+#[test]
+fn what_it_tells_owners_to_come_ends_with_it() {
+    let (none, expired) = (json!({}), json!({"ttl": "1h"}));
+    for (phase, spec, state, ends) in [
+        ("Succeeded", &none, on("a"), true),
+        // It may open again.
+        ("Succeeded", &none, unscheduled(), false),
+        ("Available", &expired, unscheduled(), true),
+        ("Failed", &none, unscheduled(), true),
+    ] {
+        let mut open = with_owners(phase, spec, &[("u", 5, false)]);
+        for kind in ["NodeUsable", "OwnersFit"] {
+            let condition = NewCondition { kind, holds: false, reason: "Because", message: "" };
+            open.status.set_condition(condition, now());
+        }
+        let actions = steps(&open, &[pod("u", state)]);
+        assert_eq!(!actions.is_empty(), ends, "{phase} {spec}: {actions:?}");
+        let [Action::Write(status)] = &actions[..] else { continue };
+        assert!(
+            status.conditions.iter().all(|condition| condition.kind == "Ready"),
+            "{phase} {spec}: {status:?}"
+        );
+    }
+}
+
+#[test]
+fn owners_that_wait_are_compared_with_what_is_left_after_the_step() {
+    let [uid, namespace, name] = ["w", "shop", "w"].map(str::to_owned);
+    let (controller, labels, affinity) = Default::default();
+    let requests = Resources { milli_cpu: 3_000, ..Resources::default() };
+    let asking = OwnedAsking { uid, namespace, controller, labels, affinity, requests };
+    let waits = Unscheduled { name, since: Timestamp::UNIX_EPOCH, asking };
+    let nodes = Nodes::default();
+    nodes.told(Object { name: "a".to_owned(), version: 1, json: Vec::new() });
+    let open = with_owners("Available", &json!({"allocateOnce": false}), &[("u", 5, true), ("v", 5, true)]);
+    for (state, reason) in [(on("a"), "RequestsMoreThanLeft".into()), (State::Ended, Value::Null)] {
+        let pods = [pod("u", on("a")), pod("v", state)];
+        let observed = Observed { pods: &pods, nodes: &nodes, waiting: &[waits.waiting(now()).unwrap()] };
+        assert_eq!(written(&step(&open, &observed, now())).2, reason);
     }
 }
 
