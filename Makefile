@@ -171,11 +171,9 @@ equivalence: rust ## Equivalence with separate extenders in generated cases, and
 	cargo test --locked -p extender-reference -p extender-equivalence
 	tests/equivalence/faults.sh
 
-# The seeds are printed.
+# Each seed is printed before it is used.
 chaos: rust ## Two simulated hours of Reservations with each of 20 seeds
-	for seed in $$(shuf -i 1-1000000 -n 20); do \
-	  echo "CHAOS_SEED=$$seed"; CHAOS_SEED=$$seed cargo test --locked -p extender-policies --lib two_hours; \
-	done
+	CHAOS_SEED="$$(shuf -i 1-1000000 -n 20 | paste -sd ' ')" cargo test --locked -p extender-policies --lib two_hours -- --nocapture
 
 # Generated input first, then each target of cargo-fuzz (the folder fuzz) for FUZZ_SECONDS; FUZZ_TARGETS selects some. The
 # flags of libFuzzer need an unstable option of the compiler, which RUSTC_BOOTSTRAP allows. An input that fails is kept in
