@@ -458,7 +458,7 @@ fn a_verb_that_would_be_sent_less_than_it_wants_is_unsuitable() {
     let info = Info::read(response(vec![usage]), &configured("filter: {}"), &watched);
     assert_eq!(info.filter.unwrap_err().detail, "reads the usage of nodes, but requests only their names");
     let preempt = VerbInfo { verb: Verb::Preempt as i32, pure: true, ..VerbInfo::default() };
-    let info = Info::read(response(vec![preempt]), &configured("filter: {}"), &known(NodeSource::Request));
+    let info = Info::read(response(vec![preempt]), &configured("preempt: {}"), &known(NodeSource::Request));
     assert_eq!(
         info.preempt.unwrap_err().detail,
         "declares preempt pure, but its answers depend on the victims"
