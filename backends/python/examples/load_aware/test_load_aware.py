@@ -139,8 +139,8 @@ def test_the_load_comes_from_a_real_prometheus(tmp_path: Path) -> None:
         pod = TestPod("shop").requests(milli_cpu=1000, memory=GIB)
         nodes = [node(name) for name in ("idle", "busy", "full", "unknown")]
         idle, busy, full, unknown = testing.score(policy, pod, nodes)
-        # (4000 - 850) / 4000 and (8 - 0.7) / 8; (4000 - 2850) / 4000 and (8 - 2.7) / 8. A busy machine scrapes late, so that
-        # the measured rate is another one; memory alone gives half of 66.
+        # (4000 - 850) / 4000 and (8 - 0.7) / 8; (4000 - 2850) / 4000 and (8 - 2.7) / 8. A busy machine scrapes late, so
+        # that the measured rate is another one; memory alone gives half of 66.
         assert idle == (78 + 91) // 2
         assert 66 // 2 < busy < idle
         assert (full, unknown) == (0, 0)
