@@ -400,7 +400,7 @@ async fn variables_decide_what_is_sent_and_who_sends() {
     assert_eq!((&*named[0].resource["service.name"], &*named[0].resource["k8s.pod.name"]), ("mine", "p"));
     // For a backend built from args the service is named after the program, and the span names the policy.
     let plain = sent(&[]).await;
-    assert!(plain[0].resource["service.name"].starts_with("telemetry"), "{:?}", plain[0].resource);
+    assert!(plain[0].resource["service.name"].starts_with("all-"), "{:?}", plain[0].resource);
     assert_eq!(plain[0].attributes["extender.policy.name"], "obedient");
 }
 
