@@ -1,9 +1,5 @@
 //! Controllers beside a server over a real socket: the handshake, health, and how each ends the other.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::time::Duration;
-
 use extender_policy_api::v1alpha1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
 use extender_policy_sdk::{
     Backend, Bound, BoxFuture, ControllersFailed, ControllersReport, Info, Options, Policy, RunControllers,
@@ -15,6 +11,8 @@ use tonic::{Code, transport::Channel};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
+
+use crate::soon;
 
 const SERVICE: &str = "extender.policy.v1alpha1.Controllers";
 
@@ -81,11 +79,6 @@ async fn running() -> Running {
     let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
     let channel = channel.connect().await.unwrap();
     Running { channel, leaders, controllers_stopped, stop, served }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use extender_policy_api::v1alpha1::{
     BeforeFilterNodesRequest, BeforeFilterRequest, BeforeScoreRequest, Call, FilterRequest, GetInfoRequest,
@@ -12,13 +12,15 @@ use extender_policy_api::v1alpha1::{
     policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Args, Backend, Bound, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes, NotReady, Options, Pod,
-    PodChange, Policy, Unanswered, Verb,
+    Args, Backend, BoxFuture, Change, Hook, Info, Node, NodeChange, Nodes, NotReady, Pod, PodChange, Policy,
+    Unanswered, Verb,
     testing::{self, TestNode, TestPod},
 };
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
+
+use crate::{served, soon};
 
 /// Does what the namespace of the pod says; closes the nodes of a zone.
 #[derive(serde::Deserialize)]
@@ -58,13 +60,6 @@ fn closing() -> Closing {
     Closing { zone: "z1".to_owned() }
 }
 
-async fn served(backend: impl Into<Backend>) -> Channel {
-    let bound = Bound::new(backend, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    Channel::from_shared(uri).unwrap().connect().await.unwrap()
-}
-
 async fn hooks(backend: impl Into<Backend>) -> HookServiceClient<Channel> {
     HookServiceClient::new(served(backend).await)
 }
@@ -98,11 +93,6 @@ fn of_nodes(zones: &[&str]) -> BeforeFilterNodesRequest {
 fn before_score(request: BeforeFilterNodesRequest) -> BeforeScoreRequest {
     let BeforeFilterNodesRequest { call, pod, nodes } = request;
     BeforeScoreRequest { call, pod, nodes }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 #[tokio::test]

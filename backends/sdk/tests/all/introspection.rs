@@ -17,6 +17,8 @@ use extender_policy_sdk::{
 };
 use tonic::{Code, Status, transport::Channel};
 
+use crate::soon;
+
 /// Shows what the path says.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,11 +122,6 @@ impl Running {
         assert_eq!(status.code(), code, "{status}");
         assert!(status.message().contains(text), "{status} lacks {text}");
     }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,20 +1,19 @@
 //! Policies that read counts of the pods on nodes: what tests of them are sent, and calls over real sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use extender_policy_api::v1alpha1::{
-    Call, FilterRequest, FilterResponse, GetInfoRequest, Miss, NodeFacts, NodeReads, NodeRef, NodeRow,
-    NodeRows, NodeView, Nodes, OwnerReference, Pod as PodMessage, PodCount as Count, PodCounts, PodFacts,
-    Purpose, SyncNodesRequest, TableEntry, TableView, VerbInfo,
-    node_table_service_client::NodeTableServiceClient, nodes::Form,
-    policy_service_client::PolicyServiceClient,
+    Call, FilterRequest, FilterResponse, Miss, NodeFacts, NodeReads, NodeRef, NodeRow, NodeRows, NodeView,
+    Nodes, OwnerReference, Pod as PodMessage, PodCount as Count, PodCounts, PodFacts, Purpose,
+    SyncNodesRequest, TableEntry, TableView, VerbInfo, node_table_service_client::NodeTableServiceClient,
+    nodes::Form, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Bound, Info, Node, Options, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict,
+    Info, Node, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict,
     testing::{self, TestNode, TestPod},
 };
 use tokio_stream::{StreamExt as _, pending};
 use tonic::{Code, Status, transport::Channel};
+
+use crate::{declared, served, web};
 
 /// Refuses each node, and says what it knows of the pods on it that are like the pod.
 struct Siblings {
@@ -59,10 +58,6 @@ impl Policy for Siblings {
 fn reason(policy: impl Policy, pod: &TestPod, node: &TestNode) -> String {
     let mut refused = testing::filter(policy, pod, std::slice::from_ref(node)).unwrap();
     refused.remove(0).1
-}
-
-fn web() -> TestPod {
-    TestPod::new("shop").label("app", "web").owner("u1").priority_class("high")
 }
 
 /// With pods of which some are like [`web`].
@@ -195,18 +190,6 @@ fn everything_includes_the_declared_counts() {
     let error = testing::filter(all(), &careful, &[busy()]).unwrap_err().to_string();
     assert!(error.contains("Reads::node(NodePart::Taints)"), "{error}");
     assert!(testing::filter(testing::everything(all()), &careful, &[busy()]).is_ok());
-}
-
-async fn served(policy: impl Policy) -> Channel {
-    let bound = Bound::new(policy, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    Channel::from_shared(uri).unwrap().connect().await.unwrap()
-}
-
-async fn declared(channel: &Channel) -> VerbInfo {
-    let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
-    info.into_inner().verbs.remove(0)
 }
 
 async fn filtered(channel: &Channel, reads: u32, form: Form) -> Result<FilterResponse, Status> {

@@ -1,18 +1,16 @@
 //! A policy that declares what it reads, over real sockets: the handshake, calls with values, tables of values.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use extender_policy_api::v1alpha1::{
     Call, FilterRequest, FilterResponse, GetInfoRequest, MapReads, Miss, NodeFacts, NodeReads, NodeRef,
     NodeRow, NodeRows, NodeView, Nodes, Pod as PodMessage, PodFacts, Purpose, Reads as ReadsMessage,
     SyncNodesRequest, TableEntry, TableView, node_table_service_client::NodeTableServiceClient, nodes::Form,
     policy_service_client::PolicyServiceClient,
 };
-use extender_policy_sdk::{
-    Backend, Bound, Info, Node, NodeKey, Options, Pod, PodPart, Policy, Reads, Verb, Verdict,
-};
+use extender_policy_sdk::{Backend, Info, Node, NodeKey, Pod, PodPart, Policy, Reads, Verb, Verdict};
 use tokio_stream::{StreamExt as _, pending};
 use tonic::{Code, Status, transport::Channel};
+
+use crate::served;
 
 /// Refuses nodes that have a label, by its value. Pods of one namespace make it read a second one.
 struct Labelled {
@@ -38,13 +36,6 @@ impl Policy for Labelled {
         let value = if pod.namespace() == "curious" { node.label("secret") } else { node.get(&self.key) };
         value.map_or(Verdict::Accept, |value| Verdict::reject(format!("it is {value:?}")))
     }
-}
-
-async fn served(backend: impl Into<Backend>) -> Channel {
-    let bound = Bound::new(backend, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    Channel::from_shared(uri).unwrap().connect().await.unwrap()
 }
 
 async fn declared(channel: &Channel) -> ReadsMessage {

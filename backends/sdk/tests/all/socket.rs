@@ -1,7 +1,5 @@
 //! A policy over a real socket: the generated client, health, reflection, limits and draining.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
@@ -23,6 +21,8 @@ use tonic::{Code, transport::Channel};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
+
+use crate::soon;
 
 struct NoArm;
 
@@ -52,11 +52,6 @@ async fn running(drain: Duration) -> Running {
     let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
     let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
     Running { channel, stop, served }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 fn request(nodes: u32) -> FilterRequest {

@@ -1,7 +1,5 @@
 //! Tables of nodes over real sockets: generated clients of both services on one connection.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use extender_policy_api::v1alpha1::{
@@ -19,6 +17,8 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming, transport::Channel};
+
+use crate::soon;
 
 /// Refuses the nodes that have a label `refused`, by its text. Scores each node by the number of different
 /// generations among the nodes of the call.
@@ -65,11 +65,6 @@ async fn with_facts() -> Channel {
     let address = bound.address();
     tokio::spawn(bound.until(std::future::pending()));
     connected(address).await
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 /// The gateway's end of a stream.

@@ -1,9 +1,8 @@
 //! Calls that a gateway traces: what a real collector receives.
 
 #![cfg(feature = "otlp")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use extender_collector::{Collector, ReceivedSpan};
 use extender_policy_api::v1alpha1::{
@@ -22,6 +21,8 @@ use tokio::{
     task::JoinHandle,
 };
 use tonic::{Code, Request, transport::Channel};
+
+use crate::soon;
 
 /// Does what the namespace of the pod says.
 struct Obedient {
@@ -113,11 +114,6 @@ impl Running {
         self.stop.send(()).unwrap();
         soon(self.served).await.unwrap().unwrap();
     }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 /// Only the end of the backend sends spans.

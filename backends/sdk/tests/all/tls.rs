@@ -2,7 +2,6 @@
 //! their handshake.
 
 #![cfg(feature = "tls")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,6 +20,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::soon;
 
 struct AllFit;
 
@@ -135,11 +136,6 @@ async fn name(address: SocketAddr, client: &TlsConnector) -> Result<String, Stri
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.map_err(|error| error.to_string())?;
     Ok(if head[3] == 4 { "HTTP/2 settings".to_owned() } else { format!("{head:?}") })
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,18 +1,18 @@
 //! Policies that read counts of the pods in the cluster by topology: what tests of them are sent, and calls over real
 //! sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use extender_policy_api::v1alpha1::{
-    Call, DomainCount, FilterRequest, FilterResponse, GetInfoRequest, NodeFacts, NodeRow, NodeRows, NodeView,
-    Nodes, OwnerReference, Pod as PodMessage, PodFacts, Purpose, TopologyCounts, VerbInfo, nodes::Form,
+    Call, DomainCount, FilterRequest, FilterResponse, NodeFacts, NodeRow, NodeRows, NodeView, Nodes,
+    OwnerReference, Pod as PodMessage, PodFacts, Purpose, TopologyCounts, nodes::Form,
     policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Bound, Info, Node, Options, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict, View,
+    Info, Node, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict, View,
     testing::{self, TestNode, TestPod},
 };
 use tonic::{Code, Status, transport::Channel};
+
+use crate::{declared, served, web};
 
 /// Refuses each node, and says what it knows of the pods in its domain that are like the pod.
 struct Siblings {
@@ -54,10 +54,6 @@ impl Policy for Siblings {
 fn reasons(policy: impl Policy, pod: &TestPod, nodes: &[TestNode]) -> Vec<String> {
     let refused = testing::filter(policy, pod, nodes).unwrap();
     refused.into_iter().map(|(_, reason)| reason).collect()
-}
-
-fn web() -> TestPod {
-    TestPod::new("shop").label("app", "web").owner("u1").priority_class("high")
 }
 
 /// The pod to be placed, which requests one extended resource of the two that are in use.
@@ -188,18 +184,6 @@ fn everything_includes_the_declared_counts() {
     let error = testing::filter(all(), &careful, &cluster()).unwrap_err().to_string();
     assert!(error.contains("Reads::node(NodePart::Taints)"), "{error}");
     assert!(testing::filter(testing::everything(all()), &careful, &cluster()).is_ok());
-}
-
-async fn served(policy: impl Policy) -> Channel {
-    let bound = Bound::new(policy, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    Channel::from_shared(uri).unwrap().connect().await.unwrap()
-}
-
-async fn declared(channel: &Channel) -> VerbInfo {
-    let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
-    info.into_inner().verbs.remove(0)
 }
 
 /// A call about a node of zone z1 and one without a zone.

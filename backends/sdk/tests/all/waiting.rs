@@ -3,12 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use extender_policy_api::v1alpha1::{
@@ -19,8 +16,10 @@ use extender_policy_sdk::{
     Bound, BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Options, Pod, Policy, Scale, Unanswered,
     Verb, Verdict, View,
 };
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::sync::Semaphore;
 use tonic::{Code, Status, transport::Channel};
+
+use crate::soon;
 
 /// Filter waits for the gate, except in namespaces that say otherwise.
 #[derive(Default)]
@@ -101,11 +100,6 @@ fn request(namespace: &str) -> FilterRequest {
         nodes: Some(NodesMessage { count: 2, form: Some(Form::Rows(NodeRows { rows })) }),
         want_scores: true,
     }
-}
-
-/// Turns a hang into a failure of the test.
-async fn soon<F: Future>(future: F) -> F::Output {
-    timeout(Duration::from_mins(1), future).await.unwrap()
 }
 
 #[tokio::test]
