@@ -86,7 +86,11 @@ func (r Release) Files() []string {
 		return []string{"kube/cmd/kube-scheduler/main.go"}
 	}
 	const folder = "kube/schedulers/testdata/extender-client/"
-	return []string{folder + "main.go", folder + "release-" + r.Minor() + ".go"}
+	files := []string{folder + "main.go", folder + "release-" + r.Minor() + ".go"}
+	if r.MinorNumber() >= 20 {
+		files = append(files, folder+"since-1.20.go")
+	}
+	return files
 }
 
 // Staging is the version of the modules that Kubernetes publishes with a release, such as k8s.io/api.
