@@ -290,7 +290,7 @@ format: rust
 
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --locked -p extender-policy-sdk -- -D warnings
+	cargo clippy --locked -p extender-policy-sdk --all-targets -- -D warnings
 
 # For policy authors.
 docs: rust
@@ -303,8 +303,10 @@ docs-private: rust ## The documentation of all crates, private items included
 unit: rust
 	cargo test --workspace --lib --bins --locked
 
+# The SDK once more without its features, which the ready-made policies turn on.
 rust-tests: rust
 	cargo test --workspace --locked
+	cargo test --locked -p extender-policy-sdk --lib --test all
 
 go-checks: go
 	@unformatted=$$(gofmt -l tests deploy); test -z "$$unformatted" || { \

@@ -45,11 +45,15 @@ pub fn serve_blocking(backend: impl Into<Backend>, options: Options) -> Result<(
 const HELP: &str = "\
 Serves one policy to the extender gateway over gRPC.
 
-  --address HOST:PORT     where to listen; port 0 takes a free one [default: 127.0.0.1:0]
+  --address HOST:PORT     where to listen; port 0 takes a free one [default: 127.0.0.1:0]";
+
+/// The options with the feature `tls`. Without it they are errors that say so.
+const TLS_HELP: &str = "
   --tls-cert FILE         serve with TLS: the certificate chain, PEM; changed files are read again
   --tls-key FILE          its private key, PEM
-  --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM
-                          (TLS needs the feature `tls` of extender-policy-sdk when the program is built)
+  --tls-client-ca FILE    accept only clients with a certificate of these CAs, PEM";
+
+const MORE_HELP: &str = "
   --allow-unauthenticated-bind
                           serve a policy that binds also beyond loopback without --tls-client-ca: anyone who
                           reaches the address may then bind pods
@@ -67,7 +71,9 @@ OTEL_EXPORTER_OTLP_TRACES_...), OTEL_TRACES_EXPORTER=none, OTEL_TRACES_SAMPLER, 
 OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED.";
 
 fn help() -> String {
-    format!("{HELP}{}", if cfg!(feature = "otlp") { VARIABLES } else { "" })
+    let tls = if cfg!(feature = "tls") { TLS_HELP } else { "" };
+    let variables = if cfg!(feature = "otlp") { VARIABLES } else { "" };
+    format!("{HELP}{tls}{MORE_HELP}{variables}")
 }
 
 #[derive(Debug)]
@@ -93,7 +99,7 @@ fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String>
             "--tls-key" => files.key = Some(file(option, &value())?),
             "--tls-client-ca" => files.client_ca = Some(file(option, &value())?),
             "--allow-unauthenticated-bind" => options.allow_unauthenticated_bind = true,
-            _ => return Err(format!("unknown option {argument}\n\n{HELP}")),
+            _ => return Err(format!("unknown option {argument}\n\n{}", help())),
         }
     }
     options.tls = files.complete()?;
@@ -187,6 +193,7 @@ mod tests {
         let named = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED"];
         assert!(named.iter().all(|name| help().contains(name) == cfg!(feature = "otlp")), "{}", help());
         assert!(help().starts_with(HELP));
+        assert_eq!(help().contains("--tls-cert"), cfg!(feature = "tls"), "{}", help());
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod telemetry;
 mod tls;
 mod topology;
 mod waiting;
+#[cfg(not(any(feature = "otlp", feature = "tls")))]
+mod without_features;
 
 use std::time::Duration;
 

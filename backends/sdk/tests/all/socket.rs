@@ -4,9 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
     BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
-    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, introspection_service_server,
-    node_table_service_server, nodes::Form, policy_service_client::PolicyServiceClient,
-    policy_service_server::SERVICE_NAME,
+    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, nodes::Form,
+    policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
     Backend, Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb,
@@ -219,6 +218,8 @@ macro_rules! reflected {
 #[cfg(feature = "reflection")]
 #[tokio::test]
 async fn reflection_lists_the_services_in_both_versions() {
+    use extender_policy_api::v1alpha1::{introspection_service_server, node_table_service_server};
+
     let running = running(Duration::from_secs(10)).await;
     let v1 = reflected!(v1, running.channel.clone());
     let v1alpha = reflected!(v1alpha, running.channel);
