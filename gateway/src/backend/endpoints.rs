@@ -93,17 +93,15 @@ impl Endpoint {
         let is_reported = reported.is_some();
         let read = reported.and_then(ReportedControllers::read);
         let exceeds = is_reported && read.is_none();
-        if exceeds && !self.exceeds_controllers.swap(true, Ordering::Relaxed) {
+        if exceeds && !self.exceeds_controllers.load(Ordering::Relaxed) {
             tracing::warn!(
                 backend,
                 address = %self.address,
-                "what the backend says about its controllers exceeds a limit of info.proto and is ignored: names, 1 to 32 of 1 to 63 \
-                 bytes; lease, 1 to 320 bytes; identity, 1 to 253 bytes"
+                "what the backend says about its controllers exceeds a limit of info.proto and is ignored: there may be 1 to 32 names of 1 to \
+                 63 bytes, a lease of 1 to 320, an identity of 1 to 253 and a leader of at most 253"
             );
         }
-        if !exceeds {
-            self.exceeds_controllers.store(false, Ordering::Relaxed);
-        }
+        self.exceeds_controllers.store(exceeds, Ordering::Relaxed);
         *self.controllers.lock() = read;
     }
 

@@ -27,6 +27,7 @@ use self::{
     observed::{Nodes, Pods},
     queue::{AT_ONCE, Queue, Work},
     step::{Action, DELETES_A_ROUND, Observed, Unbound, step},
+    waiting::Unscheduled,
 };
 use super::{
     Clock,
@@ -116,8 +117,13 @@ impl Controller {
     async fn advance_all(&self) {
         let (mut changes, mut queue, mut running) =
             (self.changes(), Queue::default(), FuturesUnordered::new());
+        let mut compared: Option<Instant> = None;
         loop {
-            self.offer(&mut queue);
+            let compares = compared.is_none_or(|compared| compared.elapsed() >= EVERY);
+            if compares {
+                compared = Some(Instant::now());
+            }
+            self.offer(&mut queue, compares.then(|| self.pods.unscheduled()));
             let next = changes.next();
             pin!(next);
             loop {
@@ -135,16 +141,17 @@ impl Controller {
         }
     }
 
-    fn offer(&self, queue: &mut Queue) {
+    /// The pods that wait are compared with each Reservation, which costs more than all the rest: not in each round.
+    fn offer(&self, queue: &mut Queue, unscheduled: Option<Vec<Arc<Unscheduled>>>) {
         if !self.knows_all() {
             return;
         }
         let (now, known) = ((self.clock)(), self.store.read());
-        let waiting = self.pods.unscheduled();
-        let waiting: Vec<_> = waiting.iter().filter_map(|pod| pod.waiting(now)).collect();
+        let waiting = unscheduled.as_ref().map(|pods| pods.iter().filter_map(|pod| pod.waiting(now)));
+        let waiting: Option<Vec<_>> = waiting.map(Iterator::collect);
         let work = known.all().filter_map(|reservation| {
-            let (pods, nodes, waiting) = (&self.pods.read(reservation), &self.nodes, &waiting);
-            let observed = Observed { pods, nodes, waiting };
+            let (pods, nodes) = (&self.pods.read(reservation), &self.nodes);
+            let observed = Observed { pods, nodes, waiting: waiting.as_deref() };
             let actions = step(reservation, &observed, now);
             (!actions.is_empty()).then(|| Work { reservation: reservation.clone(), actions })
         });

@@ -36,8 +36,8 @@ pub(super) struct Observed<'o> {
     /// Those that concern the Reservation, at least.
     pub(super) pods: &'o [SeenPod],
     pub(super) nodes: &'o Nodes,
-    /// Pods that wait.
-    pub(super) waiting: &'o [Waiting<'o>],
+    /// Pods that wait; `None`: they are not looked at this time.
+    pub(super) waiting: Option<&'o [Waiting<'o>]>,
 }
 
 impl Observed<'_> {
@@ -212,7 +212,7 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
             return Some(Action::LoseNode(failed(&next, "NodeLost", &message, now)));
         }
         must_write |= tell_of_node(&mut next.status, observed.nodes, now);
-        must_write |= tell_of_owners(&mut next, observed.waiting, now);
+        must_write |= observed.waiting.is_some_and(|waiting| tell_of_owners(&mut next, waiting, now));
     }
     must_write.then(|| write(next.status))
 }

@@ -78,7 +78,7 @@ fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
     let nodes = Nodes::default();
     let node = |name: &str| Object { name: name.to_owned(), version: 1, json: Vec::new() };
     nodes.listed(vec![node("a").into()], 1);
-    step(reservation, &Observed { pods, nodes: &nodes, waiting: &[] }, now())
+    step(reservation, &Observed { pods, nodes: &nodes, waiting: Some(&[]) }, now())
 }
 
 /// Phase, UIDs of owners with what is known of them, and reason of the last condition.
@@ -325,7 +325,7 @@ fn it_tells_that_its_node_is_cordoned() {
         nodes.told(Object { name: "a".to_owned(), version: 1, json });
     };
     let mut reservation = with_owners("Available", &json!({}), &[]);
-    let observed = Observed { pods: &[], nodes: &nodes, waiting: &[] };
+    let observed = Observed { pods: &[], nodes: &nodes, waiting: Some(&[]) };
     let step = |reservation: &Reservation| step(reservation, &observed, now());
     cordon(false);
     assert_eq!(step(&reservation), []);
@@ -376,8 +376,11 @@ fn owners_that_wait_are_compared_with_what_is_left_after_the_step() {
     let open = with_owners("Available", &json!({"allocateOnce": false}), &[("u", 5, true), ("v", 5, true)]);
     for (state, reason) in [(on("a"), "RequestsMoreThanLeft".into()), (State::Ended, Value::Null)] {
         let pods = [pod("u", on("a")), pod("v", state)];
-        let observed = Observed { pods: &pods, nodes: &nodes, waiting: &[waits.waiting(now()).unwrap()] };
-        assert_eq!(written(&step(&open, &observed, now())).2, reason);
+        let waiting = [waits.waiting(now()).unwrap()];
+        let observed = |waiting| Observed { pods: &pods, nodes: &nodes, waiting };
+        assert_eq!(written(&step(&open, &observed(Some(&waiting)), now())).2, reason);
+        let of_claims: Vec<_> = step(&open, &observed(None), now());
+        assert!(of_claims.is_empty() || written(&of_claims).2 == Value::Null, "the pods were not looked at");
     }
 }
 
