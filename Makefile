@@ -32,7 +32,7 @@ DOWNLOADS ?= $(SOURCE)/releases/download/v$(VERSION)
 # The time of the commit: builds at other times have the same bytes.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 RELEASE = -version $(VERSION) -revision $(REVISION) -source $(SOURCE) -created $(SOURCE_DATE_EPOCH)
-# The programs that are published, without symbols.
+# All programs without symbols.
 STATIC := $(TARGET)/static
 
 # The folder where the Go tests and benchmarks look for programs first.
@@ -327,20 +327,19 @@ binaries: export EXTENDER_GATEWAY_COMMIT = $(REVISION)
 binaries: rust
 	$(if $(BUILT),,deploy/image/build)
 
-# Without symbols their bytes are the same in any folder.
+# Without symbols their bytes are the same in any folder. deploy/programs says which of them are published.
 static: binaries
 	rm -rf $(STATIC)
 	mkdir -p $(STATIC)
-	for program in extender-gateway kubectl-extender extender-policies policy-conformance; do \
-	  strip --strip-all -o $(STATIC)/$$program $(TARGET)/release/$$program; \
-	done
+	find $(TARGET)/release -maxdepth 1 -type f -executable \
+	  -exec sh -ec 'for program; do strip --strip-all -o $(STATIC)/$$(basename "$$program") "$$program"; done' strip {} +
 
 # make test says -short: without other releases of Kubernetes, without new policies in languages whose first build is long, and
 # without the rounds of faults.
 GO_TEST = go test -count=1 -timeout 40m -v $(SHORT)
 # The end-to-end tests that mostly wait: for a lease, a time to live, a backoff. They have a control plane of their own, so that
 # the waits of two control planes overlap.
-WAITING := Room|Reserv|Owner|Placeholder|Stranger|Leader|Lead|Expired|FitsNowhere|Freed|Requeue|Replica|Gang|Bind
+WAITING := Room|Reserv|Owner|Placeholder|Stranger|Lead|Expired|FitsNowhere|Freed|Requeue|Replica|Gang|Bind
 e2e-waiting: binaries go
 	cd tests && $(GO_TEST) -run '$(WAITING)' ./e2e
 e2e-others: binaries go
