@@ -18,9 +18,7 @@ import java.util.function.Predicate;
 public abstract class Backend {
   private Backend() {}
 
-  /**
-   * A policy with its declaration, which belong together: a call never mixes two policies.
-   */
+  /** A policy with its declaration, which belong together: a call never mixes two policies. */
   record Prepared(Policy policy, Declaration declaration) {
     static Prepared of(Policy policy) {
       return new Prepared(policy, new Declaration(policy.info()));

@@ -1,8 +1,8 @@
 package io.extendergateway.policy;
 
 /**
- * An {@link Info} that declares no verb, about which no gateway can ask. Other mistakes are named by
- * the gateway, and by policy-conformance.
+ * An {@link Info} that declares no verb, about which no gateway can ask. Other mistakes are named
+ * by the gateway, and by policy-conformance.
  */
 public final class DeclarationException extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
