@@ -193,6 +193,21 @@ func TestReservedHostPortsAreKept(t *testing.T) {
 	r.expectWaiting(stranger)
 }
 
+// untilOwnerWaits waits until the only Reservation of an app says that an owner waits for more than is left. That it no longer does is
+// said a minute later: the policy's own tests have that.
+func (r *reservations) untilOwnerWaits(app string) (told metav1.Condition) {
+	r.Helper()
+	r.until("an owner of "+app+" to be named", func(context.Context) (bool, error) {
+		for _, condition := range r.untilPhases(app, "Available", 1)[0].Status.Conditions {
+			if condition.Type == "OwnersFit" {
+				told = condition
+			}
+		}
+		return told.Status == metav1.ConditionFalse, nil
+	}, func() string { return fmt.Sprint(told) })
+	return told
+}
+
 func TestAnOwnerTakesTheRestFromTheNode(t *testing.T) {
 	s := newScenario(t, "an owner of 6 CPUs gets the 4 that are reserved and 2 of the node's other 4, unless it is restricted", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(1, cpus(8)))
@@ -202,6 +217,10 @@ func TestAnOwnerTakesTheRestFromTheNode(t *testing.T) {
 	restricted := requesting("restricted", 6000)
 	s.pods(restricted)
 	s.refused(restricted, corev1.PodReasonUnschedulable)
+	told := r.untilOwnerWaits("restricted")
+	if want := "the owner shop/" + restricted.Name + " waits: it requests cpu 2 more than is left, and so gets nothing"; !strings.HasPrefix(told.Message, want) {
+		s.Errorf("the Reservation says %q", told.Message)
+	}
 	s.deletePod(restricted)
 	s.must(r.objects.DeleteAll(s.ctx))
 	r.reserve(1, "owner", 1, 4000)
