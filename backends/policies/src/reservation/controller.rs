@@ -117,13 +117,13 @@ impl Controller {
     async fn advance_all(&self) {
         let (mut changes, mut queue, mut running) =
             (self.changes(), Queue::default(), FuturesUnordered::new());
-        let mut compared: Option<Instant> = None;
+        let mut next_look = Instant::now();
         loop {
-            let compares = compared.is_none_or(|compared| compared.elapsed() >= EVERY);
-            if compares {
-                compared = Some(Instant::now());
+            let unscheduled = (Instant::now() >= next_look).then(|| self.pods.unscheduled());
+            if unscheduled.is_some() {
+                next_look = Instant::now() + EVERY;
             }
-            self.offer(&mut queue, compares.then(|| self.pods.unscheduled()));
+            self.offer(&mut queue, unscheduled.as_deref());
             let next = changes.next();
             pin!(next);
             loop {
@@ -142,12 +142,12 @@ impl Controller {
     }
 
     /// The pods that wait are compared with each Reservation, which costs more than all the rest: not in each round.
-    fn offer(&self, queue: &mut Queue, unscheduled: Option<Vec<Arc<Unscheduled>>>) {
+    fn offer(&self, queue: &mut Queue, unscheduled: Option<&[Arc<Unscheduled>]>) {
         if !self.knows_all() {
             return;
         }
         let (now, known) = ((self.clock)(), self.store.read());
-        let waiting = unscheduled.as_ref().map(|pods| pods.iter().filter_map(|pod| pod.waiting(now)));
+        let waiting = unscheduled.map(|pods| pods.iter().filter_map(|pod| pod.waiting(now)));
         let waiting: Option<Vec<_>> = waiting.map(Iterator::collect);
         let work = known.all().filter_map(|reservation| {
             let (pods, nodes) = (&self.pods.read(reservation), &self.nodes);
