@@ -114,7 +114,7 @@ var waitingPods = []string{"web-0", "web-1", "web-2", "web-3", "web-4", "web-5",
 func TestThePageFollowsTheState(t *testing.T) {
 	good, bad := []any{rejecting(hostile, "c")}, []any{rejecting(hostile, "a", "b", "c")}
 	url, rules := changingPolicy(t, "zones", good)
-	gateway := serveGateway(t, product.NewConfig(nil, controlplane.FullObjects, []product.Backend{{Name: "zones", URL: url, Filter: &product.Filter{Timeout: "2s"}}}))
+	gateway := serveGateway(t, product.NewConfig(nil, controlplane.FullObjects, []product.Backend{{Name: "zones", URL: url, Filter: &product.Filter{Timeout: "1s"}}}))
 	browser := openTab(t)
 	browser.open("http://" + gateway.admin + "/")
 	gateway.filterAll(4)
