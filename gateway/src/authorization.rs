@@ -26,11 +26,12 @@ use extender_apiserver::bounded;
 
 pub(crate) use self::reviews::Reviews;
 use self::{cache::Review, reviews::ReviewError};
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     config::{Authorization, PageTls},
     door::{Address, PageCaller},
     fair_queue::Flow,
-    observe::{Metrics, RateLimitedLog},
+    observe::Metrics,
 };
 
 /// What precedes the paths of the admin address in a review. kube-apiserver serves `/debug` as well, and evaluates the same

@@ -52,6 +52,7 @@ use self::{
     info::{BindPlan, PodHookPlan},
     session::{Connection, Session},
 };
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     config,
     contract::{
@@ -63,7 +64,7 @@ use crate::{
         question::{CallFields, Question},
     },
     fair_queue::Flow,
-    observe::{Metrics, RateLimitedLog},
+    observe::Metrics,
     record::{RpcRole, Rpcs},
 };
 

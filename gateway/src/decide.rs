@@ -41,6 +41,7 @@ use self::prioritize::PrefetchedScores;
 pub use self::{
     bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall, purpose::DecisionPurpose,
 };
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
@@ -51,7 +52,7 @@ use crate::{
         ObjectError,
         pod::{self, ObjectPod},
     },
-    observe::{Metrics, Observer, RateLimitedLog},
+    observe::{Metrics, Observer},
     overrides::Overrides,
     record::{CallRecord, Outcome, PodRef, RequestedNodes},
     wire::{KnownObjects, Request, WireError},

@@ -49,12 +49,13 @@ pub use self::{
     tls::{Tls, TlsError},
     turns::Busy,
 };
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     backend::Backend,
     config::{Config, ConfigSummary, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
     fair_queue::Flow,
-    observe::{Metrics, Observer, RateLimitedLog},
+    observe::{Metrics, Observer},
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{self, PreemptRequest, reply},
 };

@@ -25,6 +25,7 @@ mod hostile;
 pub mod object;
 pub mod observe;
 pub mod overrides;
+pub mod rate_limited_log;
 pub mod record;
 pub mod scheduler_config;
 pub mod serve;

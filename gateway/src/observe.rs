@@ -18,7 +18,6 @@ use jiff::Timestamp;
 
 pub use decisions::{DecisionLog, LogHistory, Query, ShownNodes};
 pub use health::Health;
-pub use log::RateLimitedLog;
 pub use metrics::Metrics;
 pub use observer::Observer;
 pub use traces::Tracer;

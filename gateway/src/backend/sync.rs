@@ -25,10 +25,11 @@ use super::{
     remote_table::{AckedTable, MissBreaker, RemoteTable, RemoteTables, TableSource},
     session::{Connection, SessionTask},
 };
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     cluster::table::{Column, NodeTable},
     contract::protobuf::malformed,
-    observe::{Metrics, RateLimitedLog},
+    observe::Metrics,
 };
 
 /// The least time between two updates, so that changes are batched; until then calls carry newer rows.

@@ -16,7 +16,8 @@ use tokio::{
 };
 
 use super::limit::{Address, ConnectionLimit, ConnectionSlot};
-use crate::observe::{Metrics, RateLimitedLog};
+use crate::observe::Metrics;
+use crate::rate_limited_log::RateLimitedLog;
 
 /// How long a connection may be without a complete request head. More than the 90 seconds for which kube-scheduler
 /// keeps idle connections: closing a connection while a request is in transit fails that request.

@@ -26,6 +26,7 @@ use super::{
     Connection, Paths, Session, SessionPublisher,
     limits::{Limits, Outage, Place},
 };
+use crate::rate_limited_log::RateLimitedLog;
 use crate::{
     backend::{
         answer_cache::{AnswerCache, CachedVerbs, SharedCaches},
@@ -40,7 +41,7 @@ use crate::{
     cadences::Cadences,
     config::{self, PureAnswers},
     contract::question::RequestHead,
-    observe::{Metrics, RateLimitedLog},
+    observe::Metrics,
 };
 
 /// The connection counts as lost after this many consecutive handshakes without a usable answer.

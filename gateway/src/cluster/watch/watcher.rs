@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     cluster::{head::ObjectHead, unreadable::ObjectName},
-    observe::RateLimitedLog,
+    rate_limited_log::RateLimitedLog,
 };
 
 /// Objects per page of a list. Mirrors client-go.

@@ -8,7 +8,8 @@ use super::{
     Tls,
     handshake::{Handshakes, TlsCause, TlsRefusal, Transport},
 };
-use crate::observe::{Metrics, RateLimitedLog};
+use crate::observe::Metrics;
+use crate::rate_limited_log::RateLimitedLog;
 
 /// TLS of an address, with a thread for its handshakes.
 #[derive(Debug)]
