@@ -183,7 +183,7 @@ FUZZ_TARGETS ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets
 FUZZ := RUSTC_BOOTSTRAP=1 $(TARGET)/tools/bin/cargo-fuzz fuzz
 fuzz: export PROPTEST_CASES := $(or $(CASES),50000)
 fuzz: cargo-fuzz ## Mutated input of every kind (CASES=50000, FUZZ_SECONDS=60 for each target)
-	cargo test --locked -p extender-gateway --lib hostile
+	cargo test --locked -p extender-gateway-fuzzing hostile
 	$(FUZZ) build
 	for target in $(FUZZ_TARGETS); do \
 	  echo "fuzz target $$target"; \

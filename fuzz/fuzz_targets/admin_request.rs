@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::admin::request`.
+//! See `extender_gateway_fuzzing::admin::request`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::admin;
+use extender_gateway_fuzzing::admin;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| admin::request(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::calls::bind`.
+//! See `extender_gateway_fuzzing::calls::bind`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::calls;
+use extender_gateway_fuzzing::calls;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| calls::bind(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::configuration::gateway`.
+//! See `extender_gateway_fuzzing::configuration::gateway`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::configuration;
+use extender_gateway_fuzzing::configuration;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| configuration::gateway(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::statuses::status`.
+//! See `extender_gateway_fuzzing::statuses::status`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::statuses;
+use extender_gateway_fuzzing::statuses;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| statuses::status(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::objects::file`.
+//! See `extender_gateway_fuzzing::objects::file`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::objects;
+use extender_gateway_fuzzing::objects;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| objects::file(bytes));

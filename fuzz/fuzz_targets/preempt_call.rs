@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::calls::preempt`.
+//! See `extender_gateway_fuzzing::calls::preempt`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::calls;
+use extender_gateway_fuzzing::calls;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| calls::preempt(bytes));

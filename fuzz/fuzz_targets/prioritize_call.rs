@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::calls::prioritize`.
+//! See `extender_gateway_fuzzing::calls::prioritize`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::calls;
+use extender_gateway_fuzzing::calls;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| calls::prioritize(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::quantity::quantity`.
+//! See `extender_gateway_fuzzing::quantity::quantity`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::quantity;
+use extender_gateway_fuzzing::quantity;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quantity::quantity(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::answers::score`.
+//! See `extender_gateway_fuzzing::answers::score`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::answers;
+use extender_gateway_fuzzing::answers;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| answers::score(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::values::setting`.
+//! See `extender_gateway_fuzzing::values::setting`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::values;
+use extender_gateway_fuzzing::values;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| values::setting(bytes));

@@ -1,7 +1,7 @@
-//! See `extender_gateway::fuzzing::watch::watch`.
+//! See `extender_gateway_fuzzing::watch::watch`.
 
 #![no_main]
 
-use extender_gateway::fuzzing::watch;
+use extender_gateway_fuzzing::watch;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| watch::watch(bytes));

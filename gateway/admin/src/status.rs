@@ -1,0 +1,574 @@
+//! The state of the gateway, assembled for each request.
+
+mod problems;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use extender_gateway_api::{
+    API_VERSION, AddressStatus, BackendStatus, BackendVerb, CertificateStatus, CircuitState, CircuitStatus,
+    ConfigurationStatus, ControllersStatus, ExcessiveRejectionsStatus, FailureCount, Handshake, LostLogLines,
+    MinuteStatus, ReadsStatus, RejectedBecause, RejectedChange, ShadowStatus, Status, TableStatus,
+    UnresolvedStatus, UntriedPods, VerbStatus, WaitingPodsStatus, WaitingStatus,
+};
+use extender_gateway_backend::{
+    Backend, breaker::OpenBreaker, endpoints::AddressState, info::Info, session::Session,
+};
+use extender_gateway_cluster::{SourceHealth, pods::PodTable, table::NodeTable};
+use extender_gateway_core::{BackendFailure, PolicyVerb, Verb};
+use extender_gateway_decide::overrides::{ExcessiveRejections, Overrides};
+use extender_gateway_door::{Door, Served};
+use extender_gateway_observe::{
+    Health, Metrics, Observer, log,
+    metrics::{BackendState, MinuteSummary, RecentSummary, Source},
+    waiting::{WaitingGroup, WaitingSummary},
+};
+use extender_gateway_settings::{BackendSettings, Choice, Mode, NodeSource, Requeueing};
+use extender_gateway_tls::{CertificateFile, Certificates, Validity};
+
+use crate::overrides::override_status;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// The gateway's status.
+#[derive(Debug)]
+pub struct GatewayStatus {
+    sources: StatusSources,
+    started: Timestamp,
+    door: OnceLock<Arc<Door>>,
+    loaded: Mutex<Loaded>,
+}
+
+/// The configuration in use, and a rejected one.
+#[derive(Clone, Debug)]
+struct Loaded {
+    since: Timestamp,
+    refused: Option<RejectedChange>,
+}
+
+/// The sources of a [`GatewayStatus`] from the start.
+#[derive(Debug)]
+pub struct StatusSources {
+    /// The name of this replica.
+    pub gateway: Arc<str>,
+    /// The configuration file.
+    pub file: String,
+    /// The source of nodes.
+    pub source: NodeSource,
+    /// The node table, if a watch or a file fills it.
+    pub table: Option<Arc<NodeTable>>,
+    /// The pod table, which a watch may fill.
+    pub pods: Arc<PodTable>,
+    /// The exempt namespaces if the configuration does not name them.
+    pub exempt: BTreeSet<String>,
+    /// The certificate files.
+    pub certificates: Arc<Certificates>,
+    /// Whether calls are accepted.
+    pub health: Arc<Health>,
+}
+
+impl GatewayStatus {
+    /// The status of a gateway that is starting.
+    pub fn new(sources: StatusSources) -> Self {
+        let started = Timestamp::now();
+        let loaded = Mutex::new(Loaded { since: started, refused: None });
+        Self { sources, started, door: OnceLock::new(), loaded }
+    }
+
+    /// The name of this replica.
+    pub fn gateway(&self) -> &str {
+        &self.sources.gateway
+    }
+
+    /// Records that calls are accepted at this door from now on.
+    pub fn open(&self, door: &Arc<Door>) {
+        // There is only one door.
+        let _ = self.door.set(Arc::clone(door));
+    }
+
+    /// Records that another configuration is in use.
+    pub fn loaded(&self) {
+        *self.loaded.lock() = Loaded { since: Timestamp::now(), refused: None };
+    }
+
+    /// Records that a change of the configuration was rejected.
+    pub fn refused(&self, message: String, because: RejectedBecause) {
+        self.loaded.lock().refused = Some(RejectedChange { time: Timestamp::now(), message, because });
+    }
+
+    /// Records that the configuration file matches the configuration in use again. Whether a change was rejected before.
+    pub fn unchanged(&self) -> bool {
+        self.loaded.lock().refused.take().is_some()
+    }
+
+    /// Registers the gauges of the status.
+    pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
+        let register = |gauge: &Source<Option<f64>>, value: fn(&Self) -> Option<f64>| {
+            let status = Arc::downgrade(self);
+            gauge.set(move || value(&*status.upgrade()?));
+        };
+        let metrics = metrics.process();
+        register(&metrics.known_nodes, |it| Some(float(it.sources.table.as_ref()?.len())));
+        register(&metrics.nodes_synced, |it| {
+            Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced())))
+        });
+        register(&metrics.nodes_watch_failing, |it| {
+            Some(is_failing(&it.sources.table.as_ref()?.source_health))
+        });
+        register(&metrics.pods_watch_failing, |it| it.pods().map(|pods| is_failing(&pods.source_health)));
+        register(&metrics.nodes_silence, |it| silence(&it.sources.table.as_ref()?.source_health));
+        register(&metrics.unreadable_nodes, |it| Some(float(it.sources.table.as_ref()?.unreadable.count())));
+        register(&metrics.unreadable_pods, |it| it.pods().map(|pods| float(pods.unreadable.count())));
+        register(&metrics.reduced_pods, |it| it.pods().map(|pods| float(pods.reduced())));
+        register(&metrics.known_pods, |it| it.pods().map(|pods| float(pods.len())));
+        register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
+        register(&metrics.pods_silence, |it| silence(&it.sources.pods.source_health));
+        register(&metrics.configuration_generation, |it| {
+            Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
+        });
+        register(&metrics.configuration_loaded, |it| {
+            Some(it.loaded.lock().since.as_duration().as_secs_f64())
+        });
+        register(&metrics.configuration_rejected, |it| {
+            Some(f64::from(u8::from(it.loaded.lock().refused.is_some())))
+        });
+        register(&metrics.oldest_untried_pod, |it| {
+            let oldest =
+                it.pods()?.untried.summary(Duration::ZERO).map_or(Duration::ZERO, |untried| untried.oldest);
+            Some(oldest.as_secs_f64())
+        });
+        let status = Arc::downgrade(self);
+        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.certificate_ends());
+        metrics.certificates.set(ends);
+        let status = Arc::downgrade(self);
+        let ends = move || status.upgrade().map_or_else(Vec::new, |status| status.override_ends());
+        metrics.overrides.set(ends);
+        let status = Arc::downgrade(self);
+        let limits = move || status.upgrade().map_or_else(Vec::new, |status| status.reject_limits());
+        metrics.reject_limits.set(limits);
+        let status = Arc::downgrade(self);
+        metrics
+            .backends
+            .set(move || status.upgrade().map_or_else(Vec::new, |status| status.backend_states()));
+    }
+
+    /// The state of each backend that is called, by its name.
+    fn backend_states(&self) -> Vec<(String, BackendState)> {
+        let Some(door) = self.door.get() else { return Vec::new() };
+        let (served, waiting) = (door.served.load_full(), self.waiting(&door.observer));
+        let state = |backend: &Backend| {
+            let settings = &backend.settings;
+            let waiting = waiting.get(settings.name.as_str());
+            let addresses = backend.addresses();
+            let breakers = || addresses.iter().flat_map(|address| &address.open_breakers);
+            let open = |verb| breakers().filter(|(open, _)| *open == verb).count();
+            let state = BackendState {
+                open_circuits: settings
+                    .verbs()
+                    .map(|verb| (verb, u32::try_from(open(verb)).unwrap_or(u32::MAX)))
+                    .collect(),
+                connected: backend.connected_since().map(|since| since.as_duration().as_secs_f64()),
+                rejects_configuration: rejected_configuration(&addresses).is_some(),
+                addresses: u32::try_from(connected(&addresses)).unwrap_or(u32::MAX),
+                waiting_calls: u32::try_from(backend.waiting_calls()).unwrap_or(u32::MAX),
+                waiting_pods: waiting.map_or(0, |waiting| waiting.pods),
+                waiting_workloads: waiting.map_or(0, |waiting| waiting.workloads),
+                oldest_waiting_pod: waiting.map_or(0.0, |waiting| waiting.oldest.as_secs_f64()),
+            };
+            (settings.name.to_string(), state)
+        };
+        served.decider.backends().map(state).collect()
+    }
+
+    /// The backend and mode of each override that applies, and the Unix time at which it ends.
+    fn override_ends(&self) -> Vec<([String; 2], f64)> {
+        let Some(served) = self.served() else { return Vec::new() };
+        let names = served.config.backends.iter().map(|backend| backend.name.as_str());
+        let end = |name: &str| {
+            let found = served.decider.overrides().find(name)?;
+            Some(([name.to_owned(), found.mode.word().to_owned()], found.ends.as_duration().as_secs_f64()))
+        };
+        names.filter_map(end).collect()
+    }
+
+    /// Each backend with a limit of rejections, and whether it is over it.
+    fn reject_limits(&self) -> Vec<(String, bool)> {
+        let Some(served) = self.served() else { return Vec::new() };
+        let limited = served.config.backends.iter().filter(|backend| backend.max_reject_share.is_some());
+        let excess = |backend: &BackendSettings| {
+            let excess = served.decider.overrides().excessive_rejections(backend);
+            (backend.name.to_string(), excess.is_some())
+        };
+        limited.map(excess).collect()
+    }
+
+    /// The field and file of each certificate file, and the Unix time at which it ceases to be valid.
+    fn certificate_ends(&self) -> Vec<([String; 2], f64)> {
+        let ends = |(file, validity): (CertificateFile, Validity)| {
+            let labels = [file.field, file.path.display().to_string()];
+            (labels, validity.ends.as_duration().as_secs_f64())
+        };
+        self.sources.certificates.all().into_iter().map(ends).collect()
+    }
+
+    /// The pods that wait because of each backend.
+    fn waiting(&self, observer: &Observer) -> BTreeMap<String, WaitingSummary> {
+        observer.waiting.refresh(&self.sources.pods);
+        observer.waiting.by_backend()
+    }
+
+    /// The pods that wait although what held them has changed.
+    pub fn untried(&self, observer: &Observer) -> Option<UntriedPods> {
+        observer.waiting.refresh(&self.sources.pods);
+        let (pods, changed) = observer.waiting.untried()?;
+        let requeue = self.served()?.config.requeue;
+        Some(UntriedPods {
+            pods,
+            changed_seconds: changed.as_secs(),
+            is_requeued: requeue == Requeueing::PodCondition,
+        })
+    }
+
+    /// The pod table, once a watch has filled it.
+    fn pods(&self) -> Option<&PodTable> {
+        Some(&*self.sources.pods).filter(|pods| pods.is_synced())
+    }
+
+    /// The configuration in use; `None` before calls are accepted.
+    pub fn served(&self) -> Option<Arc<Served>> {
+        Some(self.door.get()?.served.load_full())
+    }
+
+    /// The status; `None` before calls are accepted.
+    pub fn status(&self, observer: &Observer) -> Option<Status> {
+        let served = self.door.get()?.served.load_full();
+        let Loaded { since, refused } = self.loaded.lock().clone();
+        let mut status = Status {
+            api_version: API_VERSION.to_owned(),
+            kind: "Status".to_owned(),
+            gateway: self.sources.gateway.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            time: Some(Timestamp::now()),
+            ready: self.sources.health.is_ready(),
+            configuration: ConfigurationStatus {
+                file: self.sources.file.clone(),
+                generation: served.generation,
+                digest: served.summary.digest.clone(),
+                settings: served.summary.settings.clone(),
+                loaded: since,
+                refused,
+            },
+            verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
+            backends: backends(&served, observer, &self.waiting(observer), self.sources.table.as_deref()),
+            nodes: self.nodes(),
+            pods: self.pods().map(|pods| TableStatus {
+                source: "Watch".to_owned(),
+                count: pods.len() as u64,
+                synced: true,
+                silent_seconds: silence(&pods.source_health),
+            }),
+            requeue: served.config.requeue.word().to_owned(),
+            requeued_pods: observer.metrics.process().requeued_pods(),
+            untried: self.untried(observer),
+            waiting: observer.waiting.groups().into_iter().map(waiting_group).collect(),
+            shadows: self.shadows(&served, observer),
+            log: observer.decisions.state(),
+            lost_log_lines: log::last_lost().map(|last| LostLogLines { lines: log::lost(), last }),
+            traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
+            certificates: self.certificates(),
+            overrides: served.decider.overrides().all().into_iter().map(override_status).collect(),
+            problems: Vec::new(),
+        };
+        status.problems = problems::of(&status, &served.config, self, observer);
+        Some(status)
+    }
+
+    /// Reads the decision log only if a backend may have been in shadow mode.
+    fn shadows(&self, served: &Served, observer: &Observer) -> Vec<ShadowStatus> {
+        let in_shadow = |backend: &BackendSettings| backend.mode == Mode::Shadow || backend.canary.is_some();
+        let is_overridden = !served.decider.overrides().all().is_empty();
+        if !is_overridden && !served.config.backends.iter().any(in_shadow) {
+            return Vec::new();
+        }
+        let node = |uid: &str| Some(self.pods()?.get(uid)?.node.clone()).filter(|node| !node.is_empty());
+        observer.decisions.shadows(node)
+    }
+
+    fn certificates(&self) -> Vec<CertificateStatus> {
+        let status = |(file, validity): (CertificateFile, Validity)| CertificateStatus {
+            field: file.field,
+            file: file.path.display().to_string(),
+            name: validity.name,
+            not_after: validity.ends,
+        };
+        self.sources.certificates.all().into_iter().map(status).collect()
+    }
+
+    fn nodes(&self) -> TableStatus {
+        let StatusSources { source, table, .. } = &self.sources;
+        TableStatus {
+            source: source.word().to_owned(),
+            count: table.as_ref().map_or(0, |table| table.len() as u64),
+            synced: table.as_ref().is_none_or(|table| table.is_synced()),
+            silent_seconds: table.as_ref().and_then(|table| silence(&table.source_health)),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn float(count: usize) -> f64 {
+    count as f64
+}
+
+fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64())
+}
+
+fn silence(source_health: &SourceHealth) -> Option<f64> {
+    seconds(source_health.silence())
+}
+
+fn is_failing(source_health: &SourceHealth) -> f64 {
+    f64::from(u8::from(source_health.failing().is_some()))
+}
+
+fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
+    let metrics = observer.metrics.verb(Some(verb));
+    let recent = metrics.recent();
+    VerbStatus {
+        verb: verb.name().to_owned(),
+        calls: metrics.calls(),
+        failed: metrics.failures(),
+        median_seconds: seconds(recent.as_ref().and_then(|recent| recent.median)),
+        p99_seconds: seconds(recent.as_ref().and_then(|recent| recent.p99)),
+        last: metrics.last(),
+        refused: metrics.refused(),
+    }
+}
+
+fn delivered(delivery: &extender_otlp::Delivery) -> String {
+    let extender_otlp::Delivery { waiting, delivered, failed, dropped, .. } = delivery;
+    format!("{delivered} spans delivered, {waiting} waiting, {failed} failed, {dropped} dropped")
+}
+
+/// All configured backends, with those that are called first, in effective order.
+fn backends(
+    served: &Served,
+    observer: &Observer,
+    waiting: &BTreeMap<String, WaitingSummary>,
+    table: Option<&NodeTable>,
+) -> Vec<BackendStatus> {
+    let overrides = served.decider.overrides();
+    let status = |settings: &BackendSettings, called: Option<&Backend>| {
+        let session = called.map(Backend::any_session);
+        let connected = session.as_ref().and_then(|session| session.as_ref().ok().cloned());
+        let mut status = BackendStatus {
+            waiting: waiting.get(settings.name.as_str()).map(waiting_status),
+            overridden: overrides.find(settings.name.as_str()).map(override_status),
+            excessive_rejections: excessive_rejections(overrides, settings),
+            ..backend(settings, session, observer)
+        };
+        let addresses = called.map(Backend::addresses).unwrap_or_default();
+        status.unresolved = called
+            .and_then(Backend::stale_addresses)
+            .map(|(lasted, failure)| UnresolvedStatus { seconds: lasted.as_secs(), failure: failure.detail });
+        status.connected_since = called.and_then(Backend::connected_since);
+        status.controllers = controllers(&addresses);
+        status.rejected_configuration = rejected_configuration(&addresses);
+        add_circuits(&mut status, &addresses);
+        if addresses.len() > 1 {
+            status.addresses = addresses.iter().map(address_status).collect();
+        }
+        if let (Some(session), Some(table)) = (connected, table) {
+            add_missing_labels(&mut status, &session.info, table);
+        }
+        status
+    };
+    let called = served.decider.backends().map(|backend| status(&backend.settings, Some(backend)));
+    let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
+    called.chain(disabled.map(|settings| status(settings, None))).collect()
+}
+
+fn excessive_rejections(
+    overrides: &Overrides,
+    settings: &BackendSettings,
+) -> Option<ExcessiveRejectionsStatus> {
+    let most = settings.max_reject_share.as_ref()?.share.share();
+    let ExcessiveRejections { share, since } = overrides.excessive_rejections(settings)?;
+    Some(ExcessiveRejectionsStatus { share, most, since })
+}
+
+/// The number of addresses with a session.
+fn connected(addresses: &[AddressState]) -> usize {
+    addresses.iter().filter(|address| address.session.is_ok()).count()
+}
+
+/// Why one of the connected addresses does not use a configuration of its own.
+fn rejected_configuration(addresses: &[AddressState]) -> Option<String> {
+    let connected = addresses.iter().filter(|address| address.session.is_ok());
+    connected.map(|address| &address.rejected_configuration).find(|why| !why.is_empty()).cloned()
+}
+
+/// The controllers that connected addresses report.
+fn controllers(addresses: &[AddressState]) -> Option<ControllersStatus> {
+    let connected = addresses.iter().filter(|address| address.session.is_ok());
+    let reported: Vec<_> = connected.filter_map(|address| address.controllers.as_ref()).collect();
+    let first = reported.first()?;
+    let has_leader = reported.iter().any(|report| report.leads());
+    let counts = reported.iter().filter(|report| report.leads() || !has_leader);
+    let leaders: BTreeSet<_> = counts.filter_map(|report| report.leader()).collect();
+    Some(ControllersStatus {
+        names: first.names().to_vec(),
+        lease: first.lease().to_owned(),
+        leaders: leaders.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn add_circuits(status: &mut BackendStatus, addresses: &[AddressState]) {
+    for address in addresses {
+        for (verb, OpenBreaker { since, cause, is_probing }) in &address.open_breakers {
+            let state = if *is_probing { CircuitState::Probing } else { CircuitState::Open };
+            let address = address.address.to_string();
+            let circuit = CircuitStatus { address, state, since: *since, cause: cause.clone() };
+            let of_verb = status.verbs.iter_mut().find(|status| status.verb == verb.name());
+            if let Some(of_verb) = of_verb {
+                of_verb.circuits.push(circuit);
+            }
+        }
+    }
+}
+
+/// Why an address is not called although it is connected.
+const NOT_SERVING: &str = "UNAVAILABLE: its health service reports NOT_SERVING";
+
+fn address_status(state: &AddressState) -> AddressStatus {
+    let session = state.session.as_ref();
+    let not_serving = || (!state.serves).then(|| NOT_SERVING.to_owned());
+    AddressStatus {
+        address: state.address.to_string(),
+        connected: session.is_ok(),
+        failure: session.err().map(|failure| failure.detail.clone()).or_else(not_serving),
+        calls: u32::try_from(state.calls).unwrap_or(u32::MAX),
+        version: session.map(|session| session.info.version.clone()).unwrap_or_default(),
+        revision: session.map(|session| session.info.revision.clone()).unwrap_or_default(),
+    }
+}
+
+/// A label that no node has is often why a backend rejects everything.
+fn add_missing_labels(status: &mut BackendStatus, info: &Info, table: &NodeTable) {
+    for verb in status.verbs.iter_mut().filter(|verb| verb.rejects_all.is_some()) {
+        verb.missing_labels = table.labels_of_no_node(info.filtered_labels());
+    }
+}
+
+fn waiting_group(group: WaitingGroup) -> WaitingPodsStatus {
+    let WaitingGroup { workload, reason, pods, oldest, pod: (namespace, pod), untried } = group;
+    WaitingPodsStatus { workload, reason, pods, oldest_seconds: oldest.as_secs(), namespace, pod, untried }
+}
+
+fn waiting_status(summary: &WaitingSummary) -> WaitingStatus {
+    let WaitingSummary { pods, workloads, oldest, untried, changed } = *summary;
+    WaitingStatus {
+        pods,
+        workloads,
+        oldest_seconds: oldest.as_secs(),
+        untried,
+        changed_seconds: changed.map(|changed| changed.as_secs()),
+    }
+}
+
+fn backend(
+    settings: &BackendSettings,
+    session: Option<Result<Arc<Session>, BackendFailure>>,
+    observer: &Observer,
+) -> BackendStatus {
+    let (session, failure) = match session.transpose() {
+        Ok(session) => (session, None),
+        Err(failure) => (None, Some(failure.detail)),
+    };
+    let info = session.as_ref().map(|session| &session.info);
+    BackendStatus {
+        name: settings.name.to_string(),
+        url: settings.url.to_string(),
+        mode: settings.mode.word().to_owned(),
+        overridden: None,
+        canary_percent: settings.canary.map(|canary| canary.percent.value()),
+        excessive_rejections: None,
+        matches: settings.matches.to_string(),
+        connected: session.is_some(),
+        connected_since: None,
+        unresolved: None,
+        addresses: Vec::new(),
+        outages: observer.metrics.backend(settings.name.as_str()).outages.get(),
+        controllers: None,
+        waiting: None,
+        failure,
+        rejected_configuration: None,
+        handshake: info.map(|info| Handshake {
+            name: info.name.clone(),
+            version: info.version.clone(),
+            revision: info.revision.clone(),
+            holds_nodes: info.keeps_tables,
+            filters_by_bound_pods: info.filters_by_bound_pods(),
+            changes_too_often: session.as_ref().is_some_and(|session| session.is_outdated()),
+        }),
+        verbs: settings.verbs().map(|verb| backend_verb(settings, verb, info, observer)).collect(),
+    }
+}
+
+/// Those of existing extenders have no bound, which their operators know: only a declared one is reported.
+fn unscaled_scores(info: &Info) -> Option<String> {
+    info.unscaled_scores().filter(|scores| scores.largest.is_some()).map(|scores| scores.to_string())
+}
+
+fn backend_verb(
+    settings: &BackendSettings,
+    verb: PolicyVerb,
+    info: Option<&Info>,
+    observer: &Observer,
+) -> BackendVerb {
+    let metrics = observer.metrics.backend(settings.name.as_str());
+    let rejects_all = (verb == PolicyVerb::Filter).then(|| metrics.rejecting.series()).flatten();
+    let metrics = &metrics.verbs[verb];
+    let recent = metrics.recent();
+    let recent = recent.as_ref();
+    BackendVerb {
+        verb: verb.name().to_owned(),
+        failure_policy: settings.failure_policy(verb).to_owned(),
+        unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        unscaled_scores: info.filter(|_| verb == PolicyVerb::Score).and_then(unscaled_scores),
+        circuits: Vec::new(),
+        reads: info
+            .and_then(|info| info.reads_in_words(verb))
+            .map(|(pods, nodes)| ReadsStatus { pods, nodes }),
+        decisions: metrics.decisions(),
+        calls: metrics.calls(),
+        failures: metrics.failures(),
+        failed_lately: recent.map_or(0, RecentSummary::failed),
+        lately: recent.map_or(0, |recent| recent.calls),
+        failure_kinds: recent.map_or_else(Vec::new, failure_kinds),
+        last_failed: recent.is_some_and(|recent| recent.last_failed),
+        minute: recent.map_or_else(MinuteStatus::default, minute),
+        median_seconds: seconds(recent.and_then(|recent| recent.median)),
+        p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
+        rejected_share: metrics.recent_rejected_share(),
+        missing_labels: Vec::new(),
+        rejects_all,
+        last_failure: metrics.last_failure(),
+    }
+}
+
+fn failure_kinds(recent: &RecentSummary) -> Vec<FailureCount> {
+    let count =
+        |(kind, calls): &(&'static str, u32)| FailureCount { kind: (*kind).to_owned(), calls: *calls };
+    recent.failures.iter().map(count).collect()
+}
+
+fn minute(recent: &RecentSummary) -> MinuteStatus {
+    let MinuteSummary { calls, failed, sent, p99 } = recent.minute;
+    MinuteStatus { calls, failed, sent, p99_seconds: seconds(p99) }
+}

@@ -1,0 +1,404 @@
+//! A backend's handshake, checked against the configuration.
+
+mod reader;
+mod reads;
+
+use std::sync::Arc;
+
+use extender_gateway_core::{
+    BackendFailure, FailureKind, PerPolicyVerb, PolicyVerb,
+    filter::Turn,
+    score::{Normalization, Range},
+};
+use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, TopologyCounts, Verb};
+pub use extender_policy_api::v1alpha1::{
+    hook_service_server::SERVICE_NAME as HOOK_SERVICE,
+    node_table_service_server::SERVICE_NAME as NODE_TABLE_SERVICE,
+    policy_service_server::SERVICE_NAME as POLICY_SERVICE,
+};
+
+use extender_gateway_cluster::{
+    pods::PodTable,
+    table::{Column, NodeTable, ViewId},
+};
+use extender_gateway_contract::{change::ChangedParts, pod::PodView, question::ScoresWanted, row::RowView};
+use extender_gateway_object::{counted::TopologyCountView, pod::ObjectPod};
+use extender_gateway_settings::{self as config, Config, NodeSource, PodSource};
+
+use self::reader::{Reader, unsuitable};
+use super::{answer_cache::CachedVerbs, introspection::Introspection};
+
+/// The supported package of the policy API.
+pub const API_VERSION: &str = "extender.policy.v1alpha1";
+
+/// The default for the largest accepted request: gRPC's usual limit.
+const USUAL_REQUEST_BYTES: usize = 4 << 20;
+
+/// A parsed handshake. For a verb that cannot be used it has the failure.
+#[derive(Debug)]
+pub struct Info {
+    /// The backend's name.
+    pub name: String,
+    /// Its version; empty when unknown.
+    pub version: String,
+    /// Its revision; empty when unknown.
+    pub revision: String,
+    /// The largest request message that it accepts, in bytes.
+    pub most_request_bytes: usize,
+    /// Its filter plan.
+    pub filter: Result<FilterPlan, BackendFailure>,
+    /// Its score plan.
+    pub score: Result<ScorePlan, BackendFailure>,
+    /// Its preempt plan.
+    pub preempt: Result<VerbPlan, BackendFailure>,
+    /// Its bind plan.
+    pub bind: Result<BindPlan, BackendFailure>,
+    /// How it changes the pod before filter.
+    pub before_filter: Result<PodHookPlan, BackendFailure>,
+    /// How it changes nodes before filter.
+    pub before_filter_nodes: Result<HookPlan, BackendFailure>,
+    /// How it changes the pod and nodes before score.
+    pub before_score: Result<HookPlan, BackendFailure>,
+    /// Whether it keeps tables of nodes.
+    pub keeps_tables: bool,
+    /// What it shows of its state.
+    pub introspection: Introspection,
+}
+
+/// Scores that are not normalized and may be larger than those of extenders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its scores {}, are not normalized, and count 10 times in kube-scheduler, where a plugin gives at most 100", scores(*.largest)
+)]
+pub struct UnscaledScores {
+    /// The largest one; `None` without a bound.
+    pub largest: Option<i32>,
+}
+
+impl UnscaledScores {
+    /// What to do about them.
+    pub const REMEDY: &str = "if they are to count as much as a plugin's, set `score.normalize` to Range, or to MinMax if they have \
+                              no bounds, in its entry, or declare it in the policy";
+}
+
+fn scores(largest: Option<i32>) -> String {
+    largest.map_or_else(|| "have no bound".to_owned(), |largest| format!("reach {largest}"))
+}
+
+/// The largest score of an extender, `MaxExtenderPriority` of kube-scheduler.
+const USUAL_SCORE: i32 = 10;
+
+/// A backend's view of nodes, with its columns in the node tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodesView {
+    /// The view.
+    pub rows: RowView,
+    /// Its column in the table that a watch or file fills; `None` without such a table.
+    pub column: Option<Column>,
+    /// Its column in the table of nodes that calls bring.
+    pub offered: Column,
+}
+
+/// How a backend serves a verb about nodes.
+#[derive(Debug)]
+pub struct VerbPlan {
+    /// Its view of nodes.
+    pub nodes: NodesView,
+    /// Its view of the pod.
+    pub pod: PodView,
+    /// The id of the declaration that these views are from; 0 without one.
+    pub reads_id: u32,
+    /// What it reads of pods, in words; `None` without a declaration.
+    pub reads_of_pods: Option<Arc<str>>,
+    /// It has side effects: it is called for decisions only.
+    pub side_effects: bool,
+    /// Whether the answer for a node depends only on the views of pod and node.
+    pub pure: bool,
+}
+
+/// How a backend binds.
+#[derive(Debug, Clone)]
+pub struct BindPlan {
+    /// Its view of the pod.
+    pub pod: PodView,
+    /// The id of the declaration that the view is from; 0 without one.
+    pub reads_id: u32,
+}
+
+/// How a backend filters.
+#[derive(Debug)]
+pub struct FilterPlan {
+    /// The views and properties of the verb.
+    pub common: VerbPlan,
+    /// When it is called.
+    pub turn: Turn,
+    /// Whether scores may come with the verdicts.
+    pub scores: ScoresWanted,
+}
+
+/// How a backend scores.
+#[derive(Debug)]
+pub struct ScorePlan {
+    /// The views and properties of the verb.
+    pub common: VerbPlan,
+    /// What its scores are clamped to.
+    pub range: Range,
+    /// How they are mapped to 0 to 10, including the operator's setting.
+    pub normalization: Normalization,
+    /// Whether it may be called for some of the nodes only.
+    pub scope: Scope,
+}
+
+/// How a backend changes what it is told about with nodes.
+#[derive(Debug)]
+pub struct HookPlan {
+    /// The views and properties of the hook.
+    pub common: VerbPlan,
+    /// What it may change.
+    pub changes: ChangedParts,
+}
+
+/// How a backend changes the pod alone.
+#[derive(Debug)]
+pub struct PodHookPlan {
+    /// Its view of the pod.
+    pub pod: PodView,
+    /// The id of the declaration that the view is from; 0 without one.
+    pub reads_id: u32,
+    /// What it reads of pods, in words; `None` without a declaration.
+    pub reads_of_pods: Option<Arc<str>>,
+    /// Whether the change depends only on the view of the pod.
+    pub pure: bool,
+    /// What it may change.
+    pub changes: ChangedParts,
+}
+
+/// The sources of facts that backends get.
+#[derive(Debug, Clone)]
+pub struct ClusterTables {
+    /// The configured source of nodes.
+    pub source: NodeSource,
+    /// The table that a watch or a file fills.
+    pub table: Option<Arc<NodeTable>>,
+    /// The table of nodes that calls bring.
+    pub offered: Arc<NodeTable>,
+    /// The table that a watch of pods fills; `None` if pods are not watched.
+    pub pods: Option<Arc<PodTable>>,
+}
+
+impl ClusterTables {
+    /// Empty tables for this source of nodes, without pods.
+    pub fn of_source(source: NodeSource) -> Self {
+        let table = match source {
+            NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
+            NodeSource::Request | NodeSource::NamesOnly => None,
+        };
+        Self { source, table, offered: Arc::new(NodeTable::of_calls()), pods: None }
+    }
+
+    /// Empty tables for the sources of this configuration.
+    pub fn of_config(config: &Config) -> Self {
+        let pods = (config.pod_source() == PodSource::Watch).then(Default::default);
+        Self { pods, ..Self::of_source(config.nodes.clone()) }
+    }
+
+    /// The tables of nodes, in a fixed order.
+    pub fn node_tables(&self) -> impl Iterator<Item = &NodeTable> + Clone {
+        self.table.iter().chain([&self.offered]).map(|table| &**table)
+    }
+
+    /// The pods in the cluster that are like this one, in each view.
+    ///
+    /// # Errors
+    /// They are not counted yet: the sources have just started, or the views are new.
+    pub fn topology_counts(
+        &self,
+        pod: &ObjectPod<'_>,
+        views: &[TopologyCountView],
+    ) -> Result<Vec<TopologyCounts>, BackendFailure> {
+        if views.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The handshake has ensured that there are both.
+        let sources = self.pods.as_ref().zip(self.table.as_ref());
+        let counts = sources.and_then(|(pods, table)| pods.topology_counts(pod, views, table));
+        counts.ok_or_else(|| unsuitable("needs topology counts, and the pods are not counted yet"))
+    }
+}
+
+impl VerbPlan {
+    /// Whether its answers about a node depend on the pods that are bound.
+    pub fn depends_on_pods(&self) -> bool {
+        self.nodes.rows.depends_on_pods() || !self.pod.topology.is_empty()
+    }
+
+    /// Whether it has pods counted.
+    pub fn counts_pods(&self) -> bool {
+        !self.nodes.rows.pod_counts().is_empty() || !self.pod.topology.is_empty()
+    }
+}
+
+impl Info {
+    /// Reads the handshake of a backend with these settings. Only views of configured verbs get rows.
+    pub fn read(
+        response: GetInfoResponse,
+        settings: &config::BackendSettings,
+        known: &ClusterTables,
+    ) -> Self {
+        let reader = Reader { response: &response, known };
+        let unconfigured = |verb| move || unsuitable(format!("is not configured for {verb}"));
+        let score = settings.score.as_ref().ok_or_else(unconfigured("score"));
+        let score = score.and_then(|settings| reader.score(settings));
+        let filter = settings.filter.as_ref().ok_or_else(unconfigured("filter"));
+        let preempt = settings.preempt.as_ref().ok_or_else(unconfigured("preempt"));
+        let configured = settings.timeouts();
+        let hook = |verb: PolicyVerb| configured[verb].ok_or_else(unconfigured(verb.name()));
+        let nodes_hook = |verb, wanted| hook(verb).and_then(|_| reader.hook(verb, wanted));
+        Self {
+            filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
+            score,
+            preempt: preempt.and_then(|_| reader.preempt()),
+            bind: reader.bind(),
+            before_filter: hook(PolicyVerb::BeforeFilter).and_then(|_| reader.pod_hook()),
+            before_filter_nodes: nodes_hook(PolicyVerb::BeforeFilterNodes, Verb::BeforeFilterNodes),
+            before_score: nodes_hook(PolicyVerb::BeforeScore, Verb::BeforeScore),
+            keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
+            most_request_bytes: match usize::try_from(response.max_request_bytes) {
+                Ok(0) => USUAL_REQUEST_BYTES,
+                most => most.unwrap_or(usize::MAX),
+            },
+            introspection: Introspection::read(response.introspection, &response.services),
+            name: response.name,
+            version: response.version,
+            revision: response.revision,
+        }
+    }
+
+    /// Whether its filter decides by the pods that are bound: by usage or counts.
+    pub fn filters_by_bound_pods(&self) -> bool {
+        self.filter.as_ref().is_ok_and(|plan| plan.common.depends_on_pods())
+    }
+
+    /// How it serves a verb about nodes.
+    ///
+    /// # Errors
+    /// It cannot serve it, or the verb is not about nodes.
+    pub fn about_nodes(&self, verb: PolicyVerb) -> Result<&VerbPlan, BackendFailure> {
+        let plan = match verb {
+            PolicyVerb::Filter => self.filter.as_ref().map(|plan| &plan.common),
+            PolicyVerb::Score => self.score.as_ref().map(|plan| &plan.common),
+            PolicyVerb::Preempt => self.preempt.as_ref(),
+            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().map(|plan| &plan.common),
+            PolicyVerb::BeforeScore => self.before_score.as_ref().map(|plan| &plan.common),
+            PolicyVerb::Bind | PolicyVerb::BeforeFilter => {
+                return Err(BackendFailure::new(FailureKind::Internal, "the verb is not about nodes"));
+            }
+        };
+        plan.map_err(Clone::clone)
+    }
+
+    /// How it serves a hook about nodes.
+    ///
+    /// # Errors
+    /// It cannot serve it, or the verb is no hook about nodes.
+    pub fn hook(&self, verb: PolicyVerb) -> Result<&HookPlan, BackendFailure> {
+        let plan = match verb {
+            PolicyVerb::BeforeFilterNodes => &self.before_filter_nodes,
+            PolicyVerb::BeforeScore => &self.before_score,
+            PolicyVerb::Filter
+            | PolicyVerb::Score
+            | PolicyVerb::Preempt
+            | PolicyVerb::Bind
+            | PolicyVerb::BeforeFilter => {
+                return Err(BackendFailure::new(FailureKind::Internal, "the verb is no hook about nodes"));
+            }
+        };
+        plan.as_ref().map_err(Clone::clone)
+    }
+
+    /// Why it cannot serve this verb.
+    pub fn refusal(&self, verb: PolicyVerb) -> Option<&BackendFailure> {
+        match verb {
+            PolicyVerb::Filter => self.filter.as_ref().err(),
+            PolicyVerb::Score => self.score.as_ref().err(),
+            PolicyVerb::Preempt => self.preempt.as_ref().err(),
+            PolicyVerb::Bind => self.bind.as_ref().err(),
+            PolicyVerb::BeforeFilter => self.before_filter.as_ref().err(),
+            PolicyVerb::BeforeFilterNodes => self.before_filter_nodes.as_ref().err(),
+            PolicyVerb::BeforeScore => self.before_score.as_ref().err(),
+        }
+    }
+
+    /// What is probably unintended about its scores: an extender's reach 10, and kube-scheduler multiplies them by 10, so that
+    /// 100 of a policy outweighs ten plugins of its own.
+    pub fn unscaled_scores(&self) -> Option<UnscaledScores> {
+        let score = self.score.as_ref().ok()?;
+        let is_usual = score.range.largest.is_some_and(|largest| largest <= USUAL_SCORE);
+        let is_scaled = score.normalization != Normalization::None;
+        (!is_scaled && !is_usual).then_some(UnscaledScores { largest: score.range.largest })
+    }
+
+    /// What a verb is sent of pods and of nodes, in words; `None` if it cannot be used.
+    pub fn reads_in_words(&self, verb: PolicyVerb) -> Option<(String, String)> {
+        match verb {
+            PolicyVerb::Bind => Some((self.bind.as_ref().ok()?.pod.words(), "name".to_owned())),
+            PolicyVerb::BeforeFilter => {
+                Some((self.before_filter.as_ref().ok()?.pod.words(), "nothing".to_owned()))
+            }
+            PolicyVerb::Filter
+            | PolicyVerb::Score
+            | PolicyVerb::Preempt
+            | PolicyVerb::BeforeFilterNodes
+            | PolicyVerb::BeforeScore => {
+                let plan = self.about_nodes(verb).ok()?;
+                Some((plan.pod.words(), plan.nodes.rows.words()))
+            }
+        }
+    }
+
+    /// The views of nodes of its verbs, with the verbs.
+    pub fn node_views(&self) -> impl Iterator<Item = (PolicyVerb, &NodesView)> {
+        PolicyVerb::ALL.into_iter().filter_map(|verb| Some((verb, &self.about_nodes(verb).ok()?.nodes)))
+    }
+
+    /// The labels of nodes that filter reads by their keys.
+    pub fn filtered_labels(&self) -> &[String] {
+        let plan = self.filter.as_ref().ok();
+        plan.and_then(|plan| plan.common.nodes.rows.facts()).map_or(&[], |facts| facts.labels.keys())
+    }
+
+    /// The views with facts about nodes of verbs to which nodes are named by the ids of a table: all but preempt.
+    pub fn views(&self) -> impl Iterator<Item = &NodesView> {
+        let views = self.node_views().filter(|(verb, _)| *verb != PolicyVerb::Preempt);
+        views.map(|(_, view)| view).filter(|view| view.rows != RowView::Name)
+    }
+
+    /// How its verbs have pods counted over a topology; nothing of verbs that do not.
+    pub fn topologies(&self) -> impl Iterator<Item = &[TopologyCountView]> {
+        let verbs = [
+            self.filter.as_ref().map(|plan| &plan.common.pod),
+            self.score.as_ref().map(|plan| &plan.common.pod),
+        ];
+        verbs.into_iter().flatten().map(|pod| &*pod.topology).filter(|views| !views.is_empty())
+    }
+
+    /// The columns of the table that its verbs use.
+    pub fn columns(&self) -> impl Iterator<Item = ViewId> {
+        self.node_views().filter_map(|(_, view)| view.column.as_ref()).map(Column::id)
+    }
+
+    /// The verbs whose answers may be cached: pure ones, of a backend that reports its revision.
+    pub fn remembered(&self) -> CachedVerbs {
+        let known = !self.revision.is_empty();
+        PerPolicyVerb::from_fn(|verb| {
+            known
+                && match verb {
+                    PolicyVerb::BeforeFilter => self.before_filter.as_ref().is_ok_and(|plan| plan.pure),
+                    _ => self.about_nodes(verb).is_ok_and(|plan| plan.pure),
+                }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

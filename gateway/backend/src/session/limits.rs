@@ -1,0 +1,372 @@
+//! Limits what an unstable backend can cause: log lines, however often it reconnects or changes its handshake, and
+//! changes of its views, each of which encodes the rows of all nodes again on the thread that serves calls.
+
+use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
+
+use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_settings as config;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeReads, PodReads, Reads, VerbInfo};
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::SessionPublisher;
+
+use crate::info::{Info, UnscaledScores};
+
+/// The limits of one backend over all of its sessions.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    pub(super) announcements: Announcements,
+    pub(super) view_changes: ViewChanges,
+}
+
+/// Limits the announcements of one backend over all of its sessions: a burst, and then one in each [`EVERY`].
+#[derive(Debug, Default)]
+pub(super) struct Announcements(Mutex<AnnouncementBudget>);
+
+/// The largest burst of announcements.
+const BURST: u32 = 5;
+const EVERY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+struct AnnouncementBudget {
+    /// When a whole burst is available again.
+    full_at: Option<Instant>,
+    /// The lines that were suppressed since the last one.
+    suppressed: u64,
+}
+
+impl Announcements {
+    /// Logs that a backend is ready, and the configured verbs that it cannot serve.
+    pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
+        let Some(similar) = self.turn() else { return };
+        let (backend, name) = (&settings.name, &info.name);
+        let (version, revision) = (&info.version, &info.revision);
+        tracing::info!(%backend, name, version, revision, similar, "backend is ready");
+        for verb in settings.verbs() {
+            if let Some(failure) = info.refusal(verb) {
+                let verb = verb.name();
+                tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
+            }
+        }
+        if let Some(scores) = info.unscaled_scores() {
+            tracing::warn!(%backend, "{scores}; {}", UnscaledScores::REMEDY);
+        }
+        if let [first, others @ ..] = &info.introspection.left_out[..] {
+            let others = others.len();
+            tracing::warn!(%backend, others, "a path that the backend shows cannot be used: {first}");
+        }
+    }
+
+    /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.
+    fn turn(&self) -> Option<u64> {
+        let mut budget = self.0.lock();
+        let now = Instant::now();
+        let full_at = budget.full_at.map_or(now, |full_at| full_at.max(now));
+        if full_at - now > EVERY * (BURST - 1) {
+            budget.suppressed += 1;
+            return None;
+        }
+        budget.full_at = Some(full_at + EVERY);
+        Some(mem::take(&mut budget.suppressed))
+    }
+}
+
+/// Where an outage is.
+#[derive(Debug)]
+pub(crate) struct Place<'b> {
+    backend: &'b config::BackendSettings,
+    /// The address, if the backend is available at others.
+    other_than: Option<SocketAddr>,
+}
+
+impl<'b> Place<'b> {
+    /// The whole backend.
+    pub(crate) fn host(backend: &'b config::BackendSettings) -> Self {
+        Self { backend, other_than: None }
+    }
+
+    /// An address without a session.
+    pub(super) fn of(backend: &'b config::BackendSettings, publisher: &SessionPublisher) -> Self {
+        let others = publisher.shared.availability.since();
+        Self { backend, other_than: others.map(|_| publisher.endpoint.address) }
+    }
+}
+
+/// One outage of a backend. It is logged at its start, at the first failure of another kind, and then once in each
+/// [`OUTAGE_PAUSE`], however many attempts to connect there are.
+#[derive(Debug, Default)]
+pub(crate) struct Outage {
+    /// When it began and when it was last logged.
+    logged: Option<(Instant, Instant)>,
+    /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
+    kinds: Vec<FailureKind>,
+    /// Whether it began with the end of a connection, which was not logged.
+    lost: bool,
+}
+
+const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
+
+impl Outage {
+    /// Logs a failed attempt to connect, or the end of a connection that was usable, if a line is due.
+    pub(crate) fn log(&mut self, place: &Place<'_>, failure: &BackendFailure, was_usable: bool) {
+        let turn = if was_usable { self.turn_of_end(failure.kind) } else { self.turn(failure.kind) };
+        let Some(lasted) = turn else { return };
+        let (down, minutes) = match lasted.as_secs() / 60 {
+            0 => ("down", String::new()),
+            minutes => ("still down", format!(" for {minutes} min")),
+        };
+        let Place { backend, other_than } = place;
+        if let Some(address) = other_than {
+            tracing::info!(
+                backend = %backend.name,
+                %address,
+                kind = failure.kind.as_str(),
+                "address of the backend is {down}{minutes}: {failure}; its other addresses are used"
+            );
+            return;
+        }
+        tracing::warn!(
+            backend = %backend.name,
+            url = %backend.url,
+            kind = failure.kind.as_str(),
+            "backend is {down}{minutes}: {failure}; its failure policies apply until it is reachable"
+        );
+    }
+
+    /// The turn for the end of a connection that was usable. None at the beginning of the outage: the next attempt, a
+    /// moment later, tells why, or is the end of the outage. If the backend sent too much, no attempt would tell.
+    fn turn_of_end(&mut self, kind: FailureKind) -> Option<Duration> {
+        let is_told_later = kind != FailureKind::Oversize && self.logged.is_none();
+        if is_told_later && !mem::replace(&mut self.lost, true) {
+            return None;
+        }
+        self.turn(kind)
+    }
+
+    /// How long the backend has been down; `None` if it is too early to log it again.
+    fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
+        let now = Instant::now();
+        let (began, last) = *self.logged.get_or_insert((now, now));
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+        } else if now - last < OUTAGE_PAUSE {
+            return None;
+        }
+        self.logged = Some((began, now));
+        Some(now - began)
+    }
+}
+
+/// Limits how often a backend may change its views over all of its sessions: some changes at once, as when an operator
+/// edits the rules of a policy, and then one after each pause.
+#[derive(Debug, Default)]
+pub(super) struct ViewChanges(Mutex<AcceptedViews>);
+
+#[derive(Debug, Default)]
+struct AcceptedViews {
+    /// The handshake that was accepted last.
+    handshake: Option<GetInfoResponse>,
+    /// When the latest change was, and the number of changes since a quiet time.
+    changes: Option<(Instant, u32)>,
+}
+
+/// The changes that are accepted without a pause.
+const AT_ONCE: u32 = 5;
+/// The pause before the next change; it doubles with each change, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// After this long without a change, changes are accepted at once again.
+const QUIET: Duration = Duration::from_mins(10);
+
+impl ViewChanges {
+    /// Whether a handshake is accepted after the latest accepted one: not if its views change too soon. The first one
+    /// of a connection always is, since without it the backend could not be called.
+    pub(super) fn allow(&self, next: &GetInfoResponse, is_first: bool) -> bool {
+        let mut accepted = self.0.lock();
+        let differs = accepted.handshake.as_ref().is_some_and(|latest| views(latest) != views(next));
+        let allowed = !differs || accepted.turn() || is_first;
+        if allowed {
+            accepted.handshake = Some(next.clone());
+        }
+        allowed
+    }
+}
+
+impl AcceptedViews {
+    fn turn(&mut self) -> bool {
+        let now = Instant::now();
+        let changes = match self.changes {
+            Some((at, changes)) if now - at < QUIET => {
+                if now - at < pause(changes) {
+                    return false;
+                }
+                changes + 1
+            }
+            _ => 1,
+        };
+        self.changes = Some((now, changes));
+        true
+    }
+}
+
+/// The pause after this many changes.
+fn pause(changes: u32) -> Duration {
+    match changes.checked_sub(AT_ONCE) {
+        None => Duration::ZERO,
+        // Already the fourth doubling is above the longest pause.
+        Some(further) => (FIRST_PAUSE * (1 << further.min(4))).min(LONGEST_PAUSE),
+    }
+}
+
+/// What a handshake requests. Lists are unordered: a backend may write them from a map.
+fn views(info: &GetInfoResponse) -> impl PartialEq + use<> {
+    let verb = |verb: &VerbInfo| {
+        let reads = verb.reads.clone().map(in_order).map(|reads| reads.encode_to_vec());
+        (verb.verb, verb.node_view, verb.usage, reads)
+    };
+    let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
+    let verbs: BTreeSet<_> = info.verbs.iter().map(verb).collect();
+    (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
+}
+
+/// The declaration with its unordered lists in order.
+fn in_order(mut reads: Reads) -> Reads {
+    let Reads { pod, node, .. } = &mut reads;
+    let mut maps = Vec::new();
+    // Counts are ordered.
+    if let Some(PodReads { parts, labels, annotations, topology_counts: _ }) = pod {
+        parts.sort_unstable();
+        maps.extend([labels, annotations]);
+    }
+    if let Some(NodeReads { parts, labels, annotations, pod_counts: _ }) = node {
+        parts.sort_unstable();
+        maps.extend([labels, annotations]);
+    }
+    for map in maps.into_iter().flatten() {
+        map.prefixes.sort_unstable();
+    }
+    reads
+}
+
+#[cfg(test)]
+mod tests {
+    use extender_policy_api::v1alpha1::MapReads;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_logged_and_then_one_in_half_a_minute() {
+        let announcements = Announcements::default();
+        let mut logged = Vec::new();
+        for second in 0..100_u64 {
+            if let Some(similar) = announcements.turn() {
+                logged.push((second, similar));
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(logged, [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (30, 25), (60, 29), (90, 29)]);
+        tokio::time::advance(Duration::from_hours(1)).await;
+        let turns: Vec<_> = (0..6).map(|_| announcements.turn()).collect();
+        assert_eq!(
+            turns[1..],
+            [Some(0), Some(0), Some(0), Some(0), None],
+            "an hour brings no more than the first"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_failure_is_logged_and_then_one_a_minute() {
+        let mut outage = Outage::default();
+        let mut logged = Vec::new();
+        for attempt in 0..=100_u64 {
+            if let Some(lasted) = outage.turn(FailureKind::Unreachable) {
+                logged.push((attempt * 2, lasted.as_secs()));
+            }
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(logged, [(0, 0), (60, 60), (120, 120), (180, 180)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_kind_of_failure_is_logged_once() {
+        let mut outage = Outage::default();
+        let kinds =
+            [FailureKind::Unreachable, FailureKind::Status, FailureKind::Unreachable, FailureKind::Status];
+        let mut logged = Vec::new();
+        for kind in kinds {
+            logged.push(outage.turn(kind).is_some());
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(logged, [true, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_that_begins_with_a_lost_connection_has_one_line() {
+        let mut outage = Outage::default();
+        assert!(outage.turn_of_end(FailureKind::Reset).is_none());
+        assert!(outage.turn(FailureKind::Unreachable).is_some());
+        assert!(outage.turn(FailureKind::Unreachable).is_none());
+
+        let mut flapping = Outage::default();
+        let logged = [(); 3].map(|()| flapping.turn_of_end(FailureKind::Reset).is_some());
+        assert_eq!(logged, [false, true, false], "it never fails to connect");
+
+        let mut flooding = Outage::default();
+        assert!(flooding.turn_of_end(FailureKind::Oversize).is_some(), "no other line would name the cause");
+    }
+
+    fn asking_for(prefix: u32) -> GetInfoResponse {
+        let annotation_prefixes = vec![format!("{prefix}.example.com/")];
+        GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_views_are_taken_more_and_more_rarely() {
+        let changes = ViewChanges::default();
+        assert!(changes.allow(&asking_for(0), true));
+        let mut taken = Vec::new();
+        for second in 1..=200 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if changes.allow(&asking_for(second), false) {
+                taken.push(second);
+            }
+        }
+        assert_eq!(taken, [1, 2, 3, 4, 5, 10, 20, 40, 80, 140, 200]);
+        let revised = GetInfoResponse { revision: "2".to_owned(), ..asking_for(200) };
+        assert!(changes.allow(&revised, false), "another revision with the same views is taken at once");
+        assert!(!changes.allow(&asking_for(0), false));
+        assert!(changes.allow(&asking_for(0), true), "the first one of another connection");
+        assert!(!changes.allow(&asking_for(1), false), "which does not make up for the pause");
+        tokio::time::advance(QUIET).await;
+        assert_eq!((1..=10).filter(|prefix| changes.allow(&asking_for(*prefix), false)).count(), 5);
+        tokio::time::advance(FIRST_PAUSE).await;
+        assert!(changes.allow(&asking_for(0), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn prefixes_in_another_order_are_the_same_view() {
+        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
+        let reversed = prefixes.iter().rev().cloned().collect();
+        let listing =
+            |annotation_prefixes| GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() };
+        assert!(views(&listing(prefixes)) == views(&listing(reversed)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_declaration_in_another_order_is_the_same() {
+        let declaring = |id, parts: [i32; 2], prefixes: [&str; 2]| {
+            let prefixes = prefixes.map(str::to_owned).to_vec();
+            let labels = Some(MapReads { prefixes, ..MapReads::default() });
+            let node = Some(NodeReads { parts: parts.into(), labels, ..NodeReads::default() });
+            let verb = VerbInfo { reads: Some(Reads { id, node, pod: None }), ..VerbInfo::default() };
+            GetInfoResponse { verbs: vec![verb], ..GetInfoResponse::default() }
+        };
+        let declared = views(&declaring(1, [1, 2], ["a", "b"]));
+        assert!(declared == views(&declaring(1, [2, 1], ["b", "a"])));
+        assert!(declared != views(&declaring(2, [1, 2], ["a", "b"])), "calls carry the id");
+        assert!(declared != views(&declaring(1, [1, 3], ["a", "b"])));
+        assert!(declared != views(&declaring(1, [1, 2], ["a", "c"])));
+    }
+}

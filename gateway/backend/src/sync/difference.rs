@@ -1,0 +1,172 @@
+//! The changes to send so that a backend's table matches the gateway's.
+
+use std::mem;
+
+use bytes::Bytes;
+use extender_gateway_cluster::table::{NodeRow, RowId, TableSnapshot, ViewId};
+use extender_gateway_contract::{
+    protobuf::{PREFIX, put_head, put_number},
+    row::put_row,
+};
+use extender_policy_api::v1alpha1::TableView;
+use prost::encoding::{encoded_len_varint, fixed64, message, uint32};
+
+/// Fields of `SyncNodesRequest`.
+const TABLE: u32 = 1;
+const VERSION: u32 = 2;
+const VIEW: u32 = 3;
+const UPSERTS: u32 = 4;
+const REMOVED: u32 = 5;
+const COMPLETE: u32 = 6;
+/// Fields of `TableEntry`.
+const ID: u32 = 1;
+const ROW: u8 = 2;
+
+/// The size of the upserts in one message, in bytes. A larger row is sent alone. A quarter of the default HTTP/2
+/// window of a peer: a backend that does not read this stream can still be called.
+const MESSAGE_BYTES: usize = 16 << 10;
+
+/// The largest encoded id, in bytes.
+const ID_BYTES: usize = 5;
+
+/// The changes that a backend lacks.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// One part for each message. The rows belong to the table: a message is encoded when it is sent.
+    pub(super) parts: Vec<Changes>,
+    /// The version up to which the backend has all rows after these changes.
+    pub(super) rows: u64,
+}
+
+/// Changes, of all slots or of one message.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    upserts: Vec<(u32, Bytes)>,
+    removed: Vec<u32>,
+    complete: bool,
+}
+
+/// The rows that a backend was sent.
+#[derive(Debug)]
+pub(super) struct SentRows {
+    /// The name of the table.
+    pub(super) table: u64,
+    /// The version of the table after the last message.
+    pub(super) version: u64,
+    /// The view, until the first message.
+    view: Option<TableView>,
+    /// The row sent for each slot.
+    slots: Vec<Option<SentRow>>,
+    /// The table's version at the last comparison.
+    looked: Option<u64>,
+}
+
+/// The row of a slot that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SentRow {
+    id: RowId,
+    version: u64,
+}
+
+impl SentRows {
+    /// Nothing sent yet, for a table with this name.
+    pub(super) fn new(table: u64, view: TableView) -> Self {
+        Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
+    }
+
+    /// The missing changes. There is at least one part until everything was sent for the first time.
+    pub(super) fn difference(&mut self, read: &TableSnapshot, view: ViewId) -> Difference {
+        let rows = read.version();
+        if self.looked == Some(rows) {
+            return Difference { parts: Vec::new(), rows };
+        }
+        let mut missing = Changes::default();
+        match self.looked.and_then(|looked| read.changed_since(looked)) {
+            Some(changed) => changed.for_each(|slot| self.look(slot, read.at(slot, view), &mut missing)),
+            None => self.look_at_all(read, view, &mut missing),
+        }
+        self.looked = Some(rows);
+        Difference { parts: self.parts(missing), rows }
+    }
+
+    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut Changes) {
+        let slots = read.slots();
+        for slot in 0..slots.max(self.slots.len()) {
+            let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
+            self.look(slot, read.at(slot, view), missing);
+        }
+        // No node has a higher slot.
+        self.slots.truncate(slots);
+    }
+
+    fn look(&mut self, slot: u32, row: Option<NodeRow<'_>>, missing: &mut Changes) {
+        let slot = slot as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, None);
+        }
+        let now = row.and_then(|row| Some(SentRow { id: row.id?, version: row.version }));
+        let sent = mem::replace(&mut self.slots[slot], now);
+        if now == sent {
+            return;
+        }
+        // A row that returns has another id.
+        let gone = sent.filter(|sent| now.is_none_or(|now| now.id != sent.id));
+        missing.removed.extend(gone.map(|sent| sent.id.number.get()));
+        if let (Some(row), Some(now)) = (row, now) {
+            missing.upserts.push((now.id.number.get(), row.bytes.clone()));
+        }
+    }
+
+    fn parts(&self, missing: Changes) -> Vec<Changes> {
+        let first = self.view.is_some();
+        if !first && missing.upserts.is_empty() && missing.removed.is_empty() {
+            return Vec::new();
+        }
+        let part = |removed: &[u32]| Changes { removed: removed.to_vec(), ..Changes::default() };
+        let mut parts: Vec<Changes> = missing.removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
+        let mut last = parts.pop().unwrap_or_default();
+        let mut bytes = last.removed.len() * ID_BYTES;
+        for upsert in missing.upserts {
+            if bytes > 0 && bytes + upsert.1.len() > MESSAGE_BYTES {
+                parts.push(mem::take(&mut last));
+                bytes = 0;
+            }
+            bytes += upsert.1.len();
+            last.upserts.push(upsert);
+        }
+        parts.push(Changes { complete: first, ..last });
+        parts
+    }
+
+    /// The next message, with its gRPC prefix.
+    pub(super) fn message(&mut self, part: &Changes) -> Bytes {
+        let Changes { upserts, removed, complete } = part;
+        self.version += 1;
+        let mut bytes = vec![0; PREFIX];
+        fixed64::encode(TABLE, &self.table, &mut bytes);
+        put_number(VERSION, self.version, &mut bytes);
+        if let Some(view) = self.view.take() {
+            message::encode(VIEW, &view, &mut bytes);
+        }
+        for (id, row) in upserts {
+            put_entry(*id, row, &mut bytes);
+        }
+        uint32::encode_packed(REMOVED, removed, &mut bytes);
+        if *complete {
+            put_number(COMPLETE, 1, &mut bytes);
+        }
+        let len = u32::try_from(bytes.len() - PREFIX).expect("a node's row is far below 4 GiB");
+        bytes[1..PREFIX].copy_from_slice(&len.to_be_bytes());
+        bytes.into()
+    }
+}
+
+fn put_entry(id: u32, row: &Bytes, out: &mut Vec<u8>) {
+    let len = 1 + encoded_len_varint(u64::from(id)) + row.len();
+    put_head(UPSERTS, len, out);
+    put_number(ID, u64::from(id), out);
+    put_row(ROW, row, out);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Responses of backends, checked against the API before the decision uses them.
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, filter::Refusal};
+use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
+
+use crate::{
+    protobuf::{count_numbers, decoded, fields, malformed},
+    question::ScoresWanted as Wanted,
+};
+
+/// The longest part of a reason that is kept, in bytes: many times what is displayed. The rest is cut off.
+pub(super) const LONGEST_REASON: usize = 4 << 10;
+
+/// The longest name of a rule that is kept, in bytes.
+const LONGEST_RULE: usize = 63;
+
+/// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
+pub fn largest_answer(count: u32) -> usize {
+    (64 << 10) + count as usize * 1024
+}
+
+/// The result of a request about nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply<T> {
+    /// A valid response.
+    Answered(T),
+    /// The backend does not support this form of nodes.
+    Missed,
+}
+
+impl<T> Reply<T> {
+    /// The answer to a request with inline nodes.
+    ///
+    /// # Errors
+    /// The backend does not support inline nodes, which every backend must.
+    pub fn inline(self) -> Result<T, BackendFailure> {
+        match self {
+            Self::Answered(value) => Ok(value),
+            Self::Missed => Err(malformed("the backend does not support inline nodes, which are required")),
+        }
+    }
+}
+
+/// A filter response.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FilterAnswer {
+    /// The rejected nodes.
+    pub refusals: Vec<Refusal>,
+    /// Raw scores of all nodes of the request, if they were requested and returned.
+    pub scores: Option<Vec<i32>>,
+}
+
+/// A valid response.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answered<T> {
+    /// The content.
+    pub value: T,
+    /// The backend's revision; empty if it does not report one.
+    pub revision: String,
+}
+
+/// Reads the answer to Filter about `count` nodes. Unrequested scores are ignored.
+///
+/// # Errors
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed) with the cause: not protobuf, no result, a wrong
+/// count, a position that is out of range or rejected twice, a rejection without nodes.
+pub fn filter(
+    message: Bytes,
+    count: u32,
+    wanted: Wanted,
+) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
+    check_filter(&message, count)?;
+    let FilterResponse { result, rejections, scores } = decoded(message)?;
+    let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
+    check_positions(rejections.iter().flat_map(|rejection| &rejection.positions), count, "rejected")?;
+    let scores = scores.filter(|_| wanted == Wanted::Wanted);
+    let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
+    let refusals =
+        rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions, rule }| {
+            Refusal {
+                reason: cut(reason, LONGEST_REASON),
+                rule: cut(rule, LONGEST_RULE),
+                preemption_may_help,
+                positions,
+            }
+        });
+    let value = FilterAnswer { refusals: refusals.collect(), scores };
+    Ok(Reply::Answered(Answered { value, revision }))
+}
+
+/// Reads the answer to Score about `count` nodes.
+///
+/// # Errors
+/// As for [`filter()`], or not exactly `count` scores.
+pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, BackendFailure> {
+    check_scores(&message, 2, count)?;
+    let ScoreResponse { result, scores } = decoded(message)?;
+    let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
+    let value = scores.ok_or_else(|| malformed("response has no scores"))?.values;
+    Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
+}
+
+/// Rejects positions that no node has, or that occur twice. `done` is what happens to the nodes.
+pub(super) fn check_positions<'p>(
+    positions: impl Iterator<Item = &'p u32>,
+    count: u32,
+    done: &str,
+) -> Result<(), BackendFailure> {
+    let mut positions = positions.peekable();
+    let mut seen = vec![false; if positions.peek().is_none() { 0 } else { count as usize }];
+    for at in positions {
+        match seen.get_mut(*at as usize) {
+            None => {
+                return Err(malformed(format!(
+                    "position {at} is out of range: the request has {count} nodes"
+                )));
+            }
+            Some(true) => return Err(malformed(format!("position {at} is {done} twice"))),
+            Some(fresh) => *fresh = true,
+        }
+    }
+    Ok(())
+}
+
+/// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be.
+fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
+    const REJECTIONS: u32 = 2;
+    const POSITIONS: u32 = 3;
+    const SCORES: u32 = 3;
+    let most = count as usize;
+    let (mut rejections, mut positions) = (0_usize, 0);
+    for field in fields(message) {
+        let (REJECTIONS, Some(rejection)) = field? else { continue };
+        rejections += 1;
+        if rejections > most {
+            return Err(malformed(format!("{rejections} rejections for {count} nodes")));
+        }
+        match count_numbers(rejection, POSITIONS, most)? {
+            0 => return Err(malformed("a rejection names no position")),
+            named => positions += named,
+        }
+        if positions > most {
+            return Err(malformed(format!("{positions} rejected positions for {count} nodes")));
+        }
+    }
+    check_scores(message, SCORES, count)
+}
+
+/// Rejects an answer with more scores, in `Scores` at this field, than nodes.
+fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailure> {
+    const VALUES: u32 = 1;
+    let mut scores = 0;
+    for field in fields(message) {
+        if let (number, Some(values)) = field?
+            && number == at
+        {
+            scores += count_numbers(values, VALUES, count as usize)?;
+            if scores > count as usize {
+                return Err(miscounted(scores, count));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn miscounted(scores: usize, count: u32) -> BackendFailure {
+    malformed(format!("{scores} scores for {count} nodes"))
+}
+
+fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
+    if scores.len() == count as usize {
+        return Ok(scores);
+    }
+    Err(miscounted(scores.len(), count))
+}
+
+/// Checks that the nodes were evaluated; returns the revision.
+pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
+    let api::Result { evaluated, miss, revision } =
+        result.ok_or_else(|| malformed("response has no result"))?;
+    if miss != api::Miss::Unspecified as i32 {
+        return Ok(Reply::Missed);
+    }
+    if evaluated != count {
+        return Err(malformed(format!("evaluated {evaluated} nodes, expected {count}")));
+    }
+    Ok(Reply::Answered(revision))
+}
+
+/// The beginning of a text; releases the memory of the rest.
+pub(super) fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use allocation_counter::measure;
+    use api::{Rejection, Scores};
+    use extender_gateway_core::FailureKind;
+    use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
+
+    fn result(evaluated: u32) -> api::Result {
+        api::Result { evaluated, miss: 0, revision: "r1".into() }
+    }
+
+    fn rejection(positions: &[u32]) -> Rejection {
+        Rejection { reason: "no".into(), positions: positions.into(), ..Rejection::default() }
+    }
+
+    #[test]
+    fn a_filter_answer_that_breaks_the_contract_is_a_failure() {
+        let answer = |result, rejections| FilterResponse { result, rejections, scores: None };
+        for (answer, detail) in [
+            (FilterResponse::default(), "response has no result"),
+            (answer(Some(result(0)), vec![]), "evaluated 0 nodes, expected 3"),
+            (answer(Some(result(4)), vec![]), "evaluated 4 nodes, expected 3"),
+            (
+                answer(Some(result(3)), vec![rejection(&[3])]),
+                "position 3 is out of range: the request has 3 nodes",
+            ),
+            (
+                answer(Some(result(3)), vec![rejection(&[1]), rejection(&[0, 1])]),
+                "position 1 is rejected twice",
+            ),
+            (answer(Some(result(3)), vec![rejection(&[1]), rejection(&[])]), "a rejection names no position"),
+            (answer(Some(result(1)), vec![rejection(&[0]); 4]), "4 rejections for 3 nodes"),
+            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 rejected positions for 3 nodes"),
+            (
+                answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
+                "the backend does not support inline nodes, which are required",
+            ),
+        ] {
+            let read = filter(answer.encode_to_vec().into(), 3, Wanted::Wanted).and_then(Reply::inline);
+            let failure = read.unwrap_err();
+            assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
+        }
+        let kept = filter(
+            answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(),
+            3,
+            Wanted::Wanted,
+        )
+        .and_then(Reply::inline)
+        .unwrap();
+        assert_eq!(
+            (kept.value.refusals[0].positions.as_slice(), kept.revision.as_str()),
+            (&[0, 2][..], "r1")
+        );
+    }
+
+    #[test]
+    fn a_score_answer_that_breaks_the_contract_is_a_failure() {
+        let answer =
+            |result, values: &[i32]| ScoreResponse { result, scores: Some(Scores { values: values.into() }) };
+        for (answer, detail) in [
+            (ScoreResponse { result: Some(result(2)), scores: None }, "response has no scores"),
+            (answer(Some(result(2)), &[1]), "1 scores for 2 nodes"),
+            (answer(Some(result(2)), &[1, 2, 3]), "3 scores for 2 nodes"),
+            (answer(None, &[1, 2]), "response has no result"),
+        ] {
+            let failure = score(answer.encode_to_vec().into(), 2).and_then(Reply::inline).unwrap_err();
+            assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
+        }
+        assert_eq!(
+            score(answer(Some(result(2)), &[-1, 7]).encode_to_vec().into(), 2)
+                .and_then(Reply::inline)
+                .unwrap()
+                .value,
+            [-1, 7]
+        );
+    }
+
+    /// The largest possible answers about 5,000 nodes.
+    #[test]
+    fn an_answer_of_nothing_many_times_costs_nothing() {
+        const NODES: u32 = 5_000;
+        let fill = |piece: &[u8]| Bytes::from(piece.repeat(largest_answer(NODES) / piece.len()));
+        let packed = {
+            let mut packed = vec![0x12, 0x80, 0x80, 0x80, 0x02, 0x1a, 0xfa, 0xff, 0xff, 0x01];
+            packed.resize(10 + (4 << 20) - 6, 0);
+            Bytes::from(packed)
+        };
+        for (name, message) in [
+            ("empty rejections", fill(&[0x12, 0])),
+            ("rejections of one position", fill(&[0x12, 2, 0x18, 0])),
+            ("positions", packed),
+            ("empty scores", fill(&[0x1a, 0])),
+            ("scores", fill(&[0x1a, 2, 0x08, 0])),
+        ] {
+            let cost = measure(|| assert!(filter(message.clone(), NODES, Wanted::Wanted).is_err(), "{name}"));
+            assert!(cost.bytes_max < 64 << 10, "{name}: {cost:?}");
+        }
+        let scores = fill(&[0x12, 2, 0x08, 0]);
+        let cost = measure(|| assert!(score(scores.clone(), NODES).is_err()));
+        assert!(cost.bytes_max < 4096, "{cost:?}");
+    }
+
+    #[test]
+    fn a_long_reason_is_cut() {
+        for text in ["%", "é"] {
+            let long = Rejection { reason: format!("a{}", text.repeat(5 << 20)), ..rejection(&[0]) };
+            let answer = FilterResponse { result: Some(result(1)), rejections: vec![long], scores: None };
+            let read = filter(answer.encode_to_vec().into(), 1, Wanted::Unwanted).and_then(Reply::inline);
+            let reason = &read.unwrap().value.refusals[0].reason;
+            assert!((4093..=4096).contains(&reason.len()) && reason.capacity() <= 4096, "{}", reason.len());
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_read_to_its_end() {
+        let broken_behind = |mut message: Vec<u8>| {
+            message.push(0xff);
+            Bytes::from(message)
+        };
+        let rejections = FilterResponse { result: None, rejections: vec![rejection(&[0]); 4], scores: None };
+        let positions =
+            FilterResponse { result: None, rejections: vec![rejection(&[0, 1]); 2], scores: None };
+        for (answer, detail) in
+            [(rejections, "4 rejections for 3 nodes"), (positions, "4 rejected positions for 3 nodes")]
+        {
+            let failure = filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted).unwrap_err();
+            assert_eq!(failure.detail, detail);
+        }
+        let scores = ScoreResponse { result: None, scores: Some(Scores { values: vec![7; 4] }) };
+        let failure = score(broken_behind(scores.encode_to_vec()), 3).unwrap_err();
+        assert_eq!(failure.detail, "4 scores for 3 nodes");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0_u32..5) {
+            let bytes = Bytes::from(bytes);
+            let _ = filter(bytes.clone(), count, Wanted::Wanted);
+            let _ = score(bytes, count);
+        }
+    }
+}

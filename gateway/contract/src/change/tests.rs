@@ -1,0 +1,290 @@
+//! A change of a view is the view of a change.
+
+use extender_gateway_object::view::KeyPrefixes;
+use extender_policy_api::v1alpha1::{
+    MapReads, NodeAffinity, NodeReads, NodeSelector, NodeView, PodCounts, PodReads, Toleration,
+};
+use proptest::{prelude::*, sample::subsequence};
+use prost::Message;
+
+use super::*;
+
+use crate::{
+    facts,
+    row::{RowFields, RowMessage},
+};
+
+const KEYS: [&str; 5] = ["a", "a.io/x", "a.io/y", "b", "c"];
+
+fn key() -> impl Strategy<Value = String> {
+    prop::sample::select(&KEYS[..]).prop_map(str::to_owned)
+}
+
+fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    prop::collection::btree_map(key(), "[x-z]{0,2}", 0..4)
+}
+
+fn keys() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(key(), 0..3)
+}
+
+fn resources() -> impl Strategy<Value = Resources> {
+    let amount = || prop_oneof![-5_i64..5, Just(i64::MAX), Just(i64::MIN)];
+    let others = prop::collection::btree_map("[g-h]", amount(), 0..3);
+    (amount(), amount(), amount(), amount(), others).prop_map(
+        |(milli_cpu, memory, ephemeral_storage, pods, others)| Resources {
+            milli_cpu,
+            memory,
+            ephemeral_storage,
+            pods,
+            others,
+        },
+    )
+}
+
+fn taints() -> impl Strategy<Value = Vec<Taint>> {
+    let taint = (key(), "[x-y]?", prop_oneof![Just("NoSchedule"), Just("NoExecute"), Just("")]);
+    let taint = taint.prop_map(|(key, value, effect)| Taint { key, value, effect: effect.to_owned() });
+    prop::collection::vec(taint, 0..3)
+}
+
+fn tolerations() -> impl Strategy<Value = Vec<Toleration>> {
+    let toleration =
+        (key(), "[x-y]?").prop_map(|(key, value)| Toleration { key, value, ..Toleration::default() });
+    prop::collection::vec(toleration, 0..3)
+}
+
+prop_compose! {
+    fn node_change()(
+        set_labels in map(),
+        remove_labels in keys(),
+        add_taints in taints(),
+        remove_taints in taints(),
+        add_allocatable in prop::option::of(resources()),
+        requested in prop::option::of(resources()),
+        nonzero in prop::option::of((-5_i64..5, -5_i64..5)),
+    ) -> NodeChange {
+        let nonzero = nonzero.map(|(milli_cpu, memory)| NonZero { milli_cpu, memory });
+        NodeChange {
+            set_labels,
+            remove_labels,
+            add_taints,
+            remove_taints,
+            add_allocatable,
+            add_usage: Some(NodeUsage { requested, nonzero }),
+            ..NodeChange::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn node_facts()(
+        labels in map(),
+        annotations in map(),
+        taints in taints(),
+        allocatable in prop::option::of(resources()),
+        capacity in prop::option::of(resources()),
+    ) -> NodeFacts {
+        NodeFacts { labels, annotations, taints, allocatable, capacity, ..NodeFacts::default() }
+    }
+}
+
+prop_compose! {
+    fn declared_map()(keys in subsequence(&KEYS[..], 0..4), prefixes in subsequence(vec!["a", "a.io/"], 0..2)) -> MapReads {
+        let keys = keys.into_iter().filter(|key| !prefixes.iter().any(|prefix| key.starts_with(prefix)));
+        let keys = keys.map(str::to_owned).collect();
+        MapReads { keys, prefixes: prefixes.iter().map(|prefix| (*prefix).to_owned()).collect() }
+    }
+}
+
+prop_compose! {
+    fn row_view()(
+        parts in subsequence(vec![NodePart::Taints, NodePart::Capacity, NodePart::Allocatable, NodePart::Name], 0..=4),
+        labels in declared_map(),
+        usage: bool,
+        declares in prop::bool::weighted(0.8),
+    ) -> RowView {
+        let reads = NodeReads {
+            parts: parts.into_iter().map(Into::into).collect(),
+            labels: Some(labels),
+            ..NodeReads::default()
+        };
+        let facts = if declares { (&reads).into() } else { KeyPrefixes::all().into() };
+        let fields = RowFields { facts: std::sync::Arc::new(facts), usage, ..RowFields::default() };
+        RowView::new(NodeView::Facts, fields).unwrap()
+    }
+}
+
+/// A row as the table writes it.
+fn row(facts: &NodeFacts, usage: &NodeUsage, view: &RowView) -> Bytes {
+    let facts = facts::in_view(&facts.encode_to_vec(), view.facts().unwrap());
+    let counts = [PodCounts { omitted_pods: 7, ..PodCounts::default() }];
+    let message = RowMessage {
+        name: if view.has_name() { "node-1" } else { "" },
+        facts: Some(&facts),
+        raw: None,
+        usage: view.wants_usage().then_some(usage),
+        pod_counts: &counts,
+    };
+    let mut entry = Vec::new();
+    message.encode(&mut entry);
+    entry.into()
+}
+
+/// What the documentation of the fields says, on complete facts.
+fn expected(mut facts: NodeFacts, mut usage: NodeUsage, change: &NodeChange) -> (NodeFacts, NodeUsage) {
+    facts.labels.retain(|key, _| !change.remove_labels.contains(key));
+    facts.labels.extend(change.set_labels.clone());
+    facts.taints.retain(|taint| {
+        !change.remove_taints.iter().any(|removed| {
+            removed.key == taint.key
+                && (removed.value.is_empty() || removed.value == taint.value)
+                && (removed.effect.is_empty() || removed.effect == taint.effect)
+        })
+    });
+    facts.taints.extend(change.add_taints.clone());
+    if let (Some(allocatable), Some(added)) = (&mut facts.allocatable, &change.add_allocatable) {
+        *allocatable = sum_of(allocatable, added);
+    }
+    if let Some(added) = change.add_usage.as_ref().and_then(|added| added.requested.as_ref()) {
+        usage.requested = Some(sum_of(&usage.requested.clone().unwrap_or_default(), added));
+    }
+    if let Some(added) = change.add_usage.as_ref().and_then(|added| added.nonzero) {
+        let NonZero { milli_cpu, memory } = usage.nonzero.unwrap_or_default();
+        let (milli_cpu, memory) = ((milli_cpu + added.milli_cpu).max(0), (memory + added.memory).max(0));
+        usage.nonzero = Some(NonZero { milli_cpu, memory });
+    }
+    (facts, usage)
+}
+
+fn sum_of(one: &Resources, other: &Resources) -> Resources {
+    let sum =
+        |a: i64, b: i64| i64::try_from((i128::from(a) + i128::from(b)).clamp(0, i64::MAX.into())).unwrap();
+    let names = other.others.keys();
+    let mut others = one.others.clone();
+    for name in names {
+        let before = one.others.get(name).copied().unwrap_or_default();
+        others.insert(name.clone(), sum(before, other.others[name]));
+    }
+    Resources {
+        milli_cpu: sum(one.milli_cpu, other.milli_cpu),
+        memory: sum(one.memory, other.memory),
+        ephemeral_storage: sum(one.ephemeral_storage, other.ephemeral_storage),
+        pods: sum(one.pods, other.pods),
+        others,
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_changed_row_is_the_row_of_the_changed_node(
+        facts in node_facts(),
+        requested in prop::option::of(resources()),
+        view in row_view(),
+        changes in prop::collection::vec(node_change(), 0..3),
+    ) {
+        let usage = NodeUsage { requested, nonzero: None };
+        let before = row(&facts, &usage, &view);
+        let (facts, usage) = changes.iter().fold((facts, usage), |(facts, usage), change| expected(facts, usage, change));
+        let after = row(&facts, &usage, &view);
+        let changed = changed_row(&before, &view, changes.iter());
+        prop_assert_eq!(decoded(changed.as_ref().unwrap_or(&before)), decoded(&after));
+        prop_assert_eq!(changed.is_none(), decoded(&before) == decoded(&after));
+        prop_assert_eq!(changed.unwrap_or(before), after);
+    }
+
+    #[test]
+    fn changed_facts_about_a_pod_are_those_of_the_changed_pod(
+        (labels, set_labels, node_selector, set_node_selector) in (map(), map(), map(), map()),
+        (remove_labels, remove_node_selector) in (keys(), keys()),
+        (tolerations, add_tolerations, remove_tolerations) in (tolerations(), tolerations(), tolerations()),
+        (requests, add_requests) in (resources(), prop::option::of(resources())),
+        (sets_affinity, remove_node_affinity) in (any::<bool>(), any::<bool>()),
+        parts in subsequence(
+            vec![PodPart::NodeSelector, PodPart::Tolerations, PodPart::Requests, PodPart::NodeAffinity],
+            0..=4,
+        ),
+        declared in declared_map(),
+    ) {
+        let complete = PodFacts {
+            labels,
+            node_selector,
+            tolerations,
+            requests: Some(requests),
+            node_affinity: Some(NodeAffinity::default()),
+            ..PodFacts::default()
+        };
+        let affinity = NodeAffinity { required: Some(NodeSelector::default()), preferred: Vec::new() };
+        let change = PodChange {
+            set_labels,
+            remove_labels,
+            set_node_selector,
+            remove_node_selector,
+            node_affinity: sets_affinity.then_some(affinity),
+            remove_node_affinity: remove_node_affinity && !sets_affinity,
+            add_tolerations,
+            remove_tolerations,
+            add_requests,
+            reason: String::new(),
+        };
+        let reads = PodReads {
+            parts: parts.iter().map(|part| (*part).into()).collect(),
+            labels: Some(declared),
+            ..PodReads::default()
+        };
+        let view = PodFactsView::from(&reads);
+        let mut told = in_view(&complete, &view);
+        change_pod(&mut told, &view, &change);
+        let mut expected = complete;
+        change_pod_in_full(&mut expected, &change);
+        prop_assert_eq!(told, in_view(&expected, &view));
+    }
+}
+
+/// Complete facts in a view.
+fn in_view(complete: &PodFacts, view: &PodFactsView) -> PodFacts {
+    let pairs = complete.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let labels = view.labels.select(pairs);
+    PodFacts {
+        labels: labels.entries,
+        label_values: labels.values,
+        absent_labels: labels.absent,
+        node_selector: view.part(PodPart::NodeSelector, || complete.node_selector.clone()),
+        tolerations: view.part(PodPart::Tolerations, || complete.tolerations.clone()),
+        requests: view.part(PodPart::Requests, || complete.requests.clone()),
+        node_affinity: view.part(PodPart::NodeAffinity, || complete.node_affinity.clone()),
+        ..PodFacts::default()
+    }
+}
+
+/// What the documentation of the fields says.
+fn change_pod_in_full(facts: &mut PodFacts, change: &PodChange) {
+    let map = |map: &mut BTreeMap<String, String>, set: &BTreeMap<String, String>, removed: &[String]| {
+        map.retain(|key, _| !removed.contains(key));
+        map.extend(set.clone());
+    };
+    map(&mut facts.labels, &change.set_labels, &change.remove_labels);
+    map(&mut facts.node_selector, &change.set_node_selector, &change.remove_node_selector);
+    facts.tolerations.retain(|it| !change.remove_tolerations.contains(it));
+    facts.tolerations.extend(change.add_tolerations.clone());
+    if change.remove_node_affinity {
+        facts.node_affinity = None;
+    }
+    if let Some(affinity) = &change.node_affinity {
+        facts.node_affinity = Some(affinity.clone());
+    }
+    if let Some(added) = &change.add_requests {
+        facts.requests = Some(sum_of(facts.requests.as_ref().unwrap(), added));
+    }
+}
+
+#[test]
+fn requests_with_defaults_grow_with_the_requests() {
+    let view = PodFactsView::complete();
+    let nonzero = Some(NonZero { milli_cpu: 100, memory: 200 });
+    let mut facts = PodFacts { nonzero_requests: nonzero, ..PodFacts::default() };
+    let added = Resources { milli_cpu: 500, memory: -300, pods: 1, ..Resources::default() };
+    change_pod(&mut facts, &view, &PodChange { add_requests: Some(added), ..PodChange::default() });
+    assert_eq!(facts.nonzero_requests, Some(NonZero { milli_cpu: 600, memory: 0 }));
+    assert_eq!(facts.requests, None, "the view has none");
+}

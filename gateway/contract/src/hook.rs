@@ -1,0 +1,348 @@
+//! Responses of hooks, checked against the API before their changes are used.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use extender_gateway_core::BackendFailure;
+use extender_policy_api::v1alpha1::{
+    BeforeScoreResponse, ChangedPart, Hold, NodeAffinity, NodeChange, NodeUsage, PodChange, Resources,
+};
+use prost::Message;
+
+use super::{
+    answer::{Answered, Reply, check_positions, cut, evaluated, largest_answer},
+    change::{ChangedParts, part_in_words, parts_of_node, parts_of_pod},
+    protobuf::{count_numbers, decoded, fields, malformed},
+};
+
+/// The largest response of `BeforeFilter`, in bytes.
+pub const LARGEST_POD_ANSWER: usize = 128 << 10;
+
+/// The most entries of the maps and lists of one change.
+const MOST_ENTRIES: usize = 64;
+/// The most terms, requirements and values of a node affinity, and its bytes.
+const MOST_TERMS: usize = 1024;
+const MOST_AFFINITY_BYTES: usize = 64 << 10;
+/// The most users of the holds of one change, and of all together besides [`MOST_USERS_A_NODE`] for each node.
+const MOST_USERS: usize = 1_024;
+const MOST_USERS_A_NODE: usize = 24;
+/// The longest UID of a user, in bytes.
+const LONGEST_UID: usize = 64;
+/// The longest key and the longest value, in bytes.
+const LONGEST_KEY: usize = 317;
+const LONGEST_VALUE: usize = 256;
+/// The longest part of a reason that is kept, in bytes.
+const LONGEST_REASON: usize = 200;
+
+/// What a hook changes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// The change of the pod.
+    pub pod: Option<Arc<PodChange>>,
+    /// The changes of nodes, each node at most once.
+    pub nodes: Vec<ChangedNodes>,
+}
+
+/// Nodes that change alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangedNodes {
+    /// Their positions in the request.
+    pub positions: Vec<u32>,
+    /// The change, without positions.
+    pub change: Arc<NodeChange>,
+}
+
+impl Changes {
+    /// The number of nodes that change.
+    pub fn changed_nodes(&self) -> usize {
+        self.nodes.iter().map(|changed| changed.positions.len()).sum()
+    }
+}
+
+/// Reads the response of a hook about `count` nodes, or of `BeforeFilter`, which is about the pod alone: 1.
+///
+/// # Errors
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed) with the cause: not protobuf, no result, a wrong count, a
+/// position that is out of range or changed twice, a change that is not allowed or exceeds the limits.
+pub fn changes(
+    message: Bytes,
+    count: u32,
+    allowed: ChangedParts,
+) -> Result<Reply<Answered<Changes>>, BackendFailure> {
+    check_size(&message, count)?;
+    // The responses of all hooks are parts of this one.
+    let BeforeScoreResponse { result, pod, nodes } = decoded(message)?;
+    let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
+    check_positions(nodes.iter().flat_map(|change| &change.positions), count, "changed")?;
+    let pod = pod.map(|change| read_pod(change, allowed)).transpose()?;
+    let nodes = nodes.into_iter().map(|change| read_nodes(change, allowed)).collect::<Result<Vec<_>, _>>()?;
+    check_spread(&nodes, count)?;
+    // What has no part changes nothing.
+    let is_change = |changed: &ChangedNodes| parts_of_node(&changed.change).next().is_some();
+    let nodes = nodes.into_iter().filter(is_change).collect();
+    let value = Changes { pod: pod.flatten(), nodes };
+    Ok(Reply::Answered(Answered { value, revision }))
+}
+
+/// Reads the response of `BeforeFilter`. What it says of nodes is ignored, like every unknown field.
+///
+/// # Errors
+/// As for [`changes`]; also a miss, since there are no nodes.
+pub fn pod_change(message: Bytes, allowed: ChangedParts) -> Result<Answered<Changes>, BackendFailure> {
+    match changes(message, 1, allowed)? {
+        Reply::Answered(Answered { value: Changes { pod, .. }, revision }) => {
+            Ok(Answered { value: Changes { pod, nodes: Vec::new() }, revision })
+        }
+        Reply::Missed => Err(malformed("the response is a miss, and there are no nodes")),
+    }
+}
+
+fn read_pod(mut change: PodChange, allowed: ChangedParts) -> Result<Option<Arc<PodChange>>, BackendFailure> {
+    check_allowed(allowed, parts_of_pod(&change))?;
+    check_pod(&change)?;
+    change.reason = cut(change.reason, LONGEST_REASON);
+    let is_change = parts_of_pod(&change).next().is_some();
+    Ok(is_change.then(|| Arc::new(change)))
+}
+
+fn read_nodes(mut change: NodeChange, allowed: ChangedParts) -> Result<ChangedNodes, BackendFailure> {
+    check_allowed(allowed, parts_of_node(&change))?;
+    check_node(&change)?;
+    change.reason = cut(change.reason, LONGEST_REASON);
+    let positions = std::mem::take(&mut change.positions);
+    Ok(ChangedNodes { positions, change: Arc::new(change) })
+}
+
+fn check_allowed(
+    allowed: ChangedParts,
+    parts: impl Iterator<Item = ChangedPart>,
+) -> Result<(), BackendFailure> {
+    match allowed.lacks(parts) {
+        None => Ok(()),
+        Some(part) => Err(malformed(format!(
+            "it changes {}, which it does not declare; add that to the hook's changes in the handshake",
+            part_in_words(part)
+        ))),
+    }
+}
+
+/// Rejects a response that is larger when decoded than one about `count` nodes can be.
+fn check_size(message: &[u8], count: u32) -> Result<(), BackendFailure> {
+    const POD: u32 = 2;
+    const NODES: u32 = 3;
+    let most = 4096 + 4 * count as usize;
+    let most_users = MOST_USERS + MOST_USERS_A_NODE * count as usize;
+    let (mut pods, mut entries, mut users, mut changes, mut positions) = (0, 0_usize, 0, 0_usize, 0);
+    for field in fields(message) {
+        let (field, Some(content)) = field? else { continue };
+        entries += match field {
+            POD => {
+                pods += 1;
+                few(entries_of(content, &POD_ENTRIES)?, MOST_ENTRIES, "entries")?
+            }
+            NODES => {
+                changes += 1;
+                positions += named(content, count)?;
+                users += few(entries_of(content, &USERS)?, MOST_USERS, "users of holds")?;
+                few(entries_of(content, &NODE_ENTRIES)?, MOST_ENTRIES, "entries")?
+            }
+            _ => 0,
+        };
+        // Two of them would be joined, and so exceed the limits of one.
+        if pods > 1 {
+            return Err(malformed("the pod is changed twice"));
+        }
+        if changes > count as usize {
+            return Err(malformed(format!("{changes} changes of {count} nodes")));
+        }
+        if positions > count as usize {
+            return Err(malformed(format!("more positions than {count} nodes")));
+        }
+        if entries > most {
+            return Err(malformed(format!("all changes together have more than {most} entries")));
+        }
+        if users > most_users {
+            return Err(malformed(format!("all holds together have more than {most_users} users")));
+        }
+    }
+    Ok(())
+}
+
+/// The number of positions that a change names, one at least.
+fn named(change: &[u8], count: u32) -> Result<usize, BackendFailure> {
+    const POSITIONS: u32 = 1;
+    match count_numbers(change, POSITIONS, count as usize)? {
+        0 => Err(malformed("a change names no position")),
+        named => Ok(named),
+    }
+}
+
+/// A change is written into the row of each of its nodes: a small response must not become large there.
+fn check_spread(changes: &[ChangedNodes], count: u32) -> Result<(), BackendFailure> {
+    let written = changes
+        .iter()
+        .map(|ChangedNodes { positions, change }| change.encoded_len().saturating_mul(positions.len()));
+    let (written, most) = (written.fold(0, usize::saturating_add), largest_answer(count));
+    if written > most {
+        let text = format!("changes of all nodes together have {written} bytes, at most {most} are accepted");
+        return Err(malformed(text));
+    }
+    Ok(())
+}
+
+/// What is counted in a message.
+enum Entries {
+    /// Each occurrence of this field.
+    Each(u32),
+    /// In messages at this field, what is counted there.
+    In(u32, &'static [Entries]),
+    /// The bytes at this field.
+    Bytes(u32, usize),
+}
+
+/// `Resources.others`.
+const RESOURCES: [Entries; 1] = [Entries::Each(5)];
+const POD_ENTRIES: [Entries; 8] = [
+    Entries::Each(1),
+    Entries::Each(2),
+    Entries::Each(3),
+    Entries::Each(4),
+    Entries::Each(7),
+    Entries::Each(8),
+    Entries::In(9, &RESOURCES),
+    Entries::Bytes(5, MOST_AFFINITY_BYTES),
+];
+const NODE_ENTRIES: [Entries; 8] = [
+    Entries::Each(4),
+    Entries::Each(5),
+    Entries::Each(6),
+    Entries::Each(7),
+    Entries::In(2, &RESOURCES),
+    Entries::In(3, &[Entries::In(1, &RESOURCES)]),
+    Entries::Each(9),
+    Entries::In(9, &[Entries::In(1, &RESOURCES)]),
+];
+/// The users of holds, and the other resources that they use at most.
+const USERS: [Entries; 1] =
+    [Entries::In(9, &[Entries::Each(2), Entries::In(2, &[Entries::In(2, &RESOURCES)])])];
+
+/// The number of entries of a change.
+fn entries_of(change: &[u8], counted: &[Entries]) -> Result<usize, BackendFailure> {
+    let (mut entries, mut bytes) = (0, 0);
+    for field in fields(change) {
+        let (field, Some(content)) = field? else { continue };
+        for rule in counted {
+            match rule {
+                Entries::Each(each) if *each == field => entries += 1,
+                Entries::In(at, inner) if *at == field => entries += entries_of(content, inner)?,
+                Entries::Bytes(at, most) if *at == field => {
+                    bytes += content.len();
+                    if bytes > *most {
+                        return Err(malformed(format!("a node affinity has more than {most} bytes")));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(entries)
+}
+
+fn few(counted: usize, most: usize, what: &str) -> Result<usize, BackendFailure> {
+    if counted <= most {
+        return Ok(counted);
+    }
+    Err(malformed(format!("a change has more than {most} {what}")))
+}
+
+fn check_pod(change: &PodChange) -> Result<(), BackendFailure> {
+    let PodChange { set_labels, set_node_selector, node_affinity, remove_node_affinity, .. } = change;
+    if node_affinity.is_some() && *remove_node_affinity {
+        return Err(malformed("a change sets and removes the node affinity"));
+    }
+    let terms = node_affinity.as_ref().map_or(0, terms);
+    if terms > MOST_TERMS {
+        return Err(malformed(format!(
+            "a node affinity has {terms} entries, at most {MOST_TERMS} are accepted"
+        )));
+    }
+    let tolerations = change.add_tolerations.iter().chain(&change.remove_tolerations);
+    let keys = [&change.remove_labels, &change.remove_node_selector].into_iter().flatten();
+    let keys = keys.chain(set_labels.keys()).chain(set_node_selector.keys());
+    check_keys(keys.chain(change.add_requests.iter().flat_map(|added| added.others.keys())))?;
+    let values = set_labels.values().chain(set_node_selector.values());
+    let values = values.chain(tolerations.clone().flat_map(|it| [&it.operator, &it.value, &it.effect]));
+    check_values(values)?;
+    // An empty key of a toleration means every key.
+    check_keys(tolerations.map(|it| &it.key).filter(|key| !key.is_empty()))
+}
+
+fn check_node(change: &NodeChange) -> Result<(), BackendFailure> {
+    let taints = change.add_taints.iter().chain(&change.remove_taints);
+    let used = change.add_usage.as_ref().and_then(|NodeUsage { requested, .. }| requested.as_ref());
+    let held = change.holds.iter().flat_map(|hold| &hold.resources);
+    let amounts = change.add_allocatable.iter().chain(used).chain(held);
+    let resources = amounts.flat_map(|Resources { others, .. }| others.keys());
+    let keys = change.remove_labels.iter().chain(change.set_labels.keys()).chain(resources);
+    check_keys(keys.chain(taints.clone().map(|taint| &taint.key)))?;
+    if change.add_taints.iter().any(|taint| taint.effect.is_empty()) {
+        return Err(malformed("a change adds a taint without an effect"));
+    }
+    check_values(change.set_labels.values().chain(taints.flat_map(|taint| [&taint.value, &taint.effect])))?;
+    change.holds.iter().try_for_each(check_hold)
+}
+
+fn check_hold(hold: &Hold) -> Result<(), BackendFailure> {
+    let Some(resources) = &hold.resources else { return Err(malformed("a hold has no resources")) };
+    if let Some(user) = hold.users.iter().find(|user| !(1..=LONGEST_UID).contains(&user.uid.len())) {
+        let bytes = user.uid.len();
+        return Err(malformed(format!(
+            "the user of a hold has a UID of {bytes} bytes; expected 1 to {LONGEST_UID}"
+        )));
+    }
+    let at_most = hold.users.iter().flat_map(|user| &user.at_most);
+    if at_most.chain([resources]).any(is_negative) {
+        return Err(malformed("a hold has a negative number"));
+    }
+    Ok(())
+}
+
+fn is_negative(resources: &Resources) -> bool {
+    let Resources { milli_cpu, memory, ephemeral_storage, pods, others } = resources;
+    [milli_cpu, memory, ephemeral_storage, pods].into_iter().chain(others.values()).any(|amount| *amount < 0)
+}
+
+fn check_keys<'k>(mut keys: impl Iterator<Item = &'k String>) -> Result<(), BackendFailure> {
+    match keys.find(|key| !(1..=LONGEST_KEY).contains(&key.len())) {
+        None => Ok(()),
+        Some(key) if key.is_empty() => Err(malformed("a change has an empty key")),
+        Some(key) => Err(malformed(format!(
+            "a change has a key of {} bytes, at most {LONGEST_KEY} are accepted",
+            key.len()
+        ))),
+    }
+}
+
+fn check_values<'v>(mut values: impl Iterator<Item = &'v String>) -> Result<(), BackendFailure> {
+    match values.find(|value| value.len() > LONGEST_VALUE) {
+        None => Ok(()),
+        Some(value) => Err(malformed(format!(
+            "a change has a value of {} bytes, at most {LONGEST_VALUE} are accepted",
+            value.len()
+        ))),
+    }
+}
+
+/// The number of terms, requirements and values.
+fn terms(affinity: &NodeAffinity) -> usize {
+    let required = affinity.required.iter().flat_map(|selector| &selector.terms);
+    let preferred = affinity.preferred.iter().filter_map(|preferred| preferred.preference.as_ref());
+    let requirements = required.chain(preferred).map(|term| {
+        let requirements = term.match_expressions.iter().chain(&term.match_fields);
+        1 + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
+    });
+    affinity.preferred.len() + requirements.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests;

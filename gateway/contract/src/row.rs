@@ -1,0 +1,218 @@
+//! Encodes a node as a row of a request, in a backend's view.
+//!
+//! A row is written as one entry of the field `NodeRows.rows` (key, length, `NodeRow`). Concatenated protobuf
+//! messages form one message, so concatenated entries are the body of a `NodeRows`. An entry is encoded once and
+//! then copied into every request that needs it.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use extender_gateway_object::{counted::PodCountView, view::NodeFactsView};
+use extender_policy_api::v1alpha1::{
+    NodePart, NodeReads, NodeRow, NodeUsage, NodeView, PodCounts, TableView,
+};
+use prost::{
+    Message,
+    encoding::{decode_key, decode_varint, message},
+};
+
+use super::protobuf::{field_len, put_bytes, put_head};
+
+/// `NodeRows.rows`, and the fields of `NodeRow`.
+const ROWS: u32 = 1;
+const NAME: u32 = 1;
+const FACTS: u32 = 2;
+const RAW_JSON: u32 = 3;
+const USAGE: u32 = 4;
+const POD_COUNTS: u32 = 5;
+
+/// A backend's view of nodes. Equal views share their rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RowView {
+    /// Only the name.
+    Name,
+    /// Facts, and the name unless a declaration leaves it out.
+    Facts(RowFields),
+    /// The same and the object's JSON.
+    FactsAndRaw(RowFields),
+}
+
+/// What a row contains besides the object's JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RowFields {
+    /// The facts.
+    pub facts: Arc<NodeFactsView>,
+    /// Whether usage is included, the requests of the pods on the node.
+    pub usage: bool,
+    /// How the pods on the node are counted, in ascending order.
+    pub pod_counts: Arc<[PodCountView]>,
+}
+
+impl<F: Into<NodeFactsView>> From<F> for RowFields {
+    fn from(facts: F) -> Self {
+        Self { facts: Arc::new(facts.into()), ..Self::default() }
+    }
+}
+
+impl RowView {
+    /// The view in a handshake; `None` if it asks for nothing.
+    pub fn new(view: NodeView, fields: RowFields) -> Option<Self> {
+        match view {
+            NodeView::Unspecified => None,
+            NodeView::Name => Some(Self::Name),
+            NodeView::Facts => Some(Self::Facts(fields)),
+            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(fields)),
+        }
+    }
+
+    /// The content of the rows in a backend's table.
+    pub fn described(&self) -> TableView {
+        let view = match self {
+            Self::Name => NodeView::Name,
+            Self::Facts(_) => NodeView::Facts,
+            Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
+        };
+        let pod_counts = self.pod_counts().iter().map(PodCountView::reads).collect();
+        let reads =
+            self.facts().and_then(NodeFactsView::reads).map(|reads| NodeReads { pod_counts, ..reads });
+        // With a declaration, it has the annotations, too.
+        let annotations = self.facts().filter(|_| reads.is_none()).map(|facts| &facts.annotations.prefixes);
+        let annotation_prefixes =
+            annotations.map_or_else(Vec::new, |wanted| wanted.iter().map(str::to_owned).collect());
+        TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage(), reads }
+    }
+
+    /// What the rows contain in words.
+    pub fn words(&self) -> String {
+        let Some(facts) = self.facts() else { return "name".to_owned() };
+        let usage = if self.wants_usage() { ", usage" } else { "" };
+        let json = if self.wants_raw() { ", JSON" } else { "" };
+        format!("{}{usage}{json}", facts.words(self.pod_counts().iter().map(PodCountView::words)))
+    }
+
+    /// Whether rows contain the object's JSON.
+    pub fn wants_raw(&self) -> bool {
+        matches!(self, Self::FactsAndRaw(_))
+    }
+
+    /// The facts in the rows; `None` if there are only names.
+    pub fn facts(&self) -> Option<&NodeFactsView> {
+        self.fields().map(|fields| &*fields.facts)
+    }
+
+    /// Whether rows include the requests of the pods on the node.
+    pub fn wants_usage(&self) -> bool {
+        self.fields().is_some_and(|fields| fields.usage)
+    }
+
+    /// How rows count the pods on the node.
+    pub fn pod_counts(&self) -> &[PodCountView] {
+        self.fields().map_or(&[], |fields| &fields.pod_counts)
+    }
+
+    /// Whether rows contain something about the pods on the node.
+    pub fn depends_on_pods(&self) -> bool {
+        self.wants_usage() || !self.pod_counts().is_empty()
+    }
+
+    /// Whether rows contain the node's name.
+    pub fn has_name(&self) -> bool {
+        self.facts().is_none_or(|facts| facts.has(NodePart::Name))
+    }
+
+    fn fields(&self) -> Option<&RowFields> {
+        match self {
+            Self::Name => None,
+            Self::Facts(fields) | Self::FactsAndRaw(fields) => Some(fields),
+        }
+    }
+}
+
+/// The entry of a node with only a name.
+pub fn name_alone(name: &str) -> Bytes {
+    let row = RowMessage { name, ..RowMessage::default() };
+    let mut entry = Vec::with_capacity(row.encoded_len());
+    row.encode(&mut entry);
+    entry.into()
+}
+
+/// The row of an entry.
+///
+/// # Panics
+/// `entry` is not the gateway's own encoding.
+pub fn decoded(entry: &Bytes) -> NodeRow {
+    const OWN: &str = "the gateway encoded this row itself";
+    let mut row = entry.clone();
+    decode_key(&mut row).expect(OWN);
+    decode_varint(&mut row).expect(OWN);
+    NodeRow::decode(row).expect(OWN)
+}
+
+/// The entry of a row.
+pub fn encoded(row: &NodeRow) -> Bytes {
+    let mut entry = Vec::new();
+    message::encode(ROWS, row, &mut entry);
+    entry.into()
+}
+
+/// Appends an entry as this field of another message with rows: only the key differs.
+pub fn put_row(field: u8, entry: &[u8], out: &mut impl BufMut) {
+    out.put_u8(field << 3 | 2);
+    out.put_slice(&entry[1..]);
+}
+
+/// The parts of a row.
+#[derive(Default)]
+pub struct RowMessage<'r> {
+    /// Empty if it is not sent.
+    pub name: &'r str,
+    /// The encoded facts.
+    pub facts: Option<&'r [u8]>,
+    /// The node as JSON.
+    pub raw: Option<&'r [u8]>,
+    /// What its pods request.
+    pub usage: Option<&'r NodeUsage>,
+    /// Its pods, counted by their labels.
+    pub pod_counts: &'r [PodCounts],
+}
+
+impl RowMessage<'_> {
+    /// Appends the entry.
+    pub fn encode(&self, out: &mut impl BufMut) {
+        put_head(ROWS, self.message_len(), out);
+        if !self.name.is_empty() {
+            put_bytes(NAME, self.name.as_bytes(), out);
+        }
+        if let Some(facts) = self.facts {
+            put_bytes(FACTS, facts, out);
+        }
+        if let Some(raw) = self.raw {
+            put_bytes(RAW_JSON, raw, out);
+        }
+        if let Some(usage) = self.usage {
+            message::encode(USAGE, usage, out);
+        }
+        message::encode_repeated(POD_COUNTS, self.pod_counts, out);
+    }
+
+    /// Bytes of the entry.
+    pub fn encoded_len(&self) -> usize {
+        field_len(self.message_len())
+    }
+
+    fn message_len(&self) -> usize {
+        let name = if self.name.is_empty() { 0 } else { field_len(self.name.len()) };
+        name + self.facts.map_or(0, |facts| field_len(facts.len()))
+            + self.raw.map_or(0, |raw| field_len(raw.len()))
+            + self.behind_the_json()
+    }
+
+    /// Bytes of the entry behind the JSON.
+    pub fn behind_the_json(&self) -> usize {
+        self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
+            + message::encoded_len_repeated(POD_COUNTS, self.pod_counts)
+    }
+}
+
+#[cfg(test)]
+mod tests;

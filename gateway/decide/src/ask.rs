@@ -1,0 +1,378 @@
+//! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
+//! called for the other nodes, and both are combined. A [`NodeQuestion`] has what differs between the verbs; an
+//! [`Ask`] has the data of a call to a backend.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_backend::{
+    Attempt, Backend,
+    answer_cache::{AnswerCache, Answers},
+    endpoints::Caller,
+    info::Info,
+    remote_table::{TableReference, TableSource},
+    session::Session,
+};
+use extender_gateway_cluster::table::{NodeRows, RowKey};
+use extender_gateway_contract::{
+    answer::Reply,
+    nodes::NodesField,
+    question::{CallFields, Question, ScoresWanted},
+};
+use extender_gateway_core::{BackendFailure, PolicyVerb, filter::Asked};
+use extender_gateway_record::{CacheSource, OpenAttempt};
+use tokio::time::Instant;
+
+use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
+
+/// A backend that takes part in a call.
+pub(super) struct Participant<'d> {
+    /// The index of its part in the record of the call.
+    pub(super) place: usize,
+    pub(super) backend: &'d Backend,
+    /// The time that it has to answer.
+    pub(super) timeout: Duration,
+    /// How to call it, or why it is unavailable.
+    pub(super) ready: Readiness,
+}
+
+/// A request about nodes: what differs between filter and prioritize.
+pub(super) trait NodeQuestion: Sync {
+    /// The backend's answer about the nodes in the request.
+    type Fresh: Send;
+    /// The cached answer for one node.
+    type Cached: Copy + Default + PartialEq + Send;
+    /// The answer about all nodes; the default is the answer about no nodes.
+    type Answer: Default;
+
+    /// What the backend is called for.
+    fn verb(&self) -> PolicyVerb;
+
+    /// Whether scores are requested with the answer.
+    fn scores(&self, _: &Info) -> ScoresWanted {
+        ScoresWanted::Unwanted
+    }
+
+    fn send(
+        &self,
+        backend: &Backend,
+        session: &Session,
+        question: Question<'_>,
+        attempt: Attempt<'_>,
+    ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
+
+    /// The known answers for the nodes in these slots; `None` if there can be none, so that all nodes are sent to the
+    /// backend.
+    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<Self::Cached>>;
+
+    /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
+    /// cached.
+    fn read(
+        &self,
+        cache: &AnswerCache,
+        fresh: &Self::Fresh,
+        count: usize,
+    ) -> Option<Vec<Option<Self::Cached>>>;
+
+    /// Caches the answers about those nodes of which they are certain.
+    fn store(
+        &self,
+        ask: &Ask<'_>,
+        certain: &Certain<'_>,
+        read: Vec<Option<Self::Cached>>,
+        fresh: &Self::Fresh,
+    );
+
+    /// The answer if all nodes were sent to the backend.
+    fn accept(&self, ask: &Ask<'_>, slots: &[u32], fresh: Self::Fresh) -> Self::Answer;
+
+    /// The answer if some or all answers were known; `known` has the default for the others. `missing` has the positions
+    /// of the nodes that were sent to the backend, and its answer about these.
+    fn splice(
+        &self,
+        ask: &Ask<'_>,
+        known: Vec<Self::Cached>,
+        missing: Option<(&[u32], Self::Fresh)>,
+    ) -> Self::Answer;
+}
+
+/// Known answers.
+pub(super) struct Recalled<K> {
+    pub(super) source: CacheSource,
+    pub(super) answers: Answers<K>,
+    /// Whether all nodes are sent to the backend anyway, to check that its answers are still the same.
+    pub(super) check: bool,
+}
+
+impl<K: Copy> Recalled<K> {
+    /// The positions of the nodes to send to the backend.
+    fn missing(&self) -> Cow<'_, [u32]> {
+        if self.check {
+            (0..).take(self.answers.all.len()).collect()
+        } else {
+            Cow::Borrowed(&self.answers.unknown)
+        }
+    }
+
+    /// The known answer at a position.
+    fn known(&self, at: u32) -> Option<K> {
+        let is_known = self.answers.unknown.binary_search(&at).is_err();
+        is_known.then(|| self.answers.all[at as usize])
+    }
+}
+
+/// The nodes of a request, and whether the backend's answers are certainly about the intended rows.
+///
+/// An answer may be about a later row of a node, if the backend has that in its table. A row that is still current
+/// cannot have been another one in between.
+pub(super) struct Certain<'r> {
+    rows: &'r NodeRows,
+    slots: &'r [u32],
+    /// `None` if all of them are.
+    which: Option<Vec<bool>>,
+}
+
+impl<'r> Certain<'r> {
+    pub(super) fn of(ask: &Ask<'r>, slots: &'r [u32]) -> Self {
+        let nodes = ask.nodes();
+        Self { rows: &nodes.rows, slots, which: ask.context.current(slots, nodes) }
+    }
+
+    /// The versions of the rows, 0 where an answer is not certain.
+    pub(super) fn versions(&self) -> Vec<u64> {
+        let version = |(at, slot): (usize, &u32)| if self.is(at) { self.rows.key(*slot).version } else { 0 };
+        self.slots.iter().enumerate().map(version).collect()
+    }
+
+    fn is(&self, at: usize) -> bool {
+        self.which.as_ref().is_none_or(|which| which[at])
+    }
+
+    /// The certain ones of these answers, which are one for each node.
+    pub(super) fn only<A>(&self, answers: impl IntoIterator<Item = A>) -> impl Iterator<Item = (RowKey, A)> {
+        let answered = self.slots.iter().map(|slot| self.rows.key(*slot)).zip(answers);
+        answered.enumerate().filter(|(at, _)| self.is(*at)).map(|(_, answered)| answered)
+    }
+}
+
+/// A call to a backend for some nodes, and its record.
+pub(super) struct Ask<'a> {
+    backend: &'a Backend,
+    pub(super) ready: &'a Ready,
+    context: &'a CallContext<'a>,
+    /// The nodes.
+    asked: &'a Asked,
+    scores: ScoresWanted,
+    /// The time that it has to answer.
+    timeout: Duration,
+    /// The deadline of its answer, including repetitions.
+    until: Instant,
+    attempt: &'a mut OpenAttempt,
+}
+
+impl Participant<'_> {
+    /// Returns the backend's answer about these nodes, and records how it was obtained.
+    pub(super) async fn ask<Q: NodeQuestion>(
+        &self,
+        question: &Q,
+        context: &CallContext<'_>,
+        nodes: &Asked,
+    ) -> Result<Q::Answer, BackendFailure> {
+        let mut attempt = context.recorder.start_attempt(self.place, context.trace);
+        let answer = self.answer(question, (context, nodes), &mut attempt).await;
+        attempt.finish(&answer);
+        answer
+    }
+
+    async fn answer<Q: NodeQuestion>(
+        &self,
+        question: &Q,
+        (context, nodes): (&CallContext<'_>, &Asked),
+        attempt: &mut OpenAttempt,
+    ) -> Result<Q::Answer, BackendFailure> {
+        let ready = self.ready.as_ref().map_err(Clone::clone)?;
+        let plan = ready.session.info.about_nodes(question.verb())?;
+        if context.nodes(ready).count(nodes) == 0 {
+            return Ok(Q::Answer::default());
+        }
+        if let Some(excluded) = context.purpose.excludes(plan) {
+            return Err(excluded);
+        }
+        let now = Instant::now();
+        // Told to the backend, and in the text of a failure, which must stay the same.
+        let mut timeout = self.timeout.min(context.deadline.duration_since(now));
+        let until = now + timeout;
+        let mut elsewhere = None;
+        loop {
+            let mut ask = Ask {
+                backend: self.backend,
+                ready: elsewhere.as_ref().unwrap_or(ready),
+                context,
+                asked: nodes,
+                scores: question.scores(&ready.session.info),
+                timeout,
+                until,
+                attempt,
+            };
+            let answer = ask.recall_or_ask(question).await;
+            if answer.is_ok() || plan.side_effects || !attempt.rpcs.may_retry() {
+                return answer;
+            }
+            let Some(other) = self.elsewhere(question.verb(), context, ready) else { return answer };
+            (elsewhere, timeout) = (Some(other), until.duration_since(Instant::now()));
+        }
+    }
+
+    /// How to call the backend at another address after a call that was not processed.
+    fn elsewhere(&self, verb: PolicyVerb, context: &CallContext<'_>, ready: &Ready) -> Option<Ready> {
+        let caller = Caller { verb, pod: context.call.pod.uid() };
+        let session = self.backend.elsewhere(caller, &ready.session)?;
+        let ready = ready.at(verb, session, context.nodes(ready))?;
+        self.backend.allows_retry(verb).then_some(ready)
+    }
+}
+
+impl<'a> Ask<'a> {
+    /// Returns the answer about the nodes, from known answers and from the backend.
+    async fn recall_or_ask<Q: NodeQuestion>(&mut self, question: &Q) -> Result<Q::Answer, BackendFailure> {
+        let slots = self.nodes().slots(self.asked);
+        let Some(recalled) = question.recall(self, &slots) else {
+            return self.ask_all(question, &slots).await;
+        };
+        let missing = recalled.missing();
+        let known = slots.len() - missing.len();
+        self.attempt.source = recalled.source;
+        self.attempt.set_cached(known);
+        if known > 0 && recalled.source == CacheSource::AnswerCache {
+            let plan = self.ready.session.info.about_nodes(question.verb()).ok();
+            self.attempt.reads_of_pods = plan.and_then(|plan| plan.reads_of_pods.clone());
+        }
+        if missing.is_empty() {
+            return Ok(question.splice(self, recalled.answers.all, None));
+        }
+        let asked: Vec<u32> = missing.iter().map(|at| slots[*at as usize]).collect();
+        let fresh = self.ask_nodes(question, &asked).await?;
+        if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
+            self.attempt.set_cached(0);
+            self.attempt.reads_of_pods = None;
+            self.use_remaining_time();
+            return self.ask_all(question, &slots).await;
+        }
+        self.remember(question, &recalled, (&missing, &asked), &fresh);
+        let missing = missing.into_owned();
+        Ok(question.splice(self, recalled.answers.all, Some((&missing, fresh))))
+    }
+
+    /// Returns the backend's answer about all of the nodes.
+    async fn ask_all<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        slots: &[u32],
+    ) -> Result<Q::Answer, BackendFailure> {
+        let fresh = self.ask_nodes(question, slots).await?;
+        Ok(question.accept(self, slots, fresh))
+    }
+
+    /// Returns the backend's answer about the nodes in these slots: by reference if its table has them, otherwise, or
+    /// if it does not find them, inline.
+    async fn ask_nodes<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        slots: &[u32],
+    ) -> Result<Q::Fresh, BackendFailure> {
+        self.attempt.set_requested(slots.len());
+        if let Some((nodes, reference)) = self.by_reference(slots) {
+            match self.send(question, &nodes).await? {
+                Reply::Answered(fresh) => return Ok(fresh),
+                Reply::Missed => {
+                    self.attempt.misses += 1;
+                    reference.missed(self.backend.settings.name.as_str());
+                }
+            }
+            self.use_remaining_time();
+        }
+        let nodes = self.nodes().field(slots);
+        self.send(question, &nodes).await?.inline()
+    }
+
+    async fn send<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        nodes: &NodesField,
+    ) -> Result<Reply<Q::Fresh>, BackendFailure> {
+        let CallContext { id, purpose, .. } = self.context;
+        let call = CallFields {
+            id,
+            purpose: purpose.of_calls(),
+            reads_id: self.ready.reads_id,
+            snapshot: self.nodes().snapshot,
+        };
+        let request = Question { call, pod: self.pod(), nodes, scores: self.scores };
+        let attempt =
+            Attempt { timeout: self.timeout, flow: self.context.call.flow, rpcs: &mut self.attempt.rpcs };
+        question.send(self.backend, &self.ready.session, request, attempt).await
+    }
+
+    /// Caches answers, if allowed. If they contradict cached ones, nothing is cached until the backend's next
+    /// revision.
+    fn remember<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        recalled: &Recalled<Q::Cached>,
+        (missing, asked): (&[u32], &[u32]),
+        fresh: &Q::Fresh,
+    ) {
+        let cache = &self.ready.session.cache;
+        if !cache.is_trusted() {
+            return;
+        }
+        let Some(read) = question.read(cache, fresh, asked.len()) else { return };
+        let certain = Certain::of(self, asked);
+        let before = missing.iter().map(|at| recalled.known(*at));
+        let differs =
+            |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
+        if !recalled.check || !certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
+            return question.store(self, &certain, read, fresh);
+        }
+        self.attempt.impure |= self.backend.mark_impure(&self.ready.session, question.verb());
+    }
+
+    /// Prepares a second call.
+    fn use_remaining_time(&mut self) {
+        self.timeout = self.until.duration_since(Instant::now());
+    }
+
+    /// The pod in its view.
+    pub(super) fn pod(&self) -> &'a Bytes {
+        self.context.pod(self.ready)
+    }
+
+    /// The nodes of the call in its view.
+    pub(super) fn nodes(&self) -> &'a EncodedNodes {
+        self.context.nodes(self.ready)
+    }
+
+    /// The nodes in these slots by the ids of the table that it has; `None` if the request must carry their rows.
+    fn by_reference(&self, slots: &[u32]) -> Option<(NodesField, TableReference)> {
+        let nodes = self.nodes();
+        let reference = self.ready.session.tables.named(nodes.source, &nodes.view)?;
+        let current = match nodes.source {
+            TableSource::Cluster => None,
+            TableSource::Calls => self.context.current(slots, nodes),
+        };
+        Some((reference.nodes(&nodes.rows, slots, current.as_deref()), reference))
+    }
+}
+
+/// Whether known answers may be combined with one that has just been received. If not, all nodes are sent to the
+/// backend, and the answer to that counts, whatever its revision: an answer is always of one revision.
+///
+/// Cached answers may be used only while the cache is trusted: no answer had another revision than the handshake,
+/// and no check has shown the verb to be impure. Prefetched scores never relied on purity, so only the revision
+/// matters for them.
+fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
+    match known {
+        CacheSource::AnswerCache => cache.is_trusted(),
+        CacheSource::Filter => !cache.is_outdated(),
+    }
+}

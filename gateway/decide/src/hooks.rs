@@ -1,0 +1,298 @@
+//! Runs the hooks of a call, one after the other: each is told what those before have left. Then the policies are called
+//! about the result.
+
+use std::time::Duration;
+
+use extender_gateway_backend::{
+    Attempt, Backend,
+    answer_cache::{AnswerCache, ChangeCache},
+    endpoints::Caller,
+    session::Session,
+};
+use extender_gateway_contract::{
+    answer::Reply,
+    hook::Changes,
+    question::{CallFields, Question},
+};
+use extender_gateway_core::{BackendFailure, FailurePolicy, PolicyVerb, filter::Asked};
+use extender_gateway_record::{BackendOutcome, CacheSource, CallRecord, OpenAttempt, Outcome};
+use extender_gateway_settings::Mode;
+use tokio::time::Instant;
+
+use super::{
+    CallError, Decider,
+    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
+    call_context::{CallContext, EncodedNodes, Ready},
+};
+
+impl Decider {
+    /// Runs the hooks before filter.
+    ///
+    /// # Errors
+    /// The request contains a node that cannot be parsed, or a hook failed whose failure policy is Fail.
+    pub(super) async fn before_filter(
+        &self,
+        context: &mut CallContext<'_>,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
+        for backend in self.with_hook(context, PolicyVerb::BeforeFilter) {
+            let place = begin(backend, PolicyVerb::BeforeFilter, record);
+            let changes = self.change_pod((backend, place), context).await;
+            self.apply(changes, (backend, place), context, record)?;
+        }
+        self.change_nodes(PolicyVerb::BeforeFilterNodes, context, record).await
+    }
+
+    /// Runs the hooks before score.
+    ///
+    /// # Errors
+    /// The request contains a node that cannot be parsed.
+    pub(super) async fn before_score(
+        &self,
+        context: &mut CallContext<'_>,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
+        self.change_nodes(PolicyVerb::BeforeScore, context, record).await
+    }
+
+    /// The backends whose hook counts for the pod of this call, in the order of the file. Which these are is decided by the
+    /// pod as kube-scheduler sent it.
+    fn with_hook<'d>(
+        &'d self,
+        context: &CallContext<'_>,
+        verb: PolicyVerb,
+    ) -> impl Iterator<Item = &'d Backend> + use<'d> {
+        let pod = context.call.pod;
+        let exempt = self.settings.exempt.contains(pod.namespace());
+        let all = if exempt { &[] } else { self.hooks.as_slice() };
+        let all = all.iter().filter(|backend| backend.settings.timeouts()[verb].is_some());
+        let interested: Vec<_> = all.filter(|backend| self.applies(backend, pod, Mode::Enforce)).collect();
+        interested.into_iter().map(|backend| &**backend)
+    }
+
+    async fn change_nodes(
+        &self,
+        verb: PolicyVerb,
+        context: &mut CallContext<'_>,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
+        for backend in self.with_hook(context, verb) {
+            let place = begin(backend, verb, record);
+            let ready = context.ready(verb, backend).await?;
+            if let Ok(ready) = &ready {
+                record_left_out(backend, (context, ready), &mut record.backends[place]);
+            }
+            let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
+            let participant = Participant { place, backend, timeout, ready };
+            let changes = participant.ask(&HookQuestion { verb }, context, &Asked::All).await;
+            let changes = changes.map(|changes| match &participant.ready {
+                Ok(ready) => in_call(changes, context.nodes(ready).known.as_deref()),
+                Err(_) => changes,
+            });
+            self.apply(changes, (backend, place), context, record)?;
+        }
+        Ok(())
+    }
+
+    /// Applies what a hook changes, and records it.
+    fn apply(
+        &self,
+        changes: Result<Changes, BackendFailure>,
+        (backend, place): (&Backend, usize),
+        context: &mut CallContext<'_>,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
+        match changes {
+            Ok(changes) => {
+                context.change(&changes);
+                if changes.nodes.iter().any(|changed| !changed.change.holds.is_empty()) {
+                    record.holds = Some(context.hold_users());
+                }
+                record.backends[place].outcome = Outcome::Changed(changes);
+                Ok(())
+            }
+            Err(failure) => {
+                let verb = record.backends[place].verb;
+                self.record_failure(verb, &failure, (record, place));
+                match backend.settings.policy_about_nodes(verb) {
+                    FailurePolicy::Ignore => Ok(()),
+                    FailurePolicy::Fail => Err(CallError::backend(&backend.settings, verb, failure)),
+                }
+            }
+        }
+    }
+
+    /// What a hook that is told the pod alone changes.
+    async fn change_pod(
+        &self,
+        (backend, place): (&Backend, usize),
+        context: &mut CallContext<'_>,
+    ) -> Result<Changes, BackendFailure> {
+        let mut attempt = context.recorder.start_attempt(place, context.trace);
+        let changes = pod_changes(backend, context, &mut attempt).await;
+        attempt.finish(&changes);
+        changes
+    }
+}
+
+/// Records which nodes the hook is not told of. They stay as they are.
+fn record_left_out(
+    backend: &Backend,
+    (context, ready): (&CallContext<'_>, &Ready),
+    part: &mut BackendOutcome,
+) {
+    let nodes = context.nodes(ready);
+    let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
+    if let Some(node) = oversize.first() {
+        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
+    }
+    part.unknown.extend(nodes.not_yet_known());
+    part.unreadable.clone_from(unreadable);
+    part.deleted.clone_from(deleted);
+    part.oversize.clone_from(oversize);
+}
+
+/// Adds a hook's part to the record.
+fn begin(backend: &Backend, verb: PolicyVerb, record: &mut CallRecord) -> usize {
+    let policy = backend.settings.policy_about_nodes(verb);
+    record.backends.push(BackendOutcome::new(&backend.settings, verb, policy.into()));
+    record.backends.len() - 1
+}
+
+/// The same changes with positions in the call: those of the nodes with rows, `None` for all nodes.
+fn in_call(mut changes: Changes, known: Option<&[u32]>) -> Changes {
+    if let Some(known) = known {
+        let positions = changes.nodes.iter_mut().flat_map(|changed| &mut changed.positions);
+        positions.for_each(|at| *at = known[*at as usize]);
+    }
+    changes
+}
+
+async fn pod_changes(
+    backend: &Backend,
+    context: &mut CallContext<'_>,
+    attempt: &mut OpenAttempt,
+) -> Result<Changes, BackendFailure> {
+    let verb = PolicyVerb::BeforeFilter;
+    let caller = Caller { verb, pod: context.call.pod.uid() };
+    let mut session = backend.session(caller)?;
+    let now = Instant::now();
+    let configured = backend.settings.timeouts()[verb].unwrap_or_default();
+    // Told to the backend, and in the text of a failure, which must stay the same.
+    let mut timeout = configured.min(context.deadline.duration_since(now));
+    let until = now + timeout;
+    loop {
+        let answer = ask_about_pod((backend, &session), (context, timeout), attempt).await;
+        if answer.is_ok() || !attempt.rpcs.may_retry() {
+            return answer;
+        }
+        match backend.elsewhere(caller, &session).filter(|_| backend.allows_retry(verb)) {
+            Some(other) => session = other,
+            None => return answer,
+        }
+        timeout = until.duration_since(Instant::now());
+    }
+}
+
+async fn ask_about_pod(
+    (backend, session): (&Backend, &Session),
+    (context, timeout): (&mut CallContext<'_>, Duration),
+    attempt: &mut OpenAttempt,
+) -> Result<Changes, BackendFailure> {
+    let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
+    let pod = context.pod_in(&plan.pod)?;
+    let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();
+    let cache = cache.filter(|_| session.cache.is_trusted());
+    let known = cache.and_then(|cache| cache.recall_pod(&pod));
+    let is_check = known.is_some() && cache.is_some_and(ChangeCache::is_check_due);
+    if let Some(known) = known.as_ref().filter(|_| !is_check) {
+        attempt.reads_of_pods.clone_from(&plan.reads_of_pods);
+        return Ok(known.clone());
+    }
+    let purpose = context.purpose.of_calls();
+    let call = CallFields { id: &context.id, purpose, reads_id: plan.reads_id, snapshot: 0 };
+    let attempted = Attempt { timeout, flow: context.call.flow, rpcs: &mut attempt.rpcs };
+    let changes = backend.pod_hook((session, plan), (call, &pod), attempted).await?;
+    // The answer may have shown that the backend has changed.
+    let cache = cache.filter(|_| session.cache.is_trusted());
+    match cache {
+        Some(_) if known.is_some_and(|known| known != changes) => {
+            attempt.impure |= backend.mark_impure(session, PolicyVerb::BeforeFilter);
+        }
+        Some(cache) => cache.store_pod(&pod, &changes),
+        None => {}
+    }
+    Ok(changes)
+}
+
+/// What does a hook about nodes change?
+struct HookQuestion {
+    verb: PolicyVerb,
+}
+
+impl HookQuestion {
+    fn cache<'c>(&self, cache: &'c AnswerCache) -> Option<&'c ChangeCache> {
+        cache.changes[self.verb].as_ref()
+    }
+}
+
+impl NodeQuestion for HookQuestion {
+    type Fresh = Changes;
+    /// Numbered as in [`ChangeCache`].
+    type Cached = u32;
+    /// Positions are those of nodes with rows.
+    type Answer = Changes;
+
+    fn verb(&self) -> PolicyVerb {
+        self.verb
+    }
+
+    async fn send(
+        &self,
+        backend: &Backend,
+        session: &Session,
+        question: Question<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<Reply<Changes>, BackendFailure> {
+        backend.hook(self.verb, session, question, attempt).await
+    }
+
+    fn recall(&self, ask: &Ask<'_>, slots: &[u32]) -> Option<Recalled<u32>> {
+        let cache = &ask.ready.session.cache;
+        let changes = self.cache(cache).filter(|_| cache.is_trusted())?;
+        let rows = &ask.nodes().rows;
+        let answers = changes.recall(ask.pod(), slots.iter().map(|slot| rows.key(*slot)));
+        let check = answers.are_some_known() && changes.is_check_due();
+        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    }
+
+    fn read(&self, cache: &AnswerCache, fresh: &Changes, count: usize) -> Option<Vec<Option<u32>>> {
+        Some(self.cache(cache)?.read(fresh, count))
+    }
+
+    fn store(&self, ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, _: &Changes) {
+        if let Some(changes) = self.cache(&ask.ready.session.cache) {
+            changes.store(ask.pod(), certain.only(read));
+        }
+    }
+
+    fn accept(&self, _: &Ask<'_>, _: &[u32], fresh: Changes) -> Changes {
+        fresh
+    }
+
+    fn splice(&self, ask: &Ask<'_>, mut known: Vec<u32>, missing: Option<(&[u32], Changes)>) -> Changes {
+        let (missing, fresh) = missing.unzip();
+        let missing = missing.unwrap_or_default();
+        // These are known only if this is a check: then the new answer counts.
+        for at in missing {
+            known[*at as usize] = 0;
+        }
+        let cache = self.cache(&ask.ready.session.cache);
+        let mut nodes = cache.map_or_else(Vec::new, |cache| cache.changes(&known));
+        for mut changed in fresh.map_or_else(Vec::new, |fresh| fresh.nodes) {
+            changed.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
+            nodes.push(changed);
+        }
+        Changes { pod: None, nodes }
+    }
+}

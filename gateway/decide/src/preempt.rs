@@ -1,0 +1,230 @@
+//! Decides a preempt call: interested backends are called one after the other, each for the candidates that the
+//! earlier ones left.
+//!
+//! A backend that needs facts about nodes is not called for a node that the table still does not know after the
+//! wait for unknown nodes. If its answer counts, that node is no longer a candidate, under either failure policy,
+//! since the backend's verdict on it is unknown.
+
+mod encoded;
+
+use std::sync::Arc;
+
+use extender_gateway_backend::{Attempt, Backend, endpoints::Caller};
+use extender_gateway_cluster::pods::PodTable;
+use extender_gateway_contract::{preempt::PreemptQuestion, question::CallFields};
+use extender_gateway_core::{
+    BackendFailure, PolicyVerb,
+    preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
+};
+use extender_gateway_object::pod::ObjectPod;
+use extender_gateway_pace::fair_queue::Flow;
+use extender_gateway_record::{BackendAttempt, BackendOutcome, CallRecord, Outcome};
+use extender_gateway_settings::{AddedVictims, PreemptSettings};
+use extender_gateway_wire::PreemptRequest;
+use tokio::time::Instant;
+
+use self::encoded::EncodedVictims;
+use super::{
+    CallError, Decider,
+    call_context::LaterNodes,
+    shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
+};
+
+/// A preempt call as received by `door`.
+#[derive(Debug, Clone, Copy)]
+pub struct PreemptCall<'c> {
+    /// The request.
+    pub request: &'c PreemptRequest,
+    /// The pod that needs room.
+    pub pod: &'c ObjectPod<'c>,
+    /// When it was received; the decision's budget starts here.
+    pub began: Instant,
+    /// Whose calls it is queued with.
+    pub flow: Flow,
+}
+
+impl Decider {
+    /// The candidates that all backends leave, in the request's order.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn preempt(
+        &self,
+        call: PreemptCall<'_>,
+        record: &mut CallRecord,
+    ) -> Result<Vec<Candidate>, CallError> {
+        let mut chain = Chain::begin(call.request.candidates());
+        let wait_until = self.unknown_nodes_deadline(call.began);
+        let mut unknown = 0;
+        for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
+            if chain.left().is_empty() {
+                break;
+            }
+            unknown += self.step(call, (backend, settings), wait_until, record, &mut chain).await?;
+        }
+        if chain.left().is_empty() && unknown > 0 {
+            return Err(CallError::NotYetKnown(unknown));
+        }
+        self.shadow_preempt(call, record, chain.left()).await;
+        record.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
+        Ok(chain.into_left())
+    }
+
+    /// Calls one backend and applies its answer. Returns how many candidates were dropped because their nodes are
+    /// unknown.
+    async fn step(
+        &self,
+        call: PreemptCall<'_>,
+        (backend, settings): (&Backend, &PreemptSettings),
+        wait_until: Instant,
+        record: &mut CallRecord,
+        chain: &mut Chain,
+    ) -> Result<u32, CallError> {
+        let at = record.backends.len();
+        record.backends.push(BackendOutcome::new(
+            &backend.settings,
+            PolicyVerb::Preempt,
+            settings.failure_policy.into(),
+        ));
+        let mut attempt = record.recorder.start_attempt(at, record.trace);
+        let asked =
+            self.ask(call, (backend, settings), wait_until, (&record.id, chain.left()), &mut attempt).await;
+        let (encoded, kept) = asked.unwrap_or_else(|failure| (EncodedVictims::default(), Err(failure)));
+        let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
+        if kept.is_ok() {
+            let part = &mut record.backends[at];
+            (part.unknown, part.unreadable) = (encoded.unknown, encoded.unreadable);
+            (part.deleted, part.oversize) = (encoded.deleted, encoded.oversize);
+        }
+        let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, (node, uid));
+        let added = match settings.added_victims {
+            AddedVictims::Refused => Added::Refused,
+            AddedVictims::Allowed => Added::Checked(&check),
+        };
+        let taken = chain.take(&encoded.candidates, kept, Terms { policy: settings.failure_policy, added });
+        match &taken {
+            Taken::Counted => {
+                attempt.finish(&Ok(()));
+                record.backends[at].outcome = Outcome::candidates(chain.left());
+                self.metrics().process().unknown_nodes.inc_by(u64::from(unknown));
+            }
+            Taken::Skipped(failure) | Taken::Failed(failure) => {
+                attempt.finish(&Err::<(), _>(failure.clone()));
+                self.record_failure(PolicyVerb::Preempt, failure, (record, at));
+            }
+        }
+        match taken {
+            Taken::Counted => Ok(unknown),
+            Taken::Skipped(_) => Ok(0),
+            Taken::Failed(failure) => {
+                Err(CallError::backend(&backend.settings, PolicyVerb::Preempt, failure))
+            }
+        }
+    }
+
+    /// The candidates that a backend is called for, and its answer.
+    ///
+    /// # Errors
+    /// The backend cannot be called.
+    async fn ask(
+        &self,
+        call: PreemptCall<'_>,
+        (backend, settings): (&Backend, &PreemptSettings),
+        wait_until: Instant,
+        (id, left): (&str, &[Candidate]),
+        attempt: &mut BackendAttempt,
+    ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
+        let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
+        let mut session = backend.session(caller)?;
+        let deadline = call.began + self.settings.timeouts.decision;
+        loop {
+            let encoded = self.encode_victims(call, wait_until, &session, left).await?;
+            let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
+            attempt.set_requested(encoded.candidates.len());
+            let question = PreemptQuestion {
+                call: CallFields {
+                    id,
+                    purpose: self.settings.purpose.of_calls(),
+                    reads_id: encoded.reads_id,
+                    snapshot: 0,
+                },
+                pod: &encoded.pod,
+                nodes,
+                candidates: &encoded.messages,
+            };
+            let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
+            let kept = backend
+                .preempt(&session, question, Attempt { timeout, flow: call.flow, rpcs: &mut attempt.rpcs })
+                .await;
+            let has_effects = session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects);
+            if kept.is_ok() || has_effects || !attempt.rpcs.may_retry() {
+                return Ok((encoded, kept));
+            }
+            let other = backend.elsewhere(caller, &session);
+            let other = other.filter(|_| backend.allows_retry(PolicyVerb::Preempt));
+            let Some(other) = other else { return Ok((encoded, kept)) };
+            session = other;
+        }
+    }
+
+    /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
+    /// disagreement.
+    async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
+        for backend in self.shadows(call.pod, (PolicyVerb::Preempt, record)) {
+            let Some(settings) = &backend.settings.preempt else { continue };
+            let prepared = self.prepare_shadow(call, backend, settings, left).await;
+            self.spawn(PolicyVerb::Preempt, backend, record, prepared);
+        }
+    }
+
+    /// The call, if there are candidates, or why the backend is unavailable. Waits for no node.
+    async fn prepare_shadow(
+        &self,
+        call: PreemptCall<'_>,
+        backend: &Arc<Backend>,
+        settings: &PreemptSettings,
+        left: &[Candidate],
+    ) -> Prepared {
+        let permit = backend.shadow_call()?;
+        let session = backend.session(Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() })?;
+        if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+            return Ok(None);
+        }
+        let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;
+        let EncodedVictims { pod, reads_id, candidates, nodes: Some(nodes), messages, .. } = encoded else {
+            return Ok(None);
+        };
+        let question = PreemptShadow { candidates, messages, settings: settings.clone() };
+        Ok(Some(ShadowCall {
+            backend: Arc::clone(backend),
+            pod,
+            reads_id,
+            snapshot: 0,
+            session,
+            nodes: LaterNodes::Encoded(nodes),
+            timeout: settings.timeout,
+            question: ShadowQuestion::Preempt(question),
+            _permit: permit,
+        }))
+    }
+}
+
+/// Checks a victim that a backend adds. kube-scheduler only checks that the pod is on the node: it would even evict
+/// a pod of higher priority.
+fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, (node, uid): (u32, &str)) -> Result<(), String> {
+    let node = call.request.name(node);
+    let Some(victim) = pods.and_then(|pods| pods.get(uid)) else {
+        return Err("no such pod is known".to_owned());
+    };
+    if victim.node != node {
+        return Err(format!("it is not on node {node}"));
+    }
+    let priority = call.pod.priority();
+    if victim.priority >= priority {
+        return Err(format!("its priority {} is not lower than the pod's, {priority}", victim.priority));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Counts a pod on its node before it is bound.
+//!
+//! kube-scheduler filters nodes for the next pod before it calls bind for the previous one, so two pods can both have
+//! seen room for one. Therefore the backends whose filter depends on bound pods are asked once more when a pod is bound, about its
+//! node alone. From this answer on the pod counts, and only one pod at a time is in between. Mirrors the Reserve
+//! extension point of kube-scheduler, and the assumed pods of its cache.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_backend::{Backend, info::ClusterTables};
+use extender_gateway_cluster::{
+    binder::{ApiserverError, BindingState},
+    pods::{AssumptionId, PodTable},
+};
+use extender_gateway_core::{
+    Assignment, PolicyVerb,
+    filter::{Rejected, Verdict},
+};
+use extender_gateway_object::pod::ObjectPod;
+use extender_gateway_pace::fair_queue::Flow;
+use extender_gateway_record::{CallRecord, Outcome};
+use extender_gateway_wire::{Request, WireError};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
+
+use super::{Call, CallError, Decider, ask::Participant, bind::BindEnd, call_context::CallContext};
+
+/// How long a pod counts after a Binding with an uncertain end, unless the watch of pods tells the end before: the
+/// apiserver ends a request after a minute, and a watch takes much less than the rest.
+const UNCERTAIN: Duration = Duration::from_secs(90);
+
+/// A pod that counts on its node although it may not be bound yet.
+#[derive(Debug)]
+pub(super) struct AssumedPod {
+    tables: ClusterTables,
+    pods: Arc<PodTable>,
+    uid: String,
+    /// `None` once the end is known.
+    id: Option<AssumptionId>,
+}
+
+impl AssumedPod {
+    /// Ends it. A bound pod counts until the watch of pods says otherwise, and one whose end is not known for a while.
+    pub(super) fn end(mut self, end: BindEnd) {
+        match end {
+            BindEnd::Bound => self.id = None,
+            BindEnd::NotBound => {
+                if let Some(id) = self.id.take() {
+                    self.pods.forget(&self.uid, id);
+                    self.pods.pass_on(self.tables.node_tables());
+                }
+            }
+            // Dropped.
+            BindEnd::Uncertain => {}
+        }
+    }
+}
+
+impl Drop for AssumedPod {
+    /// The end is uncertain: the answer was lost, or the caller disconnected.
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let (tables, pods) = (self.tables.clone(), Arc::clone(&self.pods));
+        let uid = std::mem::take(&mut self.uid);
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                pods.forget_later(&uid, id, UNCERTAIN).await;
+                pods.pass_on(tables.node_tables());
+            })),
+            Err(_) => pods.forget(&uid, id),
+        }
+    }
+}
+
+impl Decider {
+    /// The pods, if they are counted, or if a backend whose answers count may have them counted.
+    pub(super) fn counted_pods(&self) -> Option<&Arc<PodTable>> {
+        let pods = self.settings.tables.pods.as_ref()?;
+        (pods.is_counting() || self.has_limits()).then_some(pods)
+    }
+
+    /// Whether a filter whose answers count depends on bound pods, or may do so.
+    pub(super) fn has_limits(&self) -> bool {
+        let enforces = |backend: &Backend| backend.settings.filter.is_some() && self.may_enforce(backend);
+        self.backends.iter().any(|backend| enforces(backend) && backend.may_depend_on_pods())
+    }
+
+    /// Counts a pod on its node, after the backends that depend on bound pods have accepted it there once more. `None` if
+    /// the watch of pods already has it on a node.
+    ///
+    /// # Errors
+    /// It no longer fits, the answer is unknown, or other pods took until this instant.
+    pub(super) async fn reserve(
+        &self,
+        pods: &Arc<PodTable>,
+        (json, pod): (&Bytes, &ObjectPod<'_>),
+        (assignment, until, flow): (&Assignment, Instant, Flow),
+        record: &mut CallRecord,
+    ) -> Result<Option<AssumedPod>, CallError> {
+        let tables = &self.settings.tables;
+        let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
+        let concerns = |backend: &Backend| self.asks_again(backend);
+        let mut asked = self.asked(pod, |backend| backend.filter.as_ref());
+        let _one_at_a_time = if asked.any(|(backend, _)| concerns(backend)) {
+            let Ok(turn) = timeout_at(until, pods.reserving.lock()).await else {
+                return Err(CallError::NoLongerFits("backends were still asked about other pods".to_owned()));
+            };
+            // What the watch has just reported.
+            pods.pass_on(tables.node_tables());
+            let call = Call { request: &request, pod, began: Instant::now(), flow };
+            let answer = self.ask_again(call, until, record).await;
+            tell_of_bind(record);
+            answer?;
+            Some(turn)
+        } else {
+            None
+        };
+        let assumption = pods.assume(pod, &assignment.node);
+        pods.pass_on(tables.node_tables());
+        let assumed = |id| AssumedPod {
+            tables: tables.clone(),
+            pods: Arc::clone(pods),
+            uid: assignment.uid.clone(),
+            id: Some(id),
+        };
+        Ok(assumption.map(assumed))
+    }
+
+    /// Whether the filter of a backend is asked again: it depends on bound pods, and can be called twice. Without a node
+    /// table, the facts about nodes come with filter calls only.
+    fn asks_again(&self, backend: &Backend) -> bool {
+        let side_effects = backend
+            .any_session()
+            .is_ok_and(|session| session.info.filter.as_ref().is_ok_and(|plan| plan.common.side_effects));
+        self.settings.tables.table.is_some() && backend.may_depend_on_pods() && !side_effects
+    }
+
+    async fn ask_again(
+        &self,
+        call: Call<'_>,
+        until: Instant,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
+        let mut context = CallContext::new(self, call, record);
+        context.deadline = context.deadline.min(until);
+        self.before_filter(&mut context, record).await?;
+        let select = |backend: &Backend| self.asks_again(backend);
+        let (participants, seats) = self.participants(&mut context, select, record).await?;
+        let (verdict, _) = self.fold(&context, &participants, seats, record).await;
+        self.check(&participants, verdict)
+    }
+
+    fn check(&self, participants: &[Participant<'_>], verdict: Verdict) -> Result<(), CallError> {
+        match verdict {
+            Verdict::Decided(Rejected { groups, .. }) => match groups.first() {
+                None => Ok(()),
+                Some(group) => Err(CallError::NoLongerFits(self.reason(participants, group).text)),
+            },
+            Verdict::Failed { seat, failure } => {
+                Err(CallError::backend(&participants[seat].backend.settings, PolicyVerb::Filter, failure))
+            }
+            Verdict::NotYetKnown { .. } => {
+                Err(CallError::NoLongerFits("the node is not yet known to the gateway".to_owned()))
+            }
+        }
+    }
+}
+
+/// In the record of a bind, verdicts are told in words.
+fn tell_of_bind(record: &mut CallRecord) {
+    for part in &mut record.backends {
+        if let Outcome::Filtered(heard) = &part.outcome {
+            let text = if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
+            part.outcome = Outcome::Bound(text.to_owned());
+        }
+    }
+}
+
+/// The pod is from the apiserver, not from the request.
+fn unreadable(error: &WireError) -> BindingState {
+    BindingState::Unknown(ApiserverError::Failed(format!(
+        "cannot parse the pod from the apiserver ({error})"
+    )))
+}

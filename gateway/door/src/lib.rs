@@ -1,0 +1,395 @@
+//! The HTTP/JSON front door: what kube-scheduler calls.
+//!
+//! The verb is the last segment of the path. Each verb has its own form of errors, because kube-scheduler reads
+//! errors of filter and bind from a body with status 200, and those of prioritize and preempt only from the status.
+//! A status other than 200 has no body, since a body would cost the connection.
+
+mod accept;
+mod answer;
+mod body;
+mod call_guard;
+mod connection;
+mod in_flight;
+mod limit;
+mod pages;
+mod server;
+mod tls;
+mod turns;
+mod write_timeout;
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use extender_gateway_core::{Assignment, Verb};
+use futures_util::FutureExt;
+use http::{Method, Request, Response, header::ORIGIN, request::Parts};
+use hyper::body::Incoming;
+use tracing::field::display;
+
+pub use self::{
+    answer::HeldBody,
+    limit::Address,
+    pages::{PageCaller, Pages},
+};
+use self::{
+    answer::{CallRefusal, ReplyBody},
+    call_guard::CallGuard,
+    in_flight::{BodyBytes, BytesInFlight},
+    limit::{AnswerInProgress, RequestInProgress},
+    turns::Turns,
+};
+pub use self::{
+    server::{Entrance, serve},
+    tls::{Tls, TlsError},
+    turns::Busy,
+};
+use extender_gateway_backend::Backend;
+use extender_gateway_decide::{Call, CallError, Decider, PreemptCall};
+use extender_gateway_observe::{Metrics, Observer};
+use extender_gateway_pace::fair_queue::Flow;
+use extender_gateway_pace::rate_limited_log::RateLimitedLog;
+use extender_gateway_record::{HttpCall, PodRef, RequestedNodes};
+use extender_gateway_settings::{Config, ConfigSummary, VerbPaths};
+use extender_gateway_wire::{self as wire, PreemptRequest, reply};
+
+/// The data shared by all connections at the door.
+#[derive(Debug)]
+pub struct Door {
+    /// The configuration that answers calls, replaced by a reload. A call uses the same one from start to end.
+    pub served: ArcSwap<Served>,
+    /// Receives the records of calls.
+    pub observer: Arc<Observer>,
+    /// The bodies of the requests in progress.
+    in_flight: Arc<BytesInFlight>,
+    /// The calls that wait for the thread that decides them.
+    turns: Arc<Turns>,
+    /// Limits log lines about refused calls, by verb and outcome.
+    refused: RateLimitedLog<(&'static str, &'static str)>,
+}
+
+/// What answers calls under one configuration.
+#[derive(Debug)]
+pub struct Served {
+    /// Makes the decisions.
+    pub decider: Decider,
+    /// The largest request body, in bytes.
+    pub most: usize,
+    /// The most of all bodies of requests in progress, in bytes.
+    pub most_in_flight: usize,
+    /// The last path segment of each verb.
+    pub verbs: VerbPaths,
+    /// The configuration.
+    pub config: Config,
+    /// What is shown of it.
+    pub summary: ConfigSummary,
+    /// The generation of the configuration, starting at 1.
+    pub generation: u64,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    address: SocketAddr,
+    /// Whether it uses TLS.
+    secure: bool,
+    flow: Flow,
+}
+
+impl Caller {
+    /// This process.
+    const OWN: Self =
+        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0), secure: false, flow: Flow::Own };
+}
+
+/// A request whose turn it is.
+struct Received {
+    body: Bytes,
+    /// How long it waited for the thread that decides calls.
+    queued: Duration,
+}
+
+/// The verb of a path, whatever precedes its last segment.
+fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
+    let path = path.trim_end_matches('/');
+    let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
+    let VerbPaths { filter, prioritize, preempt, bind } = verbs;
+    Verb::ALL.into_iter().find(|verb| match verb {
+        Verb::Filter => ends(filter),
+        Verb::Prioritize => ends(prioritize),
+        Verb::Preempt => ends(preempt),
+        Verb::Bind => ends(bind),
+    })
+}
+
+impl Door {
+    /// A door that initially answers by this configuration.
+    pub fn new(served: Served, observer: Arc<Observer>) -> Self {
+        Self::on_thread(Busy::default(), served, observer)
+    }
+
+    /// The same on a thread that says when it is idle.
+    pub fn on_thread(busy: Busy, served: Served, observer: Arc<Observer>) -> Self {
+        let turns = Arc::new(Turns::new(busy));
+        let waiting = Arc::downgrade(&turns);
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        observer.metrics.process().waiting_calls.set(move || Some(waiting.upgrade()?.waiting() as f64));
+        Self {
+            served: ArcSwap::from_pointee(served),
+            observer,
+            in_flight: Arc::default(),
+            turns,
+            refused: RateLimitedLog::default(),
+        }
+    }
+
+    /// Answers one request. Never fails: every error has a response.
+    async fn call(
+        &self,
+        request: Request<Incoming>,
+        caller: Caller,
+        in_progress: RequestInProgress,
+    ) -> Response<CallBody> {
+        let (head, body) = request.into_parts();
+        let awaited = in_progress.awaits_body();
+        let served = self.served.load_full();
+        let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
+        let mut bytes = self.in_flight.request(served.most_in_flight);
+        guard.verb = verb_of(head.uri.path(), &served.verbs);
+        let response = match requested(guard.verb, &head, &served.verbs) {
+            Err(refusal) => {
+                body::drain(body, (&self.turns, caller.flow));
+                let response = refusal.status();
+                self.refuse(guard, refusal, response)
+            }
+            Ok(verb) => {
+                let longest = served.config.timeouts.longest_wait(verb);
+                let (arrived, turns) = (guard.started, (&self.turns, caller.flow));
+                let body = async {
+                    if self.turns.admits(caller.flow, longest).is_ok() {
+                        let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
+                        drop(awaited);
+                        if let Ok(queued) = self.turns.turn(caller.flow, longest).await {
+                            return Ok(Received { body, queued });
+                        }
+                        drop(body);
+                        bytes.release();
+                    } else {
+                        body::drain(body, turns);
+                    }
+                    // In time for the caller to see it.
+                    let latest = (longest * 2).saturating_sub(arrived.elapsed()).max(longest / 2);
+                    self.turns.refusal(caller.flow, latest).await;
+                    Err(CallRefusal::too_many(longest))
+                };
+                self.decide(verb, body, (&served, guard)).await
+            }
+        };
+        response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
+    }
+
+    /// Answers a call of this process, with this body. It is decided, recorded and counted like one of kube-scheduler;
+    /// the record has the result.
+    pub async fn call_locally(&self, verb: Verb, body: Bytes) {
+        let served = self.served.load_full();
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::POST;
+        let mut guard = CallGuard::new(&self.observer, (&head, Caller::OWN), served.generation);
+        guard.verb = Some(verb);
+        let received = Received { body, queued: Duration::ZERO };
+        self.decide(verb, async { Ok(received) }, (&served, guard)).await;
+    }
+
+    /// The response to a call, from its body.
+    async fn decide(
+        &self,
+        verb: Verb,
+        received: impl Future<Output = Result<Received, CallRefusal>>,
+        (served, mut guard): (&Served, CallGuard<'_>),
+    ) -> Response<ReplyBody> {
+        guard.enter(verb);
+        let decided = async {
+            let Received { body, queued } = received.await?;
+            guard.queued = queued;
+            // Its future has some 15 KiB, which would be copied with each of those around it.
+            Box::pin(served.answer(verb, body, &mut guard)).await.map_err(CallRefusal::from)
+        };
+        match survive(&self.observer.metrics, decided).await {
+            Ok(reply) => guard.answered(answer::success(reply)),
+            Err(refusal) => {
+                let response = refusal.response(verb);
+                self.refuse(guard, refusal, response)
+            }
+        }
+    }
+
+    /// Logs a refusal and ends its call with this response.
+    fn refuse(
+        &self,
+        mut guard: CallGuard<'_>,
+        refusal: CallRefusal,
+        response: Response<ReplyBody>,
+    ) -> Response<ReplyBody> {
+        let CallRefusal { outcome, text, is_logged, .. } = refusal;
+        let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
+        let turn = if is_logged { None } else { self.refused.turn_of((verb, outcome)) };
+        if let Some(similar) = turn {
+            let trace_id = guard.record.as_ref().and_then(|record| record.trace);
+            let trace_id = trace_id.map(|trace| display(trace.trace_id));
+            tracing::warn!(verb, %caller, outcome, trace_id, similar, "call rejected: {text}");
+        } else {
+            tracing::debug!(verb, %caller, outcome, "{text}");
+        }
+        (guard.outcome, guard.message) = (outcome, text);
+        guard.answered(response)
+    }
+}
+
+/// The body of a response. The request is in progress, and its memory in use, until the body is dropped.
+type CallBody = HeldBody<ReplyBody, (AnswerInProgress, BodyBytes)>;
+
+/// The verb of a request, unless its path, its method or its origin is refused. A browser sends a page's POST without asking first,
+/// to any address that it reaches, and says whose page it is.
+fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
+    if head.headers.contains_key(ORIGIN) || head.headers.contains_key("sec-fetch-site") {
+        return Err(CallRefusal::browser());
+    }
+    let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
+    if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
+}
+
+/// The result of a call, also if it panics: one pod that triggers a bug must not stop a cluster.
+async fn survive<T>(
+    metrics: &Metrics,
+    answer: impl Future<Output = Result<T, CallRefusal>>,
+) -> Result<T, CallRefusal> {
+    // Calls cannot see each other's inconsistent state: shared state is behind locks that are not held across a
+    // decision.
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        metrics.panicked();
+        Err(CallRefusal::panicked())
+    })
+}
+
+impl Served {
+    /// The backends that have to answer before the gateway is ready, each with the reason while it is not connected.
+    pub fn required(&self) -> Vec<(String, Option<String>)> {
+        let required = &self.config.readiness.backends;
+        let required =
+            self.decider.backends().filter(|backend| required.contains(backend.settings.name.as_str()));
+        let failure = |backend: &Backend| backend.any_session().err().map(|failure| failure.to_string());
+        required.map(|backend| (backend.settings.name.to_string(), failure(backend))).collect()
+    }
+
+    /// Decides a call from its body.
+    async fn answer(
+        &self,
+        verb: Verb,
+        body: Bytes,
+        http_call: &mut HttpCall,
+    ) -> Result<reply::Body, CallError> {
+        http_call.request_bytes = body.len();
+        match verb {
+            Verb::Filter | Verb::Prioritize => self.about_nodes(verb, body, http_call).await,
+            Verb::Preempt => self.preempt(body, http_call).await,
+            Verb::Bind => self.bind(&body, http_call).await,
+        }
+    }
+
+    /// Answers `ExtenderArgs` with an `ExtenderFilterResult` or a `HostPriorityList`.
+    async fn about_nodes(
+        &self,
+        verb: Verb,
+        body: Bytes,
+        http_call: &mut HttpCall,
+    ) -> Result<reply::Body, CallError> {
+        let request = Arc::new(self.decider.read(body)?);
+        let json = request.pod();
+        let pod = self.decider.pod(&json)?;
+        let nodes = RequestedNodes::Offered(Arc::clone(&request));
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let call = Call { request: &request, pod: &pod, began, flow: http_call.flow };
+        if verb == Verb::Filter {
+            let filtered = self.decider.filter(call, record).await?;
+            Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
+        } else {
+            let totals = self.decider.prioritize(call, record).await?;
+            Ok(reply::prioritized(&request, &totals))
+        }
+    }
+
+    /// Answers `ExtenderPreemptionArgs` with an `ExtenderPreemptionResult`.
+    async fn preempt(&self, body: Bytes, http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
+        let request = Arc::new(PreemptRequest::read(body)?);
+        let json = request.pod();
+        let pod = self.decider.pod(&json)?;
+        let nodes = RequestedNodes::Candidates(Arc::clone(&request));
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let call = PreemptCall { request: &request, pod: &pod, began, flow: http_call.flow };
+        let left = self.decider.preempt(call, record).await?;
+        Ok(wire::preempt::preempted(&request, &left))
+    }
+
+    /// Answers `ExtenderBindingArgs` with an `ExtenderBindingResult`.
+    async fn bind(&self, body: &[u8], http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
+        let assignment = wire::bind::read(body)?;
+        let nodes = RequestedNodes::Target(assignment.node.clone());
+        let Assignment { namespace, name, uid, .. } = assignment.clone();
+        let pod = PodRef { namespace, name, uid, ..PodRef::default() };
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record(pod, nodes, (began, parent)));
+        self.decider.bind((&assignment, began, http_call.flow), record).await?;
+        Ok(reply::bound())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallRefusal, Metrics, Verb, VerbPaths, survive, verb_of};
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_answered_and_counted() {
+        let metrics = Metrics::new();
+        let call = async { panic!("a bug") };
+        let refusal: Result<(), CallRefusal> = survive(&metrics, call).await;
+        let refusal = refusal.unwrap_err();
+        assert_eq!((refusal.response(Verb::Filter).status().as_u16(), refusal.outcome), (200, "panic"));
+        assert!(metrics.text().contains("extender_gateway_panics_total 1"));
+    }
+
+    #[test]
+    fn a_path_without_a_verb_is_told_which_there_are() {
+        let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
+        let refused = CallRefusal::path("/x", &classic);
+        let ends = "expected a path that ends with /predicates/always_true, /prioritize, /preempt or /bind";
+        assert_eq!(refused.text, format!("extender-gateway: no verb in path /x; {ends}"));
+    }
+
+    #[test]
+    fn the_end_of_the_path_is_the_verb() {
+        let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
+        for (path, usual, renamed) in [
+            ("/filter", Some(Verb::Filter), None),
+            ("/scheduler/v1beta1/prioritize", Some(Verb::Prioritize), Some(Verb::Prioritize)),
+            ("/a/preempt/", Some(Verb::Preempt), Some(Verb::Preempt)),
+            ("/bind", Some(Verb::Bind), Some(Verb::Bind)),
+            ("/scheduler/predicates/always_true", None, Some(Verb::Filter)),
+            ("/predicates/always_true", None, Some(Verb::Filter)),
+            ("/xpredicates/always_true", None, None),
+            ("/xfilter", None, None),
+            ("/", None, None),
+            ("/filter/x", None, None),
+            ("/Filter", None, None),
+        ] {
+            let verbs = (verb_of(path, &VerbPaths::default()), verb_of(path, &classic));
+            assert_eq!(verbs, (usual, renamed), "{path}");
+        }
+    }
+}

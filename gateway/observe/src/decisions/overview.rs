@@ -1,0 +1,187 @@
+//! Overviews of the log: its pods, and the answers of each backend over time. They read packed calls and no names of
+//! nodes, so a full log takes little time.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    iter,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use extender_gateway_api::{
+    BackendHistory, CallBucket, HistoryBucket, PodRef as ShownPod, PodSummary, VerbHistory,
+};
+use extender_gateway_core::Verb;
+use extender_gateway_record::{Agreement, PodRef};
+use extender_gateway_settings::Choice;
+use jiff::Timestamp;
+
+use super::{
+    DecisionLog,
+    entry::{LogEntry, OutcomeEntry, PartEntry},
+    retention::is_pending,
+};
+
+use crate::{metrics::percentile, timestamp};
+
+/// The number of buckets of a history.
+const BUCKETS: usize = 60;
+
+/// Calls and the answers of each backend in a period, in [`BUCKETS`] of equal length.
+#[derive(Debug)]
+pub struct LogHistory {
+    /// The begin of the first bucket.
+    pub since: Timestamp,
+    /// The length of a bucket.
+    pub bucket: Duration,
+    /// The verbs that were called.
+    pub verbs: Vec<VerbHistory>,
+    /// The backends that had a part, by name.
+    pub backends: Vec<BackendHistory>,
+}
+
+/// A bucket, and the durations of what it counts.
+#[derive(Debug, Default)]
+struct Timed<B> {
+    counts: B,
+    took: Vec<Duration>,
+}
+
+fn buckets<B: Default>() -> Vec<Timed<B>> {
+    iter::repeat_with(Timed::default).take(BUCKETS).collect()
+}
+
+impl<B> Timed<B> {
+    /// The counts, with the median and the 99th percentile of the durations in seconds.
+    fn summary(mut self) -> (B, [Option<f64>; 2]) {
+        self.took.sort_unstable();
+        (self.counts, [50, 99].map(|percent| percentile(&self.took, percent).map(|took| took.as_secs_f64())))
+    }
+}
+
+impl DecisionLog {
+    /// The pods whose `NAMESPACE/NAME` contains a text, the one with the latest call first, and whether there are more.
+    pub fn pods(&self, search: &str, limit: usize) -> (Vec<PodSummary>, bool) {
+        let wanted = |pod: &PodRef| {
+            pod.name.contains(search) || format!("{}/{}", pod.namespace, pod.name).contains(search)
+        };
+        let mut pods: HashMap<[&str; 3], PodSummary> = HashMap::new();
+        let entries = self.in_order(wanted);
+        for entry in entries.iter().filter(|entry| !entry.shadow) {
+            let PodRef { namespace, name, uid, .. } = &*entry.pod;
+            let pod = pods.entry([namespace, name, uid]).or_insert_with(|| summary(entry));
+            add_call(pod, entry);
+        }
+        let mut pods: Vec<PodSummary> = pods.into_values().collect();
+        pods.sort_by(|one, other| other.time.cmp(&one.time).then_with(|| one.pod.name.cmp(&other.pod.name)));
+        let more = pods.len() > limit;
+        pods.truncate(limit);
+        (pods, more)
+    }
+
+    /// The calls and answers in the buckets that end with the one of `now` and span this period.
+    pub fn history(&self, period: Duration, now: SystemTime) -> LogHistory {
+        let bucket = (period.as_secs() / BUCKETS as u64).max(1);
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        // Buckets begin at multiples of their length, so that a call is in the same bucket in each response.
+        let since = (now / bucket + 1).saturating_sub(BUCKETS as u64) * bucket;
+        let mut verbs: BTreeMap<Verb, Vec<Timed<CallBucket>>> = BTreeMap::new();
+        let mut backends: BTreeMap<(String, &str), Vec<Timed<HistoryBucket>>> = BTreeMap::new();
+        for entry in &self.in_order(|_| true) {
+            let time = entry.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let at = time.checked_sub(since).and_then(|age| usize::try_from(age / bucket).ok());
+            let Some(at) = at.filter(|at| *at < BUCKETS) else { continue };
+            if !entry.shadow {
+                count_call(&mut verbs.entry(entry.verb).or_insert_with(buckets)[at], entry);
+            }
+            let texts = entry.texts_without_nodes();
+            for part in &entry.parts {
+                let backend = (texts.at(part.name).to_owned(), part.mode.word());
+                add_part(&mut backends.entry(backend).or_insert_with(buckets)[at], entry, part);
+            }
+        }
+        LogHistory {
+            since: timestamp(UNIX_EPOCH + Duration::from_secs(since)),
+            bucket: Duration::from_secs(bucket),
+            verbs: verbs.into_iter().map(verb_history).collect(),
+            backends: backends.into_iter().map(backend_history).collect(),
+        }
+    }
+
+    /// The calls of these pods and their shadow calls, the oldest first.
+    fn in_order(&self, wanted: impl Fn(&PodRef) -> bool) -> Vec<Arc<LogEntry>> {
+        let mut entries: Vec<Arc<LogEntry>> = self.calls(wanted).collect();
+        entries.sort_by_key(|entry| (entry.time, Arc::as_ptr(entry)));
+        // A pod with another call in the meantime was visited twice.
+        entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        entries
+    }
+}
+
+/// A pod before its calls are added.
+fn summary(entry: &LogEntry) -> PodSummary {
+    let PodRef { namespace, name, uid, .. } = &*entry.pod;
+    PodSummary {
+        pod: ShownPod {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+            nominated_node: None,
+        },
+        calls: 0,
+        time: timestamp(entry.time),
+        verb: String::new(),
+        outcome: String::new(),
+        offered: None,
+        left: None,
+        waits: false,
+    }
+}
+
+/// Adds a later call.
+fn add_call(pod: &mut PodSummary, entry: &LogEntry) {
+    pod.calls += 1;
+    pod.time = timestamp(entry.time);
+    entry.verb.name().clone_into(&mut pod.verb);
+    entry.outcome.clone_into(&mut pod.outcome);
+    if entry.verb == Verb::Filter {
+        (pod.offered, pod.left) = (Some(entry.offered), entry.left);
+    }
+    pod.waits = is_pending(entry).unwrap_or(pod.waits);
+}
+
+fn count_call(bucket: &mut Timed<CallBucket>, entry: &LogEntry) {
+    bucket.counts.calls += 1;
+    bucket.counts.failed += u64::from(entry.outcome != "ok");
+    bucket.took.push(entry.took);
+}
+
+fn verb_history((verb, buckets): (Verb, Vec<Timed<CallBucket>>)) -> VerbHistory {
+    let shown = |bucket: Timed<CallBucket>| {
+        let (counts, [median_seconds, p99_seconds]) = bucket.summary();
+        CallBucket { median_seconds, p99_seconds, ..counts }
+    };
+    VerbHistory { verb: verb.name().to_owned(), buckets: buckets.into_iter().map(shown).collect() }
+}
+
+fn backend_history(((name, mode), buckets): ((String, &str), Vec<Timed<HistoryBucket>>)) -> BackendHistory {
+    let shown = |bucket: Timed<HistoryBucket>| {
+        let (counts, [_, p99_seconds]) = bucket.summary();
+        HistoryBucket { p99_seconds, ..counts }
+    };
+    BackendHistory { name, mode: mode.to_owned(), buckets: buckets.into_iter().map(shown).collect() }
+}
+
+fn add_part(bucket: &mut Timed<HistoryBucket>, entry: &LogEntry, part: &PartEntry) {
+    // Zero: it was not called.
+    bucket.took.extend(Some(part.took).filter(|took| !took.is_zero()));
+    let bucket = &mut bucket.counts;
+    bucket.failed += u64::from(matches!(part.outcome, OutcomeEntry::Failed { .. }));
+    bucket.agreed += u64::from(part.agreement == Some(Agreement::Agrees));
+    bucket.disagreed += u64::from(part.agreement == Some(Agreement::Disagrees));
+    if let Some((nodes, rejected)) = part.filtered(entry.offered) {
+        bucket.answers += 1;
+        bucket.nodes += nodes;
+        bucket.rejected += rejected;
+    }
+}
