@@ -8,7 +8,7 @@ use extender_gateway::{
         Metrics,
         metrics::{BackendMetrics, VerbMetrics},
     },
-    record::{Agreement, OnFailure},
+    record::{Agreement, CallOutcome, OnFailure},
 };
 use extender_gateway_core::{FailureKind, PolicyVerb, Verb};
 
@@ -27,8 +27,8 @@ fn record(filter: &VerbMetrics, backend: &BackendMetrics) {
     zones.shadowed(Agreement::Agrees);
     filter.nodes(420, 417);
     filter.bytes(12_000, 9_000);
-    filter.answered("ok", TOOK, None);
-    filter.answered("late", TOOK, None);
+    filter.answered(CallOutcome::Ok, TOOK, None);
+    filter.answered(CallOutcome::Backend, TOOK, None);
     drop(call);
 }
 
@@ -46,7 +46,7 @@ fn recording_does_not_allocate() {
 fn an_exemplar_allocates_for_the_first_of_its_bucket_alone() {
     let metrics = Metrics::new();
     let filter = metrics.verb(Some(Verb::Filter));
-    filter.answered("ok", TOOK, Some([6; 16]));
-    let used = measure(|| (0..100).for_each(|_| filter.answered("ok", TOOK, Some([7; 16]))));
+    filter.answered(CallOutcome::Ok, TOOK, Some([6; 16]));
+    let used = measure(|| (0..100).for_each(|_| filter.answered(CallOutcome::Ok, TOOK, Some([7; 16]))));
     assert_eq!(used.count_total, 0, "{used:?}");
 }

@@ -21,7 +21,7 @@ use extender_gateway_contract::bind::{BindQuestion, Bound};
 use extender_gateway_core::{Assignment, BackendFailure, FailureKind, PolicyVerb};
 use extender_gateway_object::{self as object, pod::ObjectPod};
 use extender_gateway_pace::fair_queue::Flow;
-use extender_gateway_record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{BackendAttempt, BackendOutcome, BindPart, CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -215,13 +215,13 @@ impl<'c> BindCall<'c> {
         attempt.finish(&answer);
         let failure = match answer {
             Ok(Bound::Yes) => {
-                record.backends[at].outcome = Outcome::Bound("bound".to_owned());
+                record.backends[at].outcome = Outcome::Bound(BindPart::Bound);
                 self.mark_uncertain();
                 return self.confirm(backend, (record, at)).await;
             }
             Ok(Bound::Declined(why)) => {
-                record.backends[at].outcome = Outcome::Bound(format!("declined: {why}"));
                 tracing::debug!(backend = %backend.settings.name, pod = self.assignment.name, "declined to bind: {why}");
+                record.backends[at].outcome = Outcome::Bound(BindPart::Declined(why));
                 return Ok(false);
             }
             Ok(Bound::No(why)) => BackendFailure::new(FailureKind::NotBound, why),

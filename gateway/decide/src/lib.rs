@@ -52,7 +52,7 @@ use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::cadences::Cadences;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
-use extender_gateway_record::{CallRecord, Outcome, PodRef, RequestedNodes};
+use extender_gateway_record::{CallOutcome, CallRecord, Outcome, PodRef, RequestedNodes};
 use extender_gateway_settings::{self as config, Mode, ReasonSettings, Timeouts};
 use extender_gateway_wire::{Request, WireError};
 
@@ -320,17 +320,17 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The kind as a metric label: one lower-case word.
-    pub fn kind(&self) -> &'static str {
+    /// How a call with this error ends.
+    pub fn outcome(&self) -> CallOutcome {
         match self {
-            Self::Request(_) => "request",
-            Self::Backend { .. } => "backend",
-            Self::NotYetKnown(_) => "unknown_nodes",
-            Self::Repeated(_) => "repeated",
-            Self::NoLongerFits(_) => "no_longer_fits",
-            Self::NoBinder => "no_binder",
-            Self::Bind(BindingState::Unknown(_)) => "apiserver",
-            Self::Bind(_) => "pod",
+            Self::Request(_) => CallOutcome::Request,
+            Self::Backend { .. } => CallOutcome::Backend,
+            Self::NotYetKnown(_) => CallOutcome::UnknownNodes,
+            Self::Repeated(_) => CallOutcome::Repeated,
+            Self::NoLongerFits(_) => CallOutcome::NoLongerFits,
+            Self::NoBinder => CallOutcome::NoBinder,
+            Self::Bind(BindingState::Unknown(_)) => CallOutcome::Apiserver,
+            Self::Bind(_) => CallOutcome::Pod,
         }
     }
 

@@ -19,7 +19,7 @@ use extender_gateway_core::{
 };
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_pace::fair_queue::Flow;
-use extender_gateway_record::{CallRecord, Outcome};
+use extender_gateway_record::{BindPart, CallRecord, Outcome};
 use extender_gateway_wire::{Request, WireError};
 use tokio::{
     runtime::Handle,
@@ -169,12 +169,12 @@ impl Decider {
     }
 }
 
-/// In the record of a bind, verdicts are told in words.
+/// In the record of a bind, a verdict is about one node.
 fn tell_of_bind(record: &mut CallRecord) {
     for part in &mut record.backends {
         if let Outcome::Filtered(heard) = &part.outcome {
-            let text = if heard.refusals.is_empty() { "still accepts the node" } else { "rejects the node" };
-            part.outcome = Outcome::Bound(text.to_owned());
+            let said = if heard.refusals.is_empty() { BindPart::Accepts } else { BindPart::Rejects };
+            part.outcome = Outcome::Bound(said);
         }
     }
 }

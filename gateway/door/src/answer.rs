@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{Verb, reason};
 use extender_gateway_decide::CallError;
-use extender_gateway_record::OVERLOAD;
+use extender_gateway_record::CallOutcome;
 use extender_gateway_settings::VerbPaths;
 use extender_gateway_wire::reply;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -25,8 +25,8 @@ const REASON: &str = "x-extender-gateway-error";
 pub(super) struct CallRefusal {
     /// The status if the verb has no error form of its own.
     status: StatusCode,
-    /// The kind of error for metrics and logs: one word.
-    pub(super) outcome: &'static str,
+    /// The kind of error for metrics and logs.
+    pub(super) outcome: CallOutcome,
     /// The error for people: one line without `%`, of at most 400 bytes.
     pub(super) text: String,
     /// Whether its cause is already logged, at most once a second.
@@ -34,7 +34,7 @@ pub(super) struct CallRefusal {
 }
 
 impl CallRefusal {
-    fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
+    fn new(status: StatusCode, outcome: CallOutcome, text: impl AsRef<str>) -> Self {
         const LONGEST: usize = 400;
         Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), is_logged: false }
     }
@@ -44,17 +44,17 @@ impl CallRefusal {
         let text = format!(
             "extender-gateway: no verb in path {path}; expected a path that ends with /{filter}, /{prioritize}, /{preempt} or /{bind}"
         );
-        Self::new(StatusCode::NOT_FOUND, "path", text)
+        Self::new(StatusCode::NOT_FOUND, CallOutcome::Path, text)
     }
 
     pub(super) fn method(method: &Method) -> Self {
         let text = format!("extender-gateway: method {method} is not allowed; expected POST");
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, CallOutcome::Method, text)
     }
 
     pub(super) fn browser() -> Self {
         let text = "extender-gateway: requests of web pages are rejected";
-        Self::new(StatusCode::FORBIDDEN, "browser", text)
+        Self::new(StatusCode::FORBIDDEN, CallOutcome::Browser, text)
     }
 
     /// `declared` is the size that the request says; 0 if it says none.
@@ -64,7 +64,7 @@ impl CallRefusal {
             "extender-gateway: the request has {size} bytes, and at most {most} are accepted; raise extender.maxRequestBytes, or set \
              nodeCacheCapable: true in kube-scheduler's configuration"
         );
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, CallOutcome::TooLarge, text)
     }
 
     pub(super) fn overload(most: usize) -> Self {
@@ -72,7 +72,7 @@ impl CallRefusal {
             "extender-gateway: overloaded: the requests in progress have {most} bytes together; look for callers that send too many, or \
              raise extender.maxBytesInFlight"
         );
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, OVERLOAD, text)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, CallOutcome::Overload, text)
     }
 
     pub(super) fn too_many(longest: Duration) -> Self {
@@ -80,12 +80,12 @@ impl CallRefusal {
             "extender-gateway: overloaded: the call waits for longer than {longest:?}; look for callers that send too many, or call \
              more replicas"
         );
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, OVERLOAD, text)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, CallOutcome::Overload, text)
     }
 
     pub(super) fn panicked() -> Self {
         let text = "extender-gateway: internal error; see the gateway's log";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, CallOutcome::Panic, text)
     }
 
     /// The response in the form that kube-scheduler reads for this verb: filter and bind have an error in the body,
@@ -125,7 +125,7 @@ impl From<CallError> for CallRefusal {
                 (StatusCode::CONFLICT, false)
             }
         };
-        Self { is_logged, ..Self::new(status, error.kind(), error.to_string()) }
+        Self { is_logged, ..Self::new(status, error.outcome(), error.to_string()) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use extender_gateway_core::Verb;
 use extender_gateway_observe::{Observer, metrics::InFlight};
-use extender_gateway_record::HttpCall;
+use extender_gateway_record::{CallOutcome, HttpCall};
 use extender_otlp::TraceContext;
 use http::{Response, request::Parts};
 use hyper::body::Body as _;
@@ -45,9 +45,8 @@ impl<'o> CallGuard<'o> {
             generation,
             request_bytes: 0,
             response_bytes: 0,
-            status: 0,
-            // Until there is a response: the caller may disconnect earlier.
-            outcome: "ok",
+            status: None,
+            outcome: CallOutcome::Ok,
             message: String::new(),
             record: None,
         };
@@ -60,7 +59,7 @@ impl<'o> CallGuard<'o> {
     }
 
     pub(super) fn answered(mut self, response: Response<ReplyBody>) -> Response<ReplyBody> {
-        self.status = response.status().as_u16();
+        self.status = Some(response.status());
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         self.response_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         response
@@ -85,8 +84,8 @@ impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let Some(mut http_call) = self.http_call.take() else { return };
         http_call.took = http_call.started.elapsed();
-        if http_call.status == 0 {
-            http_call.outcome = "gone";
+        if http_call.status.is_none() {
+            http_call.outcome = CallOutcome::Gone;
             "the caller disconnected before the response".clone_into(&mut http_call.message);
         }
         Arc::clone(self.observer).record_later(http_call);

@@ -54,7 +54,7 @@ use extender_gateway_decide::{Call, CallError, Decider, PreemptCall};
 use extender_gateway_observe::{Metrics, Observer};
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_pace::rate_limited_log::RateLimitedLog;
-use extender_gateway_record::{HttpCall, PodRef, RequestedNodes};
+use extender_gateway_record::{CallOutcome, HttpCall, PodRef, RequestedNodes};
 use extender_gateway_settings::{Config, ConfigSummary, VerbPaths};
 use extender_gateway_wire::{self as wire, PreemptRequest, reply};
 
@@ -70,7 +70,7 @@ pub struct Door {
     /// The calls that wait for the thread that decides them.
     turns: Arc<Turns>,
     /// Limits log lines about refused calls, by verb and outcome.
-    refused: RateLimitedLog<(&'static str, &'static str)>,
+    refused: RateLimitedLog<(&'static str, CallOutcome)>,
 }
 
 /// What answers calls under one configuration.
@@ -241,9 +241,9 @@ impl Door {
         if let Some(similar) = turn {
             let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
-            tracing::warn!(verb, %caller, outcome, trace_id, similar, "call rejected: {text}");
+            tracing::warn!(verb, %caller, outcome = outcome.as_str(), trace_id, similar, "call rejected: {text}");
         } else {
-            tracing::debug!(verb, %caller, outcome, "{text}");
+            tracing::debug!(verb, %caller, outcome = outcome.as_str(), "{text}");
         }
         (guard.outcome, guard.message) = (outcome, text);
         guard.answered(response)
@@ -352,7 +352,7 @@ impl Served {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallRefusal, Metrics, Verb, VerbPaths, survive, verb_of};
+    use super::{CallOutcome, CallRefusal, Metrics, Verb, VerbPaths, survive, verb_of};
 
     #[tokio::test]
     async fn a_call_that_panics_is_answered_and_counted() {
@@ -360,7 +360,10 @@ mod tests {
         let call = async { panic!("a bug") };
         let refusal: Result<(), CallRefusal> = survive(&metrics, call).await;
         let refusal = refusal.unwrap_err();
-        assert_eq!((refusal.response(Verb::Filter).status().as_u16(), refusal.outcome), (200, "panic"));
+        assert_eq!(
+            (refusal.response(Verb::Filter).status().as_u16(), refusal.outcome),
+            (200, CallOutcome::Panic)
+        );
         assert!(metrics.text().contains("extender_gateway_panics_total 1"));
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use extender_gateway_core::Verb;
-use extender_gateway_record::{CallRecord, HttpCall};
+use extender_gateway_record::{CallOutcome, CallRecord, HttpCall};
 use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
@@ -107,11 +107,11 @@ impl Observer {
         if let Some(tracer) = &self.tracer {
             tracer.record_shadow(record);
         }
-        self.count_backends("ok", record, None);
+        self.count_backends(CallOutcome::Ok, record, None);
         self.decisions.put(verb, record, None);
     }
 
-    fn count_backends(&self, outcome: &str, record: &CallRecord, trace: Option<Trace>) {
+    fn count_backends(&self, outcome: CallOutcome, record: &CallRecord, trace: Option<Trace>) {
         for part in &record.backends {
             // A backend that was removed in the meantime is not counted.
             if let Some(metrics) = self.metrics.known_backend(part.backend.name.as_str()) {

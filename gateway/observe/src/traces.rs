@@ -10,7 +10,7 @@ use std::{hash::BuildHasher, mem, time::Duration};
 
 use arc_swap::ArcSwap;
 use extender_gateway_object::pod::ObjectPod;
-use extender_gateway_record::{CallRecord, HttpCall, Outcome, PodRef};
+use extender_gateway_record::{CallOutcome, CallRecord, HttpCall, Outcome, PodRef};
 use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
 use foldhash::{HashMap, fast::RandomState};
 use parking_lot::Mutex;
@@ -146,7 +146,7 @@ impl Tracer {
     fn is_notable(&self, http_call: &HttpCall) -> bool {
         let slow = || http_call.took > self.settings.load().slow;
         let failed = || http_call.record.as_ref().is_some_and(has_failure);
-        http_call.verb.is_some() && (http_call.outcome != "ok" || slow() || failed())
+        http_call.verb.is_some() && (http_call.outcome != CallOutcome::Ok || slow() || failed())
     }
 }
 

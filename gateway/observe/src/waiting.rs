@@ -18,7 +18,7 @@ use tokio::{sync::Notify, time::Instant};
 
 pub use self::groups::WaitingGroup;
 use extender_gateway_cluster::{SourceHealth, pods::PodTable};
-use extender_gateway_record::CallRecord;
+use extender_gateway_record::{CallOutcome, CallRecord};
 use extender_gateway_settings::BackendSettings;
 
 use self::{
@@ -172,7 +172,7 @@ pub enum Due {
 
 impl WaitingPods {
     /// Records a call with this outcome.
-    pub fn record(&self, verb: Verb, outcome: &str, record: &CallRecord) {
+    pub fn record(&self, verb: Verb, outcome: CallOutcome, record: &CallRecord) {
         let mut state = self.state.lock();
         let recovered = state.recovered(record);
         for (backend, ..) in &recovered {
@@ -180,7 +180,7 @@ impl WaitingPods {
             state.change(backend, (record.started, PolicyChange::Recovered));
         }
         // An error of a preemption leaves the pod rejected.
-        let is_retried = (verb != Verb::Preempt).then_some(outcome != "ok");
+        let is_retried = (verb != Verb::Preempt).then_some(outcome != CallOutcome::Ok);
         let is_due = match effect(verb, outcome, record) {
             Effect::Waits(held_by) => state.wait(verb, is_retried, record, held_by),
             Effect::Placed => {

@@ -2,8 +2,10 @@
 //! traces are created from it after the response, not on the path of the call. Nothing here makes decisions.
 
 mod attempt;
+mod call_outcome;
 
 use std::{
+    fmt::{self, Display},
     mem,
     net::SocketAddr,
     sync::Arc,
@@ -15,18 +17,17 @@ use extender_gateway_core::{
     score::Ballot,
 };
 use extender_otlp::TraceContext;
+use http::StatusCode;
 use tokio::time::Instant;
 
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcRole, Rpcs};
+pub use self::call_outcome::CallOutcome;
 use extender_gateway_cluster::{held::Held, pods::PodTable};
 use extender_gateway_contract::hook::Changes;
 use extender_gateway_object::pod::ObjectPod;
 use extender_gateway_pace::fair_queue::Flow;
 use extender_gateway_settings::{self as config, BindFailurePolicy, Mode};
 use extender_gateway_wire::{PreemptRequest, Request};
-
-/// The outcome of a call that was refused because there are more than the gateway can take.
-pub const OVERLOAD: &str = "overload";
 
 /// One HTTP request and its outcome.
 #[derive(Debug)]
@@ -55,11 +56,11 @@ pub struct HttpCall {
     pub request_bytes: usize,
     /// Bytes of the response's body.
     pub response_bytes: usize,
-    /// The HTTP status of the response; 0 if the caller disconnected.
-    pub status: u16,
-    /// `ok`, or the kind of error.
-    pub outcome: &'static str,
-    /// The error as a sentence; empty for `ok`.
+    /// The HTTP status of the response; `None` if the caller disconnected.
+    pub status: Option<StatusCode>,
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// The error as a sentence; empty if there is none.
     pub message: String,
     /// The decision; `None` if the request could not be read.
     pub record: Option<CallRecord>,
@@ -273,10 +274,34 @@ pub enum Outcome {
     Scored(Ballot, usize),
     /// Preempt: the remaining candidates and the number of victims on each.
     Candidates(Vec<(u32, u32)>),
-    /// Bind: a short text.
-    Bound(String),
+    /// Bind: what it did, or in front of it, what its filter says once more.
+    Bound(BindPart),
     /// A hook: what it changed. Positions are those in the call.
     Changed(Changes),
+}
+
+/// A backend's part in a call of bind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindPart {
+    /// It has bound the pod.
+    Bound,
+    /// It left that to others, for this reason.
+    Declined(String),
+    /// Its filter still accepts the node.
+    Accepts,
+    /// Its filter does not accept the node any more.
+    Rejects,
+}
+
+impl Display for BindPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bound => f.write_str("bound"),
+            Self::Declined(why) => write!(f, "declined: {why}"),
+            Self::Accepts => f.write_str("still accepts the node"),
+            Self::Rejects => f.write_str("rejects the node"),
+        }
+    }
 }
 
 impl Outcome {

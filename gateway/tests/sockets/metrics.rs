@@ -10,6 +10,7 @@ use crate::support::{
     http::{Answer, Client},
 };
 use extender_gateway::observe::{Health, Metrics, health};
+use extender_gateway::record::CallOutcome;
 use tokio::net::TcpListener;
 
 /// Serves these metrics as the gateway does.
@@ -34,7 +35,7 @@ fn series(metrics: &Metrics) -> usize {
 #[tokio::test]
 async fn every_scraper_gets_openmetrics() {
     let metrics = Arc::new(Metrics::new());
-    metrics.verb(Some(Verb::Filter)).answered("ok", Duration::from_millis(1), Some([7; 16]));
+    metrics.verb(Some(Verb::Filter)).answered(CallOutcome::Ok, Duration::from_millis(1), Some([7; 16]));
     let address = serve(&metrics).await;
     for headers in [
         "",

@@ -14,7 +14,7 @@ use extender_gateway_core::{
     score::{Ballot, Normalization, Range},
 };
 use extender_gateway_record::{
-    Agreement, BackendAttempt, BackendOutcome, CallRecord, HttpCall, OnFailure, Outcome, PodRef,
+    Agreement, BackendAttempt, BackendOutcome, CallOutcome, CallRecord, HttpCall, OnFailure, Outcome, PodRef,
     RequestedNodes,
 };
 use extender_gateway_settings::Mode;
@@ -40,7 +40,7 @@ pub(super) struct LogEntry {
     pub(super) nominated: u32,
     pub(super) form: Option<NodeForm>,
     pub(super) left: Option<u32>,
-    pub(super) outcome: &'static str,
+    pub(super) outcome: CallOutcome,
     pub(super) message: Option<Box<str>>,
     /// The dictionary of its numbers.
     pub(super) dictionary: Arc<Dictionary>,
@@ -147,7 +147,7 @@ impl LogEntry {
             nominated: texts.number(&truncated_name(&record.pod.nominated)),
             form: node_form(&record.nodes),
             left: record.left,
-            outcome: http_call.map_or("ok", |http_call| http_call.outcome),
+            outcome: http_call.map_or(CallOutcome::Ok, |http_call| http_call.outcome),
             message: message.map(Box::from),
             dictionary: Arc::clone(dictionary),
             nodes,
@@ -319,7 +319,7 @@ impl OutcomeEntry {
                 nodes: Runs::of(candidates.iter().map(|(node, _)| *node)),
                 victims: Numbers::of(candidates.iter().map(|(_, victims)| victims.cast_signed())),
             },
-            Outcome::Bound(text) => Self::Bound(texts.number(truncated(text))),
+            Outcome::Bound(part) => Self::Bound(texts.number(truncated(&part.to_string()))),
             Outcome::Changed(changes) => {
                 let nodes = changes.nodes.iter().map(|changed| ChangeEntry {
                     words: texts.number(&node_in_words(&changed.change)),

@@ -12,7 +12,7 @@ use extender_gateway_api::{
     BackendHistory, CallBucket, HistoryBucket, PodRef as ShownPod, PodSummary, VerbHistory,
 };
 use extender_gateway_core::Verb;
-use extender_gateway_record::{Agreement, PodRef};
+use extender_gateway_record::{Agreement, CallOutcome, PodRef};
 use extender_gateway_settings::Choice;
 use jiff::Timestamp;
 
@@ -143,7 +143,7 @@ fn add_call(pod: &mut PodSummary, entry: &LogEntry) {
     pod.calls += 1;
     pod.time = timestamp(entry.time);
     entry.verb.name().clone_into(&mut pod.verb);
-    entry.outcome.clone_into(&mut pod.outcome);
+    entry.outcome.as_str().clone_into(&mut pod.outcome);
     if entry.verb == Verb::Filter {
         (pod.offered, pod.left) = (Some(entry.offered), entry.left);
     }
@@ -152,7 +152,7 @@ fn add_call(pod: &mut PodSummary, entry: &LogEntry) {
 
 fn count_call(bucket: &mut Timed<CallBucket>, entry: &LogEntry) {
     bucket.counts.calls += 1;
-    bucket.counts.failed += u64::from(entry.outcome != "ok");
+    bucket.counts.failed += u64::from(entry.outcome != CallOutcome::Ok);
     bucket.took.push(entry.took);
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use extender_gateway_core::Verb;
-use extender_gateway_record::PodRef;
+use extender_gateway_record::{CallOutcome, PodRef};
 use foldhash::{HashMap, HashMapExt};
 use prometheus_client::metrics::counter::Counter;
 
@@ -240,7 +240,7 @@ fn text_bytes(pod: &PodRef) -> usize {
 /// Whether the pod is pending after this call; `None` if the call does not tell.
 pub(super) fn is_pending(entry: &LogEntry) -> Option<bool> {
     match (entry.verb, entry.left) {
-        (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == "ok" => Some(false),
+        (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == CallOutcome::Ok => Some(false),
         (Verb::Filter | Verb::Bind | Verb::Preempt, _) => Some(true),
         (Verb::Prioritize, _) => None,
     }

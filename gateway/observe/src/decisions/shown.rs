@@ -81,7 +81,7 @@ fn call(entry: &LogEntry, texts: &Texts, (backends, nodes): (Vec<BackendPart>, V
         node_form: entry.form,
         offered: entry.offered,
         left: entry.left,
-        outcome: entry.outcome.to_owned(),
+        outcome: entry.outcome.as_str().to_owned(),
         message: entry.message.as_deref().map(str::to_owned),
         exempt: entry.exempt,
         backends,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use extender_gateway_api::LastFailure;
 use extender_gateway_core::{FailureKind, PerPolicyVerb, PolicyVerb};
 use extender_gateway_record::{
-    Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, PodRef, Rpc,
+    Agreement, BackendAttempt, BackendOutcome, CacheSource, CallOutcome, OnFailure, Outcome, PodRef, Rpc,
 };
 use extender_gateway_settings::BackendSettings;
 use jiff::Timestamp;
@@ -103,7 +103,7 @@ impl BackendMetrics {
     /// Records the backend's part in a call about this pod with this outcome. Returns what it means for the pods that wait.
     pub fn record(
         &self,
-        (outcome, part): (&str, &BackendOutcome),
+        (outcome, part): (CallOutcome, &BackendOutcome),
         pod: &PodRef,
         trace: Option<Trace>,
     ) -> Turn {
@@ -272,9 +272,9 @@ impl BackendVerbMetrics {
 
 /// The failure policy that decided the call: none if the backend answered the second call, was not needed, or is in
 /// shadow mode.
-fn applied_policy(outcome: &str, part: &BackendOutcome) -> Option<OnFailure> {
+fn applied_policy(outcome: CallOutcome, part: &BackendOutcome) -> Option<OnFailure> {
     let failed = part.agreement.is_none() && matches!(part.outcome, Outcome::Failed(_));
-    let had_effect = part.policy != OnFailure::Fail || outcome != "ok";
+    let had_effect = part.policy != OnFailure::Fail || outcome != CallOutcome::Ok;
     (failed && had_effect).then_some(part.policy)
 }
 
@@ -302,7 +302,8 @@ mod tests {
     #[tokio::test]
     async fn a_cached_answer_is_a_success() {
         let metrics = BackendMetrics::default();
-        let record = |part: &BackendOutcome| metrics.record(("ok", part), &PodRef::default(), None);
+        let record =
+            |part: &BackendOutcome| metrics.record((CallOutcome::Ok, part), &PodRef::default(), None);
         let recent = || metrics.verbs[PolicyVerb::Filter].recent().unwrap();
         record(&known(samples::failed(FailureKind::Late), 0));
         assert!(recent().last_failed);
@@ -321,9 +322,13 @@ mod tests {
             agreement: Some(Agreement::Disagrees),
             ..part("zones", samples::refused(&[("full", &[0])]))
         };
-        metrics.record(("ok", &shadow), &PodRef::default(), None);
+        metrics.record((CallOutcome::Ok, &shadow), &PodRef::default(), None);
         assert!(metrics.rejected.all().is_empty());
-        metrics.record(("ok", &part("zones", samples::refused(&[("full", &[0])]))), &PodRef::default(), None);
+        metrics.record(
+            (CallOutcome::Ok, &part("zones", samples::refused(&[("full", &[0])]))),
+            &PodRef::default(),
+            None,
+        );
         assert_eq!(metrics.rejected.all().len(), 1);
     }
 
@@ -333,10 +338,14 @@ mod tests {
         let of = |said, policy, outcome| {
             applied_policy(outcome, &BackendOutcome { policy, ..part("zones", said) })
         };
-        assert_eq!(of(failed(), OnFailure::Fail, "backend"), Some(OnFailure::Fail));
-        assert_eq!(of(failed(), OnFailure::Fail, "ok"), None, "no node was left for it");
-        assert_eq!(of(Outcome::Pending, OnFailure::Ignore, "ok"), None, "it answered the second time");
-        assert_eq!(of(failed(), OnFailure::Ignore, "ok"), Some(OnFailure::Ignore));
-        assert_eq!(of(failed(), OnFailure::Next, "ok"), Some(OnFailure::Next));
+        assert_eq!(of(failed(), OnFailure::Fail, CallOutcome::Backend), Some(OnFailure::Fail));
+        assert_eq!(of(failed(), OnFailure::Fail, CallOutcome::Ok), None, "no node was left for it");
+        assert_eq!(
+            of(Outcome::Pending, OnFailure::Ignore, CallOutcome::Ok),
+            None,
+            "it answered the second time"
+        );
+        assert_eq!(of(failed(), OnFailure::Ignore, CallOutcome::Ok), Some(OnFailure::Ignore));
+        assert_eq!(of(failed(), OnFailure::Next, CallOutcome::Ok), Some(OnFailure::Next));
     }
 }

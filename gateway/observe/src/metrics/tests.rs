@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use extender_gateway_core::{FailureKind, PolicyVerb, Verb};
-use extender_gateway_record::{Agreement, OnFailure};
+use extender_gateway_record::{Agreement, CallOutcome, OnFailure};
 use extender_gateway_settings::{BackendSettings, samples};
 
 use super::*;
@@ -12,7 +12,7 @@ impl Metrics {
         let (millisecond, trace) = (Duration::from_millis(1), Some([1; 16]));
         let verb = self.verb(Some(Verb::Filter));
         verb.begin();
-        verb.answered("ok", millisecond, trace);
+        verb.answered(CallOutcome::Ok, millisecond, trace);
         verb.nodes(3, 2);
         verb.bytes(100, 50);
         let backend = self.backend("zones");
@@ -106,7 +106,7 @@ fn series(metrics: &Metrics) -> usize {
 #[test]
 fn what_was_counted_can_be_read() {
     let metrics = Metrics::new();
-    metrics.verb(Some(Verb::Filter)).answered("ok", Duration::ZERO, None);
+    metrics.verb(Some(Verb::Filter)).answered(CallOutcome::Ok, Duration::ZERO, None);
     metrics.backend("racks").verbs[PolicyVerb::Score].not_sent((FailureKind::Late, None));
     metrics.backend("racks").clamped.inc_by(3);
     metrics.process().unknown_nodes.inc_by(2);
@@ -146,14 +146,18 @@ fn a_verb_is_recorded_by_its_handle() {
     let call = filter.begin();
     has(&metrics, r#"calls_in_flight{verb="filter"} 1"#);
     drop(call);
-    filter.answered("ok", Duration::from_micros(150), None);
-    metrics.verb(Some(Verb::Filter)).answered("late", Duration::from_millis(2), Some([0xab; 16]));
+    filter.answered(CallOutcome::Ok, Duration::from_micros(150), None);
+    metrics.verb(Some(Verb::Filter)).answered(
+        CallOutcome::Backend,
+        Duration::from_millis(2),
+        Some([0xab; 16]),
+    );
     filter.nodes(420, 400);
     filter.bytes(12_000, 800);
     for line in [
         r#"calls_in_flight{verb="filter"} 0"#,
         r#"calls_total{verb="filter",outcome="ok"} 1"#,
-        r#"calls_total{verb="filter",outcome="late"} 1"#,
+        r#"calls_total{verb="filter",outcome="backend"} 1"#,
         r#"call_duration_seconds_bucket{le="0.0001",verb="filter"} 0"#,
         r#"call_duration_seconds_bucket{le="0.0002",verb="filter"} 1"#,
         r#"call_duration_seconds_bucket{le="13.1072",verb="filter"} 2"#,
@@ -274,7 +278,7 @@ fn series_are_bounded_whatever_is_said() {
     let metrics = Metrics::new();
     for number in 0..3_000 {
         let word: &'static str = format!("made up {number}").leak();
-        metrics.verb(None).answered("ok", Duration::from_millis(number), None);
+        metrics.verb(None).answered(CallOutcome::Ok, Duration::from_millis(number), None);
         metrics.backend("zones").verbs[PolicyVerb::Filter].asked(1);
         metrics.backend("zones").rejected(word, 1);
     }

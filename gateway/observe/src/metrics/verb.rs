@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use extender_gateway_api::{LastCall, RefusedCalls};
 use extender_gateway_core::{PerVerb, Verb};
-use extender_gateway_record::{BackendOutcome, CallRecord, HttpCall, OVERLOAD};
+use extender_gateway_record::{BackendOutcome, CallOutcome, CallRecord, HttpCall};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
@@ -16,8 +16,6 @@ use super::{
 
 use crate::{node_form, timestamp};
 
-/// The outcome of a successful call.
-const OK: &str = "ok";
 
 /// The calls of each verb.
 #[derive(Debug)]
@@ -59,7 +57,7 @@ impl Default for VerbSeries {
     fn default() -> Self {
         let metrics = || {
             let metrics = VerbMetrics::default();
-            metrics.outcomes.add(OK, 0);
+            metrics.outcomes.add(CallOutcome::Ok.as_str(), 0);
             Arc::new(metrics)
         };
         Self { verbs: PerVerb::from_fn(|_| metrics()), none: metrics() }
@@ -120,21 +118,21 @@ impl VerbMetrics {
             record.map_or(0, |record| record.left.map_or_else(|| scored(record), |left| left as usize));
         self.nodes(nodes as usize, left);
         let time = record.map_or_else(Timestamp::now, |record| timestamp(record.time));
-        if http_call.outcome == OVERLOAD {
+        if http_call.outcome == CallOutcome::Overload {
             *self.last_refused.lock() = Some(time);
         }
         let node_form = record.and_then(|record| node_form(&record.nodes));
         let mut last = self.last.lock();
         // Reused, so that recording does not allocate.
         let mut outcome = last.take().map(|last| last.outcome).unwrap_or_default();
-        http_call.outcome.clone_into(&mut outcome);
+        http_call.outcome.as_str().clone_into(&mut outcome);
         *last = Some(LastCall { time, node_form, nodes, outcome });
     }
 
-    /// Counts a call that was answered: `ok`, or the kind of its error.
-    pub fn answered(&self, outcome: &'static str, took: Duration, trace: Option<Trace>) {
-        self.outcomes.add(outcome, 1);
-        self.duration.observe(took, (outcome != OK).then_some(outcome), trace);
+    /// Counts a call that has ended.
+    pub fn answered(&self, outcome: CallOutcome, took: Duration, trace: Option<Trace>) {
+        self.outcomes.add(outcome.as_str(), 1);
+        self.duration.observe(took, (outcome != CallOutcome::Ok).then_some(outcome.as_str()), trace);
     }
 
     /// Records the number of nodes in a call, and how many were left or scored.
@@ -156,7 +154,7 @@ impl VerbMetrics {
 
     /// How many of them were not answered with `ok`.
     pub fn failures(&self) -> u64 {
-        self.outcomes.sum(|outcome| outcome != OK)
+        self.outcomes.sum(|outcome| outcome != CallOutcome::Ok.as_str())
     }
 
     /// Summary of the latest 256 calls; `None` before the first.
@@ -167,7 +165,10 @@ impl VerbMetrics {
     /// The calls that were refused because of overload; `None` if none was.
     pub fn refused(&self) -> Option<RefusedCalls> {
         let last = (*self.last_refused.lock())?;
-        Some(RefusedCalls { count: self.outcomes.sum(|outcome| outcome == OVERLOAD), last })
+        Some(RefusedCalls {
+            count: self.outcomes.sum(|outcome| outcome == CallOutcome::Overload.as_str()),
+            last,
+        })
     }
 
     /// The latest call.

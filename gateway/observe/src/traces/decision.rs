@@ -5,7 +5,7 @@ use std::{ops::Range, time::SystemTime};
 use extender_gateway_api::NodeForm;
 use extender_gateway_contract::change::pod_in_words;
 use extender_gateway_core::Verb;
-use extender_gateway_record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes};
+use extender_gateway_record::{BackendOutcome, CallOutcome, CallRecord, HttpCall, Outcome, RequestedNodes};
 use extender_gateway_settings::Choice;
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
@@ -49,7 +49,11 @@ pub(super) fn time(http_call: &HttpCall) -> Range<SystemTime> {
 
 /// A call that ended with an error has this status, even if its HTTP status is 200.
 pub(super) fn status(http_call: &HttpCall) -> Status {
-    if http_call.outcome == "ok" { Status::Unset } else { Status::error(http_call.message.clone()) }
+    if http_call.outcome == CallOutcome::Ok {
+        Status::Unset
+    } else {
+        Status::error(http_call.message.clone())
+    }
 }
 
 /// A count as an attribute value.
@@ -70,7 +74,7 @@ fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
         KeyValue::new(K8S_NAMESPACE_NAME, pod.namespace.clone()),
         KeyValue::new(names::CALL_ID, record.id.clone()),
         KeyValue::new(names::VERB, Verb::name_or_none(http_call.verb)),
-        KeyValue::new(names::OUTCOME, http_call.outcome),
+        KeyValue::new(names::OUTCOME, http_call.outcome.as_str()),
         KeyValue::new(names::OFFERED, i64::from(record.nodes.count())),
         KeyValue::new(names::KNOWN, i64::from(known)),
         KeyValue::new(names::GENERATION, i64::try_from(http_call.generation).unwrap_or(i64::MAX)),
@@ -86,8 +90,8 @@ fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
     if let RequestedNodes::Target(node) = &record.nodes {
         attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone()));
     }
-    if http_call.outcome != "ok" {
-        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome));
+    if http_call.outcome != CallOutcome::Ok {
+        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome.as_str()));
     }
     attributes
 }

@@ -1,6 +1,6 @@
 //! The span of an HTTP request, by the semantic conventions for HTTP servers.
 
-use extender_gateway_record::HttpCall;
+use extender_gateway_record::{CallOutcome, HttpCall};
 use extender_otlp::{Parent, Span, TraceContext};
 use http::{Method, Version};
 use opentelemetry::{KeyValue, trace::SpanKind};
@@ -39,7 +39,7 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
         KeyValue::new(CLIENT_PORT, i64::from(http_call.caller.port())),
         KeyValue::new(HTTP_REQUEST_BODY_SIZE, decision::number(http_call.request_bytes)),
         KeyValue::new(HTTP_RESPONSE_BODY_SIZE, decision::number(http_call.response_bytes)),
-        KeyValue::new(names::OUTCOME, http_call.outcome),
+        KeyValue::new(names::OUTCOME, http_call.outcome.as_str()),
     ];
     if !http_call.queued.is_zero() {
         attributes.push(KeyValue::new(names::QUEUE_DURATION, http_call.queued.as_secs_f64()));
@@ -47,11 +47,11 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
     if let Some(verb) = http_call.verb {
         attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", verb.name())));
     }
-    if http_call.status != 0 {
-        attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(http_call.status)));
+    if let Some(status) = http_call.status {
+        attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(status.as_u16())));
     }
-    if http_call.outcome != "ok" {
-        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome));
+    if http_call.outcome != CallOutcome::Ok {
+        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome.as_str()));
     }
     attributes
 }

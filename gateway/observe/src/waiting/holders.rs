@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use extender_gateway_core::Verb;
-use extender_gateway_record::{BackendOutcome, CallRecord, OnFailure, Outcome};
+use extender_gateway_record::{BackendOutcome, CallOutcome, CallRecord, OnFailure, Outcome};
 use extender_gateway_settings::BackendSettings;
 
 /// The longest reason in characters.
@@ -30,12 +30,12 @@ pub(super) enum Effect {
 }
 
 /// The effect of a call with this outcome.
-pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
+pub(super) fn effect(verb: Verb, outcome: CallOutcome, record: &CallRecord) -> Effect {
     // Of a call whose caller disconnected, the late answers are missing.
-    if record.pod.uid.is_empty() || outcome == "gone" {
+    if record.pod.uid.is_empty() || outcome == CallOutcome::Gone {
         return Effect::None;
     }
-    let is_ok = outcome == "ok";
+    let is_ok = outcome == CallOutcome::Ok;
     let ended_without_node = match verb {
         Verb::Filter | Verb::Preempt => !is_ok || record.left == Some(0),
         Verb::Bind => !is_ok,
@@ -44,7 +44,7 @@ pub(super) fn effect(verb: Verb, outcome: &str, record: &CallRecord) -> Effect {
     };
     if ended_without_node {
         let holds: fn(&BackendOutcome) -> bool =
-            if outcome == "backend" { has_ended_call } else { has_dropped_nodes };
+            if outcome == CallOutcome::Backend { has_ended_call } else { has_dropped_nodes };
         let held_by: Vec<_> = record.backends.iter().filter(|part| holds(part)).collect();
         // Whatever the other policies say, one that rejects all nodes leaves none. What hooks have changed may be why it does.
         let rejects_all = |part: &&BackendOutcome| rejects_all(part, record);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use extender_gateway_contract::{hook::Changes, nodes::NodeForm};
 use extender_gateway_core::filter::{Asked, Heard};
 use extender_gateway_core::{FailureKind, PolicyVerb};
-use extender_gateway_record::{BackendOutcome, OnFailure, Outcome};
+use extender_gateway_record::{BackendOutcome, CallOutcome, OnFailure, Outcome};
 use extender_policy_api::v1alpha1::PodChange;
 use tokio::time::advance;
 
@@ -40,12 +40,12 @@ fn responds(name: &str) -> BackendOutcome {
 /// A filter call with one node, of which this many are left.
 fn filter(waiting: &WaitingPods, pod: &str, left: u32, parts: Vec<BackendOutcome>) {
     let record = CallRecord { left: Some(left), ..samples::record(pod, &["a"], parts) };
-    waiting.record(Verb::Filter, "ok", &record);
+    waiting.record(Verb::Filter, CallOutcome::Ok, &record);
 }
 
 fn failed(waiting: &WaitingPods, verb: Verb, pod: &str, parts: Vec<BackendOutcome>) {
     let parts = parts.into_iter().map(|part| BackendOutcome { verb: verb.into(), ..part }).collect();
-    waiting.record(verb, "backend", &samples::record(pod, &["a"], parts));
+    waiting.record(verb, CallOutcome::Backend, &samples::record(pod, &["a"], parts));
 }
 
 /// The number of pods that wait because of each backend.
@@ -79,7 +79,7 @@ async fn only_backends_that_hold_a_pod_count() {
     let waiting = WaitingPods::default();
     // A call without nodes, and one whose caller disconnected.
     filter(&waiting, "web", 0, vec![accepts("zones")]);
-    waiting.record(Verb::Filter, "gone", &samples::record("web", &["a"], vec![accepts("zones")]));
+    waiting.record(Verb::Filter, CallOutcome::Gone, &samples::record("web", &["a"], vec![accepts("zones")]));
     // Failures that are ignored.
     filter(&waiting, "web", 0, vec![fails("zones", OnFailure::Ignore)]);
     assert!(waiting.is_empty());
@@ -94,14 +94,18 @@ async fn only_backends_that_hold_a_pod_count() {
     failed(&waiting, Verb::Filter, "web", vec![rejects("racks"), fails("zones", OnFailure::Fail)]);
     assert_eq!(held(&waiting), [("zones".to_owned(), 1)]);
     // The caller disconnected before all had answered.
-    waiting.record(Verb::Filter, "gone", &samples::record("late", &["a", "b"], vec![rejects("racks")]));
+    waiting.record(
+        Verb::Filter,
+        CallOutcome::Gone,
+        &samples::record("late", &["a", "b"], vec![rejects("racks")]),
+    );
     assert_eq!(waiting.len(), 1);
     // A failed prioritize call fails nothing.
     failed(&waiting, Verb::Prioritize, "job", vec![fails("zones", OnFailure::Ignore)]);
     // Without a UID, a later pod with the name cannot be told apart.
     let mut record = samples::record("old", &["a"], vec![rejects("zones")]);
     (record.pod.uid, record.left) = (String::new(), Some(0));
-    waiting.record(Verb::Filter, "ok", &record);
+    waiting.record(Verb::Filter, CallOutcome::Ok, &record);
     assert_eq!(waiting.len(), 1);
 }
 
@@ -111,7 +115,7 @@ async fn a_pod_whose_bind_fails_waits_until_it_is_bound() {
     failed(&waiting, Verb::Bind, "web", vec![fails("gpus", OnFailure::Fail)]);
     filter(&waiting, "web", 1, vec![accepts("zones")]);
     assert_eq!(held(&waiting), [("gpus".to_owned(), 1)], "it has a node and is not bound");
-    waiting.record(Verb::Bind, "ok", &samples::record("web", &["a"], Vec::new()));
+    waiting.record(Verb::Bind, CallOutcome::Ok, &samples::record("web", &["a"], Vec::new()));
     assert!(waiting.is_empty());
 }
 
@@ -122,7 +126,7 @@ async fn a_vetoed_preemption_adds_to_what_the_filter_said() {
     let parts = vec![samples::part("guard", Outcome::Candidates(Vec::new()))];
     waiting.record(
         Verb::Preempt,
-        "ok",
+        CallOutcome::Ok,
         &CallRecord { left: Some(0), ..samples::record("web", &["a"], parts) },
     );
     assert_eq!(held(&waiting), [("guard".to_owned(), 1), ("zones".to_owned(), 1)]);
@@ -233,7 +237,7 @@ async fn a_verb_that_fails_does_not_recover_because_another_one_responds() {
     for _ in 0..3 {
         let failed = BackendOutcome { verb: PolicyVerb::Score, ..fails("zones", OnFailure::Ignore) };
         let scores = samples::record("other", &["a"], vec![failed]);
-        waiting.record(Verb::Prioritize, "ok", &scores);
+        waiting.record(Verb::Prioritize, CallOutcome::Ok, &scores);
         advance(SHORTEST_OUTAGE).await;
         filter(&waiting, "other", 1, vec![responds("zones")]);
         assert_eq!(due(&waiting), [""; 0]);
@@ -250,7 +254,7 @@ async fn the_attempt_that_shows_a_recovery_is_not_repeated() {
     let rejected = BackendOutcome { outcome: rejects("zones").outcome, ..responds("zones") };
     let call = CallRecord { left: Some(0), ..samples::record("web", &["a"], vec![rejected]) };
     advance(Duration::from_millis(1)).await;
-    waiting.record(Verb::Filter, "ok", &call);
+    waiting.record(Verb::Filter, CallOutcome::Ok, &call);
     assert_eq!(due(&waiting), ["job"]);
 }
 
@@ -274,7 +278,7 @@ async fn an_attempt_that_began_before_the_change_is_due_at_once() {
     advance(SECOND).await;
     waiting.changed("zones", PolicyChange::Revision);
     waiting.touched().await;
-    waiting.record(Verb::Filter, "ok", &call);
+    waiting.record(Verb::Filter, CallOutcome::Ok, &call);
     waiting.touched().await;
     assert_eq!(due(&waiting), ["web"]);
 }
@@ -326,7 +330,7 @@ async fn memory_is_bounded() {
     let mut record = CallRecord { left: Some(0), ..samples::record("any", &["a"], vec![rejects("zones")]) };
     for number in 0..MAX_PODS + 10 {
         record.pod.uid = number.to_string();
-        waiting.record(Verb::Filter, "ok", &record);
+        waiting.record(Verb::Filter, CallOutcome::Ok, &record);
     }
     assert_eq!(waiting.len(), MAX_PODS);
     advance(MAX_SILENCE).await;
@@ -369,7 +373,7 @@ async fn a_backend_that_rejects_every_node_is_what_a_pod_waits_for() {
     let some = samples::part("racks", samples::refused(&[("drained", &[1])]));
     let all = samples::part("disks", samples::refused(&[("full", &[0, 1, 2])]));
     let record = samples::record("web", &["a", "b", "c"], vec![some, all]);
-    waiting.record(Verb::Filter, "ok", &CallRecord { left: Some(0), ..record });
+    waiting.record(Verb::Filter, CallOutcome::Ok, &CallRecord { left: Some(0), ..record });
     assert_eq!(held(&waiting), [("disks".to_owned(), 1)], "whatever racks says, no node is left");
 }
 
@@ -379,7 +383,7 @@ async fn waiting_pods_are_listed_by_workload_and_reason() {
     for (pod, owner) in [("web-0", "ReplicaSet web"), ("job", ""), ("web-1", "ReplicaSet web")] {
         let mut record = samples::record(pod, &["a"], vec![rejects("zones")]);
         (record.pod.owner, record.left) = (owner.to_owned(), Some(0));
-        waiting.record(Verb::Filter, "ok", &record);
+        waiting.record(Verb::Filter, CallOutcome::Ok, &record);
         advance(SECOND).await;
     }
     waiting.changed("zones", PolicyChange::Revision);
@@ -406,8 +410,9 @@ async fn pods_rejected_while_another_counted_are_due_when_it_no_longer_does() {
     // Its attempt begins before the other pod counts, and ends while it does.
     let early = samples::record("early", &["a"], vec![rejects("fit")]);
     let late = samples::record("late", &["a"], vec![rejects("fit")]);
-    let rejected =
-        |record: CallRecord| waiting.record(Verb::Filter, "ok", &CallRecord { left: Some(0), ..record });
+    let rejected = |record: CallRecord| {
+        waiting.record(Verb::Filter, CallOutcome::Ok, &CallRecord { left: Some(0), ..record })
+    };
     advance(SECOND).await;
     let since = Instant::now();
     advance(SECOND).await;

@@ -5,7 +5,7 @@ use std::{
 
 use extender_gateway_core::Verb;
 use extender_gateway_observe::{Metrics, samples};
-use extender_gateway_record::CallRecord;
+use extender_gateway_record::{CallOutcome, CallRecord};
 use http::{Request, Response};
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -82,7 +82,7 @@ impl Scene {
     fn reject(&self, pod: &str) {
         let part = samples::part("zones", samples::refused(&[("full", &[0])]));
         let record = CallRecord { left: Some(0), ..samples::record(pod, &["a"], vec![part]) };
-        self.observer.waiting.record(Verb::Filter, "ok", &record);
+        self.observer.waiting.record(Verb::Filter, CallOutcome::Ok, &record);
     }
 
     /// The backend changes, after all attempts.

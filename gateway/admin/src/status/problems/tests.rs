@@ -8,6 +8,7 @@ use extender_gateway_api::{
 use extender_gateway_cluster::table::NodeTable;
 use extender_gateway_core::{FailureKind, PolicyVerb};
 use extender_gateway_observe::{Health, Metrics, samples};
+use extender_gateway_record::CallOutcome;
 use extender_gateway_settings::{BackendName, INEXACT_LIMIT, NodeSource, default_exempt};
 use extender_gateway_tls::{CertificateFile, CertificateRole, Validity};
 use jiff::{SignedDuration, Timestamp};
@@ -830,7 +831,7 @@ fn a_backend_whose_own_pod_waits_for_it_is_named_with_the_only_remedy() {
     let part = samples::part("zones", samples::failed(FailureKind::Unreachable));
     let mut record = samples::record("zones-7f9c", &["a"], vec![part]);
     record.pod.namespace = "policies".to_owned();
-    scene.observer.waiting.record(Verb::Filter, "backend", &record);
+    scene.observer.waiting.record(Verb::Filter, CallOutcome::Backend, &record);
     let problems = scene.problems();
     let whats: Vec<_> = problems.iter().map(|problem| (problem.severity, &*problem.what)).collect();
     let expected = [

@@ -1,4 +1,5 @@
 use extender_gateway_core::Verb;
+use extender_gateway_record::CallOutcome;
 use std::time::{Duration, SystemTime};
 
 use super::*;
@@ -31,7 +32,7 @@ fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
         nominated,
         form: None,
         left: Some(left),
-        outcome: "ok",
+        outcome: CallOutcome::Ok,
         message: None,
         dictionary,
         nodes,
