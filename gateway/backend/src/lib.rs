@@ -399,7 +399,7 @@ impl Backend {
             self.endpoints.retries.deposit();
         }
         let sent = pieces.iter().map(Bytes::len).sum();
-        let span = rpcs.start((nodes, form), sent, queued);
+        let span = rpcs.start(nodes, form, sent, queued);
         if permit.is_probe() {
             rpcs.mark(RpcRole::Probe);
         }

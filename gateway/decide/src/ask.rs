@@ -179,17 +179,15 @@ impl Participant<'_> {
         nodes: &Asked,
     ) -> Result<Q::Answer, BackendFailure> {
         let mut attempt = context.recorder.start_attempt(self.place, context.trace);
-        let answer = self.answer(question, (context, nodes), &mut attempt).await;
+        let answer = self.answer(question, context, nodes, &mut attempt).await;
         attempt.finish(&answer);
         answer
     }
 
     async fn answer<Q: NodeQuestion>(
         &self,
-        question: &Q,
-        (context, nodes): (&CallContext<'_>, &Asked),
-        attempt: &mut OpenAttempt,
-    ) -> Result<Q::Answer, BackendFailure> {
+        question: &Q, context: &CallContext<'_>, nodes: &Asked,
+        attempt: &mut OpenAttempt) -> Result<Q::Answer, BackendFailure> {
         let ready = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = ready.session.info.about_nodes(question.verb())?;
         if context.nodes(ready).count(nodes) == 0 {

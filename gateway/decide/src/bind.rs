@@ -69,10 +69,8 @@ impl Decider {
     /// See [`CallError`]. After some errors the pod may still become bound a moment later; kube-scheduler sees
     /// that.
     pub async fn bind(
-        &self,
-        (assignment, began, flow): (&Assignment, Instant, Flow),
-        record: &mut CallRecord,
-    ) -> Result<(), CallError> {
+        &self, assignment: &Assignment, began: Instant, flow: Flow,
+        record: &mut CallRecord) -> Result<(), CallError> {
         let binders = self.settings.binders.as_ref().ok_or(CallError::NoBinder)?;
         let deadline = began + self.settings.timeouts.bind;
         let ask_until = began + self.settings.timeouts.asking_to_bind();
@@ -90,7 +88,7 @@ impl Decider {
         }
         let pod = object::pod::parse(&json).map_err(BindingState::from)?;
         let (member, assumed) = {
-            let reserving = pin!(self.reserve(pods, (&json, &pod), (assignment, ask_until, flow), record));
+            let reserving = pin!(self.reserve(pods, &json, &pod, assignment, ask_until, flow, record));
             match call.enter_gang(pods, &pod).await? {
                 None => (None, reserving.await?),
                 Some(mut member) => {
@@ -161,7 +159,7 @@ impl<'c> BindCall<'c> {
         }
         let pod = object::pod::parse(&json).map_err(|error| BindingState::Unknown(error.into()))?;
         for (backend, settings) in self.order(&pod) {
-            if self.ask((backend, settings), (&pod, &json), record).await? {
+            if self.ask(backend, settings, (&pod, &json), record).await? {
                 return Ok(true);
             }
         }
@@ -198,11 +196,9 @@ impl<'c> BindCall<'c> {
 
     /// Calls a backend, and determines whether the pod is bound.
     async fn ask(
-        &self,
-        (backend, settings): (&Backend, &BindSettings),
+        &self, backend: &Backend, settings: &BindSettings,
         pod: (&ObjectPod<'_>, &Bytes),
-        record: &mut CallRecord,
-    ) -> Result<bool, CallError> {
+        record: &mut CallRecord) -> Result<bool, CallError> {
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(
             &backend.settings,
@@ -217,7 +213,7 @@ impl<'c> BindCall<'c> {
             Ok(Bound::Yes) => {
                 record.backends[at].outcome = Outcome::Bound(BindPart::Bound);
                 self.mark_uncertain();
-                return self.confirm(backend, (record, at)).await;
+                return self.confirm(backend, record, at).await;
             }
             Ok(Bound::Declined(why)) => {
                 tracing::debug!(backend = %backend.settings.name, pod = self.assignment.name, "declined to bind: {why}");
@@ -230,17 +226,14 @@ impl<'c> BindCall<'c> {
         if may_have_bound {
             self.mark_uncertain();
         }
-        self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
-        self.failed((backend, settings), failure).await
+        self.decider.record_failure(PolicyVerb::Bind, &failure, record, at);
+        self.failed(backend, settings, failure).await
     }
 
     async fn answer(
-        &self,
-        (backend, settings): (&Backend, &BindSettings),
-        id: &str,
-        (pod, json): (&ObjectPod<'_>, &Bytes),
-        attempt: &mut BackendAttempt,
-    ) -> Result<Bound, BackendFailure> {
+        &self, backend: &Backend, settings: &BindSettings,
+        id: &str, pod: &ObjectPod<'_>, json: &Bytes,
+        attempt: &mut BackendAttempt) -> Result<Bound, BackendFailure> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
@@ -254,9 +247,7 @@ impl<'c> BindCall<'c> {
     /// Waits for the Binding that a backend reports.
     async fn confirm(
         &self,
-        backend: &Backend,
-        (record, at): (&mut CallRecord, usize),
-    ) -> Result<bool, CallError> {
+        backend: &Backend, record: &mut CallRecord, at: usize) -> Result<bool, CallError> {
         if self.is_watched_on_node().await {
             return Ok(true);
         }
@@ -278,7 +269,7 @@ impl<'c> BindCall<'c> {
                     let detail = format!("it reported the pod as bound, but {state}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     record.backends[at].policy = OnFailure::Fail;
-                    self.decider.record_failure(PolicyVerb::Bind, &failure, (record, at));
+                    self.decider.record_failure(PolicyVerb::Bind, &failure, record, at);
                     return Err(CallError::backend(&backend.settings, PolicyVerb::Bind, failure));
                 }
             }
@@ -301,10 +292,8 @@ impl<'c> BindCall<'c> {
 
     /// Determines the state after a failure: the response was lost, but the bind may have succeeded, or an earlier one.
     async fn failed(
-        &self,
-        (backend, settings): (&Backend, &BindSettings),
-        failure: BackendFailure,
-    ) -> Result<bool, CallError> {
+        &self, backend: &Backend, settings: &BindSettings,
+        failure: BackendFailure) -> Result<bool, CallError> {
         if was_asked(&failure) {
             match self.state().await {
                 // Nothing is looked for that the answer has not excluded.

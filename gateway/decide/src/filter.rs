@@ -146,7 +146,7 @@ impl Decider {
             let answered = pending.next().await;
             let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
-                self.record_failure(PolicyVerb::Filter, failure, (record, participants[seat].place));
+                self.record_failure(PolicyVerb::Filter, failure, record, participants[seat].place);
             }
             // A second call does not help if the backend is unavailable or no time is left.
             let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;

@@ -37,8 +37,8 @@ impl Decider {
     ) -> Result<(), CallError> {
         for backend in self.with_hook(context, PolicyVerb::BeforeFilter) {
             let place = begin(backend, PolicyVerb::BeforeFilter, record);
-            let changes = self.change_pod((backend, place), context).await;
-            self.apply(changes, (backend, place), context, record)?;
+            let changes = self.change_pod(backend, place, context).await;
+            self.apply(changes, backend, place, context, record)?;
         }
         self.change_nodes(PolicyVerb::BeforeFilterNodes, context, record).await
     }
@@ -80,7 +80,7 @@ impl Decider {
             let place = begin(backend, verb, record);
             let ready = context.ready(verb, backend).await?;
             if let Ok(ready) = &ready {
-                record_left_out(backend, (context, ready), &mut record.backends[place]);
+                record_left_out(backend, context, ready, &mut record.backends[place]);
             }
             let timeout = backend.settings.timeouts()[verb].unwrap_or_default();
             let participant = Participant { place, backend, timeout, ready };
@@ -89,7 +89,7 @@ impl Decider {
                 Ok(ready) => in_call(changes, context.nodes(ready).known.as_deref()),
                 Err(_) => changes,
             });
-            self.apply(changes, (backend, place), context, record)?;
+            self.apply(changes, backend, place, context, record)?;
         }
         Ok(())
     }
@@ -97,11 +97,9 @@ impl Decider {
     /// Applies what a hook changes, and records it.
     fn apply(
         &self,
-        changes: Result<Changes, BackendFailure>,
-        (backend, place): (&Backend, usize),
+        changes: Result<Changes, BackendFailure>, backend: &Backend, place: usize,
         context: &mut CallContext<'_>,
-        record: &mut CallRecord,
-    ) -> Result<(), CallError> {
+        record: &mut CallRecord) -> Result<(), CallError> {
         match changes {
             Ok(changes) => {
                 context.change(&changes);
@@ -113,7 +111,7 @@ impl Decider {
             }
             Err(failure) => {
                 let verb = record.backends[place].verb;
-                self.record_failure(verb, &failure, (record, place));
+                self.record_failure(verb, &failure, record, place);
                 match backend.settings.policy_about_nodes(verb) {
                     FailurePolicy::Ignore => Ok(()),
                     FailurePolicy::Fail => Err(CallError::backend(&backend.settings, verb, failure)),
@@ -124,10 +122,8 @@ impl Decider {
 
     /// What a hook that is told the pod alone changes.
     async fn change_pod(
-        &self,
-        (backend, place): (&Backend, usize),
-        context: &mut CallContext<'_>,
-    ) -> Result<Changes, BackendFailure> {
+        &self, backend: &Backend, place: usize,
+        context: &mut CallContext<'_>) -> Result<Changes, BackendFailure> {
         let mut attempt = context.recorder.start_attempt(place, context.trace);
         let changes = pod_changes(backend, context, &mut attempt).await;
         attempt.finish(&changes);
@@ -137,10 +133,8 @@ impl Decider {
 
 /// Records which nodes the hook is not told of. They stay as they are.
 fn record_left_out(
-    backend: &Backend,
-    (context, ready): (&CallContext<'_>, &Ready),
-    part: &mut BackendOutcome,
-) {
+    backend: &Backend, context: &CallContext<'_>, ready: &Ready,
+    part: &mut BackendOutcome) {
     let nodes = context.nodes(ready);
     let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
     if let Some(node) = oversize.first() {
@@ -182,7 +176,7 @@ async fn pod_changes(
     let mut timeout = configured.min(context.deadline.duration_since(now));
     let until = now + timeout;
     loop {
-        let answer = ask_about_pod((backend, &session), (context, timeout), attempt).await;
+        let answer = ask_about_pod(backend, &session, context, timeout, attempt).await;
         if answer.is_ok() || !attempt.rpcs.may_retry() {
             return answer;
         }
@@ -194,11 +188,8 @@ async fn pod_changes(
     }
 }
 
-async fn ask_about_pod(
-    (backend, session): (&Backend, &Session),
-    (context, timeout): (&mut CallContext<'_>, Duration),
-    attempt: &mut OpenAttempt,
-) -> Result<Changes, BackendFailure> {
+async fn ask_about_pod( backend: &Backend, session: &Session, context: &mut CallContext<'_>, timeout: Duration,
+    attempt: &mut OpenAttempt) -> Result<Changes, BackendFailure> {
     let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
     let pod = context.pod_in(&plan.pod)?;
     let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();

@@ -173,9 +173,7 @@ impl Decider {
     pub fn record(
         &self,
         pod: PodRef,
-        nodes: RequestedNodes,
-        (began, parent): (Instant, Option<TraceContext>),
-    ) -> CallRecord {
+        nodes: RequestedNodes, began: Instant, parent: Option<TraceContext>) -> CallRecord {
         let trace = self.settings.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
         let exempt = self.settings.exempt.contains(&pod.namespace);
         CallRecord { trace, exempt, ..CallRecord::new(self.next_id(), began, pod, nodes) }
@@ -218,9 +216,7 @@ impl Decider {
     fn record_failure(
         &self,
         verb: PolicyVerb,
-        failure: &BackendFailure,
-        (record, part): (&mut CallRecord, usize),
-    ) {
+        failure: &BackendFailure, record: &mut CallRecord, part: usize) {
         let part = &mut record.backends[part];
         part.outcome = Outcome::Failed(failure.clone());
         let backend = part.backend.name.as_str();

@@ -60,7 +60,7 @@ impl Decider {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step(call, (backend, settings), wait_until, record, &mut chain).await?;
+            unknown += self.step(call, backend, settings, wait_until, record, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown(unknown));
@@ -74,12 +74,10 @@ impl Decider {
     /// unknown.
     async fn step(
         &self,
-        call: PreemptCall<'_>,
-        (backend, settings): (&Backend, &PreemptSettings),
+        call: PreemptCall<'_>, backend: &Backend, settings: &PreemptSettings,
         wait_until: Instant,
         record: &mut CallRecord,
-        chain: &mut Chain,
-    ) -> Result<u32, CallError> {
+        chain: &mut Chain) -> Result<u32, CallError> {
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(
             &backend.settings,
@@ -88,7 +86,7 @@ impl Decider {
         ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let asked =
-            self.ask(call, (backend, settings), wait_until, (&record.id, chain.left()), &mut attempt).await;
+            self.ask(call, backend, settings, wait_until, &record.id, chain.left(), &mut attempt).await;
         let (encoded, kept) = asked.unwrap_or_else(|failure| (EncodedVictims::default(), Err(failure)));
         let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
         if kept.is_ok() {
@@ -96,7 +94,7 @@ impl Decider {
             (part.unknown, part.unreadable) = (encoded.unknown, encoded.unreadable);
             (part.deleted, part.oversize) = (encoded.deleted, encoded.oversize);
         }
-        let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, (node, uid));
+        let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, node, uid);
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
             AddedVictims::Allowed => Added::Checked(&check),
@@ -110,7 +108,7 @@ impl Decider {
             }
             Taken::Skipped(failure) | Taken::Failed(failure) => {
                 attempt.finish(&Err::<(), _>(failure.clone()));
-                self.record_failure(PolicyVerb::Preempt, failure, (record, at));
+                self.record_failure(PolicyVerb::Preempt, failure, record, at);
             }
         }
         match taken {
@@ -128,12 +126,9 @@ impl Decider {
     /// The backend cannot be called.
     async fn ask(
         &self,
-        call: PreemptCall<'_>,
-        (backend, settings): (&Backend, &PreemptSettings),
-        wait_until: Instant,
-        (id, left): (&str, &[Candidate]),
-        attempt: &mut BackendAttempt,
-    ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
+        call: PreemptCall<'_>, backend: &Backend, settings: &PreemptSettings,
+        wait_until: Instant, id: &str, left: &[Candidate],
+        attempt: &mut BackendAttempt) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
         let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
         let mut session = backend.session(caller)?;
         let deadline = call.began + self.settings.timeouts.decision;
@@ -170,7 +165,7 @@ impl Decider {
     /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
     /// disagreement.
     async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
-        for backend in self.shadows(call.pod, (PolicyVerb::Preempt, record)) {
+        for backend in self.shadows(call.pod, PolicyVerb::Preempt, record) {
             let Some(settings) = &backend.settings.preempt else { continue };
             let prepared = self.prepare_shadow(call, backend, settings, left).await;
             self.spawn(PolicyVerb::Preempt, backend, record, prepared);
@@ -211,7 +206,7 @@ impl Decider {
 
 /// Checks a victim that a backend adds. kube-scheduler only checks that the pod is on the node: it would even evict
 /// a pod of higher priority.
-fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, (node, uid): (u32, &str)) -> Result<(), String> {
+fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, node: u32, uid: &str) -> Result<(), String> {
     let node = call.request.name(node);
     let Some(victim) = pods.and_then(|pods| pods.get(uid)) else {
         return Err("no such pod is known".to_owned());

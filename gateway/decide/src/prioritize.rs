@@ -84,7 +84,7 @@ impl Decider {
             match answer {
                 Ok(outcome) => record.backends[at].outcome = outcome,
                 Err(failure) => {
-                    self.record_failure(PolicyVerb::Score, &failure, (record, at));
+                    self.record_failure(PolicyVerb::Score, &failure, record, at);
                 }
             }
         }

@@ -95,11 +95,8 @@ impl Decider {
     /// It no longer fits, the answer is unknown, or other pods took until this instant.
     pub(super) async fn reserve(
         &self,
-        pods: &Arc<PodTable>,
-        (json, pod): (&Bytes, &ObjectPod<'_>),
-        (assignment, until, flow): (&Assignment, Instant, Flow),
-        record: &mut CallRecord,
-    ) -> Result<Option<AssumedPod>, CallError> {
+        pods: &Arc<PodTable>, json: &Bytes, pod: &ObjectPod<'_>, assignment: &Assignment, until: Instant, flow: Flow,
+        record: &mut CallRecord) -> Result<Option<AssumedPod>, CallError> {
         let tables = &self.settings.tables;
         let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
         let concerns = |backend: &Backend| self.asks_again(backend);

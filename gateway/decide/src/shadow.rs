@@ -75,11 +75,11 @@ impl Decider {
         context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
-        for backend in self.shadows(call.pod, (PolicyVerb::Filter, record)) {
+        for backend in self.shadows(call.pod, PolicyVerb::Filter, record) {
             let Some(settings) = &backend.settings.filter else { continue };
             let question = |nodes| ShadowQuestion::Filter { nodes };
             let prepared =
-                prepare((context, PolicyVerb::Filter), backend, settings.timeout, left.clone(), question)
+                prepare(context, PolicyVerb::Filter, backend, settings.timeout, left.clone(), question)
                     .await;
             self.spawn(PolicyVerb::Filter, backend, record, prepared);
         }
@@ -93,12 +93,12 @@ impl Decider {
         context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
-        for backend in self.shadows(call.pod, (PolicyVerb::Score, record)) {
+        for backend in self.shadows(call.pod, PolicyVerb::Score, record) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
             let question = |nodes| ShadowQuestion::Score { nodes, best: best(totals) };
             let prepared =
-                prepare((context, PolicyVerb::Score), backend, settings.timeout, all, question).await;
+                prepare(context, PolicyVerb::Score, backend, settings.timeout, all, question).await;
             self.spawn(PolicyVerb::Score, backend, record, prepared);
         }
     }
@@ -114,7 +114,7 @@ impl Decider {
         let work = AssertUnwindSafe(async move {
             let mut attempt = record.recorder.start_attempt(0, record.trace);
             let answer = match prepared {
-                Ok(call) => call.ask((&record.id, purpose), &mut attempt).await,
+                Ok(call) => call.ask(&record.id, purpose, &mut attempt).await,
                 Err(failure) => Err(failure),
             };
             observer.record_shadow(verb.of_call(), &record.with_shadow_outcome(answer, attempt));
@@ -151,13 +151,11 @@ impl PreemptShadow {
 }
 
 /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
-async fn prepare(
-    (context, verb): (&mut CallContext<'_>, PolicyVerb),
+async fn prepare( context: &mut CallContext<'_>, verb: PolicyVerb,
     backend: &Arc<Backend>,
     timeout: Duration,
     nodes: impl Iterator<Item = u32>,
-    question: impl FnOnce(Vec<u32>) -> ShadowQuestion,
-) -> Prepared {
+    question: impl FnOnce(Vec<u32>) -> ShadowQuestion) -> Prepared {
     let permit = backend.shadow_call()?;
     context.switch_to_shadow();
     // Nodes that cannot be parsed cannot be encoded for a backend.
@@ -187,10 +185,8 @@ async fn prepare(
 impl ShadowCall {
     /// Calls the backend and compares its answer with the decision.
     async fn ask(
-        self,
-        (id, purpose): (&str, Purpose),
-        attempt: &mut BackendAttempt,
-    ) -> Result<(Agreement, Outcome), BackendFailure> {
+        self, id: &str, purpose: Purpose,
+        attempt: &mut BackendAttempt) -> Result<(Agreement, Outcome), BackendFailure> {
         let Self { backend, session, pod, reads_id, snapshot, nodes, timeout, question, .. } = self;
         let nodes = nodes.into_field();
         attempt.set_requested(nodes.count as usize);

@@ -78,7 +78,7 @@ impl Accept {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, caller)) => self.admit((stream, caller), &serve).await,
+                    Ok((stream, caller)) => self.admit(stream, caller, &serve).await,
                     Err(error) => self.not_accepted(&error).await,
                 },
                 _ = ticks.tick() => {
@@ -95,7 +95,7 @@ impl Accept {
         self.limit
     }
 
-    async fn admit<S>(&self, (stream, caller): (TcpStream, SocketAddr), serve: impl Fn(Accepted) -> S)
+    async fn admit<S>(&self, stream: TcpStream, caller: SocketAddr, serve: impl Fn(Accepted) -> S)
     where
         S: Future<Output = ()> + Send + 'static,
     {

@@ -34,17 +34,15 @@ const A_TURN: usize = 512 << 10;
 /// others, beside the calls.
 pub(super) async fn read(
     head: &Parts,
-    mut body: Incoming,
-    (most, bytes): (usize, &mut BodyBytes),
-    turns: (&Arc<Turns>, Flow),
-) -> Result<Bytes, CallRefusal> {
+    mut body: Incoming, most: usize, bytes: &mut BodyBytes,
+    turns: (&Arc<Turns>, Flow)) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
     let declared = declared.unwrap_or(0);
     let read = if declared > most {
         Err(Unread::TooLarge)
     } else if bytes.has_room_for(declared) {
-        let read = timeout(TIMEOUT, collect(&mut body, declared, (most, bytes), (&**turns.0, turns.1))).await;
+        let read = timeout(TIMEOUT, collect(&mut body, declared, most, bytes, (&**turns.0, turns.1))).await;
         read.unwrap_or(Err(Unread::Late))
     } else {
         Err(Unread::Overload)
@@ -103,10 +101,8 @@ impl<'t> Reading<'t> {
 /// The whole body.
 async fn collect<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
-    declared: usize,
-    (most, bytes): (usize, &mut BodyBytes),
-    turns: (&Turns, Flow),
-) -> Result<Bytes, Unread<B::Error>> {
+    declared: usize, most: usize, bytes: &mut BodyBytes,
+    turns: (&Turns, Flow)) -> Result<Bytes, Unread<B::Error>> {
     let (mut whole, mut reading) = (Vec::new(), Reading::new(turns));
     while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
@@ -153,7 +149,7 @@ async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Byte
 
 /// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
 /// otherwise see a reset before it reads the response.
-pub(super) fn drain(mut body: Incoming, (turns, flow): (&Arc<Turns>, Flow)) {
+pub(super) fn drain(mut body: Incoming, turns: &Arc<Turns>, flow: Flow) {
     let turns = Arc::clone(turns);
     tokio::spawn(timeout(TIMEOUT, async move {
         let mut reading = Reading::new((&*turns, flow));
@@ -184,7 +180,7 @@ mod tests {
         let mut body = StreamBody::new(stream::iter(chunks));
         let mut bytes = Arc::<BytesInFlight>::default().request(usize::MAX);
         let turns = Turns::default();
-        let read = collect(&mut body, 0, (usize::MAX, &mut bytes), (&turns, Flow::Own));
+        let read = collect(&mut body, 0, usize::MAX, &mut bytes, (&turns, Flow::Own));
         let mut read = std::pin::pin!(read);
         let another = turns.large_body(Flow::Own);
         for turn in 1..64 * CHUNK / A_TURN {

@@ -27,10 +27,8 @@ pub(super) struct CallGuard<'o> {
 
 impl<'o> CallGuard<'o> {
     pub(super) fn new(
-        observer: &'o Arc<Observer>,
-        (head, caller): (&Parts, Caller),
-        generation: u64,
-    ) -> Self {
+        observer: &'o Arc<Observer>, head: &Parts, caller: Caller,
+        generation: u64) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
         let http_call = HttpCall {
             verb: None,
@@ -114,7 +112,7 @@ mod tests {
     #[tokio::test]
     async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
         let observer = observer();
-        let mut guard = CallGuard::new(&observer, (&head(), Caller::OWN), 1);
+        let mut guard = CallGuard::new(&observer, &head(), Caller::OWN, 1);
         guard.enter(Verb::Filter);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
         drop(guard);
@@ -127,7 +125,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_answered_is_not_gone() {
         let observer = observer();
-        let mut guard = CallGuard::new(&observer, (&head(), Caller::OWN), 1);
+        let mut guard = CallGuard::new(&observer, &head(), Caller::OWN, 1);
         guard.enter(Verb::Filter);
         assert_eq!(guard.answered(Response::new(ReplyBody::default())).status(), 200);
         tokio::task::yield_now().await;

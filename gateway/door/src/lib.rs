@@ -158,12 +158,12 @@ impl Door {
         let (head, body) = request.into_parts();
         let awaited = in_progress.awaits_body();
         let served = self.served.load_full();
-        let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
+        let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
         let mut bytes = self.in_flight.request(served.most_in_flight);
         guard.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.verb, &head, &served.verbs) {
             Err(refusal) => {
-                body::drain(body, (&self.turns, caller.flow));
+                body::drain(body, &self.turns, caller.flow);
                 let response = refusal.status();
                 self.refuse(guard, refusal, response)
             }
@@ -172,7 +172,7 @@ impl Door {
                 let (arrived, turns) = (guard.started, (&self.turns, caller.flow));
                 let body = async {
                     if self.turns.admits(caller.flow, longest).is_ok() {
-                        let body = body::read(&head, body, (served.most, &mut bytes), turns).await?;
+                        let body = body::read(&head, body, served.most, &mut bytes, turns).await?;
                         drop(awaited);
                         if let Ok(queued) = self.turns.turn(caller.flow, longest).await {
                             return Ok(Received { body, queued });
@@ -187,7 +187,7 @@ impl Door {
                     self.turns.refusal(caller.flow, latest).await;
                     Err(CallRefusal::too_many(longest))
                 };
-                self.decide(verb, body, (&served, guard)).await
+                self.decide(verb, body, &served, guard).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
@@ -199,19 +199,17 @@ impl Door {
         let served = self.served.load_full();
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
-        let mut guard = CallGuard::new(&self.observer, (&head, Caller::OWN), served.generation);
+        let mut guard = CallGuard::new(&self.observer, &head, Caller::OWN, served.generation);
         guard.verb = Some(verb);
         let received = Received { body, queued: Duration::ZERO };
-        self.decide(verb, async { Ok(received) }, (&served, guard)).await;
+        self.decide(verb, async { Ok(received) }, &served, guard).await;
     }
 
     /// The response to a call, from its body.
     async fn decide(
         &self,
         verb: Verb,
-        received: impl Future<Output = Result<Received, CallRefusal>>,
-        (served, mut guard): (&Served, CallGuard<'_>),
-    ) -> Response<ReplyBody> {
+        received: impl Future<Output = Result<Received, CallRefusal>>, served: &Served, mut guard: CallGuard<'_>) -> Response<ReplyBody> {
         guard.enter(verb);
         let decided = async {
             let Received { body, queued } = received.await?;
@@ -344,8 +342,8 @@ impl Served {
         let Assignment { namespace, name, uid, .. } = assignment.clone();
         let pod = PodRef { namespace, name, uid, ..PodRef::default() };
         let (began, parent) = (http_call.started, http_call.parent);
-        let record = http_call.record.insert(self.decider.record(pod, nodes, (began, parent)));
-        self.decider.bind((&assignment, began, http_call.flow), record).await?;
+        let record = http_call.record.insert(self.decider.record(pod, nodes, began, parent));
+        self.decider.bind(&assignment, began, http_call.flow, record).await?;
         Ok(reply::bound())
     }
 }

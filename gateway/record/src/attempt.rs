@@ -196,11 +196,9 @@ pub enum RpcRole {
 impl Rpcs {
     /// Records that a request of `sent` bytes is sent now, after it waited for this time. Returns its span.
     pub fn start(
-        &mut self,
-        (nodes, form): (u32, NodeForm),
+        &mut self, nodes: u32, form: NodeForm,
         sent: usize,
-        queued: Duration,
-    ) -> Option<TraceContext> {
+        queued: Duration) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
         self.no_effect = false;
         self.open = Some(Rpc {
@@ -273,10 +271,10 @@ mod tests {
     async fn canceled_attempts_are_recorded_too() {
         let recorder = Recorder::default();
         let mut answered = recorder.start_attempt(1, None);
-        answered.rpcs.start((7, NodeForm::Ids), 100, Duration::ZERO);
+        answered.rpcs.start(7, NodeForm::Ids, 100, Duration::ZERO);
         answered.rpcs.end(3, None, "OK");
         let mut dropped = recorder.start_attempt(0, Some(TraceContext::root()));
-        let span = dropped.rpcs.start((7, NodeForm::Rows), 50, Duration::ZERO);
+        let span = dropped.rpcs.start(7, NodeForm::Rows, 50, Duration::ZERO);
         tokio::time::advance(Duration::from_millis(5)).await;
         answered.finish(&Ok::<(), _>(()));
         drop(dropped);

@@ -84,7 +84,7 @@ impl RejectShares {
             self.backends.insert(backend.to_owned(), ShareWindow::default());
         }
         let Some(window) = self.backends.get_mut(backend) else { return ShareChange::None };
-        window.add(limit, (decision, pod), now);
+        window.add(limit, decision, pod, now);
         window.judge(limit, now)
     }
 
@@ -112,7 +112,7 @@ impl RejectShares {
 }
 
 impl ShareWindow {
-    fn add(&mut self, limit: &RejectShareSettings, (decision, pod): (FilterDecision<'_>, u64), now: Instant) {
+    fn add(&mut self, limit: &RejectShareSettings, decision: FilterDecision<'_>, pod: u64, now: Instant) {
         self.forget(limit, now);
         if self.steps.is_empty() {
             self.exceeded = None;

@@ -75,7 +75,7 @@ impl Decider {
             let why = match row {
                 CandidateRow::Row(row) if !is_oversize(&row) => {
                     rows.push(&row);
-                    encoded.messages.push(self.message((call, candidate), &plan.pod, &mut budget)?);
+                    encoded.messages.push(self.message(call, candidate, &plan.pod, &mut budget)?);
                     encoded.candidates.push(candidate.clone());
                     continue;
                 }
@@ -126,11 +126,9 @@ impl Decider {
     }
 
     fn message(
-        &self,
-        (call, candidate): (PreemptCall<'_>, &Candidate),
+        &self, call: PreemptCall<'_>, candidate: &Candidate,
         view: &PodView,
-        budget: &mut Budget,
-    ) -> Result<api::Candidate, BackendFailure> {
+        budget: &mut Budget) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
         let watched = |uid: &str| self.settings.tables.pods.as_ref()?.get(uid)?.whole();
         let victim = |uid: &String| {

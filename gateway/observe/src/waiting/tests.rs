@@ -29,7 +29,7 @@ fn fails(name: &str, policy: OnFailure) -> BackendOutcome {
 fn responds(name: &str) -> BackendOutcome {
     let record = samples::record("any", &["a"], vec![accepts(name)]);
     let mut attempt = record.recorder.start_attempt(0, None);
-    attempt.rpcs.start((1, NodeForm::Rows), 10, Duration::ZERO);
+    attempt.rpcs.start(1, NodeForm::Rows, 10, Duration::ZERO);
     attempt.rpcs.end(5, None, "OK");
     attempt.finish(&Ok(()));
     let mut record = record;
