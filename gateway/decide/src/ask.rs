@@ -186,8 +186,11 @@ impl Participant<'_> {
 
     async fn answer<Q: NodeQuestion>(
         &self,
-        question: &Q, context: &CallContext<'_>, nodes: &Asked,
-        attempt: &mut OpenAttempt) -> Result<Q::Answer, BackendFailure> {
+        question: &Q,
+        context: &CallContext<'_>,
+        nodes: &Asked,
+        attempt: &mut OpenAttempt,
+    ) -> Result<Q::Answer, BackendFailure> {
         let ready = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = ready.session.info.about_nodes(question.verb())?;
         if context.nodes(ready).count(nodes) == 0 {

@@ -25,7 +25,7 @@ use extender_gateway_record::{BackendAttempt, BackendOutcome, BindPart, CallReco
 use extender_gateway_settings::{BackendName, BindFailurePolicy, BindSettings};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{CallError, Decider};
+use super::{CallError, Decider, reserve::Placement};
 
 /// The pause before the second read for a Binding that a backend reports; it doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -69,8 +69,12 @@ impl Decider {
     /// See [`CallError`]. After some errors the pod may still become bound a moment later; kube-scheduler sees
     /// that.
     pub async fn bind(
-        &self, assignment: &Assignment, began: Instant, flow: Flow,
-        record: &mut CallRecord) -> Result<(), CallError> {
+        &self,
+        assignment: &Assignment,
+        began: Instant,
+        flow: Flow,
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
         let binders = self.settings.binders.as_ref().ok_or(CallError::NoBinder)?;
         let deadline = began + self.settings.timeouts.bind;
         let ask_until = began + self.settings.timeouts.asking_to_bind();
@@ -88,7 +92,8 @@ impl Decider {
         }
         let pod = object::pod::parse(&json).map_err(BindingState::from)?;
         let (member, assumed) = {
-            let reserving = pin!(self.reserve(pods, &json, &pod, assignment, ask_until, flow, record));
+            let placement = Placement { assignment, json: &json, pod: &pod, until: ask_until, flow };
+            let reserving = pin!(self.reserve(pods, placement, record));
             match call.enter_gang(pods, &pod).await? {
                 None => (None, reserving.await?),
                 Some(mut member) => {
@@ -159,7 +164,7 @@ impl<'c> BindCall<'c> {
         }
         let pod = object::pod::parse(&json).map_err(|error| BindingState::Unknown(error.into()))?;
         for (backend, settings) in self.order(&pod) {
-            if self.ask(backend, settings, (&pod, &json), record).await? {
+            if self.ask(backend, settings, &pod, &json, record).await? {
                 return Ok(true);
             }
         }
@@ -196,9 +201,13 @@ impl<'c> BindCall<'c> {
 
     /// Calls a backend, and determines whether the pod is bound.
     async fn ask(
-        &self, backend: &Backend, settings: &BindSettings,
-        pod: (&ObjectPod<'_>, &Bytes),
-        record: &mut CallRecord) -> Result<bool, CallError> {
+        &self,
+        backend: &Backend,
+        settings: &BindSettings,
+        pod: &ObjectPod<'_>,
+        json: &Bytes,
+        record: &mut CallRecord,
+    ) -> Result<bool, CallError> {
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(
             &backend.settings,
@@ -206,7 +215,7 @@ impl<'c> BindCall<'c> {
             settings.failure_policy.into(),
         ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
-        let answer = self.answer((backend, settings), &record.id, pod, &mut attempt).await;
+        let answer = self.answer(backend, settings, &record.id, pod, json, &mut attempt).await;
         let may_have_bound = answer.is_err() && !attempt.rpcs.excludes_an_effect();
         attempt.finish(&answer);
         let failure = match answer {
@@ -231,9 +240,14 @@ impl<'c> BindCall<'c> {
     }
 
     async fn answer(
-        &self, backend: &Backend, settings: &BindSettings,
-        id: &str, pod: &ObjectPod<'_>, json: &Bytes,
-        attempt: &mut BackendAttempt) -> Result<Bound, BackendFailure> {
+        &self,
+        backend: &Backend,
+        settings: &BindSettings,
+        id: &str,
+        pod: &ObjectPod<'_>,
+        json: &Bytes,
+        attempt: &mut BackendAttempt,
+    ) -> Result<Bound, BackendFailure> {
         let session = backend.session(Caller { verb: PolicyVerb::Bind, pod: &self.assignment.uid })?;
         let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let plan = session.info.bind.as_ref().map_err(Clone::clone)?;
@@ -247,7 +261,10 @@ impl<'c> BindCall<'c> {
     /// Waits for the Binding that a backend reports.
     async fn confirm(
         &self,
-        backend: &Backend, record: &mut CallRecord, at: usize) -> Result<bool, CallError> {
+        backend: &Backend,
+        record: &mut CallRecord,
+        at: usize,
+    ) -> Result<bool, CallError> {
         if self.is_watched_on_node().await {
             return Ok(true);
         }
@@ -292,8 +309,11 @@ impl<'c> BindCall<'c> {
 
     /// Determines the state after a failure: the response was lost, but the bind may have succeeded, or an earlier one.
     async fn failed(
-        &self, backend: &Backend, settings: &BindSettings,
-        failure: BackendFailure) -> Result<bool, CallError> {
+        &self,
+        backend: &Backend,
+        settings: &BindSettings,
+        failure: BackendFailure,
+    ) -> Result<bool, CallError> {
         if was_asked(&failure) {
             match self.state().await {
                 // Nothing is looked for that the answer has not excluded.

@@ -97,9 +97,12 @@ impl Decider {
     /// Applies what a hook changes, and records it.
     fn apply(
         &self,
-        changes: Result<Changes, BackendFailure>, backend: &Backend, place: usize,
+        changes: Result<Changes, BackendFailure>,
+        backend: &Backend,
+        place: usize,
         context: &mut CallContext<'_>,
-        record: &mut CallRecord) -> Result<(), CallError> {
+        record: &mut CallRecord,
+    ) -> Result<(), CallError> {
         match changes {
             Ok(changes) => {
                 context.change(&changes);
@@ -122,8 +125,11 @@ impl Decider {
 
     /// What a hook that is told the pod alone changes.
     async fn change_pod(
-        &self, backend: &Backend, place: usize,
-        context: &mut CallContext<'_>) -> Result<Changes, BackendFailure> {
+        &self,
+        backend: &Backend,
+        place: usize,
+        context: &mut CallContext<'_>,
+    ) -> Result<Changes, BackendFailure> {
         let mut attempt = context.recorder.start_attempt(place, context.trace);
         let changes = pod_changes(backend, context, &mut attempt).await;
         attempt.finish(&changes);
@@ -132,9 +138,7 @@ impl Decider {
 }
 
 /// Records which nodes the hook is not told of. They stay as they are.
-fn record_left_out(
-    backend: &Backend, context: &CallContext<'_>, ready: &Ready,
-    part: &mut BackendOutcome) {
+fn record_left_out(backend: &Backend, context: &CallContext<'_>, ready: &Ready, part: &mut BackendOutcome) {
     let nodes = context.nodes(ready);
     let EncodedNodes { unreadable, deleted, oversize, .. } = nodes;
     if let Some(node) = oversize.first() {
@@ -188,8 +192,13 @@ async fn pod_changes(
     }
 }
 
-async fn ask_about_pod( backend: &Backend, session: &Session, context: &mut CallContext<'_>, timeout: Duration,
-    attempt: &mut OpenAttempt) -> Result<Changes, BackendFailure> {
+async fn ask_about_pod(
+    backend: &Backend,
+    session: &Session,
+    context: &mut CallContext<'_>,
+    timeout: Duration,
+    attempt: &mut OpenAttempt,
+) -> Result<Changes, BackendFailure> {
     let plan = session.info.before_filter.as_ref().map_err(Clone::clone)?;
     let pod = context.pod_in(&plan.pod)?;
     let cache = session.cache.changes[PolicyVerb::BeforeFilter].as_ref();

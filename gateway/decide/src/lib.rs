@@ -117,11 +117,11 @@ pub struct DeciderSettings {
 impl Decider {
     /// Creates one for backends in effective order. `hooks` are those with hooks, in the order of the file.
     pub fn new(backends: Vec<Arc<Backend>>, hooks: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
-        let policies: Vec<_> = backends.iter().map(|backend| format!("{:?}", backend.settings)).collect();
+        let policies = backends.iter().map(|backend| Arc::clone(&backend.settings)).collect();
         Self {
             backends,
             hooks,
-            policy_settings: settings.pacing.fingerprint(policies),
+            policy_settings: settings.pacing.generation_of(policies),
             prefetched: PrefetchedScores::new(settings.cadences.early_scores),
             settings,
             failure_log: RateLimitedLog::default(),
@@ -173,7 +173,10 @@ impl Decider {
     pub fn record(
         &self,
         pod: PodRef,
-        nodes: RequestedNodes, began: Instant, parent: Option<TraceContext>) -> CallRecord {
+        nodes: RequestedNodes,
+        began: Instant,
+        parent: Option<TraceContext>,
+    ) -> CallRecord {
         let trace = self.settings.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
         let exempt = self.settings.exempt.contains(&pod.namespace);
         CallRecord { trace, exempt, ..CallRecord::new(self.next_id(), began, pod, nodes) }
@@ -184,10 +187,11 @@ impl Decider {
         &self,
         pod: &ObjectPod<'_>,
         nodes: RequestedNodes,
-        caller: (Instant, Option<TraceContext>),
+        began: Instant,
+        parent: Option<TraceContext>,
     ) -> CallRecord {
         let annotated = self.settings.observer.tracer.as_ref().and_then(|tracer| tracer.annotated(pod));
-        CallRecord { annotated, ..self.record(pod.into(), nodes, caller) }
+        CallRecord { annotated, ..self.record(pod.into(), nodes, began, parent) }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with their settings for the
@@ -216,7 +220,10 @@ impl Decider {
     fn record_failure(
         &self,
         verb: PolicyVerb,
-        failure: &BackendFailure, record: &mut CallRecord, part: usize) {
+        failure: &BackendFailure,
+        record: &mut CallRecord,
+        part: usize,
+    ) {
         let part = &mut record.backends[part];
         part.outcome = Outcome::Failed(failure.clone());
         let backend = part.backend.name.as_str();

@@ -27,7 +27,10 @@ impl Decider {
     /// The backends in shadow mode for this pod that have no part in this call yet: the mode may have changed during it.
     pub(super) fn shadows(
         &self,
-        pod: &ObjectPod<'_>, verb: PolicyVerb, record: &CallRecord) -> impl Iterator<Item = &Arc<Backend>> {
+        pod: &ObjectPod<'_>,
+        verb: PolicyVerb,
+        record: &CallRecord,
+    ) -> impl Iterator<Item = &Arc<Backend>> {
         let has_part = move |backend: &Backend| {
             let is_its =
                 |part: &BackendOutcome| part.verb == verb && Arc::ptr_eq(&part.backend, &backend.settings);

@@ -16,6 +16,7 @@ mod tally;
 
 use std::{
     hash::{BuildHasher, Hash},
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,6 +30,7 @@ pub(super) use self::{
     retries::{AttemptScope, Pace},
 };
 use extender_gateway_pace::cadences::Cadences;
+use extender_gateway_settings::BackendSettings;
 use extender_gateway_wire::reply::Reason;
 
 /// The most pods that are tracked: at up to 700 bytes for the texts, and 100 for the pace.
@@ -41,8 +43,16 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct RetryPacing {
     pods: Mutex<PacedPods>,
     conditions: Mutex<Conditions>,
+    settings: Mutex<KnownSettings>,
     /// Hashes pods' UIDs, which may have any length. Keyed, so that callers cannot cause collisions.
     hasher: std::hash::RandomState,
+}
+
+/// The settings of the policies that decide, and how often they have changed.
+#[derive(Debug, Default)]
+struct KnownSettings {
+    latest: Vec<Arc<BackendSettings>>,
+    generation: u64,
 }
 
 impl RetryPacing {
@@ -51,8 +61,18 @@ impl RetryPacing {
         Self {
             pods: Mutex::new(PacedPods::new(cadences.refusals)),
             conditions: Mutex::new(Conditions::new(cadences.first_reasons)),
+            settings: Mutex::default(),
             hasher: std::hash::RandomState::new(),
         }
+    }
+
+    /// A number for these settings of the policies that decide, another one each time they are other ones.
+    pub(super) fn generation_of(&self, settings: Vec<Arc<BackendSettings>>) -> u64 {
+        let mut known = self.settings.lock();
+        if known.latest != settings {
+            *known = KnownSettings { latest: settings, generation: known.generation + 1 };
+        }
+        known.generation
     }
 
     /// A number for the policies that decide, the same while they and their settings are.

@@ -43,6 +43,15 @@ pub struct PreemptCall<'c> {
     pub flow: Flow,
 }
 
+/// What one backend is asked in a call.
+#[derive(Clone, Copy)]
+struct Step<'c> {
+    backend: &'c Backend,
+    settings: &'c PreemptSettings,
+    /// Until when the call waits for unknown nodes.
+    wait_until: Instant,
+}
+
 impl Decider {
     /// The candidates that all backends leave, in the request's order.
     ///
@@ -60,7 +69,7 @@ impl Decider {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step(call, backend, settings, wait_until, record, &mut chain).await?;
+            unknown += self.step(call, Step { backend, settings, wait_until }, record, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown(unknown));
@@ -74,10 +83,12 @@ impl Decider {
     /// unknown.
     async fn step(
         &self,
-        call: PreemptCall<'_>, backend: &Backend, settings: &PreemptSettings,
-        wait_until: Instant,
+        call: PreemptCall<'_>,
+        step: Step<'_>,
         record: &mut CallRecord,
-        chain: &mut Chain) -> Result<u32, CallError> {
+        chain: &mut Chain,
+    ) -> Result<u32, CallError> {
+        let Step { backend, settings, .. } = step;
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(
             &backend.settings,
@@ -85,8 +96,7 @@ impl Decider {
             settings.failure_policy.into(),
         ));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
-        let asked =
-            self.ask(call, backend, settings, wait_until, &record.id, chain.left(), &mut attempt).await;
+        let asked = self.ask(call, step, &record.id, chain.left(), &mut attempt).await;
         let (encoded, kept) = asked.unwrap_or_else(|failure| (EncodedVictims::default(), Err(failure)));
         let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
         if kept.is_ok() {
@@ -126,9 +136,13 @@ impl Decider {
     /// The backend cannot be called.
     async fn ask(
         &self,
-        call: PreemptCall<'_>, backend: &Backend, settings: &PreemptSettings,
-        wait_until: Instant, id: &str, left: &[Candidate],
-        attempt: &mut BackendAttempt) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
+        call: PreemptCall<'_>,
+        step: Step<'_>,
+        id: &str,
+        left: &[Candidate],
+        attempt: &mut BackendAttempt,
+    ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
+        let Step { backend, settings, wait_until } = step;
         let caller = Caller { verb: PolicyVerb::Preempt, pod: call.pod.uid() };
         let mut session = backend.session(caller)?;
         let deadline = call.began + self.settings.timeouts.decision;

@@ -79,19 +79,22 @@ impl Decider {
         let question = ScoreQuestion { prefetched: &prefetched };
         let calls = participants.iter().map(|participant| participant.scores(&question, &context));
         let answers = join_all(calls).await;
-        for (Participant { place: at, .. }, answer) in participants.iter().zip(answers) {
-            let at = *at;
-            match answer {
-                Ok(outcome) => record.backends[at].outcome = outcome,
-                Err(failure) => {
-                    self.record_failure(PolicyVerb::Score, &failure, record, at);
-                }
-            }
-        }
-        let ballots: Vec<&Ballot> = record.backends.iter().filter_map(BackendOutcome::ballot).collect();
+        let ballots: Vec<&Ballot> = answers.iter().flatten().flatten().map(|scored| &scored.ballot).collect();
         let mut totals = score::totals(count as usize, &ballots);
         if lists_all {
             score::list_all(&mut totals);
+        }
+        for (participant, answer) in participants.iter().zip(answers) {
+            match answer {
+                Ok(Some(Scored { ballot, outside })) => {
+                    record.backends[participant.place].outcome = Outcome::Scored(ballot, outside);
+                }
+                // No node has a row for it.
+                Ok(None) => {}
+                Err(failure) => {
+                    self.record_failure(PolicyVerb::Score, &failure, record, participant.place);
+                }
+            }
         }
         self.shadow_score(call, record, &mut context, &totals).await;
         Ok(totals)
@@ -103,33 +106,36 @@ impl Participant<'_> {
         &self,
         question: &ScoreQuestion<'_>,
         context: &CallContext<'_>,
-    ) -> Result<Outcome, BackendFailure> {
+    ) -> Result<Option<Scored>, BackendFailure> {
         let scores = self.ask(question, context, &Asked::All).await?;
         match &self.ready {
             Ok(ready) if !scores.is_empty() => {
-                let (ballot, outside) =
-                    ballot(self.backend, &ready.session, context.nodes(ready).known.clone(), scores)?;
-                Ok(Outcome::Scored(ballot, outside))
+                scored(self.backend, &ready.session, context.nodes(ready).known.clone(), scores).map(Some)
             }
-            // No node has a row for it.
-            _ => Ok(Outcome::Pending),
+            _ => Ok(None),
         }
     }
 }
 
-/// A backend's scores of the nodes at these positions, `None` for all nodes, and how many of them were outside the
-/// declared range.
-pub(super) fn ballot(
+/// A backend's answer about scores.
+pub(super) struct Scored {
+    pub(super) ballot: Ballot,
+    /// How many scores were outside the declared range.
+    pub(super) outside: usize,
+}
+
+/// A backend's scores of the nodes at these positions; `None` for all nodes.
+pub(super) fn scored(
     backend: &Backend,
     session: &Session,
     nodes: Option<Vec<u32>>,
     scores: Vec<i32>,
-) -> Result<(Ballot, usize), BackendFailure> {
+) -> Result<Scored, BackendFailure> {
     let ScorePlan { range, normalization, .. } = session.info.score.as_ref().map_err(Clone::clone)?;
     let weight = backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
     let mut ballot = Ballot { weight, normalization: *normalization, range: *range, nodes, scores };
     let outside = range.clamp(&mut ballot.scores);
-    Ok((ballot, outside))
+    Ok(Scored { ballot, outside })
 }
 
 /// How good are these nodes for the pod?

@@ -75,6 +75,16 @@ impl Drop for AssumedPod {
     }
 }
 
+/// A pod that is about to be bound.
+pub(super) struct Placement<'p> {
+    pub(super) assignment: &'p Assignment,
+    pub(super) json: &'p Bytes,
+    pub(super) pod: &'p ObjectPod<'p>,
+    /// Until when it may wait for other pods.
+    pub(super) until: Instant,
+    pub(super) flow: Flow,
+}
+
 impl Decider {
     /// The pods, if they are counted, or if a backend whose answers count may have them counted.
     pub(super) fn counted_pods(&self) -> Option<&Arc<PodTable>> {
@@ -95,8 +105,11 @@ impl Decider {
     /// It no longer fits, the answer is unknown, or other pods took until this instant.
     pub(super) async fn reserve(
         &self,
-        pods: &Arc<PodTable>, json: &Bytes, pod: &ObjectPod<'_>, assignment: &Assignment, until: Instant, flow: Flow,
-        record: &mut CallRecord) -> Result<Option<AssumedPod>, CallError> {
+        pods: &Arc<PodTable>,
+        placement: Placement<'_>,
+        record: &mut CallRecord,
+    ) -> Result<Option<AssumedPod>, CallError> {
+        let Placement { assignment, json, pod, until, flow } = placement;
         let tables = &self.settings.tables;
         let request = Request::about(json, &assignment.node).map_err(|error| unreadable(&error))?;
         let concerns = |backend: &Backend| self.asks_again(backend);

@@ -25,7 +25,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     Call, Decider,
     call_context::{CallContext, LaterNodes},
-    prioritize,
+    prioritize::{self, Scored},
 };
 
 /// A call to a backend in shadow mode, for all verbs.
@@ -79,8 +79,7 @@ impl Decider {
             let Some(settings) = &backend.settings.filter else { continue };
             let question = |nodes| ShadowQuestion::Filter { nodes };
             let prepared =
-                prepare(context, PolicyVerb::Filter, backend, settings.timeout, left.clone(), question)
-                    .await;
+                prepare(context, PolicyVerb::Filter, backend, settings.timeout, left.clone(), question).await;
             self.spawn(PolicyVerb::Filter, backend, record, prepared);
         }
     }
@@ -151,11 +150,14 @@ impl PreemptShadow {
 }
 
 /// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
-async fn prepare( context: &mut CallContext<'_>, verb: PolicyVerb,
+async fn prepare(
+    context: &mut CallContext<'_>,
+    verb: PolicyVerb,
     backend: &Arc<Backend>,
     timeout: Duration,
     nodes: impl Iterator<Item = u32>,
-    question: impl FnOnce(Vec<u32>) -> ShadowQuestion) -> Prepared {
+    question: impl FnOnce(Vec<u32>) -> ShadowQuestion,
+) -> Prepared {
     let permit = backend.shadow_call()?;
     context.switch_to_shadow();
     // Nodes that cannot be parsed cannot be encoded for a backend.
@@ -185,8 +187,11 @@ async fn prepare( context: &mut CallContext<'_>, verb: PolicyVerb,
 impl ShadowCall {
     /// Calls the backend and compares its answer with the decision.
     async fn ask(
-        self, id: &str, purpose: Purpose,
-        attempt: &mut BackendAttempt) -> Result<(Agreement, Outcome), BackendFailure> {
+        self,
+        id: &str,
+        purpose: Purpose,
+        attempt: &mut BackendAttempt,
+    ) -> Result<(Agreement, Outcome), BackendFailure> {
         let Self { backend, session, pod, reads_id, snapshot, nodes, timeout, question, .. } = self;
         let nodes = nodes.into_field();
         attempt.set_requested(nodes.count as usize);
@@ -201,7 +206,7 @@ impl ShadowCall {
             }
             ShadowQuestion::Score { nodes, best } => {
                 let scores = backend.score(&session, request, attempt).await?.inline()?;
-                let (ballot, outside) = prioritize::ballot(&backend, &session, Some(nodes), scores)?;
+                let Scored { ballot, outside } = prioritize::scored(&backend, &session, Some(nodes), scores)?;
                 Ok((agreement_on_scores(&ballot, &best), Outcome::Scored(ballot, outside)))
             }
             ShadowQuestion::Preempt(preempt) => {

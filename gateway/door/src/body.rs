@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_decide::CallError;
-use extender_gateway_pace::fair_queue::Flow;
 use http::{header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -13,7 +12,7 @@ use tokio::time::timeout;
 use super::{
     answer::CallRefusal,
     in_flight::BodyBytes,
-    turns::{LargeBody, Turns},
+    turns::{FlowTurns, LargeBody},
 };
 
 /// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
@@ -34,15 +33,18 @@ const A_TURN: usize = 512 << 10;
 /// others, beside the calls.
 pub(super) async fn read(
     head: &Parts,
-    mut body: Incoming, most: usize, bytes: &mut BodyBytes,
-    turns: (&Arc<Turns>, Flow)) -> Result<Bytes, CallRefusal> {
+    mut body: Incoming,
+    most: usize,
+    bytes: &mut BodyBytes,
+    turns: FlowTurns<'_>,
+) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
     let declared = declared.unwrap_or(0);
     let read = if declared > most {
         Err(Unread::TooLarge)
     } else if bytes.has_room_for(declared) {
-        let read = timeout(TIMEOUT, collect(&mut body, declared, most, bytes, (&**turns.0, turns.1))).await;
+        let read = timeout(TIMEOUT, collect(&mut body, declared, most, bytes, turns)).await;
         read.unwrap_or(Err(Unread::Late))
     } else {
         Err(Unread::Overload)
@@ -77,13 +79,13 @@ enum Unread<E> {
 
 /// The reading of a body, which takes turns if it is large.
 struct Reading<'t> {
-    turns: (&'t Turns, Flow),
+    turns: FlowTurns<'t>,
     received: usize,
     large: Option<LargeBody<'t>>,
 }
 
 impl<'t> Reading<'t> {
-    fn new(turns: (&'t Turns, Flow)) -> Self {
+    fn new(turns: FlowTurns<'t>) -> Self {
         Self { turns, received: 0, large: None }
     }
 
@@ -92,7 +94,7 @@ impl<'t> Reading<'t> {
         let before = self.received;
         self.received += bytes;
         if self.received / A_TURN > before / A_TURN {
-            let (turns, flow) = self.turns;
+            let FlowTurns { turns, flow } = self.turns;
             self.large.get_or_insert_with(|| turns.large_body(flow)).turn().await;
         }
     }
@@ -101,8 +103,11 @@ impl<'t> Reading<'t> {
 /// The whole body.
 async fn collect<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
-    declared: usize, most: usize, bytes: &mut BodyBytes,
-    turns: (&Turns, Flow)) -> Result<Bytes, Unread<B::Error>> {
+    declared: usize,
+    most: usize,
+    bytes: &mut BodyBytes,
+    turns: FlowTurns<'_>,
+) -> Result<Bytes, Unread<B::Error>> {
     let (mut whole, mut reading) = (Vec::new(), Reading::new(turns));
     while let Some(chunk) = next(body).await.map_err(Unread::Cut)? {
         let received = whole.len() + chunk.len();
@@ -149,10 +154,10 @@ async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Byte
 
 /// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
 /// otherwise see a reset before it reads the response.
-pub(super) fn drain(mut body: Incoming, turns: &Arc<Turns>, flow: Flow) {
+pub(super) fn drain(mut body: Incoming, FlowTurns { turns, flow }: FlowTurns<'_>) {
     let turns = Arc::clone(turns);
     tokio::spawn(timeout(TIMEOUT, async move {
-        let mut reading = Reading::new((&*turns, flow));
+        let mut reading = Reading::new(FlowTurns { turns: &turns, flow });
         while let Ok(Some(chunk)) = next(&mut body).await {
             reading.received(chunk.len()).await;
             if reading.received > DRAINED {
@@ -170,8 +175,11 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
 
+    use extender_gateway_pace::fair_queue::Flow;
+
     use super::*;
     use crate::in_flight::BytesInFlight;
+    use crate::turns::Turns;
 
     #[test]
     fn a_large_body_takes_turns_while_others_wait() {
@@ -179,8 +187,9 @@ mod tests {
         let chunks = (0..64).map(|_| Ok::<_, Infallible>(Frame::data(vec![b' '; CHUNK].into())));
         let mut body = StreamBody::new(stream::iter(chunks));
         let mut bytes = Arc::<BytesInFlight>::default().request(usize::MAX);
-        let turns = Turns::default();
-        let read = collect(&mut body, 0, usize::MAX, &mut bytes, (&turns, Flow::Own));
+        let turns = Arc::new(Turns::default());
+        let read =
+            collect(&mut body, 0, usize::MAX, &mut bytes, FlowTurns { turns: &turns, flow: Flow::Own });
         let mut read = std::pin::pin!(read);
         let another = turns.large_body(Flow::Own);
         for turn in 1..64 * CHUNK / A_TURN {

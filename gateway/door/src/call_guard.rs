@@ -26,9 +26,7 @@ pub(super) struct CallGuard<'o> {
 }
 
 impl<'o> CallGuard<'o> {
-    pub(super) fn new(
-        observer: &'o Arc<Observer>, head: &Parts, caller: Caller,
-        generation: u64) -> Self {
+    pub(super) fn new(observer: &'o Arc<Observer>, head: &Parts, caller: Caller, generation: u64) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
         let http_call = HttpCall {
             verb: None,

@@ -5,6 +5,7 @@
 //! A status other than 200 has no body, since a body would cost the connection.
 
 mod accept;
+mod admission;
 mod answer;
 mod body;
 mod call_guard;
@@ -32,17 +33,18 @@ use http::{Method, Request, Response, header::ORIGIN, request::Parts};
 use hyper::body::Incoming;
 use tracing::field::display;
 
-pub use self::{
-    answer::HeldBody,
-    limit::Address,
-    pages::{PageCaller, Pages},
-};
 use self::{
+    admission::{Admission, Received},
     answer::{CallRefusal, ReplyBody},
     call_guard::CallGuard,
     in_flight::{BodyBytes, BytesInFlight},
     limit::{AnswerInProgress, RequestInProgress},
-    turns::Turns,
+    turns::{FlowTurns, Turns},
+};
+pub use self::{
+    answer::HeldBody,
+    limit::Address,
+    pages::{PageCaller, Pages},
 };
 pub use self::{
     server::{Entrance, serve},
@@ -107,13 +109,6 @@ impl Caller {
         Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0), secure: false, flow: Flow::Own };
 }
 
-/// A request whose turn it is.
-struct Received {
-    body: Bytes,
-    /// How long it waited for the thread that decides calls.
-    queued: Duration,
-}
-
 /// The verb of a path, whatever precedes its last segment.
 fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
     let path = path.trim_end_matches('/');
@@ -160,34 +155,19 @@ impl Door {
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, &head, caller, served.generation);
         let mut bytes = self.in_flight.request(served.most_in_flight);
+        let turns = FlowTurns { turns: &self.turns, flow: caller.flow };
         guard.verb = verb_of(head.uri.path(), &served.verbs);
         let response = match requested(guard.verb, &head, &served.verbs) {
             Err(refusal) => {
-                body::drain(body, &self.turns, caller.flow);
+                body::drain(body, turns);
                 let response = refusal.status();
                 self.refuse(guard, refusal, response)
             }
             Ok(verb) => {
                 let longest = served.config.timeouts.longest_wait(verb);
-                let (arrived, turns) = (guard.started, (&self.turns, caller.flow));
-                let body = async {
-                    if self.turns.admits(caller.flow, longest).is_ok() {
-                        let body = body::read(&head, body, served.most, &mut bytes, turns).await?;
-                        drop(awaited);
-                        if let Ok(queued) = self.turns.turn(caller.flow, longest).await {
-                            return Ok(Received { body, queued });
-                        }
-                        drop(body);
-                        bytes.release();
-                    } else {
-                        body::drain(body, turns);
-                    }
-                    // In time for the caller to see it.
-                    let latest = (longest * 2).saturating_sub(arrived.elapsed()).max(longest / 2);
-                    self.turns.refusal(caller.flow, latest).await;
-                    Err(CallRefusal::too_many(longest))
-                };
-                self.decide(verb, body, &served, guard).await
+                let admission = Admission { turns, arrived: guard.started, longest };
+                let received = admission.admit(&head, body, served.most, &mut bytes, awaited);
+                self.decide(verb, received, &served, guard).await
             }
         };
         response.map(|body| HeldBody::new(body, (in_progress.answers(), bytes)))
@@ -209,7 +189,10 @@ impl Door {
     async fn decide(
         &self,
         verb: Verb,
-        received: impl Future<Output = Result<Received, CallRefusal>>, served: &Served, mut guard: CallGuard<'_>) -> Response<ReplyBody> {
+        received: impl Future<Output = Result<Received, CallRefusal>>,
+        served: &Served,
+        mut guard: CallGuard<'_>,
+    ) -> Response<ReplyBody> {
         guard.enter(verb);
         let decided = async {
             let Received { body, queued } = received.await?;
@@ -311,7 +294,7 @@ impl Served {
         let pod = self.decider.pod(&json)?;
         let nodes = RequestedNodes::Offered(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
-        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, began, parent));
         let call = Call { request: &request, pod: &pod, began, flow: http_call.flow };
         if verb == Verb::Filter {
             let filtered = self.decider.filter(call, record).await?;
@@ -329,7 +312,7 @@ impl Served {
         let pod = self.decider.pod(&json)?;
         let nodes = RequestedNodes::Candidates(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
-        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, began, parent));
         let call = PreemptCall { request: &request, pod: &pod, began, flow: http_call.flow };
         let left = self.decider.preempt(call, record).await?;
         Ok(wire::preempt::preempted(&request, &left))

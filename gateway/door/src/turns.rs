@@ -43,12 +43,19 @@ pub struct Busy(Arc<AtomicBool>);
 impl Busy {
     /// The thread has nothing to do. For [`tokio::runtime::Builder::on_thread_park`]: without it each call but the first
     /// takes the way through the queue, which costs it a wake-up.
-    pub fn is_idle(&self) {
+    pub fn set_idle(&self) {
         self.0.store(false, Relaxed);
     }
 }
 
 type Queue = FairQueue<oneshot::Sender<()>>;
+
+/// The turns that calls of one flow take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlowTurns<'t> {
+    pub(super) turns: &'t Arc<Turns>,
+    pub(super) flow: Flow,
+}
 
 /// The turns of calls on the thread that decides them.
 #[derive(Debug, Default)]
@@ -230,7 +237,7 @@ mod tests {
         let turns = Turns::new(busy.clone());
         for _ in 0..3 {
             assert_eq!(turns.turn(MODEST, Duration::ZERO).await, Ok(Duration::ZERO));
-            busy.is_idle();
+            busy.set_idle();
         }
         assert_eq!(turns.waiting(), 0);
     }

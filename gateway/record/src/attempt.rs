@@ -196,9 +196,12 @@ pub enum RpcRole {
 impl Rpcs {
     /// Records that a request of `sent` bytes is sent now, after it waited for this time. Returns its span.
     pub fn start(
-        &mut self, nodes: u32, form: NodeForm,
+        &mut self,
+        nodes: u32,
+        form: NodeForm,
         sent: usize,
-        queued: Duration) -> Option<TraceContext> {
+        queued: Duration,
+    ) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
         self.no_effect = false;
         self.open = Some(Rpc {

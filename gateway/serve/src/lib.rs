@@ -161,7 +161,7 @@ fn thread_of_calls() -> io::Result<(Runtime, Busy)> {
     let busy = Busy::default();
     let idle = busy.clone();
     let mut builder = runtime::Builder::new_current_thread();
-    Ok((builder.enable_all().on_thread_park(move || idle.is_idle()).build()?, busy))
+    Ok((builder.enable_all().on_thread_park(move || idle.set_idle()).build()?, busy))
 }
 
 fn status_sources(

@@ -126,9 +126,12 @@ impl Decider {
     }
 
     fn message(
-        &self, call: PreemptCall<'_>, candidate: &Candidate,
+        &self,
+        call: PreemptCall<'_>,
+        candidate: &Candidate,
         view: &PodView,
-        budget: &mut Budget) -> Result<api::Candidate, BackendFailure> {
+        budget: &mut Budget,
+    ) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
         let watched = |uid: &str| self.settings.tables.pods.as_ref()?.get(uid)?.whole();
         let victim = |uid: &String| {

@@ -25,7 +25,7 @@ fn a_victim_that_is_added_is_there_and_matters_less() {
         ("nowhere", Err("it is not on node n1")),
         ("x", Err("no such pod is known")),
     ] {
-        assert_eq!(addable(Some(&pods), call, (0, uid)), expected.map_err(str::to_owned), "{uid}");
-        assert!(addable(None, call, (0, uid)).is_err());
+        assert_eq!(addable(Some(&pods), call, 0, uid), expected.map_err(str::to_owned), "{uid}");
+        assert!(addable(None, call, 0, uid).is_err());
     }
 }

@@ -16,7 +16,6 @@ use super::{
 
 use crate::{node_form, timestamp};
 
-
 /// The calls of each verb.
 #[derive(Debug)]
 pub(super) struct VerbSeries {

@@ -411,7 +411,7 @@ async fn pods_rejected_while_another_counted_are_due_when_it_no_longer_does() {
     let early = samples::record("early", &["a"], vec![rejects("fit")]);
     let late = samples::record("late", &["a"], vec![rejects("fit")]);
     let rejected = |record: CallRecord| {
-        waiting.record(Verb::Filter, CallOutcome::Ok, &CallRecord { left: Some(0), ..record })
+        waiting.record(Verb::Filter, CallOutcome::Ok, &CallRecord { left: Some(0), ..record });
     };
     advance(SECOND).await;
     let since = Instant::now();
