@@ -37,13 +37,13 @@ pub struct Info {
     hooks: Hooks<Hook>,
     annotations: Vec<String>,
     raw_pod: bool,
-    table: Table,
+    table: TableUse,
     shows: Vec<ShownPath>,
 }
 
 /// Whether the backend holds the gateway's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum TableUse {
     Kept,
     Declined,
 }
@@ -65,7 +65,7 @@ impl Info {
             hooks: Hooks::default(),
             annotations: Vec::new(),
             raw_pod: false,
-            table: Table::Kept,
+            table: TableUse::Kept,
             shows: Vec::new(),
         }
     }
@@ -73,7 +73,7 @@ impl Info {
     /// Nodes come with each call in full. Without this, a policy that wants facts holds them, about 2 kB of memory
     /// for each, and receives only changes.
     pub fn without_node_table(self) -> Self {
-        Self { table: Table::Declined, ..self }
+        Self { table: TableUse::Declined, ..self }
     }
 
     /// Names everything that the answers depend on besides the request: code and rule files, not the

@@ -66,11 +66,16 @@ impl Service {
     }
 
     /// Refuses calls of a verb that the policy does not declare.
-    fn declared<V: Verb>(&self, http: http::Request<Body>, name: &'static str, verb: OfVerb) -> Answered {
+    fn declared<V: ServedVerb>(
+        &self,
+        http: http::Request<Body>,
+        name: &'static str,
+        verb: OfVerb,
+    ) -> Answered {
         self.unary::<V>(http, Served { backend: self.backend.clone(), name, verb })
     }
 
-    fn unary<V: Verb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
+    fn unary<V: ServedVerb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
         let (backend, tables) = (self.backend.clone(), self.tables.clone());
         Box::pin(async move {
             let arrival = Arrival::default();
@@ -164,8 +169,8 @@ impl Admission for Served {
     }
 }
 
-/// One verb of [`answer`].
-trait Verb: Send + Sync + 'static {
+/// A verb of [`answer`].
+trait ServedVerb: Send + Sync + 'static {
     type Request: Incoming + Sync;
     type Answer: Message + 'static;
 
@@ -182,7 +187,7 @@ macro_rules! verb {
     ($verb:ident: $request:ty => $answer:ty, |$backend:ident, $tables:pat_param, $asked:ident, $patience:pat_param| $answered:expr) => {
         struct $verb;
 
-        impl Verb for $verb {
+        impl ServedVerb for $verb {
             type Request = $request;
             type Answer = $answer;
 
@@ -234,7 +239,7 @@ struct Answers<'a, V> {
     verb: PhantomData<V>,
 }
 
-impl<V: Verb> UnaryService<V::Request> for Answers<'_, V> {
+impl<V: ServedVerb> UnaryService<V::Request> for Answers<'_, V> {
     type Response = V::Answer;
     type Future = Either<Ready<Answer<V>>, BoxFuture<Response<V::Answer>, Status>>;
 
@@ -254,7 +259,7 @@ impl<V: Verb> UnaryService<V::Request> for Answers<'_, V> {
 }
 
 /// What a verb gives to tonic.
-type Answer<V> = Result<Response<<V as Verb>::Answer>, Status>;
+type Answer<V> = Result<Response<<V as ServedVerb>::Answer>, Status>;
 
 fn response<T>(answered: Result<T, CallError>) -> Result<Response<T>, Status> {
     answered.map(Response::new).map_err(Status::from)

@@ -46,10 +46,10 @@ async fn all_methods(
 ) -> Result<(), Stop> {
     let client = suite.connect().await?;
     for verb in VERBS {
-        client.raw((verb.service(), verb.method()), content_type, body(&minimal(suite, verb))).await?;
+        client.raw(verb.service(), verb.method(), content_type, body(&minimal(suite, verb))).await?;
     }
-    let handshake = (policy_service_server::SERVICE_NAME, "GetInfo");
-    client.raw(handshake, content_type, body(&suite.target.info_request().encode_to_vec())).await?;
+    let handshake = body(&suite.target.info_request().encode_to_vec());
+    client.raw(policy_service_server::SERVICE_NAME, "GetInfo", content_type, handshake).await?;
     suite.still_serves(what).await
 }
 

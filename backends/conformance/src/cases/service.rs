@@ -152,7 +152,7 @@ async fn unknown_service(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn compressed(suite: &Suite) -> Result<(), Stop> {
-    match suite.client.compressed((SERVICE, "GetInfo"), &suite.target.info_request().encode_to_vec()).await? {
+    match suite.client.compressed(SERVICE, "GetInfo", &suite.target.info_request().encode_to_vec()).await? {
         Some(Code::Unimplemented) => Ok(()),
         Some(code) => {
             failed(format!("GetInfo compressed with gzip: {}; expected UNIMPLEMENTED", code_name(code)))

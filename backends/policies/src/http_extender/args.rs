@@ -269,9 +269,9 @@ fn tls(given: Option<GivenTls>, enable_https: bool) -> Result<Tls, Vec<String>> 
     };
     let GivenTls { insecure, server_name, cert_file, key_file, ca_file, cert_data, key_data, ca_data } =
         given;
-    let authorities = pem(("caData", ca_data), ("caFile", ca_file));
-    let chain = pem(("certData", cert_data), ("certFile", cert_file));
-    let key = pem(("keyData", key_data), ("keyFile", key_file));
+    let authorities = pem("caData", ca_data, "caFile", ca_file);
+    let chain = pem("certData", cert_data, "certFile", cert_file);
+    let key = pem("keyData", key_data, "keyFile", key_file);
     let mut mistakes = Vec::new();
     let verification = match (authorities, insecure.unwrap_or_default()) {
         (Some(_), true) => {
@@ -299,8 +299,10 @@ fn tls(given: Option<GivenTls>, enable_https: bool) -> Result<Tls, Vec<String>> 
 
 /// Data counts before a file.
 fn pem(
-    (data_field, data): (&'static str, Option<ByteString>),
-    (file_field, file): (&'static str, Option<PathBuf>),
+    data_field: &'static str,
+    data: Option<ByteString>,
+    file_field: &'static str,
+    file: Option<PathBuf>,
 ) -> Option<Pem> {
     let data = data.filter(|data| !data.0.is_empty()).map(|data| Pem::Inline(data_field, Secret(data.0)));
     let file = file.filter(|file| !file.as_os_str().is_empty());

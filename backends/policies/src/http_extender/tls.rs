@@ -50,7 +50,7 @@ pub(super) fn client(tls: &Tls) -> Result<ClientConfig, String> {
     Ok(match &tls.identity {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let identity = Identity::read(chain.clone(), key.clone(), provider)?;
+            let identity = ClientIdentity::read(chain.clone(), key.clone(), provider)?;
             builder.with_client_cert_resolver(Arc::new(identity))
         }
     })
@@ -162,7 +162,7 @@ impl Pem {
 
 /// The client certificate.
 #[derive(Debug)]
-struct Identity {
+struct ClientIdentity {
     chain: Pem,
     key: Pem,
     provider: Arc<CryptoProvider>,
@@ -170,7 +170,7 @@ struct Identity {
     latest: Mutex<Arc<CertifiedKey>>,
 }
 
-impl Identity {
+impl ClientIdentity {
     fn read(chain: Pem, key: Pem, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let latest = Mutex::new(Arc::new(certified(&chain, &key, &provider)?));
         Ok(Self { chain, key, provider, latest })
@@ -188,7 +188,7 @@ fn certified(chain: &Pem, key: &Pem, provider: &CryptoProvider) -> Result<Certif
     })
 }
 
-impl ResolvesClientCert for Identity {
+impl ResolvesClientCert for ClientIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         // Nothing that can panic runs under the lock.
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);

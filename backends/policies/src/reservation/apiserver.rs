@@ -14,7 +14,7 @@ const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
 
 /// What goes wrong with one request.
-pub(crate) enum Fault {
+pub(crate) enum RequestFault {
     /// It is refused with this status and has no effect.
     Refused(u16),
     /// It has its effect, and the answer is an error of the server.
@@ -33,7 +33,7 @@ struct Stored {
     /// List path, version and event.
     events: Vec<(&'static str, u64, Value)>,
     /// Each for the first request whose method and path contain the text.
-    faults: VecDeque<(String, Fault)>,
+    faults: VecDeque<(String, RequestFault)>,
     /// Method and path of all writes.
     writes: Vec<String>,
     /// Pods of this namespace are not created.
@@ -64,7 +64,7 @@ impl Stored {
         self.events[self.events.partition_point(|(_, of, _)| *of <= version)..].iter()
     }
 
-    fn fault(&mut self, request: &str) -> Option<Fault> {
+    fn fault(&mut self, request: &str) -> Option<RequestFault> {
         let at = self.faults.iter().position(|(text, _)| request.contains(text))?;
         self.faults.remove(at).map(|(_, fault)| fault)
     }
@@ -75,7 +75,7 @@ pub(crate) fn status(code: u16, message: &str) -> (u16, Value) {
 }
 
 impl Apiserver {
-    pub(crate) fn fault(&self, request: &str, fault: Fault) {
+    pub(crate) fn fault(&self, request: &str, fault: RequestFault) {
         self.stored.lock().unwrap().faults.push_back((request.to_owned(), fault));
     }
 
@@ -224,16 +224,16 @@ impl Apiserver {
         let request = format!("{method} {path}");
         let fault = self.stored.lock().unwrap().fault(&request);
         match fault {
-            Some(Fault::Refused(code)) => {
+            Some(RequestFault::Refused(code)) => {
                 let (code, status) = status(code, "refused");
                 return (code, status.to_string());
             }
-            Some(Fault::LostBefore) => return (500, status(500, "lost").1.to_string()),
-            Some(Fault::Lost) => {
+            Some(RequestFault::LostBefore) => return (500, status(500, "lost").1.to_string()),
+            Some(RequestFault::Lost) => {
                 self.handle(method, path, body);
                 return (500, status(500, "lost").1.to_string());
             }
-            Some(Fault::Meanwhile(event)) => event(self),
+            Some(RequestFault::Meanwhile(event)) => event(self),
             None => {}
         }
         if method == "GET" && query.contains("watch=") {

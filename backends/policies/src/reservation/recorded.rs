@@ -27,8 +27,8 @@ pub(super) struct Recorded {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
+#[serde(default, rename_all = "camelCase", rename = "Spec")]
+struct RecordedSpec {
     containers: Vec<Container>,
     init_containers: Vec<Container>,
     overhead: ResourceList,
@@ -57,7 +57,7 @@ impl Recorded {
         let mut pod: Value = serde_json::from_slice(pod).map_err(|error| error.to_string())?;
         let spec = pod.get_mut("spec").map(Value::take).unwrap_or_default();
         let digest = digest_of(&spec);
-        let spec: Spec = serde_json::from_value(spec).map_err(|error| error.to_string())?;
+        let spec: RecordedSpec = serde_json::from_value(spec).map_err(|error| error.to_string())?;
         Ok(Self { digest, requests: spec.requests()? })
     }
 
@@ -89,7 +89,7 @@ fn differing(what: &str, now: &Resources, recorded: &Resources) -> String {
     format!("{what} {}", told.collect::<Vec<_>>().join(", "))
 }
 
-impl Spec {
+impl RecordedSpec {
     /// Mirrors `PodRequests` of k8s.io/component-helpers/resource, each amount rounded up.
     fn requests(&self) -> Result<Resources, String> {
         let (mut total, mut sidecars, mut peak) = <(Resources, Resources, Resources)>::default();

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    apiserver::{Apiserver, Fault},
-    watch::{Object, Watched as _},
+    apiserver::{Apiserver, RequestFault},
+    watch::{Watched as _, WatchedObject},
     *,
 };
 use crate::arbitrary;
@@ -83,7 +83,7 @@ pub(super) fn replica_with(
     assert_eq!(code, 200);
     let list: Value = serde_json::from_str(&list).unwrap();
     let version = |of: &Value| of["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    let object = |item: &Value| Object {
+    let object = |item: &Value| WatchedObject {
         name: item["metadata"]["name"].as_str().unwrap().to_owned(),
         version: version(item),
         json: item.to_string().into_bytes(),
@@ -312,7 +312,7 @@ async fn the_watch_follows_and_survives_faults() {
     let apiserver = Apiserver::default();
     apiserver.create_reservation("one", &json!({}), &available(500));
     for code in [403, 500, 410] {
-        apiserver.fault("GET /apis", Fault::Refused(code));
+        apiserver.fault("GET /apis", RequestFault::Refused(code));
     }
     let (policy, upkeep) = Reservations::new("reservation", client(&apiserver));
     let store = Arc::clone(&policy.store);
@@ -333,7 +333,7 @@ async fn the_watch_follows_and_survives_faults() {
     until(&["one"]).await;
     apiserver.create_reservation("two", &json!({}), &available(1));
     until(&["one", "two"]).await;
-    apiserver.fault("GET /apis", Fault::Refused(410));
+    apiserver.fault("GET /apis", RequestFault::Refused(410));
     apiserver.delete_reservation("one");
     until(&["two"]).await;
     apiserver.edit_reservation("two", |two| two["status"]["nodeName"] = "b".into());

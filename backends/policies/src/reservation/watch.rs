@@ -45,7 +45,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// An object that the apiserver told of.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct WatchedObject {
     pub(super) name: String,
     pub(super) version: u64,
     pub(super) json: Vec<u8>,
@@ -70,13 +70,13 @@ impl Pulse {
 /// Keeps what is watched.
 pub(super) trait Watched: Sync {
     /// What is kept of an object. A list is as large as its users like, so that of its JSON no more than a page is.
-    type Kept: From<Object> + Send;
+    type Kept: From<WatchedObject> + Send;
     /// These are all objects, as of this version or earlier ones.
     fn listed(&self, objects: Vec<Self::Kept>, version: u64);
     /// This object is new, or has changed.
-    fn told(&self, object: Object);
+    fn told(&self, object: WatchedObject);
     /// This object is deleted.
-    fn deleted(&self, object: Object);
+    fn deleted(&self, object: WatchedObject);
 }
 
 /// What to watch.
@@ -171,7 +171,7 @@ fn late(time: Duration) -> RequestError {
 
 /// All objects, in pages of at most `page` objects, which becomes smaller when a page is too large or late, so that a list that
 /// failed is not requested in the same way again.
-async fn list<K: From<Object>>(
+async fn list<K: From<WatchedObject>>(
     client: &Client,
     kind: Kind,
     page: &mut u32,
@@ -269,10 +269,10 @@ impl Json<'_> {
         Ok(self.head()?.resource_version)
     }
 
-    fn object(&self) -> Result<Object, RequestError> {
+    fn object(&self) -> Result<WatchedObject, RequestError> {
         let HeadMetadata { name, resource_version } = self.head()?;
         let version = resource_version.parse().unwrap_or_default();
-        Ok(Object { name, version, json: self.0.get().as_bytes().to_vec() })
+        Ok(WatchedObject { name, version, json: self.0.get().as_bytes().to_vec() })
     }
 }
 
@@ -336,19 +336,19 @@ mod tests {
     }
 
     impl Watched for Told {
-        type Kept = Object;
+        type Kept = WatchedObject;
 
-        fn listed(&self, objects: Vec<Object>, _: u64) {
+        fn listed(&self, objects: Vec<WatchedObject>, _: u64) {
             for object in &objects {
                 self.push("listed", &object.name);
             }
         }
 
-        fn told(&self, object: Object) {
+        fn told(&self, object: WatchedObject) {
             self.push("told", &object.name);
         }
 
-        fn deleted(&self, object: Object) {
+        fn deleted(&self, object: WatchedObject) {
             self.push("deleted", &object.name);
         }
     }
@@ -441,8 +441,8 @@ mod tests {
     /// All that is kept of an object in these tests.
     struct Name(String);
 
-    impl From<Object> for Name {
-        fn from(object: Object) -> Self {
+    impl From<WatchedObject> for Name {
+        fn from(object: WatchedObject) -> Self {
             Self(object.name)
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct Asked<'a> {
     pub(super) call: &'a Option<api::Call>,
     pub(super) pod: &'a Option<api::Pod>,
-    pub(super) nodes: &'a Option<request::Nodes>,
+    pub(super) nodes: &'a Option<request::NodeList>,
 }
 
 impl<'a> Asked<'a> {
@@ -45,7 +45,7 @@ impl<'a> Asked<'a> {
         self.call.as_ref().ok_or(CallError::Missing("call"))
     }
 
-    fn nodes(self) -> Result<&'a request::Nodes, CallError> {
+    fn nodes(self) -> Result<&'a request::NodeList, CallError> {
         self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 

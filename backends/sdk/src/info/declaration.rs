@@ -8,7 +8,7 @@ use extender_policy_api::v1alpha1::{
 };
 
 use super::{
-    Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View,
+    Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Usage, Verb, View,
     hook::{Before, Hook, Hooks},
     shown::ShownPath,
 };
@@ -248,7 +248,7 @@ fn beginning(mut text: String, most: usize) -> String {
 /// Services besides `PolicyService`. Tables are worth filling only if rows hold more than names.
 fn services(info: &Info, declared: &Declaration) -> Vec<String> {
     let wants_facts = declared.verbs().into_iter().flatten().any(|verb| verb.view.has_facts());
-    let keeps = wants_facts && info.table == Table::Kept;
+    let keeps = wants_facts && info.table == TableUse::Kept;
     let table = keeps.then_some(node_table_service_server::SERVICE_NAME);
     let introspection = (!declared.shown.is_empty()).then_some(introspection_service_server::SERVICE_NAME);
     let hooks = (!declared.hooks.are_none()).then_some(hook_service_server::SERVICE_NAME);

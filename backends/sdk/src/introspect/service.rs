@@ -59,7 +59,7 @@ impl IntrospectionService {
             let arrival = Arrival::default();
             let mut grpc = Grpc::new(RequestCodec::new(AdmitAll))
                 .apply_max_message_size_config(Some(MAX_REQUEST_BYTES), None);
-            let answered = grpc.unary(Introspect { service, arrival: &arrival }, http);
+            let answered = grpc.unary(Introspecting { service, arrival: &arrival }, http);
             Ok(timely(answered, &arrival).await)
         })
     }
@@ -106,12 +106,12 @@ impl NamedService for IntrospectionService {
 }
 
 /// Answers one request.
-struct Introspect<'a> {
+struct Introspecting<'a> {
     service: IntrospectionService,
     arrival: &'a Arrival,
 }
 
-impl UnaryService<api::IntrospectRequest> for Introspect<'_> {
+impl UnaryService<api::IntrospectRequest> for Introspecting<'_> {
     type Response = api::IntrospectResponse;
     type Future = BoxFuture<Response<Self::Response>, Status>;
 

@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::reservation::{
-    apiserver::{Apiserver, Fault},
+    apiserver::{Apiserver, RequestFault},
     cluster::{PodRef, RESERVED},
     placeholder::GATE,
     tests::{Seconds, available, client, replica, slow_client},
@@ -84,7 +84,7 @@ async fn a_leader_that_ends_at_any_write_leaves_nothing_behind() {
         apiserver.create_reservation("one", &json!({}), &json!({}));
         let first = Running::new(&apiserver, &seconds);
         // The write has its effect, and then the leader is gone.
-        apiserver.fault(fault, Fault::Lost);
+        apiserver.fault(fault, RequestFault::Lost);
         until("the write", || apiserver.writes().iter().any(|write| write.contains(fault))).await;
         drop(first);
         let _second = Running::new(&apiserver, &seconds);
@@ -173,7 +173,7 @@ async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once()
     apiserver.edit_pod("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());
     sleep(Duration::from_secs(2)).await;
     assert_eq!(owners().len(), 1, "it is not due to be confirmed");
-    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", Fault::Refused(500));
+    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", RequestFault::Refused(500));
     apiserver.delete_pod("shop/pod");
     let deleted = Instant::now();
     until("the removal", || owners().is_empty()).await;
@@ -206,14 +206,14 @@ async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
 #[tokio::test(start_paused = true)]
 async fn one_reservation_that_fails_does_not_hold_up_others() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.fault("POST /api/v1/namespaces/tenant/pods", Fault::Refused(403));
+    apiserver.fault("POST /api/v1/namespaces/tenant/pods", RequestFault::Refused(403));
     let namespace = |name: &str| json!({"template": {"metadata": {"namespace": name}}});
     apiserver.create_reservation("a", &namespace("tenant"), &json!({}));
     apiserver.create_reservation("b", &json!({"template": {"spec": 7}}), &json!({}));
     apiserver.create_reservation("c", &namespace("shop"), &json!({}));
     // As of a namespace that does not exist.
     for _ in 0..3 {
-        apiserver.fault("POST /api/v1/namespaces/none/pods", Fault::Refused(404));
+        apiserver.fault("POST /api/v1/namespaces/none/pods", RequestFault::Refused(404));
     }
     apiserver.create_reservation("d", &namespace("none"), &json!({}));
     let began = Instant::now();
@@ -279,7 +279,7 @@ async fn a_node_that_cannot_be_annotated_is_tried_again() {
     apiserver.create_node("a");
     apiserver.create_reservation("one", &json!({}), &available(500));
     for _ in 0..3 {
-        apiserver.fault("PATCH /api/v1/nodes/a", Fault::Refused(503));
+        apiserver.fault("PATCH /api/v1/nodes/a", RequestFault::Refused(503));
     }
     let _running = Running::new(&apiserver, &seconds);
     until("the change", || apiserver.node("a")["metadata"]["annotations"][RESERVED] == "true").await;
@@ -303,11 +303,11 @@ async fn a_placeholder_that_cannot_be_deleted_holds_nothing_up_and_is_tried_afte
     apiserver.create_reservation("one", &json!({}), &json!({}));
     // The leader ends before it records the pod.
     let first = Running::new(&apiserver, &seconds);
-    apiserver.fault("PUT /apis", Fault::LostBefore);
+    apiserver.fault("PUT /apis", RequestFault::LostBefore);
     until("a placeholder", || apiserver.pods().len() == 1).await;
     drop(first);
     for _ in 0..1_000 {
-        apiserver.fault("DELETE /api/v1/namespaces/shop/pods", Fault::Refused(403));
+        apiserver.fault("DELETE /api/v1/namespaces/shop/pods", RequestFault::Refused(403));
     }
     let _second = Running::new(&apiserver, &seconds);
     until("another placeholder", || apiserver.pods().values().any(is_open)).await;
@@ -323,7 +323,7 @@ async fn placeholders_of_deleted_reservations_are_deleted() {
     // The leader ends before it records the pod, and then the Reservation is deleted.
     let first = Running::new(&apiserver, &seconds);
     for _ in 0..3 {
-        apiserver.fault("PUT /apis", Fault::LostBefore);
+        apiserver.fault("PUT /apis", RequestFault::LostBefore);
     }
     until("a placeholder", || apiserver.pods().len() == 1).await;
     drop(first);
