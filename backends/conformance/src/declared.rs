@@ -59,6 +59,9 @@ pub(crate) const PER_NODE: [Verb; 4] =
 pub(crate) const CACHEABLE: [Verb; 5] =
     [Verb::Filter, Verb::Score, Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
+/// The hook whose requests have a pod alone.
+pub(crate) const POD_ALONE: [Verb; 1] = [Verb::BeforeFilter];
+
 /// The hooks.
 pub(crate) const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 

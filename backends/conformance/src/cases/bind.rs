@@ -6,7 +6,7 @@ use prost::Message as _;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{decoded, shown},
     declared::{Terms, Verb},
     objects::Pod,
@@ -16,24 +16,18 @@ use crate::{
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("bind.no-call", Must, ["48.1"], "a request without `call` is refused", no_call),
-        case!("bind.no-purpose", Must, ["48.1"], "a request without a purpose is refused", no_purpose),
-        case!(
-            "bind.no-pod",
-            Must,
-            ["48.1"],
-            "a request without namespace, name, UID or node is refused",
-            no_pod
-        ),
-        case!("bind.only-decides", Must, ["48.2"], "only PURPOSE_DECIDE binds", only_decides),
-        case!("bind.reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id),
-        case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND, DECLINED or NOT_BOUND", outcome),
-        case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
-        case!("bind.other-uid", Must, ["48.6"], "a pod with another UID is not bound", other_uid),
-        case!("bind.other-pod", Must, ["48.7"], "facts about another pod are refused", other_pod),
-        case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
-    ]
+    case::table! {
+        "bind.no-call" Must ["48.1"] "a request without `call` is refused" => no_call;
+        "bind.no-purpose" Must ["48.1"] "a request without a purpose is refused" => no_purpose;
+        "bind.no-pod" Must ["48.1"] "a request without namespace, name, UID or node is refused" => no_pod;
+        "bind.only-decides" Must ["48.2"] "only PURPOSE_DECIDE binds" => only_decides;
+        "bind.reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
+        "bind.outcome" Must ["48.3"] "the outcome is BOUND, DECLINED or NOT_BOUND" => outcome;
+        "bind.again" Must ["48.4"] "what is bound is BOUND again" => again;
+        "bind.other-uid" Must ["48.6"] "a pod with another UID is not bound" => other_uid;
+        "bind.other-pod" Must ["48.7"] "facts about another pod are refused" => other_pod;
+        "bind.message" Should ["48.5"] "the message has at most 1,024 bytes" => message;
+    }
 }
 
 /// A pod that no cluster has: to be refused for another reason.

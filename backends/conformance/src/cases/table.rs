@@ -7,7 +7,7 @@ use tonic::Code;
 
 use crate::{
     answer::Answer,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::Terms,
     question::Scene,
     suite::Suite,
@@ -20,42 +20,24 @@ const NODES: usize = 30;
 const WAITS: Duration = Duration::from_secs(5);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.answers", Must, ["24.1"], "answers are as with rows", answers),
-        case!("table.applied", Must, ["21.1"], "each message is acknowledged with its version", applied),
-        case!("table.changed", Must, ["24.1"], "a changed row counts from the acknowledgement on", changed),
-        case!("table.subset", Must, ["24.1"], "positions are those of the request", subset),
-        case!("table.with-rows", Must, ["24.2"], "0 stands for the next one of `rows`", with_rows),
-        case!("table.older", Must, ["24.1"], "an earlier `at_least` is answered", older),
-        case!("table.unknown", Must, ["25.1"], "a table that is not held is a miss", unknown),
-        case!("table.behind", Must, ["25.2"], "a version that is not there yet is a miss, at once", behind),
-        case!("table.unknown-id", Must, ["25.2"], "an id that is not there is a miss", unknown_id),
-        case!("table.zeros", Must, ["27.1"], "zeros and rows that differ in number are refused", zeros),
-        case!("table.zeros-unknown", Must, ["27.1"], "also if the table is not held", zeros_unknown),
-        case!("table.count", Must, ["27.1"], "a count that differs from the ids is refused", count),
-        case!(
-            "table.other-reads",
-            Must,
-            ["44.1"],
-            "a table with other contents is not the verb's",
-            other_reads
-        ),
-        case!(
-            "table.other-view",
-            Should,
-            ["27.2"],
-            "a table that lacks what the verb wants is refused",
-            other_view
-        ),
-        case!(
-            "table.other-connection",
-            Must,
-            ["19.1"],
-            "calls on any connection may name it",
-            other_connection
-        ),
-        case!("table.two", Must, ["19.2"], "tables with the same ids are separate", two),
-    ]
+    case::table! {
+        "table.answers" Must ["24.1"] "answers are as with rows" => answers;
+        "table.applied" Must ["21.1"] "each message is acknowledged with its version" => applied;
+        "table.changed" Must ["24.1"] "a changed row counts from the acknowledgement on" => changed;
+        "table.subset" Must ["24.1"] "positions are those of the request" => subset;
+        "table.with-rows" Must ["24.2"] "0 stands for the next one of `rows`" => with_rows;
+        "table.older" Must ["24.1"] "an earlier `at_least` is answered" => older;
+        "table.unknown" Must ["25.1"] "a table that is not held is a miss" => unknown;
+        "table.behind" Must ["25.2"] "a version that is not there yet is a miss, at once" => behind;
+        "table.unknown-id" Must ["25.2"] "an id that is not there is a miss" => unknown_id;
+        "table.zeros" Must ["27.1"] "zeros and rows that differ in number are refused" => zeros;
+        "table.zeros-unknown" Must ["27.1"] "also if the table is not held" => zeros_unknown;
+        "table.count" Must ["27.1"] "a count that differs from the ids is refused" => count;
+        "table.other-reads" Must ["44.1"] "a table with other contents is not the verb's" => other_reads;
+        "table.other-view" Should ["27.2"] "a table that lacks what the verb wants is refused" => other_view;
+        "table.other-connection" Must ["19.1"] "calls on any connection may name it" => other_connection;
+        "table.two" Must ["19.2"] "tables with the same ids are separate" => two;
+    }
 }
 
 async fn inline(suite: &Suite, terms: Terms<'_>, scene: &Scene) -> Result<Answer, Stop> {

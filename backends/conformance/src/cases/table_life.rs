@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use extender_policy_api::v1alpha1 as api;
 
 use crate::{
-    case::{Case, Stop, case, failed},
+    case::{self, Case, Stop, failed},
     declared::Terms,
     question::Scene,
     suite::Suite,
@@ -16,21 +16,15 @@ use crate::{
 const LONG: Duration = Duration::from_secs(2);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.closed", Must, ["22.1"], "a table ends with its stream", closed),
-        case!("table.reset", Must, ["22.1"], "also if the stream is reset", reset),
-        case!("table.disconnected", Must, ["22.1"], "also if the connection is closed", disconnected),
-        case!("table.again", Must, ["22.1"], "a gateway that comes back fills another table", again),
-        case!("table.huge", Must, ["21.1", "24.1"], "15,000 nodes", huge),
-        case!(
-            "table.meanwhile",
-            Must,
-            ["21.2"],
-            "calls are answered while a large message is applied",
-            meanwhile
-        ),
-        case!("table.nothing-sent", Must, ["52.1"], "20 streams without a message do no harm", nothing_sent),
-    ]
+    case::table! {
+        "table.closed" Must ["22.1"] "a table ends with its stream" => closed;
+        "table.reset" Must ["22.1"] "also if the stream is reset" => reset;
+        "table.disconnected" Must ["22.1"] "also if the connection is closed" => disconnected;
+        "table.again" Must ["22.1"] "a gateway that comes back fills another table" => again;
+        "table.huge" Must ["21.1", "24.1"] "15,000 nodes" => huge;
+        "table.meanwhile" Must ["21.2"] "calls are answered while a large message is applied" => meanwhile;
+        "table.nothing-sent" Must ["52.1"] "20 streams without a message do no harm" => nothing_sent;
+    }
 }
 
 /// Asks until the table is not held any more.

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::{
     answer::Verdict,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{code_name, shown},
     declared::Terms,
     objects::Node,
@@ -19,60 +19,25 @@ use crate::{
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.removed", Must, ["26.1"], "a removed id is a miss, or still the same node", removed),
-        case!(
-            "table.removals-last",
-            Must,
-            ["20.2"],
-            "the removals of a message come after its upserts",
-            removals_last
-        ),
-        case!(
-            "table.later-upsert",
-            Must,
-            ["20.2"],
-            "of two upserts with one id the later counts",
-            later_upsert
-        ),
-        case!(
-            "table.remove-unknown",
-            Must,
-            ["20.3"],
-            "removals of ids that are not there are ignored",
-            remove_unknown
-        ),
-        case!("table.as-a-whole", Must, ["20.1"], "a call sees all of a message or nothing", as_a_whole),
-        case!("table.later-fields", Must, ["8.4"], "unknown fields of a message are ignored", later_fields),
-        case!(
-            "table.not-protobuf",
-            Must,
-            ["50.2"],
-            "a message that is not protobuf ends the stream",
-            not_protobuf
-        ),
-        case!("table.no-view", Should, ["23.2"], "a first message without a view is refused", no_view),
-        case!(
-            "table.unknown-view",
-            Should,
-            ["23.2"],
-            "a first message with an unknown view is refused",
-            unknown_view
-        ),
-        case!("table.id-zero", Should, ["23.2"], "an id of 0 is refused", id_zero),
-        case!("table.no-row", Should, ["23.2"], "an upsert without a row is refused", no_row),
-        case!(
-            "table.row-lacks-facts",
-            Should,
-            ["23.2"],
-            "a row without the facts of the view is refused",
-            row_lacks_facts
-        ),
-        case!("table.version", Should, ["23.2"], "a version that does not grow is refused", version),
-        case!("table.renamed", Should, ["23.2"], "another table's name is refused", renamed),
-        case!("table.refused-whole", Must, ["23.3"], "calls see nothing of a refused message", refused_whole),
-        case!("table.limits", Must, ["23.1"], "200 tables: each is held, or refused", limits),
-    ]
+    case::table! {
+        "table.removed" Must ["26.1"] "a removed id is a miss, or still the same node" => removed;
+        "table.removals-last" Must ["20.2"] "the removals of a message come after its upserts" => removals_last;
+        "table.later-upsert" Must ["20.2"] "of two upserts with one id the later counts" => later_upsert;
+        "table.remove-unknown" Must ["20.3"] "removals of ids that are not there are ignored" => remove_unknown;
+        "table.as-a-whole" Must ["20.1"] "a call sees all of a message or nothing" => as_a_whole;
+        "table.later-fields" Must ["8.4"] "unknown fields of a message are ignored" => later_fields;
+        "table.not-protobuf" Must ["50.2"] "a message that is not protobuf ends the stream" => not_protobuf;
+        "table.no-view" Should ["23.2"] "a first message without a view is refused" => |suite|
+            first_message(suite, |message| message.view = None, "a first message without `view`").await;
+        "table.unknown-view" Should ["23.2"] "a first message with an unknown view is refused" => unknown_view;
+        "table.id-zero" Should ["23.2"] "an id of 0 is refused" => id_zero;
+        "table.no-row" Should ["23.2"] "an upsert without a row is refused" => no_row;
+        "table.row-lacks-facts" Should ["23.2"] "a row without the facts of the view is refused" => row_lacks_facts;
+        "table.version" Should ["23.2"] "a version that does not grow is refused" => version;
+        "table.renamed" Should ["23.2"] "another table's name is refused" => renamed;
+        "table.refused-whole" Must ["23.3"] "calls see nothing of a refused message" => refused_whole;
+        "table.limits" Must ["23.1"] "200 tables: each is held, or refused" => limits;
+    }
 }
 
 /// How long a backend may keep removed rows.
@@ -260,10 +225,6 @@ async fn first_message(
     let mut message = table.message(terms, &nodes);
     change(&mut message);
     refuses(&mut table, message, what).await
-}
-
-async fn no_view(suite: &Suite) -> Result<(), Stop> {
-    first_message(suite, |message| message.view = None, "a first message without `view`").await
 }
 
 async fn unknown_view(suite: &Suite) -> Result<(), Stop> {

@@ -417,6 +417,10 @@ fn tables_and_bytes_are_limited_and_come_back() {
     assert!(matches!(begun(&tables, message(4, 1, &[long(1)], &[])).err(), Some(Mistake::TooLarge(2000))));
     drop(held);
     let _all = begun(&tables, message(4, 1, &[long(1), long(2)], &[])).unwrap();
+    let tables = Tables::default();
+    let _many: Vec<_> = (1..=64).map(|table| begun(&tables, message(table, 1, &[], &[])).unwrap()).collect();
+    let text = exhausted(begun(&tables, message(65, 1, &[], &[])).err().unwrap());
+    assert_eq!(text, "this backend already holds 64 tables, the maximum");
 }
 
 /// A row that differs from all others.

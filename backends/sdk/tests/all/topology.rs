@@ -2,9 +2,8 @@
 //! sockets.
 
 use extender_policy_api::v1alpha1::{
-    Call, DomainCount, FilterRequest, FilterResponse, NodeFacts, NodeRow, NodeRows, NodeView, Nodes,
-    OwnerReference, Pod as PodMessage, PodFacts, Purpose, TopologyCounts, nodes::Form,
-    policy_service_client::PolicyServiceClient,
+    Call, DomainCount, FilterResponse, NodeFacts, NodeRow, NodeView, OwnerReference, PodFacts,
+    TopologyCounts, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
     Info, Node, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict, View,
@@ -12,7 +11,7 @@ use extender_policy_sdk::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{declared, served, web};
+use crate::{call, declared, filter_request, served, web};
 
 /// Refuses each node, and says what it knows of the pods in its domain that are like the pod.
 struct Siblings {
@@ -199,13 +198,9 @@ async fn filtered(channel: &Channel, topology_counts: Vec<TopologyCounts>) -> Re
         let facts = NodeFacts { label_values, absent_labels, ..NodeFacts::default() };
         NodeRow { name: "n".into(), facts: Some(facts), ..NodeRow::default() }
     };
-    let rows = vec![row("z1", &[0]), row("", &[0, 1])];
-    let request = FilterRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), reads: reads.id, ..Call::default() }),
-        pod: Some(PodMessage { facts: Some(facts), topology_counts, ..PodMessage::default() }),
-        nodes: Some(Nodes { count: 2, form: Some(Form::Rows(NodeRows { rows })) }),
-        want_scores: false,
-    };
+    let mut request = filter_request(facts, vec![row("z1", &[0]), row("", &[0, 1])]);
+    request.call = Some(Call { reads: reads.id, ..call() });
+    request.pod.as_mut().unwrap().topology_counts = topology_counts;
     Ok(PolicyServiceClient::new(channel.clone()).filter(request).await?.into_inner())
 }
 
