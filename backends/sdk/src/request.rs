@@ -57,7 +57,7 @@ pub(crate) struct PreemptRequest {
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// `NodeList`.
+/// `Nodes`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct NodeList {
     #[prost(uint32, tag = "1")]
@@ -67,7 +67,7 @@ pub(crate) struct NodeList {
     pub(crate) form: Option<Form>,
 }
 
-/// `NodeList.form`.
+/// `Nodes.form`.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(crate) enum Form {
     #[prost(message, tag = "2")]

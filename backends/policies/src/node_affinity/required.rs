@@ -1,4 +1,4 @@
-//! RequiredTerms node affinity: filters nodes.
+//! Required node affinity: filters nodes.
 
 use std::collections::BTreeSet;
 

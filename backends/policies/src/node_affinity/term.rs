@@ -73,7 +73,7 @@ impl TermRequirement<'_> {
 }
 
 impl Test<'_> {
-    /// Mirrors `TermRequirement.Matches` of apimachinery. `None`: the node does not have the label.
+    /// Mirrors `Requirement.Matches` of apimachinery. `None`: the node does not have the label.
     fn holds(&self, value: Option<&str>) -> bool {
         let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|v| v == value));
         let number = || value.and_then(|value| value.parse::<i64>().ok());

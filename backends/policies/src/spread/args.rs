@@ -75,7 +75,7 @@ pub(super) fn read(args: &Args) -> Result<Constraints, ArgsError> {
 }
 
 impl Constraints {
-    /// SpreadArgs without mistakes.
+    /// Fields without mistakes.
     fn add(&mut self, fields: &ConstraintFields) {
         let sums = if fields.max_requests.is_some() { Sums::Requests } else { Sums::Unread };
         let topology = Topology::new(&fields.topology_key, fields.by.attribute(), sums, &mut self.reads);

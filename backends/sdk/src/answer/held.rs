@@ -22,7 +22,7 @@ pub(super) enum Held<'a> {
     Inline(Vec<Row<'a>>),
     /// Rows of one version of a table, and inline rows for the nodes that it may not have.
     Named { ids: &'a [u32], inline: Vec<Row<'a>>, table: Arc<Rows> },
-    /// NodeList that cannot be read here.
+    /// Nodes that cannot be read here.
     Missed(api::Miss),
 }
 
