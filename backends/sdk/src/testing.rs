@@ -39,7 +39,7 @@ use crate::{
     Backend, Bind, Policy,
     answer::{self, Patience, at_once, unpanicking},
     error::CallError,
-    info::declaration::{Declaration, OfVerb, Terms},
+    info::declaration::Terms,
     reads::{cluster::ClusterNode, layout::SentFields, running::Running},
     request::{FilterRequest, Form, NodeList, NodeRows, NodesRequest, PreemptRequest},
     table::Tables,
@@ -456,7 +456,7 @@ async fn filtered(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<(String, String)>, CallError> {
-    let SentCall { call, pod, nodes: nodes_asked } = SentCall::new(backend, Declaration::filter, pod, nodes)?;
+    let SentCall { call, pod, nodes: nodes_asked } = SentCall::new(backend, api::Verb::Filter, pod, nodes)?;
     let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
     let rejections = answer::filter(backend, &Tables::default(), &request, patience).await?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
@@ -492,7 +492,7 @@ async fn scored(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<i32>, CallError> {
-    let SentCall { call, pod, nodes } = SentCall::new(backend, Declaration::score, pod, nodes)?;
+    let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Score, pod, nodes)?;
     let request = NodesRequest { call, pod, nodes };
     let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
@@ -514,7 +514,7 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     let backend = backend.into();
     let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
     let identity = pod.pod.identity.clone();
-    let SentCall { call, pod, .. } = SentCall::new(&backend, Declaration::bind, pod, &[])?;
+    let SentCall { call, pod, .. } = SentCall::new(&backend, api::Verb::Bind, pod, &[])?;
     let unnamed = || ("pod".to_owned(), "uid".to_owned());
     let (name, uid) = identity.map_or_else(unnamed, |identity| (identity.name, identity.uid));
     let node = node.to_owned();
@@ -560,10 +560,10 @@ async fn preempted(
     patience: Patience,
 ) -> Result<Vec<(String, Vec<String>)>, CallError> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
-    let terms = terms(backend, Declaration::preempt)?;
+    let terms = terms(backend, api::Verb::Preempt)?;
     let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
     let messages = candidates.iter().map(|candidate| candidate.sent(fields)).collect();
-    let SentCall { call, pod, nodes } = SentCall::new(backend, Declaration::preempt, pod, &nodes)?;
+    let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
     let kept = answer::preempt(backend, &Tables::default(), &request, patience).await?.kept;
     let stays = |position| kept.iter().find(|kept| kept.position == position);
@@ -580,7 +580,7 @@ struct SentCall {
 
 impl SentCall {
     /// As the gateway sends them for the declaration of the verb.
-    fn new(backend: &Backend, verb: OfVerb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
+    fn new(backend: &Backend, verb: api::Verb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
         // A verb that is not declared is not answered, whatever it is sent.
         let terms = terms(backend, verb)?;
         let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
@@ -597,6 +597,6 @@ impl SentCall {
     }
 }
 
-fn terms(backend: &Backend, verb: OfVerb) -> Result<Option<Terms>, CallError> {
-    Ok(verb(&backend.policy_for(&[])?.declaration).cloned())
+fn terms(backend: &Backend, verb: api::Verb) -> Result<Option<Terms>, CallError> {
+    Ok(backend.policy_for(&[])?.declaration.verb(verb).cloned())
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::{
     case::{self, Case, Stop, failed, skipped},
@@ -131,20 +131,20 @@ async fn other_id(suite: &Suite) -> Result<(), Stop> {
 
 /// Binds the pod that the command line allows to be bound.
 async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
+    bound(suite, None).await?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+}
+
+/// With the UID of another pod, if one is given.
+async fn bound(suite: &Suite, other_uid: Option<&str>) -> Result<Result<api::BindResponse, Status>, Stop> {
     let terms = suite.terms(Verb::Bind)?;
     let Some(bindable) = suite.bindable.clone() else {
         return skipped("this would bind a pod: allow one with --bind NAMESPACE/NAME/UID/NODE");
     };
     let crate::options::Bindable { namespace, name, uid, node } = bindable;
-    let request = own(api::BindRequest {
-        namespace,
-        name,
-        uid,
-        node,
-        ..request(terms, &suite.args, &suite.objects().pod())
-    });
-    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
-    decoded("Bind", answered)?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+    let uid = other_uid.map_or(uid, str::to_owned);
+    let pod = suite.objects().pod();
+    let request = own(api::BindRequest { namespace, name, uid, node, ..request(terms, &suite.args, &pod) });
+    decoded("Bind", suite.send(Verb::Bind, request.encode_to_vec().into()).await?)
 }
 
 async fn outcome(suite: &Suite) -> Result<(), Stop> {
@@ -171,20 +171,7 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
     if bind(suite).await?.outcome() != api::BindOutcome::Bound {
         return skipped("the pod of --bind was not bound");
     }
-    let terms = suite.terms(Verb::Bind)?;
-    let Some(crate::options::Bindable { namespace, name, node, .. }) = suite.bindable.clone() else {
-        return skipped("there is no --bind");
-    };
-    let uid = "of-a-pod-that-is-gone".to_owned();
-    let request = own(api::BindRequest {
-        namespace,
-        name,
-        uid,
-        node,
-        ..request(terms, &suite.args, &suite.objects().pod())
-    });
-    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
-    match decoded::<api::BindResponse>("Bind", answered)? {
+    match bound(suite, Some("of-a-pod-that-is-gone")).await? {
         Ok(response) if response.outcome() == api::BindOutcome::Bound => {
             failed("a pod with another UID than that of the request is BOUND")
         }

@@ -52,25 +52,12 @@ pub(super) fn minimal(suite: &Suite, verb: Verb) -> Bytes {
     let nodes = Some(api::Nodes { count: 1, form });
     let victims = vec![api::Victim { uid: "uid".to_owned(), pod: None }];
     let candidates = vec![api::Candidate { victims, ..api::Candidate::default() }];
-    let message = match verb {
-        Verb::Filter => api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec(),
-        Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
-        Verb::Preempt => api::PreemptRequest { call, pod, nodes, candidates }.encode_to_vec(),
-        // A pod that no cluster has.
-        Verb::Bind => api::BindRequest {
-            call,
-            namespace: "conformance".to_owned(),
-            name: "conformance".to_owned(),
-            uid: "conformance".to_owned(),
-            node: "conformance".to_owned(),
-            pod: None,
-        }
-        .encode_to_vec(),
-        Verb::BeforeFilter => api::BeforeFilterRequest { call, pod }.encode_to_vec(),
-        Verb::BeforeFilterNodes => api::BeforeFilterNodesRequest { call, pod, nodes }.encode_to_vec(),
-        Verb::BeforeScore => api::BeforeScoreRequest { call, pod, nodes }.encode_to_vec(),
-    };
-    message.into()
+    if verb == Verb::Bind {
+        let nobody = || "conformance".to_owned();
+        let (namespace, name, uid, node) = (nobody(), nobody(), nobody(), nobody());
+        return api::BindRequest { call, namespace, name, uid, node, pod: None }.encode_to_vec().into();
+    }
+    Question { verb, call, pod, nodes, candidates, want_scores: false }.encode()
 }
 
 async fn refused(suite: &Suite, question: &Question, what: &str) -> Result<(), Stop> {

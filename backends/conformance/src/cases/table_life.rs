@@ -9,7 +9,7 @@ use crate::{
     declared::Terms,
     question::Scene,
     suite::Suite,
-    table::{PAUSE, Table, by_table, filled, filled_on, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, filled_on, held, table_verb},
 };
 
 /// Applying a message for so long without answering a call blocks a gateway.
@@ -43,19 +43,15 @@ async fn discarded(suite: &Suite, terms: Terms<'_>, scene: &Scene, nodes: api::N
 }
 
 async fn closed(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let (terms, scene, table) = held(suite, 3).await?;
+    let nodes = table.all(&scene);
     table.close().await?;
     discarded(suite, terms, &scene, nodes).await
 }
 
 async fn reset(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let (terms, scene, table) = held(suite, 3).await?;
+    let nodes = table.all(&scene);
     // Both ends are dropped: the stream is reset.
     drop(table);
     discarded(suite, terms, &scene, nodes).await
@@ -66,7 +62,7 @@ async fn disconnected(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(3);
     let client = suite.connect().await?;
     let table = filled_on(suite, &client, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let nodes = table.all(&scene);
     drop((table, client));
     discarded(suite, terms, &scene, nodes).await
 }
@@ -76,7 +72,7 @@ async fn again(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(3);
     for _ in 0..20 {
         let table = filled(suite, terms, &scene).await?;
-        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
         table.close().await?;
     }
     Ok(())
@@ -86,7 +82,7 @@ async fn huge(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(crate::question::LARGE);
     let table = filled(suite, terms, &scene).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 

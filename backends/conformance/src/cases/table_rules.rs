@@ -15,7 +15,7 @@ use crate::{
     objects::Node,
     question::Scene,
     suite::Suite,
-    table::{PAUSE, Table, by_table, filled, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, held, table_verb},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -84,14 +84,14 @@ async fn removed(suite: &Suite) -> Result<(), Stop> {
     let mut table = filled(suite, terms, &scene).await?;
     let message = api::SyncNodesRequest { removed: vec![2], ..table.message(terms, &[]) };
     table.apply(message).await?;
-    let response = suite.respond(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    let response = suite.respond(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     match response.miss() {
         Some(api::Miss::TableBehind) => {}
         Some(miss) => {
             return failed(format!("a removed id: {}; expected MISS_TABLE_BEHIND", miss.as_str_name()));
         }
         None => {
-            let after = suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+            let after = suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
             if after.verdicts != before.verdicts && terms.is_pure() {
                 return failed("a removed id was answered, and not as the node that it was");
             }
@@ -102,9 +102,7 @@ async fn removed(suite: &Suite) -> Result<(), Stop> {
 
 /// A backend may keep removed rows for a while, so this asks until the row is gone.
 async fn removals_last(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 3).await?;
     let Some(node) = scene.nodes.first() else { return Ok(()) };
     let message = api::SyncNodesRequest { removed: vec![9], ..table.message(terms, &[(9, node)]) };
     table.apply(message).await?;
@@ -134,12 +132,10 @@ async fn later_upsert(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn remove_unknown(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(2);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 2).await?;
     let message = api::SyncNodesRequest { removed: vec![7, 0, u32::MAX], ..table.message(terms, &[]) };
     table.apply(message).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 
@@ -181,11 +177,10 @@ async fn later_fields(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(3);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let message = table.message(terms, &nodes);
+    let message = table.first(terms, &scene);
     table.send_bytes(super::calls::with_unknown_fields(&message.encode_to_vec())).await;
     table.applied(message.version).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 
@@ -221,8 +216,7 @@ async fn first_message(
     let terms = table_verb(suite)?;
     let scene = suite.scene(2);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let mut message = table.message(terms, &nodes);
+    let mut message = table.first(terms, &scene);
     change(&mut message);
     refuses(&mut table, message, what).await
 }
@@ -276,9 +270,7 @@ async fn renamed(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(2);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 2).await?;
     let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
     let mut message = table.message(terms, &[(5, one), (6, other)]);
     message.upserts.iter_mut().skip(1).for_each(|entry| entry.row = None);
@@ -304,8 +296,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
             client = suite.connect().await?;
         }
         let mut table = Table::open(suite, &client);
-        let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-        let message = table.message(terms, &nodes);
+        let message = table.first(terms, &scene);
         match table.ends(message).await? {
             None => tables.push(table),
             Some(status) if status.code() == Code::ResourceExhausted => {}
@@ -317,7 +308,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
         }
     }
     for table in tables.iter().take(3).chain(tables.last()) {
-        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     }
     drop(tables);
     suite.still_serves("200 tables").await

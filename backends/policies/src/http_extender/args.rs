@@ -85,29 +85,18 @@ impl std::fmt::Debug for Secret {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Given {
     url_prefix: String,
-    #[serde(default)]
     filter_verb: Option<String>,
-    #[serde(default)]
     prioritize_verb: Option<String>,
-    #[serde(default)]
     preempt_verb: Option<String>,
-    #[serde(default)]
     bind_verb: Option<String>,
-    #[serde(default)]
     weight: Option<i64>,
-    #[serde(default, rename = "enableHTTPS", alias = "enableHttps")]
+    #[serde(rename = "enableHTTPS", alias = "enableHttps")]
     enable_https: Option<bool>,
-    #[serde(default)]
     tls_config: Option<GivenTls>,
-    #[serde(default)]
     http_timeout: Option<Timeout>,
-    #[serde(default)]
     node_cache_capable: Option<bool>,
-    #[serde(default)]
     managed_resources: Option<Vec<serde_json::Value>>,
-    #[serde(default)]
     ignorable: Option<bool>,
-    #[serde(default)]
     side_effects: Option<Vec<Effective>>,
 }
 
@@ -115,21 +104,13 @@ struct Given {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GivenTls {
-    #[serde(default)]
     insecure: Option<bool>,
-    #[serde(default)]
     server_name: Option<String>,
-    #[serde(default)]
     cert_file: Option<PathBuf>,
-    #[serde(default)]
     key_file: Option<PathBuf>,
-    #[serde(default)]
     ca_file: Option<PathBuf>,
-    #[serde(default)]
     cert_data: Option<ByteString>,
-    #[serde(default)]
     key_data: Option<ByteString>,
-    #[serde(default)]
     ca_data: Option<ByteString>,
 }
 

@@ -114,20 +114,19 @@ impl Apiserver {
 
     /// A pod of namespace shop, with its name as UID.
     pub(crate) fn create_pod(&self, name: &str) {
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": name},
-            "spec": {"containers": []}, "status": {"phase": "Pending"},
-        });
-        self.stored.lock().unwrap().put(PODS, &format!("shop/{name}"), pod, "ADDED");
+        self.create_pod_of("shop", name, &json!([]));
     }
 
     /// A pod that requests this.
     pub(crate) fn create_pod_with(&self, namespace: &str, name: &str, milli_cpu: i64) {
         let requests = json!({"cpu": format!("{milli_cpu}m")});
+        self.create_pod_of(namespace, name, &json!([{"name": "c", "resources": {"requests": requests}}]));
+    }
+
+    fn create_pod_of(&self, namespace: &str, name: &str, containers: &Value) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name},
-            "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]},
-            "status": {"phase": "Pending"},
+            "spec": {"containers": containers}, "status": {"phase": "Pending"},
         });
         self.stored.lock().unwrap().put(PODS, &format!("{namespace}/{name}"), pod, "ADDED");
     }

@@ -67,7 +67,6 @@ struct StoredObject {
     metadata: Metadata,
     #[serde(default)]
     spec: Value,
-    #[serde(default)]
     status: Option<Status>,
 }
 

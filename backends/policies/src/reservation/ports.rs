@@ -34,7 +34,6 @@ pub(super) fn collide(ports: &[HostPort], others: &[HostPort]) -> bool {
 /// The fields of a pod that are read. All others may have any JSON that Go reads.
 #[derive(Deserialize)]
 struct PodWithPorts {
-    #[serde(default)]
     spec: Option<SpecWithPorts>,
 }
 

@@ -146,7 +146,7 @@ fn kept<'f>(of: &Value, fields: impl IntoIterator<Item = &'f &'f str>) -> Map<St
 #[cfg(test)]
 mod tests {
     use extender_policy_sdk::{
-        Backend, OwnerReference,
+        Backend,
         testing::{self, PodFacts, TestPod},
     };
     use serde_json::json;
@@ -154,8 +154,7 @@ mod tests {
     use super::*;
     use crate::reservation::{
         apiserver::Apiserver,
-        object::{API_VERSION, KIND},
-        tests::{Seconds, replica},
+        tests::{Seconds, controlling, replica},
     };
 
     /// Binds a placeholder that was recorded with 1 CPU, and is now like this; the gateway tells these CPUs, in thousandths.
@@ -172,8 +171,7 @@ mod tests {
             "placeholderRequests": amounts::list(&recorded.requests),
         });
         apiserver.create_reservation("one", &json!({}), &status);
-        let (api_version, kind, name, uid) = (API_VERSION.into(), KIND.into(), "one".into(), "one".into());
-        let owner = Some(OwnerReference { api_version, kind, name, uid });
+        let owner = Some(controlling("one"));
         let requests = Some(Resources { milli_cpu: told, ..Resources::default() });
         let pod =
             TestPod::from(PodFacts { namespace: "shop".into(), owner, requests, ..PodFacts::default() });

@@ -24,7 +24,7 @@ use super::{
 const MAX_READ: usize = 4;
 
 /// The Reservations of the cluster.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Store {
     known: RwLock<Known>,
     /// Counts the changes.
@@ -91,12 +91,6 @@ impl Drop for Chosen<'_> {
     fn drop(&mut self) {
         let Self { store, name, uid, pod, .. } = self;
         store.write().change_pending(name, uid, |pending| drop(pending.remove(pod)));
-    }
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::Sender::new(0), promises: Promises::default() }
     }
 }
 

@@ -100,6 +100,20 @@ pub(super) fn available(milli_cpu: i64) -> Value {
     json!({"phase": "Available", "nodeName": "a", "allocatable": {"cpu": format!("{milli_cpu}m")}})
 }
 
+/// An entry of a status' owners.
+pub(super) fn owner(uid: &str, cpu: &str) -> Value {
+    json!({
+        "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": cpu},
+        "allocatedAt": "2026-01-01T00:00:00Z",
+    })
+}
+
+/// The owner of the placeholder pod of this Reservation, whose UID is its name.
+pub(super) fn controlling(reservation: &str) -> OwnerReference {
+    let (name, uid) = (reservation.to_owned(), reservation.to_owned());
+    OwnerReference { api_version: object::API_VERSION.into(), kind: object::KIND.into(), name, uid }
+}
+
 fn cpu(milli_cpu: i64) -> Resources {
     Resources { milli_cpu, pods: 1, ..Resources::default() }
 }
@@ -130,13 +144,8 @@ async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
     assert_eq!(changes(shop(1_001)), change(&[500, 1_000], "reserved by one, two"), "it fits in none");
     assert_eq!(changes(TestPod::new("mall")), change(&[500, 1_000], "reserved by one, two"));
 
-    let owner = OwnerReference {
-        api_version: object::API_VERSION.into(),
-        kind: object::KIND.into(),
-        name: "other".into(),
-        uid: "other".into(),
-    };
-    let placeholder = PodFacts { namespace: "shop".into(), owner: Some(owner), ..PodFacts::default() };
+    let owner = Some(controlling("other"));
+    let placeholder = PodFacts { namespace: "shop".into(), owner, ..PodFacts::default() };
     assert_eq!(changes(placeholder.clone().into()), change(&[500, 1_000], "reserved by one, two"));
     let scores = |pod: &TestPod| testing::score(backend.clone(), pod, &nodes()).unwrap();
     assert_eq!(scores(&shop(501)), [60, 0]);

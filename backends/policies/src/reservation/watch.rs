@@ -23,6 +23,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::backoff::Backoff;
+
 /// The most objects of a page of a list.
 const PAGE: u32 = 100;
 /// The largest page in bytes: larger than the JSON of any object that etcd stores, and small beside the memory of a container.
@@ -40,8 +42,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(8);
 /// The longest time for a page of a list.
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 /// The pauses after failures.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
 
 /// An object that the apiserver told of.
 #[derive(Debug)]
@@ -90,26 +91,23 @@ pub(super) struct Kind {
 
 /// Keeps `watched` up to date.
 pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched, pulse: &Pulse) -> Infallible {
-    let (mut pause, mut failing, mut page) = (FIRST_PAUSE, false, PAGE);
+    let (mut failures, mut page) = (0_u32, PAGE);
     loop {
         let mut is_current = false;
         let ended = follow(&client, kind, watched, pulse, &mut page, &mut is_current).await;
-        if is_current {
-            pause = FIRST_PAUSE;
-            if std::mem::take(&mut failing) {
-                tracing::info!("{} are watched again", kind.plural);
-            }
+        if is_current && std::mem::take(&mut failures) > 0 {
+            tracing::info!("{} are watched again", kind.plural);
         }
         if let Err(error) = ended {
-            if !std::mem::replace(&mut failing, true) {
+            if failures == 0 {
                 tracing::warn!(
                     "cannot watch {}: {error}; trying again. Check that the apiserver is reachable, and that the account may list and watch them",
                     kind.plural
                 );
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            failures = failures.saturating_add(1);
         }
-        sleep(pause).await;
+        sleep(PAUSES.pause(failures)).await;
     }
 }
 
@@ -151,8 +149,8 @@ async fn follow(
                 }
             }
         }
-        if began.elapsed() < FIRST_PAUSE {
-            sleep(FIRST_PAUSE).await;
+        if began.elapsed() < PAUSES.first {
+            sleep(PAUSES.first).await;
         }
     }
 }

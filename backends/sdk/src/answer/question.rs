@@ -9,7 +9,7 @@ use crate::{
     Backend, Nodes, Pod,
     backend::Prepared,
     error::CallError,
-    info::declaration::{OfVerb, Terms},
+    info::declaration::Terms,
     node::row::RowRef,
     pod,
     reads::{access::Access, layout::Layout},
@@ -27,7 +27,7 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// The policy that the operator's args choose, in a version that can read the request.
-    pub(super) fn policy(self, backend: &Backend, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+    pub(super) fn policy(self, backend: &Backend, verb: api::Verb) -> Result<Arc<Prepared>, CallError> {
         policy_for(backend, self.call()?, verb)
     }
 

@@ -1,11 +1,6 @@
 //! `IntrospectionService`: one request in, one JSON value out.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{self as api, introspection_service_server::SERVICE_NAME};
 use tokio::{
@@ -16,8 +11,8 @@ use tokio::{
 use tonic::{
     Request, Response, Status,
     body::Body,
-    codegen::{BoxFuture, Service as Serve, http},
-    server::{Grpc, NamedService, UnaryService},
+    codegen::{BoxFuture, http},
+    server::{Grpc, UnaryService},
 };
 
 use crate::{
@@ -25,7 +20,7 @@ use crate::{
     codec::{AdmitAll, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
-    service::{Answered, method, refused},
+    service::{Answered, method, named, refused},
 };
 
 /// The largest request in bytes: args of 1 MiB, a query of 8 KiB and the path.
@@ -84,26 +79,12 @@ impl IntrospectionService {
     }
 }
 
-impl Serve<http::Request<Body>> for IntrospectionService {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answered;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+named!(IntrospectionService, SERVICE_NAME, |this, http| {
+    match method(http.uri().path()) {
+        "Introspect" => this.introspect(http),
+        _ => refused(Status::unimplemented("this service has no such method")),
     }
-
-    fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match method(http.uri().path()) {
-            "Introspect" => self.introspect(http),
-            _ => refused(Status::unimplemented("this service has no such method")),
-        }
-    }
-}
-
-impl NamedService for IntrospectionService {
-    const NAME: &'static str = SERVICE_NAME;
-}
+});
 
 /// Answers one request.
 struct Introspecting<'a> {

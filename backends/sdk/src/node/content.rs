@@ -64,7 +64,7 @@ impl<'a> Content<'a> {
                 Ok(Field { tag: 1, value: FieldValue::Slice(text) }) => name = facts::text(text),
                 Ok(Field { tag: 2, value: FieldValue::Slice(facts) }) => encoded.facts = Some(facts.into()),
                 Ok(Field { tag: 3, value: FieldValue::Slice(raw_json) }) => {
-                    encoded.raw_json = raw_json.into()
+                    encoded.raw_json = raw_json.into();
                 }
                 Ok(Field { tag: 4, value: FieldValue::Slice(usage) }) => encoded.usage = Some(usage.into()),
                 _ => {}

@@ -111,7 +111,7 @@ impl<'a> Facts<'a> {
                 Ok(Field { tag: LABEL_VALUES, .. }) => tally.labels += 1,
                 Ok(Field { tag: ANNOTATION_VALUES, .. }) => tally.annotations += 1,
                 Ok(Field { tag: ABSENT_LABELS, value: FieldValue::Slice(absent) }) => {
-                    tally.absent_labels = absent
+                    tally.absent_labels = absent;
                 }
                 Ok(Field { tag: ABSENT_ANNOTATIONS, value: FieldValue::Slice(absent) }) => {
                     tally.absent_annotations = absent;

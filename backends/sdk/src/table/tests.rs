@@ -263,7 +263,7 @@ fn a_table_that_contains_something_else_is_not_there() {
         fill(4, Some(api::NodeReads::default()), row("n")),
     ];
     let backend = crate::Backend::from(Racks(racks()));
-    let reads = backend.policy_for(&[]).unwrap().declaration.filter().unwrap().reads_id();
+    let reads = backend.policy_for(&[]).unwrap().declaration.verb(api::Verb::Filter).unwrap().reads_id();
     for (table, expected) in [
         (1, api::Miss::Unspecified),
         (2, api::Miss::TableUnknown),

@@ -10,8 +10,7 @@ use super::*;
 use crate::reservation::{
     Reservations,
     apiserver::{Apiserver, RequestFault},
-    object::API_VERSION,
-    tests::{Seconds, available, replica, replica_with, slow_client},
+    tests::{Seconds, available, controlling, replica, replica_with, slow_client},
 };
 
 const BINDING: &str = "POST /api/v1/namespaces/shop/pods/pod/binding";
@@ -36,14 +35,14 @@ fn pod(milli_cpu: i64) -> TestPod {
 
 /// The placeholder of this Reservation.
 fn placeholder(reservation: &str) -> TestPod {
-    let owner = OwnerReference {
-        api_version: API_VERSION.into(),
-        kind: KIND.into(),
-        name: reservation.into(),
-        uid: reservation.into(),
-    };
     let requests = Some(Resources { milli_cpu: 750, pods: 1, ..Resources::default() });
-    PodFacts { namespace: "shop".into(), owner: Some(owner), requests, ..PodFacts::default() }.into()
+    PodFacts {
+        namespace: "shop".into(),
+        owner: Some(controlling(reservation)),
+        requests,
+        ..PodFacts::default()
+    }
+    .into()
 }
 
 /// Why the pod is not bound, as an error.
@@ -233,21 +232,6 @@ async fn of_two_replicas_one_gets_the_slot() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_tried_again_while_the_pod_fits() {
-    let (apiserver, seconds) = world();
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(500));
-    let (policy, _) = replica(&apiserver, &seconds);
-    let other = json!([{
-        "namespace": "shop", "name": "other", "uid": "other", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
-    assert_eq!(bind(policy, &pod(400)).await, Ok(Bind::Bound));
-    assert_eq!(owners(&apiserver, "one"), ["other", "uid"]);
-    assert_eq!(apiserver.reservation("one")["status"]["allocated"], json!({"cpu": "500m"}));
-}
-
-#[tokio::test]
 async fn conflicts_end_after_some_writes() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
@@ -268,25 +252,6 @@ async fn a_write_with_a_lost_answer_is_found() {
         assert_eq!(bind(replica(&apiserver, &seconds).0, &pod(300)).await, Ok(Bind::Bound));
         assert_eq!(owners(&apiserver, "one"), ["uid"]);
         assert_eq!(apiserver.writes().len(), writes + 1);
-    }
-}
-
-#[tokio::test]
-async fn a_reservation_that_is_replaced_or_deleted_meanwhile_serves_nobody() {
-    let replaced = |apiserver: &Apiserver| {
-        apiserver.edit_reservation("one", |one| one["metadata"]["uid"] = "later".into());
-    };
-    let deleted = |apiserver: &Apiserver| apiserver.delete_reservation("one");
-    let events: [fn(&Apiserver); 2] = [replaced, deleted];
-    for (event, expected) in
-        events.into_iter().zip(["it was deleted", "its status cannot be written: not found"])
-    {
-        let (apiserver, seconds) = world();
-        apiserver.create_reservation("one", &json!({}), &available(500));
-        apiserver.fault(STATUS, RequestFault::Meanwhile(Box::new(event)));
-        let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
-        assert_eq!(error, format!("reservation one: {expected}"));
-        assert_eq!(node(&apiserver), Value::Null);
     }
 }
 

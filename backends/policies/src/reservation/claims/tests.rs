@@ -9,7 +9,7 @@ use super::*;
 use crate::reservation::{
     apiserver::{Apiserver, RequestFault},
     store::Choice,
-    tests::{Seconds, available, client, replica, slow_client},
+    tests::{Seconds, available, client, owner, replica, slow_client},
 };
 
 const STATUS: &str = "PUT /apis/scheduling.extender-gateway.io/v1alpha1/reservations/one/status";
@@ -161,6 +161,12 @@ async fn a_failure_is_told_to_all_of_the_group() {
             })),
             "it was deleted",
         ),
+        (
+            RequestFault::Meanwhile(Box::new(|apiserver: &Apiserver| {
+                apiserver.edit_reservation("one", |one| one["metadata"]["uid"] = "later".into());
+            })),
+            "it was deleted",
+        ),
     ] {
         let apiserver = shared(10_000);
         let replica = Replica::new(&apiserver);
@@ -201,9 +207,7 @@ async fn room_that_others_are_about_to_get_is_not_offered() {
     assert!(matches!(third, Choice::Taken(name) if name == "one"));
     assert_eq!(used(), 80);
     // Another version arrives, and one of them is written.
-    let other = json!([{
-        "namespace": "shop", "name": "a", "uid": "a", "requests": {"cpu": "100m"}, "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
+    let other = json!([owner("a", "100m")]);
     apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
     let read = Cluster::new(client(&apiserver)).reservation("one").await.unwrap().unwrap();
     replica.store.learn(read);

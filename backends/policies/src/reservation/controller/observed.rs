@@ -63,7 +63,7 @@ impl From<WatchedObject> for ToldPod {
 }
 
 /// All pods. Those that cannot be read do not exist for the controller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pods {
     seen: Mutex<SeenPods>,
     changes: watch::Sender<u64>,
@@ -81,7 +81,7 @@ struct SeenPods {
 }
 
 /// All nodes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nodes {
     by_name: Mutex<Option<BTreeMap<String, SeenNode>>>,
     changes: watch::Sender<u64>,
@@ -105,18 +105,6 @@ pub(super) struct ToldNode {
 impl From<WatchedObject> for ToldNode {
     fn from(WatchedObject { name, json, .. }: WatchedObject) -> Self {
         Self { name, node: seen_node(&json) }
-    }
-}
-
-impl Default for Pods {
-    fn default() -> Self {
-        Self { seen: Mutex::default(), changes: watch::Sender::new(0) }
-    }
-}
-
-impl Default for Nodes {
-    fn default() -> Self {
-        Self { by_name: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
 

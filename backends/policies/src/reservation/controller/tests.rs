@@ -8,7 +8,7 @@ use crate::reservation::{
     apiserver::{Apiserver, RequestFault},
     cluster::{PodRef, RESERVED},
     placeholder::GATE,
-    tests::{Seconds, available, client, replica, slow_client},
+    tests::{Seconds, available, client, owner, replica, slow_client},
 };
 
 /// A controller that runs until it is dropped.
@@ -127,21 +127,22 @@ async fn expiry_and_a_lost_node_end_a_reservation() {
     assert_eq!(status(&apiserver, "long")["conditions"][0]["reason"], "NodeLost");
 }
 
-#[tokio::test(start_paused = true)]
-async fn owners_are_confirmed_and_removed_when_they_are_gone() {
+/// The reservation "one", of which each of these pods has a part that is not confirmed.
+fn owned_by(pods: &[&str]) -> (Apiserver, Seconds) {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
     apiserver.create_node("a");
     let mut shared = available(500);
-    let owner = |uid: &str| {
-        json!({
-            "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": "100m"},
-            "allocatedAt": "2026-01-01T00:00:00Z",
-        })
-    };
-    shared["owners"] = json!([owner("bound"), owner("lost")]);
+    shared["owners"] = pods.iter().map(|pod| owner(pod, "100m")).collect();
     apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("bound");
-    apiserver.create_pod("lost");
+    for pod in pods {
+        apiserver.create_pod(pod);
+    }
+    (apiserver, seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_confirmed_and_removed_when_they_are_gone() {
+    let (apiserver, seconds) = owned_by(&["bound", "lost"]);
     let _running = Running::new(&apiserver, &seconds);
     apiserver.edit_pod("shop/bound", |pod| pod["spec"]["nodeName"] = "a".into());
     seconds.set(3);
@@ -158,15 +159,7 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once() {
-    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.create_node("a");
-    let mut shared = available(500);
-    shared["owners"] = json!([{
-        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("pod");
+    let (apiserver, seconds) = owned_by(&["pod"]);
     let _running = Running::new(&apiserver, &seconds);
     until("the first round", || !apiserver.writes().is_empty()).await;
     let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
@@ -177,21 +170,13 @@ async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once()
     apiserver.delete_pod("shop/pod");
     let deleted = Instant::now();
     until("the removal", || owners().is_empty()).await;
-    assert!(deleted.elapsed() < queue::FIRST_PAUSE * 3, "{:?}", deleted.elapsed());
+    assert!(deleted.elapsed() < queue::PAUSES.first * 3, "{:?}", deleted.elapsed());
     assert_eq!(status(&apiserver, "one")["phase"], "Available");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
-    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.create_node("a");
-    let mut shared = available(500);
-    shared["owners"] = json!([{
-        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("pod");
+    let (apiserver, seconds) = owned_by(&["pod"]);
     let _running = Running::new(&apiserver, &seconds);
     until("the first round", || !apiserver.writes().is_empty()).await;
     apiserver.edit_pod_unseen("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());

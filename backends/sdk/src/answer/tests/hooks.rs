@@ -205,7 +205,7 @@ fn a_request_for_another_declaration_is_not_answered() {
     assert_eq!(code, Code::FailedPrecondition, "{text}");
     assert!(text.starts_with("call.reads is 0, and this policy now declares reads"), "{text}");
     let declared = backend.policy_for(&[]).unwrap();
-    let reads = declared.declaration.before_filter().unwrap().reads_id();
+    let reads = declared.declaration.verb(api::Verb::BeforeFilter).unwrap().reads_id();
     let call = Some(api::Call { reads, ..call() });
     assert!(before_filter(&backend, &api::BeforeFilterRequest { call, ..pod_request("shop") }).is_ok());
     let (backend, replace) = Backend::replaceable(Hooked(Info::new("p", "1").before_filter(hook()))).unwrap();
