@@ -112,39 +112,57 @@ impl Outcome {
     }
 }
 
-/// A case about the backend as a whole: `case!("handshake.name", Must, ["8.3"], "title", function)`.
-macro_rules! case {
-    ($name:expr, $level:ident, $rules:expr, $title:expr, $check:path) => {
-        $crate::case::Case {
+/// Cases, one a line: `name level [rules] title => function`, or `=> |suite| what the function would do`. A line that begins
+/// with `for VERBS:` is the same case for each of these verbs, which the function gets; its name begins with that of the verb.
+macro_rules! table {
+    ($($(for $verbs:ident :)? $name:literal $level:ident $rules:tt $title:literal =>
+        $($check:path)? $(|$suite:ident $(, $verb:ident)?| $body:expr)?;)*) => {{
+        let mut all = Vec::new();
+        $($crate::case::row!(
+            all, $($verbs,)? ($name, $level, $rules, $title), $($check)? $(|$suite $(, $verb)?| $body)?
+        );)*
+        all
+    }};
+}
+
+/// A line of [`table`].
+macro_rules! row {
+    ($all:ident, $about:tt, $check:path) => {
+        $crate::case::row!($all, $about, |suite| $check(suite).await)
+    };
+    ($all:ident, $verbs:ident, $about:tt, $check:path) => {
+        $crate::case::row!($all, $verbs, $about, |suite, verb| $check(suite, verb).await)
+    };
+    ($all:ident, ($name:literal, $level:ident, $rules:tt, $title:literal), |$suite:ident| $body:expr) => {
+        $all.push($crate::case::Case {
             name: $name.to_owned(),
             title: $title,
             rules: &$rules,
             level: $crate::case::Level::$level,
             verb: None,
-            check: |suite, _| ::futures_util::FutureExt::boxed($check(suite)),
-        }
+            check: |$suite, _| Box::pin(async move { $body }),
+        })
     };
-}
-
-/// The same case for each of these verbs: the name begins with that of the verb.
-macro_rules! cases {
-    ($verbs:expr, $name:expr, $level:ident, $rules:expr, $title:expr, $check:path) => {
-        $verbs.iter().map(|verb: &$crate::declared::Verb| $crate::case::Case {
+    (
+        $all:ident, $verbs:ident, ($name:literal, $level:ident, $rules:tt, $title:literal),
+        |$suite:ident, $verb:ident| $body:expr
+    ) => {
+        $all.extend($verbs.iter().map(|verb: &$crate::declared::Verb| $crate::case::Case {
             name: format!("{}.{}", verb.name(), $name),
             title: $title,
             rules: &$rules,
             level: $crate::case::Level::$level,
             verb: Some(*verb),
-            check: |suite, verb| {
-                ::futures_util::FutureExt::boxed(async move {
+            check: |$suite, verb| {
+                Box::pin(async move {
                     match verb {
-                        Some(verb) => $check(suite, verb).await,
+                        Some($verb) => $body,
                         None => Err($crate::case::Stop::broken("the case has no verb")),
                     }
                 })
             },
-        })
+        }))
     };
 }
 
-pub(crate) use {case, cases};
+pub(crate) use {row, table};

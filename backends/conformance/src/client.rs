@@ -169,7 +169,8 @@ impl Client {
     /// A request whose body is not a gRPC message, or not one alone. The answer is only awaited to its end.
     pub(crate) async fn raw(
         &self,
-        (service, method): (&str, &str),
+        service: &str,
+        method: &str,
         content_type: &'static str,
         body: Bytes,
     ) -> Result<(), Stop> {
@@ -180,7 +181,8 @@ impl Client {
     /// The code with which a call ends whose message is compressed.
     pub(crate) async fn compressed(
         &self,
-        (service, method): (&str, &str),
+        service: &str,
+        method: &str,
         message: &[u8],
     ) -> Result<Option<Code>, Stop> {
         let request = http::Request::post(Self::path(service, method)?)

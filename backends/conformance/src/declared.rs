@@ -7,19 +7,12 @@ use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_ser
 /// A verb of `PolicyService`, or a hook of `HookService`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
-    /// `Filter`.
     Filter,
-    /// `Score`.
     Score,
-    /// `Preempt`.
     Preempt,
-    /// `Bind`.
     Bind,
-    /// `BeforeFilter`.
     BeforeFilter,
-    /// `BeforeFilterNodes`.
     BeforeFilterNodes,
-    /// `BeforeScore`.
     BeforeScore,
 }
 
@@ -59,6 +52,9 @@ pub(crate) const PER_NODE: [Verb; 4] =
 pub(crate) const CACHEABLE: [Verb; 5] =
     [Verb::Filter, Verb::Score, Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
+/// The hook whose requests have a pod alone.
+pub(crate) const POD_ALONE: [Verb; 1] = [Verb::BeforeFilter];
+
 /// The hooks.
 pub(crate) const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes, Verb::BeforeScore];
 
@@ -66,17 +62,34 @@ pub(crate) const HOOKS: [Verb; 3] = [Verb::BeforeFilter, Verb::BeforeFilterNodes
 pub(crate) const NODE_HOOKS: [Verb; 2] = [Verb::BeforeFilterNodes, Verb::BeforeScore];
 
 impl Verb {
+    /// The name in the gateway's configuration and in the names of cases, that of the method, and the number in the handshake.
+    fn names(self) -> (&'static str, &'static str, api::Verb) {
+        match self {
+            Self::Filter => ("filter", "Filter", api::Verb::Filter),
+            Self::Score => ("score", "Score", api::Verb::Score),
+            Self::Preempt => ("preempt", "Preempt", api::Verb::Preempt),
+            Self::Bind => ("bind", "Bind", api::Verb::Bind),
+            Self::BeforeFilter => ("beforeFilter", "BeforeFilter", api::Verb::BeforeFilter),
+            Self::BeforeFilterNodes => {
+                ("beforeFilterNodes", "BeforeFilterNodes", api::Verb::BeforeFilterNodes)
+            }
+            Self::BeforeScore => ("beforeScore", "BeforeScore", api::Verb::BeforeScore),
+        }
+    }
+
     /// As in the gateway's configuration and in the names of cases.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Score => "score",
-            Self::Preempt => "preempt",
-            Self::Bind => "bind",
-            Self::BeforeFilter => "beforeFilter",
-            Self::BeforeFilterNodes => "beforeFilterNodes",
-            Self::BeforeScore => "beforeScore",
-        }
+        self.names().0
+    }
+
+    /// The name of the method.
+    pub(crate) fn method(self) -> &'static str {
+        self.names().1
+    }
+
+    /// As in the handshake.
+    pub(crate) fn declared(self) -> api::Verb {
+        self.names().2
     }
 
     /// The service that has the method.
@@ -92,32 +105,6 @@ impl Verb {
     /// Whether its requests have nodes.
     pub(crate) fn has_nodes(self) -> bool {
         ABOUT_NODES.contains(&self)
-    }
-
-    /// The name of the method.
-    pub(crate) fn method(self) -> &'static str {
-        match self {
-            Self::Filter => "Filter",
-            Self::Score => "Score",
-            Self::Preempt => "Preempt",
-            Self::Bind => "Bind",
-            Self::BeforeFilter => "BeforeFilter",
-            Self::BeforeFilterNodes => "BeforeFilterNodes",
-            Self::BeforeScore => "BeforeScore",
-        }
-    }
-
-    /// As in the handshake.
-    pub(crate) fn declared(self) -> api::Verb {
-        match self {
-            Self::Filter => api::Verb::Filter,
-            Self::Score => api::Verb::Score,
-            Self::Preempt => api::Verb::Preempt,
-            Self::Bind => api::Verb::Bind,
-            Self::BeforeFilter => api::Verb::BeforeFilter,
-            Self::BeforeFilterNodes => api::Verb::BeforeFilterNodes,
-            Self::BeforeScore => api::Verb::BeforeScore,
-        }
     }
 }
 

@@ -55,15 +55,11 @@ impl Terms<'_> {
         api::NodeFacts {
             labels: prefixed(reads.labels.as_ref(), &facts.labels, extent),
             annotations: prefixed(reads.annotations.as_ref(), &facts.annotations, extent),
-            taints: if has(api::NodePart::Taints) { facts.taints.clone() } else { Vec::new() },
+            taints: given(has(api::NodePart::Taints), &facts.taints),
             unschedulable: has(api::NodePart::Unschedulable) && facts.unschedulable,
-            conditions: if has(api::NodePart::Conditions) {
-                facts.conditions.clone()
-            } else {
-                BTreeMap::new()
-            },
-            capacity: facts.capacity.clone().filter(|_| has(api::NodePart::Capacity)),
-            allocatable: facts.allocatable.clone().filter(|_| has(api::NodePart::Allocatable)),
+            conditions: given(has(api::NodePart::Conditions), &facts.conditions),
+            capacity: given(has(api::NodePart::Capacity), &facts.capacity),
+            allocatable: given(has(api::NodePart::Allocatable), &facts.allocatable),
             label_values: labels.values,
             annotation_values: annotations.values,
             absent_labels: labels.absent,
@@ -125,32 +121,32 @@ impl Terms<'_> {
 
 fn pod_facts(facts: &api::PodFacts, reads: &api::PodReads, extent: Extent) -> api::PodFacts {
     let has = |part: api::PodPart| extent == Extent::More || reads.parts.contains(&i32::from(part));
-    let text = |part, text: &String| if has(part) { text.clone() } else { String::new() };
     let labels = values(reads.labels.as_ref(), &facts.labels);
     let annotations = values(reads.annotations.as_ref(), &facts.annotations);
     api::PodFacts {
-        namespace: text(api::PodPart::Namespace, &facts.namespace),
+        namespace: given(has(api::PodPart::Namespace), &facts.namespace),
         labels: prefixed(reads.labels.as_ref(), &facts.labels, extent),
         annotations: prefixed(reads.annotations.as_ref(), &facts.annotations, extent),
-        owner: facts.owner.clone().filter(|_| has(api::PodPart::Owner)),
-        priority: if has(api::PodPart::Priority) { facts.priority } else { 0 },
-        priority_class_name: text(api::PodPart::PriorityClassName, &facts.priority_class_name),
-        requests: facts.requests.clone().filter(|_| has(api::PodPart::Requests)),
-        tolerations: if has(api::PodPart::Tolerations) { facts.tolerations.clone() } else { Vec::new() },
-        node_selector: if has(api::PodPart::NodeSelector) {
-            facts.node_selector.clone()
-        } else {
-            BTreeMap::new()
-        },
-        volumes: if has(api::PodPart::Volumes) { facts.volumes.clone() } else { Vec::new() },
-        scheduler_name: text(api::PodPart::SchedulerName, &facts.scheduler_name),
-        node_affinity: facts.node_affinity.clone().filter(|_| has(api::PodPart::NodeAffinity)),
-        nonzero_requests: facts.nonzero_requests.filter(|_| has(api::PodPart::NonzeroRequests)),
+        owner: given(has(api::PodPart::Owner), &facts.owner),
+        priority: given(has(api::PodPart::Priority), &facts.priority),
+        priority_class_name: given(has(api::PodPart::PriorityClassName), &facts.priority_class_name),
+        requests: given(has(api::PodPart::Requests), &facts.requests),
+        tolerations: given(has(api::PodPart::Tolerations), &facts.tolerations),
+        node_selector: given(has(api::PodPart::NodeSelector), &facts.node_selector),
+        volumes: given(has(api::PodPart::Volumes), &facts.volumes),
+        scheduler_name: given(has(api::PodPart::SchedulerName), &facts.scheduler_name),
+        node_affinity: given(has(api::PodPart::NodeAffinity), &facts.node_affinity),
+        nonzero_requests: given(has(api::PodPart::NonzeroRequests), &facts.nonzero_requests),
         label_values: labels.values,
         annotation_values: annotations.values,
         absent_labels: labels.absent,
         absent_annotations: annotations.absent,
     }
+}
+
+/// A part, if it is sent.
+fn given<T: Clone + Default>(sent: bool, part: &T) -> T {
+    if sent { part.clone() } else { T::default() }
 }
 
 /// The values of the declared keys, and the positions of those that the object lacks.

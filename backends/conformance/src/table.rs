@@ -72,13 +72,17 @@ impl Table {
         }
     }
 
+    /// A first message with all nodes of a scene.
+    pub(crate) fn first(&mut self, terms: Terms<'_>, scene: &Scene) -> api::SyncNodesRequest {
+        self.message(terms, &ids(scene).into_iter().zip(&scene.nodes).collect::<Vec<_>>())
+    }
+
     /// Sends as many of 15,000 nodes in one message as the backend accepts, and returns the version. Nothing is awaited.
     pub(crate) async fn send_large(&mut self, suite: &Suite, terms: Terms<'_>) -> Result<u64, Stop> {
         let mut scene = suite.scene(LARGE);
         loop {
-            let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
             self.version = 0;
-            let message = self.message(terms, &nodes);
+            let message = self.first(terms, &scene);
             let bytes = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
             if bytes <= suite.declared.max_request_bytes() {
                 self.send(&message).await;
@@ -184,10 +188,22 @@ impl Table {
         })
     }
 
+    /// All nodes of a scene with which the table was filled, at the current version.
+    pub(crate) fn all(&self, scene: &Scene) -> api::NodeRef {
+        self.refer(&ids(scene))
+    }
+
     /// The nodes with these ids at the current version.
     pub(crate) fn refer(&self, ids: &[u32]) -> api::NodeRef {
         api::NodeRef { table: self.name, at_least: self.version, ids: ids.to_vec(), rows: Vec::new() }
     }
+}
+
+/// The verb of the cases about tables, so many nodes, and a table that has them.
+pub(crate) async fn held(suite: &Suite, nodes: usize) -> Result<(Terms<'_>, Scene, Table), Stop> {
+    let (terms, scene) = (table_verb(suite)?, suite.scene(nodes));
+    let table = filled(suite, terms, &scene).await?;
+    Ok((terms, scene, table))
 }
 
 /// The verbs for which a gateway fills tables: filter, score and the hooks about nodes, if they want facts.

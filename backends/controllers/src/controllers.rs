@@ -37,8 +37,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// use extender_policy_controllers::{Controllers, Leading, LeaseName};
 /// use extender_policy_sdk::{Backend, run};
 /// # use extender_policy_sdk::{Info, Policy, Verb};
-/// # struct Quotas;
-/// # impl Policy for Quotas {
+/// # struct QuotaCounts;
+/// # impl Policy for QuotaCounts {
 /// #     fn info(&self) -> Info { Info::new("quotas", "1").filters(Verb::per_node()) }
 /// # }
 ///
@@ -52,7 +52,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// fn main() -> std::process::ExitCode {
 ///     // A program installs a `tracing` subscriber first, because the election says only in the log what it does.
 ///     let controllers = Controllers::new(LeaseName::in_own_namespace("quotas")).runs("quota-sync", sync);
-///     run(Backend::from(Quotas).with_controllers(controllers))
+///     run(Backend::from(QuotaCounts).with_controllers(controllers))
 /// }
 /// ```
 #[must_use]

@@ -66,55 +66,6 @@ impl HttpExtender {
         let verb = verb.ok_or_else(|| NotReady("the verb is not configured".to_owned()))?;
         self.client.post(verb, body.map_err(CannotAnswer)?).await
     }
-
-    async fn filtered(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<Verdict>, Unanswered> {
-        let body = request::decide(pod, nodes, self.entry.node_cache_capable);
-        let reply = self.ask(self.entry.filter_verb.as_deref(), body).await?;
-        let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
-        let reply = FilterReply::read(&reply).map_err(CannotAnswer)?;
-        Ok(verdicts(reply, &names, self.entry.node_cache_capable).map_err(CannotAnswer)?)
-    }
-
-    async fn scored(&self, pod: Pod<'_>, nodes: Nodes<'_>) -> Result<Vec<i32>, Unanswered> {
-        let body = request::decide(pod, nodes, self.entry.node_cache_capable);
-        let reply = self.ask(self.entry.prioritize_verb.as_deref(), body).await?;
-        let PrioritizeReply(scores) = PrioritizeReply::read(&reply).map_err(CannotAnswer)?;
-        let mut sums: HashMap<&str, i64> = HashMap::new();
-        for (host, score) in &scores {
-            let sum = sums.entry(host).or_default();
-            *sum = sum.wrapping_add(*score);
-        }
-        let score = |name: &str| sums.get(name).copied().unwrap_or_default();
-        Ok(nodes.iter().map(|node| narrowed(score(node.name()))).collect())
-    }
-
-    async fn preempted(
-        &self,
-        pod: Pod<'_>,
-        candidates: &[Candidate<'_>],
-    ) -> Result<Vec<Eviction>, Unanswered> {
-        let body = request::preempt(pod, candidates, self.entry.node_cache_capable);
-        let reply = self.ask(self.entry.preempt_verb.as_deref(), body).await?;
-        let PreemptReply(mut kept) = PreemptReply::read(&reply).map_err(CannotAnswer)?;
-        let evictions = candidates.iter().map(|candidate| match kept.remove(candidate.node().name()) {
-            None => Eviction::Spare,
-            Some(victims) => evicted(candidate, victims),
-        });
-        let evictions: Vec<_> = evictions.collect();
-        match kept.into_keys().next() {
-            None => Ok(evictions),
-            Some(node) => Err(not_in_the_call(&node).into()),
-        }
-    }
-
-    /// kube-scheduler takes an `Error` as the end of the bind: it forgets the pod on the node at once, and so must the gateway.
-    async fn bound(&self, ask: BindAsk<'_>) -> Result<Bind, Unanswered> {
-        let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
-        match BindReply::read(&reply).map_err(CannotAnswer)?.0 {
-            error if error.is_empty() => Ok(Bind::Bound),
-            error => Ok(Bind::NotBound(error)),
-        }
-    }
 }
 
 impl Policy for HttpExtender {
@@ -147,7 +98,13 @@ impl Policy for HttpExtender {
         pod: Pod<'a>,
         nodes: Nodes<'a>,
     ) -> BoxFuture<'a, Result<Vec<Verdict>, Unanswered>> {
-        Box::pin(self.filtered(pod, nodes))
+        Box::pin(async move {
+            let body = request::decide(pod, nodes, self.entry.node_cache_capable);
+            let reply = self.ask(self.entry.filter_verb.as_deref(), body).await?;
+            let names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+            let reply = FilterReply::read(&reply).map_err(CannotAnswer)?;
+            Ok(verdicts(reply, &names, self.entry.node_cache_capable).map_err(CannotAnswer)?)
+        })
     }
 
     fn score_later<'a>(
@@ -155,7 +112,18 @@ impl Policy for HttpExtender {
         pod: Pod<'a>,
         nodes: Nodes<'a>,
     ) -> BoxFuture<'a, Result<Vec<i32>, Unanswered>> {
-        Box::pin(self.scored(pod, nodes))
+        Box::pin(async move {
+            let body = request::decide(pod, nodes, self.entry.node_cache_capable);
+            let reply = self.ask(self.entry.prioritize_verb.as_deref(), body).await?;
+            let PrioritizeReply(scores) = PrioritizeReply::read(&reply).map_err(CannotAnswer)?;
+            let mut sums: HashMap<&str, i64> = HashMap::new();
+            for (host, score) in &scores {
+                let sum = sums.entry(host).or_default();
+                *sum = sum.wrapping_add(*score);
+            }
+            let score = |name: &str| sums.get(name).copied().unwrap_or_default();
+            Ok(nodes.iter().map(|node| narrowed(score(node.name()))).collect())
+        })
     }
 
     fn preempt_later<'a>(
@@ -163,11 +131,31 @@ impl Policy for HttpExtender {
         pod: Pod<'a>,
         candidates: &'a [Candidate<'a>],
     ) -> BoxFuture<'a, Result<Vec<Eviction>, Unanswered>> {
-        Box::pin(self.preempted(pod, candidates))
+        Box::pin(async move {
+            let body = request::preempt(pod, candidates, self.entry.node_cache_capable);
+            let reply = self.ask(self.entry.preempt_verb.as_deref(), body).await?;
+            let PreemptReply(mut kept) = PreemptReply::read(&reply).map_err(CannotAnswer)?;
+            let evictions = candidates.iter().map(|candidate| match kept.remove(candidate.node().name()) {
+                None => Eviction::Spare,
+                Some(victims) => evicted(candidate, victims),
+            });
+            let evictions: Vec<_> = evictions.collect();
+            match kept.into_keys().next() {
+                None => Ok(evictions),
+                Some(node) => Err(not_in_the_call(&node).into()),
+            }
+        })
     }
 
+    /// kube-scheduler takes an `Error` as the end of the bind: it forgets the pod on the node at once, and so must the gateway.
     fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, Unanswered>> {
-        Box::pin(self.bound(ask))
+        Box::pin(async move {
+            let reply = self.ask(self.entry.bind_verb.as_deref(), Ok(request::bind(ask))).await?;
+            match BindReply::read(&reply).map_err(CannotAnswer)?.0 {
+                error if error.is_empty() => Ok(Bind::Bound),
+                error => Ok(Bind::NotBound(error)),
+            }
+        })
     }
 }
 

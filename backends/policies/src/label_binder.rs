@@ -14,14 +14,14 @@ use extender_policy_sdk::{
 };
 use kube::Client;
 
-use self::{args::Annotations, cluster::Cluster};
+use self::{args::Annotations, cluster::NodesAndPods};
 
 /// The policy, for one set of args.
 #[derive(Debug)]
 pub struct LabelBinder {
     name: String,
     annotations: Annotations,
-    cluster: Cluster,
+    cluster: NodesAndPods,
 }
 
 impl LabelBinder {
@@ -31,7 +31,7 @@ impl LabelBinder {
     /// The args are not those of this policy.
     pub fn new(name: &str, client: Client, args: &Args) -> Result<Self, ArgsError> {
         let annotations = Annotations::new(args.parse()?)?;
-        Ok(Self { name: name.to_owned(), annotations, cluster: Cluster::new(client) })
+        Ok(Self { name: name.to_owned(), annotations, cluster: NodesAndPods::new(client) })
     }
 
     /// A pod that is already bound to this node counts as bound: a repetition succeeds, and so does a bind whose

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod arbitrary;
+mod backoff;
 mod complaints;
 pub mod http_extender;
 pub mod label_binder;

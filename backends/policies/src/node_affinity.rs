@@ -14,7 +14,7 @@ use extender_policy_sdk::{
     Policy, Reads, Scale, Verb, Verdict,
 };
 
-use self::{preferred::Preferred, required::Required};
+use self::{preferred::Preferred, required::RequiredTerms};
 
 /// The plugin's reasons.
 const CONFLICT: &str = "pod affinity terms conflict";
@@ -58,8 +58,8 @@ impl Policy for NodeAffinity {
         if own.is_some_and(required::conflicts) {
             return vec![Verdict::reject(CONFLICT); nodes.len()];
         }
-        let added = self.added.required.as_ref().map(Required::of);
-        let own = own.map(Required::of);
+        let added = self.added.required.as_ref().map(RequiredTerms::of);
+        let own = own.map(RequiredTerms::of);
         let verdict = |node: Node<'_>| {
             if added.as_ref().is_some_and(|added| !added.admits(node)) {
                 Verdict::reject(ENFORCED)

@@ -14,7 +14,7 @@ use extender_policy_sdk::{
     Args, ArgsError, Info, Nodes, Normalization, Pod, Policy, Reads, Scale, Verb, Verdict,
 };
 
-use self::{limit::Limit, preference::Preference};
+use self::{limit::Limit, preference::SpreadPreference};
 
 /// The policy, for one set of args.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Spread {
     name: String,
     reads: Reads,
     limits: Vec<Limit>,
-    preferences: Vec<Preference>,
+    preferences: Vec<SpreadPreference>,
 }
 
 impl Spread {
@@ -66,7 +66,7 @@ impl Policy for Spread {
     }
 
     fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
-        let question = preference::Question::new(&self.preferences, pod);
+        let question = preference::PreferenceQuestion::new(&self.preferences, pod);
         nodes.iter().map(|node| question.score(&node)).collect()
     }
 }

@@ -32,7 +32,7 @@ use crate::{
     Backend, Candidate, Verdict,
     backend::Prepared,
     error::CallError,
-    info::declaration::{Declaration, OfVerb, Terms},
+    info::declaration::Terms,
     reads::access::Access,
     request::{FilterRequest, NodesRequest, PreemptRequest},
     table::Tables,
@@ -80,9 +80,9 @@ pub(crate) fn info(
     Ok(api::GetInfoResponse { controllers, ..response })
 }
 
-/// Whether the policy that these args choose declares a verb.
-pub(crate) fn served(backend: &Backend, args: &[u8], verb: OfVerb) -> Result<bool, CallError> {
-    guarded(|| Ok(verb(&backend.policy_for(args)?.declaration).is_some()))
+/// Refuses a verb that the policy that these args choose does not declare.
+pub(crate) fn served(backend: &Backend, args: &[u8], verb: api::Verb) -> Result<(), CallError> {
+    guarded(|| backend.policy_for(args)?.declaration.called(verb).map(drop))
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
@@ -93,8 +93,8 @@ pub(crate) async fn filter(
     patience: Patience,
 ) -> Result<api::FilterResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, Declaration::filter)?;
-    let terms = prepared.declaration.filter().ok_or(CallError::NotServed("Filter"))?;
+    let prepared = asked.policy(backend, api::Verb::Filter)?;
+    let terms = prepared.declaration.called(api::Verb::Filter)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -104,7 +104,7 @@ pub(crate) async fn filter(
         }
     };
     let verdicts = verdicts(&prepared, terms, &question).await?;
-    let early = prepared.declaration.score().is_some_and(|score| score.may_come_with(terms));
+    let early = prepared.declaration.verb(api::Verb::Score).is_some_and(|score| score.may_come_with(terms));
     let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
     let rejections = rejections(&verdicts);
     let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
@@ -120,8 +120,8 @@ pub(crate) async fn score(
     patience: Patience,
 ) -> Result<api::ScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, Declaration::score)?;
-    let terms = prepared.declaration.score().ok_or(CallError::NotServed("Score"))?;
+    let prepared = asked.policy(backend, api::Verb::Score)?;
+    let terms = prepared.declaration.called(api::Verb::Score)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -142,8 +142,8 @@ pub(crate) async fn preempt(
     patience: Patience,
 ) -> Result<api::PreemptResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, Declaration::preempt)?;
-    let terms = prepared.declaration.preempt().ok_or(CallError::NotServed("Preempt"))?;
+    let prepared = asked.policy(backend, api::Verb::Preempt)?;
+    let terms = prepared.declaration.called(api::Verb::Preempt)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -247,7 +247,7 @@ fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {
 }
 
 /// The policy for a call, which its trace names.
-fn policy_for(backend: &Backend, call: &api::Call, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+fn policy_for(backend: &Backend, call: &api::Call, verb: api::Verb) -> Result<Arc<Prepared>, CallError> {
     trace::attribute("extender.call.id", &*call.id);
     trace::attribute("extender.backend.name", &*call.backend);
     let prepared = backend.policy_reading(call, verb)?;

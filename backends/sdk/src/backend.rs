@@ -18,7 +18,7 @@ use crate::{
     Args, ArgsError, ControllersFailed, DeclarationError, Info, Policy, RunControllers,
     controllers::Beside,
     error::CallError,
-    info::declaration::{Declaration, OfVerb, Terms},
+    info::declaration::{Declaration, Terms},
 };
 
 /// What [`serve`](crate::serve) serves. A policy converts into a backend, so `serve(MyPolicy, …)` is enough for
@@ -186,9 +186,13 @@ impl Backend {
 
     /// The policy for this call: the one for its args or, if that one no longer declares what pod and nodes were
     /// encoded with, an earlier one that does. Whether the verb is declared is left to the caller.
-    pub(crate) fn policy_reading(&self, call: &api::Call, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+    pub(crate) fn policy_reading(
+        &self,
+        call: &api::Call,
+        verb: api::Verb,
+    ) -> Result<Arc<Prepared>, CallError> {
         let latest = self.policy_for(&call.args)?;
-        let id = |prepared: &Prepared| verb(&prepared.declaration).map(Terms::reads_id);
+        let id = |prepared: &Prepared| prepared.declaration.verb(verb).map(Terms::reads_id);
         let declared = match id(&latest) {
             Some(declared) if declared != call.reads => declared,
             _ => return Ok(latest),

@@ -5,13 +5,16 @@ pub(crate) mod declaration;
 pub(crate) mod hook;
 pub(crate) mod shown;
 
-use std::{ops::RangeInclusive, sync::Arc};
-
-use self::{
-    hook::{Before, Hook, Hooks},
-    shown::ShownPath,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    sync::Arc,
 };
-use crate::{PodPart, Reads};
+
+use extender_policy_api::v1alpha1 as api;
+
+use self::{hook::Hook, shown::ShownPath};
+use crate::{Change, PodPart, Reads};
 
 /// What a policy is, and which data it needs.
 ///
@@ -30,20 +33,32 @@ pub struct Info {
     version: String,
     revision: Option<String>,
     rejected_configuration: String,
-    filter: Option<Verb>,
-    score: Option<(Verb, Scale)>,
-    bind: Option<Verb>,
-    preempt: Option<Verb>,
-    hooks: Hooks<Hook>,
+    verbs: BTreeMap<api::Verb, DeclaredVerb>,
     annotations: Vec<String>,
     raw_pod: bool,
-    table: Table,
+    table: TableUse,
     shows: Vec<ShownPath>,
+}
+
+/// A verb or a hook.
+#[derive(Clone, Debug)]
+struct DeclaredVerb {
+    verb: Verb,
+    /// Of a score alone.
+    scale: Option<Scale>,
+    /// Of a hook alone.
+    changes: BTreeSet<Change>,
+}
+
+impl From<Verb> for DeclaredVerb {
+    fn from(verb: Verb) -> Self {
+        Self { verb, scale: None, changes: BTreeSet::new() }
+    }
 }
 
 /// Whether the backend holds the gateway's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum TableUse {
     Kept,
     Declined,
 }
@@ -58,14 +73,10 @@ impl Info {
             version: version.into(),
             revision: None,
             rejected_configuration: String::new(),
-            filter: None,
-            score: None,
-            bind: None,
-            preempt: None,
-            hooks: Hooks::default(),
+            verbs: BTreeMap::new(),
             annotations: Vec::new(),
             raw_pod: false,
-            table: Table::Kept,
+            table: TableUse::Kept,
             shows: Vec::new(),
         }
     }
@@ -73,7 +84,7 @@ impl Info {
     /// Nodes come with each call in full. Without this, a policy that wants facts holds them, about 2 kB of memory
     /// for each, and receives only changes.
     pub fn without_node_table(self) -> Self {
-        Self { table: Table::Declined, ..self }
+        Self { table: TableUse::Declined, ..self }
     }
 
     /// Names everything that the answers depend on besides the request: code and rule files, not the
@@ -92,53 +103,54 @@ impl Info {
 
     /// The policy refuses nodes.
     pub fn filters(self, verb: Verb) -> Self {
-        Self { filter: Some(verb), ..self }
+        self.with(api::Verb::Filter, verb.into())
     }
 
     /// The policy scores nodes, on this scale.
     pub fn scores(self, verb: Verb, scale: Scale) -> Self {
-        Self { score: Some((verb, scale)), ..self }
+        self.with(api::Verb::Score, DeclaredVerb { scale: Some(scale), ..verb.into() })
     }
 
     /// The policy decides which pods may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends
     /// on the victims, too. Nodes come with facts only if the gateway watches them; [`View::Name`] is enough for a
     /// policy that looks at pods.
     pub fn preempts(self, verb: Verb) -> Self {
-        Self { preempt: Some(verb), ..self }
+        self.with(api::Verb::Preempt, verb.into())
     }
 
     /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind).
     pub fn binds(self) -> Self {
-        Self { bind: Some(Verb::bind()), ..self }
+        self.with(api::Verb::Bind, Verb::bind().into())
     }
 
     /// The policy binds pods and reads this of them, besides namespace, name, UID and node, which
     /// [`BindAsk`](crate::BindAsk) has in any case. Nothing is read of nodes.
     pub fn binds_reading(self, reads: &Reads) -> Self {
-        Self { bind: Some(Verb::bind().reads(reads)), ..self }
+        self.with(api::Verb::Bind, Verb::bind().reads(reads).into())
     }
 
     /// The policy changes the pod before it is filtered for, with [`Policy::before_filter`](crate::Policy::before_filter).
     /// It is sent no nodes, and changes the pod alone.
     pub fn before_filter(self, hook: Hook) -> Self {
-        self.hooked(Before::Filter, hook)
+        self.with(api::Verb::BeforeFilter, hook.declared(api::Verb::BeforeFilter))
     }
 
     /// The policy changes nodes before they are filtered, with
     /// [`Policy::before_filter_nodes`](crate::Policy::before_filter_nodes). It changes nodes alone.
     pub fn before_filter_nodes(self, hook: Hook) -> Self {
-        self.hooked(Before::FilterNodes, hook)
+        self.with(api::Verb::BeforeFilterNodes, hook.declared(api::Verb::BeforeFilterNodes))
     }
 
     /// The policy changes the pod and the nodes before these are scored, with
     /// [`Policy::before_score`](crate::Policy::before_score). What was changed before filter has no effect here. A
     /// [pure](Hook::pure) one changes nodes alone.
     pub fn before_score(self, hook: Hook) -> Self {
-        self.hooked(Before::Score, hook)
+        self.with(api::Verb::BeforeScore, hook.declared(api::Verb::BeforeScore))
     }
 
-    fn hooked(self, before: Before, hook: Hook) -> Self {
-        Self { hooks: self.hooks.with(before, hook), ..self }
+    fn with(mut self, kind: api::Verb, declared: DeclaredVerb) -> Self {
+        self.verbs.insert(kind, declared);
+        self
     }
 
     /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
@@ -174,10 +186,7 @@ impl Info {
     /// The same without declarations of what is read: everything is sent. Counts of pods exist only by declaration, so
     /// a verb that has them declares everything else, too.
     pub(crate) fn reading_everything(mut self) -> Self {
-        let score = self.score.as_mut().map(|(verb, _)| verb);
-        let verbs = [self.filter.as_mut(), score, self.preempt.as_mut(), self.bind.as_mut()];
-        let hooks = self.hooks.iter_mut().map(Hook::verb_mut);
-        for verb in verbs.into_iter().flatten().chain(hooks) {
+        for DeclaredVerb { verb, .. } in self.verbs.values_mut() {
             if let Some(reads) = verb.reads.take().filter(|reads| reads.counts_pods()) {
                 verb.reads = Some(Arc::new(verb.everything(&reads)));
                 verb.usage = Usage::Wanted;

@@ -16,7 +16,7 @@ use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 
 pub use self::counts::{PodCount, PodsLike};
 use self::{
-    facts::{Facts, Map, Whole},
+    facts::{Facts, FactsMap, Whole},
     row::RowRef,
 };
 use crate::{
@@ -112,7 +112,7 @@ impl<'a> Node<'a> {
     #[track_caller]
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.access.entries(reads::Map::Labels, "");
-        self.facts().into_iter().flat_map(|facts| facts.entries(Map::Labels))
+        self.facts().into_iter().flat_map(|facts| facts.entries(FactsMap::Labels))
     }
 
     /// The value of an annotation. Without [`Verb::reads`](crate::Verb::reads), only if
@@ -140,7 +140,7 @@ impl<'a> Node<'a> {
     #[track_caller]
     pub fn condition(&self, kind: &str) -> Option<&'a str> {
         self.access.part(NodePart::Conditions);
-        self.facts()?.at(Map::Conditions, kind)
+        self.facts()?.at(FactsMap::Conditions, kind)
     }
 
     /// status.capacity; `None` while it is not reported.
@@ -206,7 +206,7 @@ impl<'a> Node<'a> {
         match (place, map) {
             (Place::Value(position), _) => self.row.content.value(map, position),
             (Place::Entry, reads::Map::Labels) => self.row.content.label(key),
-            (Place::Entry, reads::Map::Annotations) => self.facts()?.at(Map::Annotations, key),
+            (Place::Entry, reads::Map::Annotations) => self.facts()?.at(FactsMap::Annotations, key),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
         Map,
         access::Access,
         keys::Place,
-        layout::Fields,
+        layout::SentFields,
         values::{self, Mismatch, TopologyMismatch},
     },
 };
@@ -44,7 +44,7 @@ pub struct Pod<'a> {
 }
 
 /// Checks that a pod has a value for each declared key. One without facts has none.
-pub(crate) fn check(pod: &api::Pod, fields: &Fields) -> Result<(), Mismatch> {
+pub(crate) fn check(pod: &api::Pod, fields: &SentFields) -> Result<(), Mismatch> {
     let Some(facts) = &pod.facts else { return Ok(()) };
     let counts = fields.counts();
     values::check_labels(facts.label_values.len(), facts.absent_labels.iter().copied(), counts)?;
@@ -52,7 +52,7 @@ pub(crate) fn check(pod: &api::Pod, fields: &Fields) -> Result<(), Mismatch> {
 }
 
 /// Checks the counts by topology of the pod to be placed; victims have none.
-pub(crate) fn check_counts(pod: &api::Pod, fields: &Fields) -> Result<(), TopologyMismatch> {
+pub(crate) fn check_counts(pod: &api::Pod, fields: &SentFields) -> Result<(), TopologyMismatch> {
     values::check_topologies(&pod.topology_counts, fields.topologies())
 }
 

@@ -239,12 +239,12 @@ impl Reads {
     /// use extender_policy_sdk::{Info, Node, Pod, Policy, PodsBy, Reads, TopologyKey, Verb, Verdict};
     ///
     /// /// At most 2 pods of an owner in a rack.
-    /// struct Apart {
+    /// struct ApartInRacks {
     ///     reads: Reads,
     ///     racks: TopologyKey,
     /// }
     ///
-    /// impl Apart {
+    /// impl ApartInRacks {
     ///     fn new() -> Self {
     ///         let mut reads = Reads::new();
     ///         let racks = reads.pods_by_topology(PodsBy::Owner, "rack");
@@ -252,7 +252,7 @@ impl Reads {
     ///     }
     /// }
     ///
-    /// impl Policy for Apart {
+    /// impl Policy for ApartInRacks {
     ///     fn info(&self) -> Info {
     ///         Info::new("apart", "1.0.0").filters(Verb::per_node().reads(&self.reads))
     ///     }
@@ -273,7 +273,7 @@ impl Reads {
     ///     TestNode::new("b").label("rack", "r1"),
     ///     TestNode::new("c").label("rack", "r2").running(&pod, 1),
     /// ];
-    /// let refused = testing::filter(Apart::new(), &pod, &nodes).unwrap();
+    /// let refused = testing::filter(ApartInRacks::new(), &pod, &nodes).unwrap();
     /// let refused: Vec<_> = refused.iter().map(|(node, _)| node.as_str()).collect();
     /// assert_eq!(refused, ["a", "b"]);
     /// ```

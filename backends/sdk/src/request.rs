@@ -4,7 +4,7 @@
 use extender_policy_api::v1alpha1::{Call, Candidate, Pod, TableView};
 use prost::bytes::Bytes;
 
-use crate::wire::{Field, Fields, Value};
+use crate::wire::{Field, FieldValue, Fields};
 
 /// `Call.args` of an encoded request of any verb: the last one that is set, also if the call comes in parts, which a
 /// decoder merges.
@@ -15,7 +15,7 @@ pub(crate) fn args(request: &[u8]) -> &[u8] {
 /// The fields of this number that can hold messages or bytes, as far as the message can be read.
 fn slices(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
     Fields::of(message).filter_map(move |field| match field {
-        Ok(Field { tag, value: Value::Slice(slice) }) if tag == number => Some(slice),
+        Ok(Field { tag, value: FieldValue::Slice(slice) }) if tag == number => Some(slice),
         _ => None,
     })
 }
@@ -28,7 +28,7 @@ pub(crate) struct FilterRequest {
     #[prost(message, optional, tag = "2")]
     pub(crate) pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<Nodes>,
+    pub(crate) nodes: Option<NodeList>,
     #[prost(bool, tag = "4")]
     pub(crate) want_scores: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct NodesRequest {
     #[prost(message, optional, tag = "2")]
     pub(crate) pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<Nodes>,
+    pub(crate) nodes: Option<NodeList>,
 }
 
 /// `PreemptRequest`.
@@ -52,14 +52,14 @@ pub(crate) struct PreemptRequest {
     #[prost(message, optional, tag = "2")]
     pub(crate) pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) nodes: Option<Nodes>,
+    pub(crate) nodes: Option<NodeList>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) candidates: Vec<Candidate>,
 }
 
 /// `Nodes`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Nodes {
+pub(crate) struct NodeList {
     #[prost(uint32, tag = "1")]
     pub(crate) count: u32,
     /// The forms that this crate knows. An unknown form is skipped, so that none is set.

@@ -12,12 +12,12 @@ const BAD_USAGE: u8 = 2;
 ///
 /// ```no_run
 /// # use extender_policy_sdk::{Info, Policy, Verb};
-/// # struct NoArm;
-/// # impl Policy for NoArm {
+/// # struct AcceptsAll;
+/// # impl Policy for AcceptsAll {
 /// #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
 /// # }
 /// fn main() -> std::process::ExitCode {
-///     extender_policy_sdk::run(NoArm)
+///     extender_policy_sdk::run(AcceptsAll)
 /// }
 /// ```
 pub fn run(backend: impl Into<Backend>) -> ExitCode {

@@ -11,11 +11,10 @@ mod signals;
 mod stopping;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "serve/without_tls.rs"]
-mod tls;
 mod tls_files;
 mod turn;
+#[cfg(not(feature = "tls"))]
+mod without_tls;
 
 use std::{
     convert::Infallible,
@@ -32,15 +31,18 @@ use tonic::transport::{
     server::{Router, TcpIncoming},
 };
 
+#[cfg(feature = "tls")]
+use self::tls::Tls;
+pub use self::tls_files::{TlsError, TlsFiles};
 use self::{
     health::Health,
     in_progress::{Counting, Holds, Total},
     incoming::connections,
     signals::Signals,
     stopping::Stopping,
-    tls::Tls,
 };
-pub use self::{tls::TlsError, tls_files::TlsFiles};
+#[cfg(not(feature = "tls"))]
+use self::{without_tls as tls, without_tls::NoTls as Tls};
 use crate::{
     Backend, ControllersFailed, ControllersReport, DeclarationError, Telemetry, TelemetryError,
     backend::Exposed,

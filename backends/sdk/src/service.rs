@@ -5,7 +5,6 @@ use std::{
     convert::Infallible,
     future::{Ready, pending, ready},
     marker::PhantomData,
-    task::{Context, Poll},
 };
 
 use extender_policy_api::v1alpha1::{self as api, hook_service_server, policy_service_server::SERVICE_NAME};
@@ -14,8 +13,8 @@ use prost::Message;
 use tonic::{
     Request, Response, Status,
     body::Body,
-    codegen::{BoxFuture, Service as Serve, http},
-    server::{Grpc, NamedService, UnaryService},
+    codegen::{BoxFuture, http},
+    server::{Grpc, UnaryService},
 };
 
 use crate::{
@@ -24,11 +23,38 @@ use crate::{
     codec::{Admission, AdmitAll, Incoming, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
-    info::declaration::{Declaration, OfVerb},
     request::{self, FilterRequest, NodesRequest, PreemptRequest},
     table::Tables,
     telemetry::Tracer,
 };
+
+/// A service of the contract, under the name by which callers find it.
+macro_rules! named {
+    ($service:ident, $name:expr, |$this:ident, $http:ident| $answered:expr) => {
+        impl tonic::codegen::Service<tonic::codegen::http::Request<tonic::body::Body>> for $service {
+            type Response = tonic::codegen::http::Response<tonic::body::Body>;
+            type Error = std::convert::Infallible;
+            type Future = $crate::service::Answered;
+
+            fn poll_ready(
+                &mut self,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Result<(), Self::Error>> {
+                std::task::Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, $http: tonic::codegen::http::Request<tonic::body::Body>) -> Self::Future {
+                let $this = self;
+                $answered
+            }
+        }
+
+        impl tonic::server::NamedService for $service {
+            const NAME: &'static str = $name;
+        }
+    };
+}
+pub(crate) use named;
 
 /// Answers calls with the policies of a backend, about nodes in the call or in a table.
 #[derive(Clone, Debug)]
@@ -47,30 +73,25 @@ impl Service {
         let name = http.uri().path().strip_prefix('/').unwrap_or_default();
         match name.strip_prefix("extender.policy.v1alpha1.").unwrap_or_default() {
             "PolicyService/GetInfo" => self.unary::<GetInfo>(http, AdmitAll),
-            "PolicyService/Filter" => self.declared::<Filter>(http, "Filter", Declaration::filter),
-            "PolicyService/Score" => self.declared::<Score>(http, "Score", Declaration::score),
-            "PolicyService/Preempt" => self.declared::<Preempt>(http, "Preempt", Declaration::preempt),
-            "PolicyService/Bind" => self.declared::<Bind>(http, "Bind", Declaration::bind),
-            "HookService/BeforeFilter" => {
-                self.declared::<BeforeFilter>(http, "BeforeFilter", Declaration::before_filter)
-            }
+            "PolicyService/Filter" => self.declared::<Filter>(http, api::Verb::Filter),
+            "PolicyService/Score" => self.declared::<Score>(http, api::Verb::Score),
+            "PolicyService/Preempt" => self.declared::<Preempt>(http, api::Verb::Preempt),
+            "PolicyService/Bind" => self.declared::<Bind>(http, api::Verb::Bind),
+            "HookService/BeforeFilter" => self.declared::<BeforeFilter>(http, api::Verb::BeforeFilter),
             "HookService/BeforeFilterNodes" => {
-                let verb: OfVerb = Declaration::before_filter_nodes;
-                self.declared::<BeforeFilterNodes>(http, "BeforeFilterNodes", verb)
+                self.declared::<BeforeFilterNodes>(http, api::Verb::BeforeFilterNodes)
             }
-            "HookService/BeforeScore" => {
-                self.declared::<BeforeScore>(http, "BeforeScore", Declaration::before_score)
-            }
+            "HookService/BeforeScore" => self.declared::<BeforeScore>(http, api::Verb::BeforeScore),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
 
     /// Refuses calls of a verb that the policy does not declare.
-    fn declared<V: Verb>(&self, http: http::Request<Body>, name: &'static str, verb: OfVerb) -> Answered {
-        self.unary::<V>(http, Served { backend: self.backend.clone(), name, verb })
+    fn declared<V: ServedVerb>(&self, http: http::Request<Body>, verb: api::Verb) -> Answered {
+        self.unary::<V>(http, Served { backend: self.backend.clone(), verb })
     }
 
-    fn unary<V: Verb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
+    fn unary<V: ServedVerb>(&self, http: http::Request<Body>, admission: impl Admission) -> Answered {
         let (backend, tables) = (self.backend.clone(), self.tables.clone());
         Box::pin(async move {
             let arrival = Arrival::default();
@@ -96,48 +117,21 @@ where
 /// The future HTTP response.
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
-impl Serve<http::Request<Body>> for Service {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answered;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+named!(Service, SERVICE_NAME, |this, http| {
+    match this.tracer.follow(&http) {
+        Some(followed) => followed.through(this.answered(http)),
+        None => this.answered(http),
     }
-
-    fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match self.tracer.follow(&http) {
-            Some(followed) => followed.through(self.answered(http)),
-            None => self.answered(http),
-        }
-    }
-}
-
-impl NamedService for Service {
-    const NAME: &'static str = SERVICE_NAME;
-}
+});
 
 /// The same service under the name of `HookService`.
 #[derive(Clone, Debug)]
 pub(crate) struct HookService(pub(crate) Service);
 
-impl Serve<http::Request<Body>> for HookService {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answered;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, http: http::Request<Body>) -> Answered {
-        self.0.call(http)
-    }
-}
-
-impl NamedService for HookService {
-    const NAME: &'static str = hook_service_server::SERVICE_NAME;
-}
+named!(HookService, hook_service_server::SERVICE_NAME, |this, http| tonic::codegen::Service::call(
+    &mut this.0,
+    http
+));
 
 /// The part of `/extender.policy.v1alpha1.PolicyService/Filter` after the service.
 pub(crate) fn method(path: &str) -> &str {
@@ -153,19 +147,17 @@ pub(crate) fn refused(status: impl Into<Status>) -> Answered {
 #[derive(Clone)]
 struct Served {
     backend: Backend,
-    name: &'static str,
-    verb: OfVerb,
+    verb: api::Verb,
 }
 
 impl Admission for Served {
     fn admit(&self, message: &[u8]) -> Result<(), CallError> {
-        let served = answer::served(&self.backend, request::args(message), self.verb)?;
-        served.then_some(()).ok_or(CallError::NotServed(self.name))
+        answer::served(&self.backend, request::args(message), self.verb)
     }
 }
 
-/// One verb of [`answer`].
-trait Verb: Send + Sync + 'static {
+/// A verb of [`answer`].
+trait ServedVerb: Send + Sync + 'static {
     type Request: Incoming + Sync;
     type Answer: Message + 'static;
 
@@ -182,7 +174,7 @@ macro_rules! verb {
     ($verb:ident: $request:ty => $answer:ty, |$backend:ident, $tables:pat_param, $asked:ident, $patience:pat_param| $answered:expr) => {
         struct $verb;
 
-        impl Verb for $verb {
+        impl ServedVerb for $verb {
             type Request = $request;
             type Answer = $answer;
 
@@ -234,7 +226,7 @@ struct Answers<'a, V> {
     verb: PhantomData<V>,
 }
 
-impl<V: Verb> UnaryService<V::Request> for Answers<'_, V> {
+impl<V: ServedVerb> UnaryService<V::Request> for Answers<'_, V> {
     type Response = V::Answer;
     type Future = Either<Ready<Answer<V>>, BoxFuture<Response<V::Answer>, Status>>;
 
@@ -254,7 +246,7 @@ impl<V: Verb> UnaryService<V::Request> for Answers<'_, V> {
 }
 
 /// What a verb gives to tonic.
-type Answer<V> = Result<Response<<V as Verb>::Answer>, Status>;
+type Answer<V> = Result<Response<<V as ServedVerb>::Answer>, Status>;
 
 fn response<T>(answered: Result<T, CallError>) -> Result<Response<T>, Status> {
     answered.map(Response::new).map_err(Status::from)
@@ -283,7 +275,7 @@ mod tests {
             let request = api::PreemptRequest { call: Some(call), ..api::PreemptRequest::default() };
             // The field after the call is not a message.
             let message = [&*request.encode_to_vec(), &[0x22, 5, 1]].concat();
-            let served = Served { backend: backend.clone(), name: "Preempt", verb: Declaration::preempt };
+            let served = Served { backend: backend.clone(), verb: api::Verb::Preempt };
             served.admit(&message)
         };
         for backend in [Filters.into(), configured.clone()] {

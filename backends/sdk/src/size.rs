@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use crate::{
     request::TableEntry,
-    wire::{Fields, Unusual, Value},
+    wire::{FieldValue, Fields, Unusual},
 };
 
 /// What every message may take, whatever its length: enough for 15,000 rows with one value each, of nine bytes.
@@ -48,10 +48,10 @@ const READ_ROW: usize = 512;
 const FOUND_ROW: usize = 128;
 
 /// The parts of a message that are counted.
-pub(crate) type Shape = &'static [Part];
+pub(crate) type Shape = &'static [CountedField];
 
 /// A field of a message.
-pub(crate) struct Part {
+pub(crate) struct CountedField {
     field: u32,
     /// The memory of each occurrence, besides its own bytes.
     bytes: usize,
@@ -69,24 +69,24 @@ enum Kind {
     Element(&'static str, Shape),
 }
 
-const fn plain(field: u32, bytes: usize) -> Part {
-    Part { field, bytes, kind: Kind::Plain }
+const fn plain(field: u32, bytes: usize) -> CountedField {
+    CountedField { field, bytes, kind: Kind::Plain }
 }
 
-const fn numbers(field: u32, bytes: usize) -> Part {
-    Part { field, bytes, kind: Kind::Numbers }
+const fn numbers(field: u32, bytes: usize) -> CountedField {
+    CountedField { field, bytes, kind: Kind::Numbers }
 }
 
-const fn message(field: u32, shape: Shape) -> Part {
-    Part { field, bytes: 0, kind: Kind::Message(shape) }
+const fn message(field: u32, shape: Shape) -> CountedField {
+    CountedField { field, bytes: 0, kind: Kind::Message(shape) }
 }
 
-const fn messages(field: u32, bytes: usize, shape: Shape) -> Part {
-    Part { field, bytes, kind: Kind::Message(shape) }
+const fn messages(field: u32, bytes: usize, shape: Shape) -> CountedField {
+    CountedField { field, bytes, kind: Kind::Message(shape) }
 }
 
-const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) -> Part {
-    Part { field, bytes, kind: Kind::Element(name, shape) }
+const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) -> CountedField {
+    CountedField { field, bytes, kind: Kind::Element(name, shape) }
 }
 
 /// `FilterRequest`, `ScoreRequest`, and the requests of hooks about nodes.
@@ -250,18 +250,20 @@ impl Left {
         Ok(Some(()))
     }
 
-    fn take_part(&mut self, part: &Part, value: &Value<'_>) -> Result<Option<()>, Refused> {
+    fn take_part(&mut self, part: &CountedField, value: &FieldValue<'_>) -> Result<Option<()>, Refused> {
         let occurrences = match (&part.kind, value) {
             // The last byte of each number has its highest bit clear.
-            (Kind::Numbers, Value::Slice(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
+            (Kind::Numbers, FieldValue::Slice(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
             _ => 1,
         };
         let left = part.bytes.checked_mul(occurrences).and_then(|bytes| self.0.checked_sub(bytes));
         let Some(left) = left else { return Ok(None) };
         self.0 = left;
         match (&part.kind, value) {
-            (Kind::Element(name, _), Value::Slice([])) => Err(Refused::Empty(name)),
-            (Kind::Message(shape) | Kind::Element(_, shape), Value::Slice(inner)) if !shape.is_empty() => {
+            (Kind::Element(name, _), FieldValue::Slice([])) => Err(Refused::Empty(name)),
+            (Kind::Message(shape) | Kind::Element(_, shape), FieldValue::Slice(inner))
+                if !shape.is_empty() =>
+            {
                 self.take_message(inner, shape)
             }
             _ => Ok(Some(())),

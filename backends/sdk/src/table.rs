@@ -26,7 +26,7 @@ use tokio::sync::watch;
 pub(crate) use self::stream::TableService;
 use self::{
     mistake::Mistake,
-    rows::{Holds, Table},
+    rows::{RowTerms, Table},
     space::Budget,
 };
 
@@ -80,7 +80,7 @@ impl Tables {
     }
 
     /// A new table without rows, for a stream.
-    fn open(&self, name: u64, holds: Holds) -> Result<Open, Mistake> {
+    fn open(&self, name: u64, holds: RowTerms) -> Result<Open, Mistake> {
         let mut by_name = self.shared.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if by_name.contains_key(&name) {
             return Err(Mistake::Taken(name));

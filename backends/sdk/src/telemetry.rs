@@ -8,7 +8,7 @@ mod otlp;
 use std::{collections::HashMap, sync::Arc};
 
 #[cfg(not(feature = "otlp"))]
-pub(crate) use self::none::Tracer;
+pub(crate) use self::none::NoTracer as Tracer;
 #[cfg(feature = "otlp")]
 pub(crate) use self::otlp::Tracer;
 
@@ -34,14 +34,14 @@ pub(crate) use self::otlp::Tracer;
 /// log, and one that the program names an error.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
-    source: Source,
+    source: Variables,
     /// `service.name` of a backend that has no name before its first call.
     #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "no span is sent"))]
     service: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
-enum Source {
+enum Variables {
     #[default]
     Environment,
     Given(Arc<HashMap<String, String>>),
@@ -61,7 +61,7 @@ impl Telemetry {
     /// As if these were the variables of this process, and no others.
     pub fn variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Self { source: Source::Given(Arc::new(variables.into_iter().map(owned).collect())), service: None }
+        Self { source: Variables::Given(Arc::new(variables.into_iter().map(owned).collect())), service: None }
     }
 
     /// The `service.name` of a backend that is built from args and has no name before its first call. Default: the

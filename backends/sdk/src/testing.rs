@@ -3,8 +3,8 @@
 //! ```
 //! use extender_policy_sdk::testing::{self, TestNode, TestPod};
 //! # use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
-//! # struct NoArm;
-//! # impl Policy for NoArm {
+//! # struct Amd64Only;
+//! # impl Policy for Amd64Only {
 //! #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
 //! #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
 //! #         match node.label("kubernetes.io/arch") {
@@ -17,7 +17,7 @@
 //!     TestNode::new("old").label("kubernetes.io/arch", "amd64"),
 //!     TestNode::new("new").label("kubernetes.io/arch", "arm64"),
 //! ];
-//! let refused = testing::filter(NoArm, &TestPod::new("shop"), &nodes);
+//! let refused = testing::filter(Amd64Only, &TestPod::new("shop"), &nodes);
 //! assert_eq!(refused.unwrap(), [("new".to_owned(), "arm64 nodes are not in use yet".to_owned())]);
 //! ```
 //!
@@ -39,9 +39,9 @@ use crate::{
     Backend, Bind, Policy,
     answer::{self, Patience, at_once, unpanicking},
     error::CallError,
-    info::declaration::{Declaration, OfVerb, Terms},
-    reads::{cluster::ClusterNode, layout::Fields, running::Running},
-    request::{FilterRequest, Form, NodeRows, Nodes, NodesRequest, PreemptRequest},
+    info::declaration::Terms,
+    reads::{cluster::ClusterNode, layout::SentFields, running::Running},
+    request::{FilterRequest, Form, NodeList, NodeRows, NodesRequest, PreemptRequest},
     table::Tables,
 };
 
@@ -214,7 +214,7 @@ impl TestPod {
     }
 
     /// What the gateway sends of it to a verb, to be placed on one of these nodes.
-    fn sent(&self, fields: &Fields, nodes: &[TestNode]) -> api::Pod {
+    fn sent(&self, fields: &SentFields, nodes: &[TestNode]) -> api::Pod {
         let cluster: Vec<_> = nodes.iter().map(TestNode::in_cluster).collect();
         let topology_counts = fields.topology_counts(&self.pod, &cluster);
         api::Pod { topology_counts, ..fields.pod(&self.pod) }
@@ -269,7 +269,7 @@ impl TestCandidate {
     }
 
     /// What the gateway sends of it besides the node.
-    fn sent(&self, fields: Option<&Fields>) -> api::Candidate {
+    fn sent(&self, fields: Option<&SentFields>) -> api::Candidate {
         let mut candidate = self.candidate.clone();
         candidate.placeholder = candidate.victims.is_empty();
         let pods = candidate.victims.iter_mut().filter_map(|victim| victim.pod.as_mut());
@@ -329,17 +329,17 @@ pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswe
 /// # use extender_policy_sdk::{Args, Backend, Info, Node, Pod, Policy, Verb, Verdict};
 /// #[derive(serde::Deserialize)]
 /// #[serde(deny_unknown_fields)]
-/// struct Drain {
+/// struct DrainZone {
 ///     zone: String,
 /// }
 ///
-/// # impl Policy for Drain {
+/// # impl Policy for DrainZone {
 /// #     fn info(&self) -> Info { Info::new("drain", "1").filters(Verb::per_node().pure()) }
 /// #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
 /// #         if node.label("zone") == Some(&self.zone) { Verdict::reject("zone is being drained") } else { Verdict::Accept }
 /// #     }
 /// # }
-/// let drain = Backend::configured(Args::parse::<Drain>);
+/// let drain = Backend::configured(Args::parse::<DrainZone>);
 /// let nodes = [TestNode::new("a").label("zone", "z1"), TestNode::new("b").label("zone", "z2")];
 /// let drained = testing::with_args(drain.clone(), r#"{"zone": "z2"}"#).unwrap();
 /// let refused = testing::filter(drained, &TestPod::new("shop"), &nodes).unwrap();
@@ -360,8 +360,8 @@ pub fn with_args(backend: impl Into<Backend>, args: &str) -> Result<Backend, NoA
 /// ```
 /// # use extender_policy_sdk::testing::{self, TestNode, TestPod};
 /// # use extender_policy_sdk::{Info, Node, Pod, Policy, Reads, Verb, Verdict};
-/// # struct Racks;
-/// # impl Policy for Racks {
+/// # struct NoRacks;
+/// # impl Policy for NoRacks {
 /// #     fn info(&self) -> Info {
 /// #         let mut reads = Reads::new();
 /// #         reads.node_label("rack");
@@ -372,9 +372,9 @@ pub fn with_args(backend: impl Into<Backend>, args: &str) -> Result<Backend, NoA
 /// #     }
 /// # }
 /// let (pod, nodes) = (TestPod::new("shop"), [TestNode::new("a").label("rack", "r1").label("zone", "z1")]);
-/// let refused = testing::filter(Racks, &pod, &nodes);
+/// let refused = testing::filter(NoRacks, &pod, &nodes);
 /// assert!(refused.is_ok());
-/// assert_eq!(refused, testing::filter(testing::everything(Racks), &pod, &nodes));
+/// assert_eq!(refused, testing::filter(testing::everything(NoRacks), &pod, &nodes));
 /// ```
 pub fn everything(policy: impl Policy) -> Backend {
     Backend::reading_everything(policy)
@@ -456,7 +456,7 @@ async fn filtered(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<(String, String)>, CallError> {
-    let Asked { call, pod, nodes: nodes_asked } = Asked::new(backend, Declaration::filter, pod, nodes)?;
+    let SentCall { call, pod, nodes: nodes_asked } = SentCall::new(backend, api::Verb::Filter, pod, nodes)?;
     let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
     let rejections = answer::filter(backend, &Tables::default(), &request, patience).await?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
@@ -492,7 +492,7 @@ async fn scored(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<i32>, CallError> {
-    let Asked { call, pod, nodes } = Asked::new(backend, Declaration::score, pod, nodes)?;
+    let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Score, pod, nodes)?;
     let request = NodesRequest { call, pod, nodes };
     let scores = answer::score(backend, &Tables::default(), &request, patience).await?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
@@ -514,7 +514,7 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     let backend = backend.into();
     let namespace = pod.pod.facts.iter().map(|facts| facts.namespace.clone()).collect();
     let identity = pod.pod.identity.clone();
-    let Asked { call, pod, .. } = Asked::new(&backend, Declaration::bind, pod, &[])?;
+    let SentCall { call, pod, .. } = SentCall::new(&backend, api::Verb::Bind, pod, &[])?;
     let unnamed = || ("pod".to_owned(), "uid".to_owned());
     let (name, uid) = identity.map_or_else(unnamed, |identity| (identity.name, identity.uid));
     let node = node.to_owned();
@@ -560,10 +560,10 @@ async fn preempted(
     patience: Patience,
 ) -> Result<Vec<(String, Vec<String>)>, CallError> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
-    let terms = terms(backend, Declaration::preempt)?;
+    let terms = terms(backend, api::Verb::Preempt)?;
     let fields = terms.as_ref().and_then(Terms::reads).map(|reads| &reads.pod);
     let messages = candidates.iter().map(|candidate| candidate.sent(fields)).collect();
-    let Asked { call, pod, nodes } = Asked::new(backend, Declaration::preempt, pod, &nodes)?;
+    let SentCall { call, pod, nodes } = SentCall::new(backend, api::Verb::Preempt, pod, &nodes)?;
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
     let kept = answer::preempt(backend, &Tables::default(), &request, patience).await?.kept;
     let stays = |position| kept.iter().find(|kept| kept.position == position);
@@ -572,15 +572,15 @@ async fn preempted(
 }
 
 /// The common fields of all verbs, for a decision.
-struct Asked {
+struct SentCall {
     call: Option<api::Call>,
     pod: Option<api::Pod>,
-    nodes: Option<Nodes>,
+    nodes: Option<NodeList>,
 }
 
-impl Asked {
+impl SentCall {
     /// As the gateway sends them for the declaration of the verb.
-    fn new(backend: &Backend, verb: OfVerb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
+    fn new(backend: &Backend, verb: api::Verb, pod: &TestPod, nodes: &[TestNode]) -> Result<Self, CallError> {
         // A verb that is not declared is not answered, whatever it is sent.
         let terms = terms(backend, verb)?;
         let (purpose, reads) = (api::Purpose::Decide.into(), terms.as_ref().map_or(0, Terms::reads_id));
@@ -592,11 +592,11 @@ impl Asked {
         Ok(Self {
             call: Some(api::Call { purpose, reads, ..api::Call::default() }),
             pod: Some(fields.map_or_else(|| pod.pod.clone(), |fields| pod.sent(fields, nodes))),
-            nodes: Some(Nodes { count, form: Some(Form::Rows(NodeRows { rows })) }),
+            nodes: Some(NodeList { count, form: Some(Form::Rows(NodeRows { rows })) }),
         })
     }
 }
 
-fn terms(backend: &Backend, verb: OfVerb) -> Result<Option<Terms>, CallError> {
-    Ok(verb(&backend.policy_for(&[])?.declaration).cloned())
+fn terms(backend: &Backend, verb: api::Verb) -> Result<Option<Terms>, CallError> {
+    Ok(backend.policy_for(&[])?.declaration.verb(verb).cloned())
 }

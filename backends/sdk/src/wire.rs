@@ -9,12 +9,12 @@ pub(crate) struct Unusual;
 pub(crate) struct Field<'a> {
     /// The field's number, at least 1.
     pub(crate) tag: u32,
-    pub(crate) value: Value<'a>,
+    pub(crate) value: FieldValue<'a>,
 }
 
 /// The value of a field, as far as it is known without the type.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum FieldValue<'a> {
     /// An integer, a bool or an enum.
     Number(u64),
     /// A string, bytes or a message.
@@ -87,15 +87,15 @@ impl<'a> Fields<'a> {
     }
 
     #[inline]
-    fn value(&mut self, wire_type: u32) -> Result<Value<'a>, Unusual> {
+    fn value(&mut self, wire_type: u32) -> Result<FieldValue<'a>, Unusual> {
         match wire_type {
-            0 => self.number().map(Value::Number),
-            1 => self.slice(8).map(|_| Value::Fixed),
+            0 => self.number().map(FieldValue::Number),
+            1 => self.slice(8).map(|_| FieldValue::Fixed),
             2 => {
                 let length = self.number()?;
-                self.slice(length).map(Value::Slice)
+                self.slice(length).map(FieldValue::Slice)
             }
-            5 => self.slice(4).map(|_| Value::Fixed),
+            5 => self.slice(4).map(|_| FieldValue::Fixed),
             _ => Err(Unusual),
         }
     }
@@ -166,11 +166,14 @@ mod tests {
         let field = |tag, value| Field { tag, value };
         let cases: [(&[u8], Vec<Field<'_>>); 6] = [
             (b"", vec![]),
-            (b"\x0a\x02ab\x10\x07", vec![field(1, Value::Slice(b"ab")), field(2, Value::Number(7))]),
-            (b"\x08\xac\x02", vec![field(1, Value::Number(300))]),
-            (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", vec![field(1, Value::Number(u64::MAX))]),
-            (b"\x0d1234\x0912345678", vec![field(1, Value::Fixed), field(1, Value::Fixed)]),
-            (b"\xf8\xff\xff\xff\x0f\x00", vec![field((1 << 29) - 1, Value::Number(0))]),
+            (
+                b"\x0a\x02ab\x10\x07",
+                vec![field(1, FieldValue::Slice(b"ab")), field(2, FieldValue::Number(7))],
+            ),
+            (b"\x08\xac\x02", vec![field(1, FieldValue::Number(300))]),
+            (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", vec![field(1, FieldValue::Number(u64::MAX))]),
+            (b"\x0d1234\x0912345678", vec![field(1, FieldValue::Fixed), field(1, FieldValue::Fixed)]),
+            (b"\xf8\xff\xff\xff\x0f\x00", vec![field((1 << 29) - 1, FieldValue::Number(0))]),
         ];
         for (message, expected) in cases {
             assert_eq!(walked(message).unwrap(), expected, "{message:?}");

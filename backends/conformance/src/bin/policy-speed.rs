@@ -19,7 +19,7 @@ Examples:
 /// The backends are asked in turn, round by round, so that what else the machine does is the same for all.
 #[derive(Debug, Parser)]
 #[command(name = "policy-speed", version, after_help = EXAMPLES)]
-struct Options {
+struct SpeedOptions {
     /// A backend, with a name for the table, and the URLs of its processes; may be repeated.
     #[arg(long = "endpoint", value_name = "[NAME=]URL[,URL...]", required = true)]
     endpoints: Vec<String>,
@@ -37,7 +37,7 @@ struct Options {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum SpeedFailure {
     #[error(transparent)]
     Usage(#[from] UsageError),
     #[error(transparent)]
@@ -58,9 +58,9 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = SpeedOptions::parse();
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime);
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SpeedFailure::Runtime);
     match runtime.and_then(|runtime| runtime.block_on(run(&options))) {
         Ok(table) => {
             // Standard output may be closed.
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(options: &Options) -> Result<String, Failure> {
+async fn run(options: &SpeedOptions) -> Result<String, SpeedFailure> {
     let mut backends = Vec::new();
     for endpoint in &options.endpoints {
         let (name, urls) = endpoint.split_once('=').unwrap_or((endpoint, endpoint));
@@ -103,12 +103,12 @@ async fn run(options: &Options) -> Result<String, Failure> {
 }
 
 /// A backend without tables has no row for them.
-async fn once(options: &Options, suites: &[Suite], row: &mut Row) -> Result<(), Failure> {
+async fn once(options: &SpeedOptions, suites: &[Suite], row: &mut Row) -> Result<(), SpeedFailure> {
     let Ok(measured) = &mut row.measured else { return Ok(()) };
     match measure(suites, row.mode, options.nodes, options.calls).await {
         Ok(round) => measured.add(round),
         Err(why) if row.mode == Mode::Table => row.measured = Err(why),
-        Err(why) => return Err(Failure::Call { name: row.name.clone(), why }),
+        Err(why) => return Err(SpeedFailure::Call { name: row.name.clone(), why }),
     }
     Ok(())
 }

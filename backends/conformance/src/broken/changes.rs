@@ -24,7 +24,7 @@ pub(super) fn after(
     Fault { after: Some(Box::new(change)), ..Fault::none() }
 }
 
-pub(super) fn streams(stream: streams::Fault) -> Fault {
+pub(super) fn streams(stream: streams::StreamFault) -> Fault {
     Fault { stream, ..Fault::none() }
 }
 
@@ -142,7 +142,7 @@ impl Sent {
 /// Changes answers to requests for which this holds.
 pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) -> Fault {
     answers(when, |answer| match answer {
-        Answer::Filter(response) => {
+        VerbAnswer::Filter(response) => {
             let rejected = response.rejections.iter().any(|rejection| rejection.positions.contains(&0));
             if rejected {
                 response.rejections.clear();
@@ -155,8 +155,8 @@ pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) 
                 });
             }
         }
-        Answer::Score(response) => response.scores.iter_mut().for_each(|scores| scores.values[0] += 1),
-        Answer::Preempt(response) => {
+        VerbAnswer::Score(response) => response.scores.iter_mut().for_each(|scores| scores.values[0] += 1),
+        VerbAnswer::Preempt(response) => {
             let kept = response.kept.iter().position(|kept| kept.position == 0);
             match kept {
                 Some(at) => drop(response.kept.remove(at)),
@@ -167,8 +167,8 @@ pub(super) fn flips(when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static) 
                 }
             }
         }
-        Answer::BeforeFilter(response) => flip_pod(&mut response.pod),
-        Answer::BeforeNodes(response) => flip_first_node(&mut response.nodes),
+        VerbAnswer::BeforeFilter(response) => flip_pod(&mut response.pod),
+        VerbAnswer::BeforeNodes(response) => flip_first_node(&mut response.nodes),
     })
 }
 
@@ -195,7 +195,7 @@ fn flip_first_node(changes: &mut Vec<api::NodeChange>) {
 }
 
 /// A response of any verb but bind.
-pub(super) enum Answer {
+pub(super) enum VerbAnswer {
     Filter(api::FilterResponse),
     Score(api::ScoreResponse),
     Preempt(api::PreemptResponse),
@@ -204,7 +204,7 @@ pub(super) enum Answer {
     BeforeNodes(api::BeforeScoreResponse),
 }
 
-impl Answer {
+impl VerbAnswer {
     pub(super) fn result(&mut self) -> &mut api::Result {
         match self {
             Self::Filter(response) => response.result.get_or_insert_default(),
@@ -243,12 +243,12 @@ impl Answer {
 /// Changes the answers (no misses) to requests for which this holds.
 pub(super) fn answers(
     when: impl Fn(&Ask, &Sent) -> bool + Send + Sync + 'static,
-    change: impl Fn(&mut Answer) + Send + Sync + 'static,
+    change: impl Fn(&mut VerbAnswer) + Send + Sync + 'static,
 ) -> Fault {
     after(move |ask, _, answered| {
         let bytes = answered?;
         let Some(sent) = sent(ask).filter(|sent| when(ask, sent)) else { return Ok(bytes) };
-        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        let Some(mut answer) = VerbAnswer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
         if sent.evaluated(&ask.method) == 0 || answer.result().miss != 0 {
             return Ok(bytes);
         }
@@ -263,7 +263,7 @@ pub(super) fn misses(
 ) -> Fault {
     after(move |ask, _, answered| {
         let bytes = answered?;
-        let Some(mut answer) = Answer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
+        let Some(mut answer) = VerbAnswer::decode(&ask.method, bytes.clone()) else { return Ok(bytes) };
         let result = answer.result();
         if result.miss == 0 {
             return Ok(bytes);

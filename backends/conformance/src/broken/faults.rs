@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 
 use super::{
     changes::{
-        Answer, Sent, after, answers, before, called, flips, has, info, is_verb, misses, refuses, sent,
+        Sent, VerbAnswer, after, answers, before, called, flips, has, info, is_verb, misses, refuses, sent,
         spoils, streams, tolerates,
     },
     hooks,
@@ -75,7 +75,7 @@ fn handshake(case: &str) -> Fault {
             info.verbs[1].normalization = api::Normalization::None.into();
         }),
         "pure" => info(|info, _| info.verbs[0].side_effects = true),
-        "table" => streams(streams::Fault::Unimplemented),
+        "table" => streams(streams::StreamFault::Unimplemented),
         "stable" => info(|info, ask| info.version = (ask.number / 50).to_string()),
         "at-once" => info(|info, ask| info.version = (ask.number / 20).to_string()),
         "other-connection" => info(|info, ask| info.version = ask.connection.to_string()),
@@ -143,7 +143,7 @@ fn service(case: &str) -> Fault {
         // NOT_SERVING.
         "health" | "health-of-service" => ok("/grpc.health.v1.Health/Check", &[8, 2]),
         "health-unknown" => ok("/grpc.health.v1.Health/Check", &[8, 1]),
-        "reflection" => streams(streams::Fault::NoReflection),
+        "reflection" => streams(streams::StreamFault::NoReflection),
         "unknown-method" => ok("Conformance", &[]),
         "unknown-service" => ok("/conformance.Unknown/Method", &[]),
         "connections" => Fault { open_connections: Some(30), ..Fault::none() },
@@ -295,7 +295,7 @@ fn rejections(change: impl Fn(&mut api::FilterResponse) + Send + Sync + 'static)
     answers(
         |_, _| true,
         move |answer| {
-            if let Answer::Filter(response) = answer {
+            if let VerbAnswer::Filter(response) = answer {
                 change(response);
             }
         },
@@ -315,7 +315,8 @@ fn filter(case: &str) -> Option<Fault> {
         }),
         "constant-reasons" => after(|ask, _, answered| {
             let bytes = answered?;
-            let Some(Answer::Filter(mut response)) = Answer::decode(&ask.method, bytes.clone()) else {
+            let Some(VerbAnswer::Filter(mut response)) = VerbAnswer::decode(&ask.method, bytes.clone())
+            else {
                 return Ok(bytes);
             };
             response.rejections.iter_mut().for_each(|rejection| rejection.reason = ask.number.to_string());
@@ -345,7 +346,7 @@ fn score(case: &str) -> Option<Fault> {
         answers(
             |_, _| true,
             move |answer| {
-                if let Answer::Score(response) = answer {
+                if let VerbAnswer::Score(response) = answer {
                     response.scores.iter_mut().for_each(|scores| change(&mut scores.values));
                 }
             },
@@ -372,7 +373,7 @@ fn preempt(case: &str) -> Option<Fault> {
         "kept" => answers(
             |_, _| true,
             |answer| {
-                if let Answer::Preempt(response) = answer {
+                if let VerbAnswer::Preempt(response) = answer {
                     response.kept.push(api::KeptCandidate { position: 99, ..api::KeptCandidate::default() });
                 }
             },
@@ -415,7 +416,7 @@ fn bind(case: &str) -> Option<Fault> {
 }
 
 fn table(case: &str) -> (Subject, Fault) {
-    use streams::Fault as F;
+    use streams::StreamFault as F;
     let subject = if case == "other-view" { Subject::Filters } else { Subject::Reading };
     let fault = match case {
         "answers" | "subset" => flips(|_, sent| sent.by_table().is_some()),

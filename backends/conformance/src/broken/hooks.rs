@@ -3,7 +3,7 @@
 use extender_policy_api::v1alpha1::{self as api, ChangedPart};
 
 use super::{
-    changes::{Answer, answers, info},
+    changes::{VerbAnswer, answers, info},
     proxy::Fault,
 };
 
@@ -55,8 +55,8 @@ fn changing(
     answers(
         |_, _| true,
         move |answer| match answer {
-            Answer::BeforeFilter(response) => pod(response.pod.get_or_insert_default()),
-            Answer::BeforeNodes(response) => {
+            VerbAnswer::BeforeFilter(response) => pod(response.pod.get_or_insert_default()),
+            VerbAnswer::BeforeNodes(response) => {
                 let mut change = api::NodeChange { positions: vec![0], ..api::NodeChange::default() };
                 node(&mut change);
                 response.nodes = vec![change];

@@ -93,7 +93,7 @@ pub(super) struct Fault {
     pub(super) connections: Option<usize>,
     pub(super) open_connections: Option<usize>,
     pub(super) accepts: Accepts,
-    pub(super) stream: streams::Fault,
+    pub(super) stream: streams::StreamFault,
     pub(super) envelope: Envelope,
 }
 
@@ -129,7 +129,7 @@ impl Fault {
 
     /// Whether the case would wait for the backend to forget something.
     pub(super) fn forgets_late(&self) -> bool {
-        matches!(self.stream, streams::Fault::NeverEnds | streams::Fault::KeepsRemoved)
+        matches!(self.stream, streams::StreamFault::NeverEnds | streams::StreamFault::KeepsRemoved)
     }
 }
 

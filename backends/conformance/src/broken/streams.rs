@@ -19,7 +19,7 @@ use super::proxy::{Shared, status};
 
 /// How a stream breaks the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum StreamFault {
     #[default]
     None,
     /// The service is missing.
@@ -69,8 +69,8 @@ pub(super) async fn pass_on(
     let fault = shared.fault.stream;
     let tables = path.as_str().ends_with("/SyncNodes");
     let refused = match fault {
-        Fault::Unimplemented if tables => true,
-        Fault::NoReflection => !tables,
+        StreamFault::Unimplemented if tables => true,
+        StreamFault::NoReflection => !tables,
         _ => false,
     };
     let (sender, receiver) = mpsc::channel(4);
@@ -89,7 +89,7 @@ pub(super) async fn pass_on(
 struct Stream {
     shared: Arc<Shared>,
     connection: usize,
-    fault: Fault,
+    fault: StreamFault,
     sender: Sender,
     /// The end of the backend's stream.
     kept: Option<(mpsc::Sender<Bytes>, Streaming<Bytes>)>,
@@ -102,19 +102,19 @@ impl Stream {
         let state = &self.shared.state;
         let number = state.streams.fetch_add(1, Ordering::SeqCst);
         let open = state.open_streams.fetch_add(1, Ordering::SeqCst);
-        if self.fault == Fault::Spoiled && open >= 10 {
+        if self.fault == StreamFault::Spoiled && open >= 10 {
             state.spoil();
         }
         let ended = match self.fault {
-            Fault::OneTable if open >= 1 => Err(status(Code::ResourceExhausted)),
-            Fault::TenTables if open >= 10 => Err(status(Code::Internal)),
-            Fault::OneStream if number >= 1 => Err(status(Code::Unavailable)),
+            StreamFault::OneTable if open >= 1 => Err(status(Code::ResourceExhausted)),
+            StreamFault::TenTables if open >= 10 => Err(status(Code::Internal)),
+            StreamFault::OneStream if number >= 1 => Err(status(Code::Unavailable)),
             _ => self.exchange(path, body, tables).await,
         };
         let ended = ended.err().unwrap_or_else(|| Status::new(Code::Ok, ""));
         drop(self.sender.send(Ok(trailers(&ended))).await);
         self.shared.state.open_streams.fetch_sub(1, Ordering::SeqCst);
-        if matches!(self.fault, Fault::NeverEnds | Fault::AppliesAPart) {
+        if matches!(self.fault, StreamFault::NeverEnds | StreamFault::AppliesAPart) {
             // The backend's stream stays open for as long as the test runs.
             std::mem::forget(self.kept.take());
         }
@@ -149,29 +149,37 @@ impl Stream {
 
     async fn table(&mut self, bytes: Bytes) -> Result<Bytes, Status> {
         let Ok(mut message) = api::SyncNodesRequest::decode(bytes.clone()) else {
-            return if self.fault == Fault::Tolerates { Ok(acknowledged(1)) } else { self.one(bytes).await };
+            return if self.fault == StreamFault::Tolerates {
+                Ok(acknowledged(1))
+            } else {
+                self.one(bytes).await
+            };
         };
         self.shared.state.table_of(message.table, self.connection);
         let later = message.version > 1;
         match self.fault {
-            Fault::WrongVersion => return self.one(bytes).await.map(|_| acknowledged(message.version + 1)),
-            Fault::LosesChanges if later => message.upserts.clear(),
-            Fault::FirstUpsert => message.upserts.reverse(),
-            Fault::KeepsRemoved => message.removed.clear(),
-            Fault::RefusesRemovals if message.removed.contains(&0) => {
+            StreamFault::WrongVersion => {
+                return self.one(bytes).await.map(|_| acknowledged(message.version + 1));
+            }
+            StreamFault::LosesChanges if later => message.upserts.clear(),
+            StreamFault::FirstUpsert => message.upserts.reverse(),
+            StreamFault::KeepsRemoved => message.removed.clear(),
+            StreamFault::RefusesRemovals if message.removed.contains(&0) => {
                 return Err(status(Code::InvalidArgument));
             }
-            Fault::RefusesLarge if message.version > 20 => return Err(status(Code::ResourceExhausted)),
-            Fault::RefusesUnknownFields if bytes.ends_with(&[7, 0, 0, 0]) => {
+            StreamFault::RefusesLarge if message.version > 20 => return Err(status(Code::ResourceExhausted)),
+            StreamFault::RefusesUnknownFields if bytes.ends_with(&[7, 0, 0, 0]) => {
                 return Err(status(Code::InvalidArgument));
             }
-            Fault::Halves => return self.halves(message).await,
-            Fault::AppliesAPart => return self.part(message).await,
-            Fault::Blocks => return self.blocked(bytes).await,
+            StreamFault::Halves => return self.halves(message).await,
+            StreamFault::AppliesAPart => return self.part(message).await,
+            StreamFault::Blocks => return self.blocked(bytes).await,
             _ => {}
         }
         match self.one(message.encode_to_vec().into()).await {
-            Err(refused) if self.fault == Fault::Tolerates && refused.code() == Code::InvalidArgument => {
+            Err(refused)
+                if self.fault == StreamFault::Tolerates && refused.code() == Code::InvalidArgument =>
+            {
                 Ok(acknowledged(message.version))
             }
             applied => applied,

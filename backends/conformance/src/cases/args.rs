@@ -5,7 +5,7 @@ use extender_policy_api::v1alpha1 as api;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, case, cases, failed},
+    case::{self, Case, Stop, failed},
     client::shown,
     declared::{VERBS, Verb},
     question::Question,
@@ -16,34 +16,23 @@ use crate::{
 const UNKNOWN: &str = "conformance-unknown";
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut all = vec![
-        case!("args.not-json", Must, ["9.1"], "args that are not JSON are refused", not_json),
-        case!("args.not-utf8", Must, ["9.1"], "args that are not UTF-8 are refused", not_utf8),
-        case!("args.not-an-object", Must, ["9.1"], "args that are not an object are refused", not_an_object),
-        case!("args.unknown", Should, ["9.1"], "an unknown field is refused by name", unknown),
-        case!("args.nested", Must, ["9.1", "51.1"], "100,000 open brackets are refused", nested),
-        case!("args.huge", Must, ["9.2", "51.1"], "args of 2 MiB are accepted or refused", huge),
-        case!("args.one-by-one", Must, ["9.1", "3.1"], "wrong args do not spoil the right ones", one_by_one),
-    ];
-    all.extend(cases!(
-        VERBS,
-        "wrong-args",
-        Must,
-        ["9.3"],
-        "a call with wrong args is refused",
-        wrong_in_a_call
-    ));
-    all
+    case::table! {
+        "args.not-json" Must ["9.1"] "args that are not JSON are refused" => |suite|
+            refused(given(suite, "{").await?, &[Code::InvalidArgument], "args `{`");
+        "args.not-utf8" Must ["9.1"] "args that are not UTF-8 are refused" => not_utf8;
+        "args.not-an-object" Must ["9.1"] "args that are not an object are refused" => not_an_object;
+        "args.unknown" Should ["9.1"] "an unknown field is refused by name" => unknown;
+        "args.nested" Must ["9.1", "51.1"] "100,000 open brackets are refused" => nested;
+        "args.huge" Must ["9.2", "51.1"] "args of 2 MiB are accepted or refused" => huge;
+        "args.one-by-one" Must ["9.1", "3.1"] "wrong args do not spoil the right ones" => one_by_one;
+        for VERBS: "wrong-args" Must ["9.3"] "a call with wrong args is refused" => wrong_in_a_call;
+    }
 }
 
 async fn given(suite: &Suite, args: impl Into<Bytes>) -> Result<Result<(), tonic::Status>, Stop> {
     let request = api::GetInfoRequest { args: args.into(), ..suite.target.info_request() };
     let answered = suite.client.info(&request).await?;
     Ok(answered.map(drop).inspect_err(|status| suite.saw("GetInfo", status)))
-}
-
-async fn not_json(suite: &Suite) -> Result<(), Stop> {
-    refused(given(suite, "{").await?, &[Code::InvalidArgument], "args `{`")
 }
 
 async fn not_utf8(suite: &Suite) -> Result<(), Stop> {

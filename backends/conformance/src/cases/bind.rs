@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use extender_policy_api::v1alpha1 as api;
 use prost::Message as _;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use crate::{
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{decoded, shown},
     declared::{Terms, Verb},
     objects::Pod,
@@ -16,24 +16,18 @@ use crate::{
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("bind.no-call", Must, ["48.1"], "a request without `call` is refused", no_call),
-        case!("bind.no-purpose", Must, ["48.1"], "a request without a purpose is refused", no_purpose),
-        case!(
-            "bind.no-pod",
-            Must,
-            ["48.1"],
-            "a request without namespace, name, UID or node is refused",
-            no_pod
-        ),
-        case!("bind.only-decides", Must, ["48.2"], "only PURPOSE_DECIDE binds", only_decides),
-        case!("bind.reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id),
-        case!("bind.outcome", Must, ["48.3"], "the outcome is BOUND, DECLINED or NOT_BOUND", outcome),
-        case!("bind.again", Must, ["48.4"], "what is bound is BOUND again", again),
-        case!("bind.other-uid", Must, ["48.6"], "a pod with another UID is not bound", other_uid),
-        case!("bind.other-pod", Must, ["48.7"], "facts about another pod are refused", other_pod),
-        case!("bind.message", Should, ["48.5"], "the message has at most 1,024 bytes", message),
-    ]
+    case::table! {
+        "bind.no-call" Must ["48.1"] "a request without `call` is refused" => no_call;
+        "bind.no-purpose" Must ["48.1"] "a request without a purpose is refused" => no_purpose;
+        "bind.no-pod" Must ["48.1"] "a request without namespace, name, UID or node is refused" => no_pod;
+        "bind.only-decides" Must ["48.2"] "only PURPOSE_DECIDE binds" => only_decides;
+        "bind.reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
+        "bind.outcome" Must ["48.3"] "the outcome is BOUND, DECLINED or NOT_BOUND" => outcome;
+        "bind.again" Must ["48.4"] "what is bound is BOUND again" => again;
+        "bind.other-uid" Must ["48.6"] "a pod with another UID is not bound" => other_uid;
+        "bind.other-pod" Must ["48.7"] "facts about another pod are refused" => other_pod;
+        "bind.message" Should ["48.5"] "the message has at most 1,024 bytes" => message;
+    }
 }
 
 /// A pod that no cluster has: to be refused for another reason.
@@ -137,20 +131,20 @@ async fn other_id(suite: &Suite) -> Result<(), Stop> {
 
 /// Binds the pod that the command line allows to be bound.
 async fn bind(suite: &Suite) -> Result<api::BindResponse, Stop> {
+    bound(suite, None).await?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+}
+
+/// With the UID of another pod, if one is given.
+async fn bound(suite: &Suite, other_uid: Option<&str>) -> Result<Result<api::BindResponse, Status>, Stop> {
     let terms = suite.terms(Verb::Bind)?;
     let Some(bindable) = suite.bindable.clone() else {
         return skipped("this would bind a pod: allow one with --bind NAMESPACE/NAME/UID/NODE");
     };
     let crate::options::Bindable { namespace, name, uid, node } = bindable;
-    let request = own(api::BindRequest {
-        namespace,
-        name,
-        uid,
-        node,
-        ..request(terms, &suite.args, &suite.objects().pod())
-    });
-    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
-    decoded("Bind", answered)?.map_err(|status| Stop::Failed(format!("Bind: {}", shown(&status))))
+    let uid = other_uid.map_or(uid, str::to_owned);
+    let pod = suite.objects().pod();
+    let request = own(api::BindRequest { namespace, name, uid, node, ..request(terms, &suite.args, &pod) });
+    decoded("Bind", suite.send(Verb::Bind, request.encode_to_vec().into()).await?)
 }
 
 async fn outcome(suite: &Suite) -> Result<(), Stop> {
@@ -177,20 +171,7 @@ async fn other_uid(suite: &Suite) -> Result<(), Stop> {
     if bind(suite).await?.outcome() != api::BindOutcome::Bound {
         return skipped("the pod of --bind was not bound");
     }
-    let terms = suite.terms(Verb::Bind)?;
-    let Some(crate::options::Bindable { namespace, name, node, .. }) = suite.bindable.clone() else {
-        return skipped("there is no --bind");
-    };
-    let uid = "of-a-pod-that-is-gone".to_owned();
-    let request = own(api::BindRequest {
-        namespace,
-        name,
-        uid,
-        node,
-        ..request(terms, &suite.args, &suite.objects().pod())
-    });
-    let answered = suite.send(Verb::Bind, request.encode_to_vec().into()).await?;
-    match decoded::<api::BindResponse>("Bind", answered)? {
+    match bound(suite, Some("of-a-pod-that-is-gone")).await? {
         Ok(response) if response.outcome() == api::BindOutcome::Bound => {
             failed("a pod with another UID than that of the request is BOUND")
         }

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, try_join_all};
 
 use crate::{
     answer::{Answer, Response},
-    case::{Case, Stop, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::Extras,
     declared::{ABOUT_NODES, ALL_BUT_BIND, DECIDING, Verb},
     question::Question,
@@ -22,54 +22,20 @@ const AT_ONCE: usize = 64;
 const CANCELED: usize = 200;
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = ALL_BUT_BIND;
-    let groups = [
-        cases!(DECIDING, "evaluated", Must, ["11.1"], "result.evaluated is the number of nodes", evaluated)
-            .collect(),
-        cases!(ABOUT_NODES, "one-node", Must, ["11.1"], "a request with one node is answered", one_node)
-            .collect(),
-        cases!(verbs, "revision", Must, ["7.2"], "result.revision is that of the handshake", revision)
-            .collect(),
-        cases!(
-            verbs,
-            "no-handshake",
-            Must,
-            ["3.1"],
-            "a first call without a handshake is answered",
-            no_handshake
-        )
-        .collect(),
-        cases!(
-            ABOUT_NODES,
-            "unknown-form",
-            Must,
-            ["12.1"],
-            "nodes in an unknown form are a miss",
-            unknown_form
-        )
-        .collect(),
-        cases!(verbs, "unknown-fields", Must, ["8.4"], "unknown fields change no answer", unknown_fields)
-            .collect(),
-        cases!(
-            DECIDING,
-            "response-size",
-            Must,
-            ["13.4"],
-            "the response is not too large for the gateway",
-            response_size
-        )
-        .collect(),
-        cases!(verbs, "at-once", Must, ["52.1"], "64 calls at once have the answers of single ones", at_once)
-            .collect(),
-        cases!(verbs, "canceled", Must, ["17.1"], "200 canceled calls do no harm", canceled).collect(),
-        cases!(verbs, "no-time", Must, ["17.1"], "calls without time left do no harm", no_time).collect(),
-        cases!(verbs, "empty-facts", Must, ["10.2"], "objects without any facts are answered", empty_facts)
-            .collect(),
-        cases!(verbs, "extremes", Must, ["10.2"], "the largest and odd values are answered", extremes)
-            .collect(),
-    ];
-    let groups: [Vec<Case>; 12] = groups;
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for DECIDING: "evaluated" Must ["11.1"] "result.evaluated is the number of nodes" => evaluated;
+        for ABOUT_NODES: "one-node" Must ["11.1"] "a request with one node is answered" => one_node;
+        for ALL_BUT_BIND: "revision" Must ["7.2"] "result.revision is that of the handshake" => revision;
+        for ALL_BUT_BIND: "no-handshake" Must ["3.1"] "a first call without a handshake is answered" => no_handshake;
+        for ABOUT_NODES: "unknown-form" Must ["12.1"] "nodes in an unknown form are a miss" => unknown_form;
+        for ALL_BUT_BIND: "unknown-fields" Must ["8.4"] "unknown fields change no answer" => unknown_fields;
+        for DECIDING: "response-size" Must ["13.4"] "the response is not too large for the gateway" => response_size;
+        for ALL_BUT_BIND: "at-once" Must ["52.1"] "64 calls at once have the answers of single ones" => at_once;
+        for ALL_BUT_BIND: "canceled" Must ["17.1"] "200 canceled calls do no harm" => canceled;
+        for ALL_BUT_BIND: "no-time" Must ["17.1"] "calls without time left do no harm" => no_time;
+        for ALL_BUT_BIND: "empty-facts" Must ["10.2"] "objects without any facts are answered" => empty_facts;
+        for ALL_BUT_BIND: "extremes" Must ["10.2"] "the largest and odd values are answered" => extremes;
+    }
 }
 
 async fn evaluated(suite: &Suite, verb: Verb) -> Result<(), Stop> {

@@ -3,7 +3,7 @@
 use super::calls::unless_changing;
 use crate::{
     answer::{Answer, Verdict, difference},
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::Verb,
     question::Question,
     suite::Suite,
@@ -12,33 +12,16 @@ use crate::{
 const NODES: usize = 60;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("filter.positions", Must, ["13.1"], "each position is in range and rejected once", positions),
-        case!("filter.reasons", Should, ["13.2"], "reasons are not empty", reasons),
-        case!(
-            "filter.text-lengths",
-            Should,
-            ["13.5"],
-            "reasons and names of rules are not cut",
-            text_lengths
-        ),
-        case!("filter.constant-reasons", Should, ["13.2"], "reasons stay the same", constant_reasons),
-        case!(
-            "filter.grouped",
-            Should,
-            ["13.3"],
-            "one rejection for each reason, not for each node",
-            grouped
-        ),
-        case!(
-            "filter.want-scores",
-            Must,
-            ["33.1"],
-            "scores with the verdicts: one for each node, or none",
-            want_scores
-        ),
-        case!("filter.same-scores", Must, ["33.2"], "they are the scores that Score gives", same_scores),
-    ]
+    case::table! {
+        "filter.positions" Must ["13.1"] "each position is in range and rejected once" => positions;
+        "filter.reasons" Should ["13.2"] "reasons are not empty" => reasons;
+        "filter.text-lengths" Should ["13.5"] "reasons and names of rules are not cut" => text_lengths;
+        "filter.constant-reasons" Should ["13.2"] "reasons stay the same" => constant_reasons;
+        "filter.grouped" Should ["13.3"] "one rejection for each reason, not for each node" => grouped;
+        "filter.want-scores" Must ["33.1"] "scores with the verdicts: one for each node, or none" => |suite|
+            suite.ask(&with_scores(suite)?).await.map(drop);
+        "filter.same-scores" Must ["33.2"] "they are the scores that Score gives" => same_scores;
+    }
 }
 
 async fn answers(suite: &Suite) -> Result<Vec<(Question, Answer)>, Stop> {
@@ -150,10 +133,6 @@ fn with_scores(suite: &Suite) -> Result<Question, Stop> {
     }
     let question = suite.random_question(Verb::Filter, NODES)?;
     Ok(Question { want_scores: true, ..question })
-}
-
-async fn want_scores(suite: &Suite) -> Result<(), Stop> {
-    suite.ask(&with_scores(suite)?).await.map(drop)
 }
 
 async fn same_scores(suite: &Suite) -> Result<(), Stop> {

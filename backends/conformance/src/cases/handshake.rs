@@ -8,7 +8,7 @@ use prost::Message as _;
 
 use crate::{
     answer::at_most,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{Extras, decoded, shown},
     declared::{CACHEABLE, Terms, Verb},
     suite::Suite,
@@ -26,54 +26,32 @@ const REPEATED: usize = 100;
 const AT_ONCE: usize = 50;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("handshake.name", Must, ["6.1"], "name has 1 to 63 bytes", name),
-        case!("handshake.version", Must, ["8.3"], "version has at most 64 bytes", version),
-        case!("handshake.revision", Must, ["8.3"], "revision has at most 64 bytes", revision),
-        case!("handshake.revision-set", Should, ["7.1"], "there is a revision", revision_set),
-        case!("handshake.api-version", Must, ["6.2"], "api_version is this package", api_version),
-        case!("handshake.requires", Must, ["8.1"], "requires names nothing unknown", requires),
-        case!("handshake.services", Must, ["8.3"], "services has at most 32 short names", services),
-        case!("handshake.prefixes", Must, ["8.3"], "annotation_prefixes are few and short", prefixes),
-        case!("handshake.verbs", Must, ["2.1"], "at least one verb is listed", verbs),
-        case!("handshake.verbs-once", Must, ["6.1"], "each verb is listed once", verbs_once),
-        case!(
-            "handshake.views",
-            Must,
-            ["6.1", "8.2"],
-            "each verb with nodes has a known view of them",
-            views
-        ),
-        case!("handshake.enums", Must, ["6.3"], "scope and normalization are known", enums),
-        case!(
-            "handshake.score-range",
-            Must,
-            ["6.4"],
-            "the bounds of scores fit the normalization",
-            score_range
-        ),
-        case!("handshake.score-scale", Should, ["14.3"], "scores are at most 10, or normalized", score_scale),
-        case!("handshake.usage", Must, ["6.5"], "usage is wanted with facts of nodes", usage),
-        case!("handshake.reversed", Must, ["6.4"], "reversed scores are normalized", reversed),
-        case!("handshake.pure", Must, ["29.1"], "a pure verb declares nothing that excludes it", pure),
-        case!("handshake.table", Must, ["18.1"], "a listed NodeTableService is served", table),
-        case!("handshake.stable", Must, ["5.1"], "100 handshakes in a row are equal", stable),
-        case!("handshake.at-once", Must, ["5.1"], "50 handshakes at once are equal", at_once),
-        case!(
-            "handshake.other-connection",
-            Must,
-            ["3.1"],
-            "it is the same on another connection",
-            other_connection
-        ),
-        case!(
-            "handshake.later-gateway",
-            Must,
-            ["8.4"],
-            "unknown API versions and fields are ignored",
-            later_gateway
-        ),
-    ]
+    case::table! {
+        "handshake.name" Must ["6.1"] "name has 1 to 63 bytes" => name;
+        "handshake.version" Must ["8.3"] "version has at most 64 bytes" => |suite|
+            at_most("version", &suite.declared.info.version, MAX_VERSION);
+        "handshake.revision" Must ["8.3"] "revision has at most 64 bytes" => |suite|
+            at_most("revision", &suite.declared.info.revision, MAX_VERSION);
+        "handshake.revision-set" Should ["7.1"] "there is a revision" => revision_set;
+        "handshake.api-version" Must ["6.2"] "api_version is this package" => api_version;
+        "handshake.requires" Must ["8.1"] "requires names nothing unknown" => requires;
+        "handshake.services" Must ["8.3"] "services has at most 32 short names" => services;
+        "handshake.prefixes" Must ["8.3"] "annotation_prefixes are few and short" => prefixes;
+        "handshake.verbs" Must ["2.1"] "at least one verb is listed" => verbs;
+        "handshake.verbs-once" Must ["6.1"] "each verb is listed once" => verbs_once;
+        "handshake.views" Must ["6.1", "8.2"] "each verb with nodes has a known view of them" => views;
+        "handshake.enums" Must ["6.3"] "scope and normalization are known" => enums;
+        "handshake.score-range" Must ["6.4"] "the bounds of scores fit the normalization" => score_range;
+        "handshake.score-scale" Should ["14.3"] "scores are at most 10, or normalized" => score_scale;
+        "handshake.usage" Must ["6.5"] "usage is wanted with facts of nodes" => usage;
+        "handshake.reversed" Must ["6.4"] "reversed scores are normalized" => reversed;
+        "handshake.pure" Must ["29.1"] "a pure verb declares nothing that excludes it" => pure;
+        "handshake.table" Must ["18.1"] "a listed NodeTableService is served" => table;
+        "handshake.stable" Must ["5.1"] "100 handshakes in a row are equal" => stable;
+        "handshake.at-once" Must ["5.1"] "50 handshakes at once are equal" => at_once;
+        "handshake.other-connection" Must ["3.1"] "it is the same on another connection" => other_connection;
+        "handshake.later-gateway" Must ["8.4"] "unknown API versions and fields are ignored" => later_gateway;
+    }
 }
 
 async fn name(suite: &Suite) -> Result<(), Stop> {
@@ -82,14 +60,6 @@ async fn name(suite: &Suite) -> Result<(), Stop> {
         return failed("`name` is empty");
     }
     at_most("name", name, MAX_NAME)
-}
-
-async fn version(suite: &Suite) -> Result<(), Stop> {
-    at_most("version", &suite.declared.info.version, MAX_VERSION)
-}
-
-async fn revision(suite: &Suite) -> Result<(), Stop> {
-    at_most("revision", &suite.declared.info.revision, MAX_VERSION)
 }
 
 async fn revision_set(suite: &Suite) -> Result<(), Stop> {

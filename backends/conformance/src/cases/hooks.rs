@@ -5,7 +5,7 @@ use extender_policy_api::v1alpha1::{self as api, ChangedPart, hook_service_serve
 use super::calls;
 use crate::{
     answer::Response,
-    case::{Case, Stop, case, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::{HOOKS, NODE_HOOKS, Terms, Verb},
     hook::{changed_parts, check_limits, is_of_pod},
     question::{Question, Scene},
@@ -17,58 +17,24 @@ const QUESTIONS: usize = 10;
 const NODES: usize = 60;
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut all = declarations();
-    all.extend(cases!(
-        HOOKS,
-        "evaluated",
-        Must,
-        ["58.2"],
-        "result.evaluated is 1 or the number of nodes",
-        evaluated
-    ));
-    all.extend(cases!(
-        HOOKS,
-        "declared-changes",
-        Must,
-        ["58.1"],
-        "only declared parts are changed",
-        changes_declared
-    ));
-    all.extend(cases!(
-        NODE_HOOKS,
-        "positions",
-        Must,
-        ["58.3"],
-        "each position is in range and changed once",
-        positions
-    ));
-    all.extend(cases!(HOOKS, "limits", Must, ["58.4"], "changes are few and short", limits));
-    all.extend(cases!(
-        HOOKS,
-        "response-size",
-        Must,
-        ["58.4"],
-        "the response is not too large for the gateway",
-        calls::response_size
-    ));
-    all
+    [declarations(), case::table! {
+        for HOOKS: "evaluated" Must ["58.2"] "result.evaluated is 1 or the number of nodes" => evaluated;
+        for HOOKS: "declared-changes" Must ["58.1"] "only declared parts are changed" => changes_declared;
+        for NODE_HOOKS: "positions" Must ["58.3"] "each position is in range and changed once" => positions;
+        for HOOKS: "limits" Must ["58.4"] "changes are few and short" => limits;
+        for HOOKS: "response-size" Must ["58.4"] "the response is not too large for the gateway" => calls::response_size;
+    }].concat()
 }
 
 fn declarations() -> Vec<Case> {
-    vec![
-        case!(
-            "hooks.service",
-            Must,
-            ["57.1"],
-            "a backend with hooks lists the service and serves it",
-            service
-        ),
-        case!("hooks.changes", Must, ["57.2"], "each hook declares known parts that it can change", changes),
-        case!("hooks.side-effects", Must, ["57.2", "59.1"], "no hook declares side effects", side_effects),
-        case!("hooks.counts", Must, ["57.2"], "no hook reads topology counts", counts),
-        case!("hooks.pod-alone", Must, ["57.2"], "beforeFilter declares nothing about nodes", pod_alone),
-        case!("hooks.pure", Must, ["57.2"], "a pure beforeScore does not change the pod", pure),
-    ]
+    case::table! {
+        "hooks.service" Must ["57.1"] "a backend with hooks lists the service and serves it" => service;
+        "hooks.changes" Must ["57.2"] "each hook declares known parts that it can change" => changes;
+        "hooks.side-effects" Must ["57.2", "59.1"] "no hook declares side effects" => side_effects;
+        "hooks.counts" Must ["57.2"] "no hook reads topology counts" => counts;
+        "hooks.pod-alone" Must ["57.2"] "beforeFilter declares nothing about nodes" => pod_alone;
+        "hooks.pure" Must ["57.2"] "a pure beforeScore does not change the pod" => pure;
+    }
 }
 
 fn declared(suite: &Suite) -> Result<Vec<Terms<'_>>, Stop> {

@@ -6,7 +6,7 @@ use prost::Message as _;
 
 use super::malformed::minimal;
 use crate::{
-    case::{Case, Stop, case, skipped},
+    case::{self, Case, Stop, skipped},
     client::{Extras, framed},
     declared::{VERBS, Verb},
     question::Scene,
@@ -16,25 +16,22 @@ use crate::{
 const GRPC: &str = "application/grpc";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("hostile.length", Must, ["51.1", "52.1"], "a prefix that promises 4 GiB", length),
-        case!("hostile.no-message", Must, ["52.1"], "a body without a message", no_message),
-        case!("hostile.cut-prefix", Must, ["52.1"], "a body that ends within the prefix", cut_prefix),
-        case!("hostile.compressed", Must, ["52.1"], "a message that claims to be compressed", compressed),
-        case!("hostile.two-messages", Must, ["52.1"], "two messages where one is expected", two_messages),
-        case!("hostile.content-type", Must, ["52.1"], "a request that is not gRPC", content_type),
-        case!("hostile.nested", Must, ["51.1", "52.1"], "groups nested 100,000 deep", nested),
-        case!("hostile.empty-entries", Must, ["4.2", "52.1"], "a megabyte of empty entries", empty_entries),
-        case!("hostile.random", Must, ["52.1"], "1,000 requests with random changes", random),
-        case!("hostile.connections", Must, ["52.1"], "200 connections that come and go", connections),
-        case!(
-            "hostile.status-messages",
-            Should,
-            ["50.3"],
-            "no status message is longer than 1 KiB",
-            status_messages
-        ),
-    ]
+    case::table! {
+        "hostile.length" Must ["51.1", "52.1"] "a prefix that promises 4 GiB" => |suite|
+            all_methods(suite, GRPC, |message| framed(0, u32::MAX, message), "a prefix that promises 4 GiB").await;
+        "hostile.no-message" Must ["52.1"] "a body without a message" => |suite|
+            all_methods(suite, GRPC, |_| Bytes::new(), "a body without a message").await;
+        "hostile.cut-prefix" Must ["52.1"] "a body that ends within the prefix" => |suite|
+            all_methods(suite, GRPC, |_| Bytes::from_static(&[0, 0, 0]), "a body of three bytes").await;
+        "hostile.compressed" Must ["52.1"] "a message that claims to be compressed" => compressed;
+        "hostile.two-messages" Must ["52.1"] "two messages where one is expected" => two_messages;
+        "hostile.content-type" Must ["52.1"] "a request that is not gRPC" => content_type;
+        "hostile.nested" Must ["51.1", "52.1"] "groups nested 100,000 deep" => nested;
+        "hostile.empty-entries" Must ["4.2", "52.1"] "a megabyte of empty entries" => empty_entries;
+        "hostile.random" Must ["52.1"] "1,000 requests with random changes" => random;
+        "hostile.connections" Must ["52.1"] "200 connections that come and go" => connections;
+        "hostile.status-messages" Should ["50.3"] "no status message is longer than 1 KiB" => status_messages;
+    }
 }
 
 /// Each method of the services, on a connection of its own.
@@ -46,23 +43,11 @@ async fn all_methods(
 ) -> Result<(), Stop> {
     let client = suite.connect().await?;
     for verb in VERBS {
-        client.raw((verb.service(), verb.method()), content_type, body(&minimal(suite, verb))).await?;
+        client.raw(verb.service(), verb.method(), content_type, body(&minimal(suite, verb))).await?;
     }
-    let handshake = (policy_service_server::SERVICE_NAME, "GetInfo");
-    client.raw(handshake, content_type, body(&suite.target.info_request().encode_to_vec())).await?;
+    let handshake = body(&suite.target.info_request().encode_to_vec());
+    client.raw(policy_service_server::SERVICE_NAME, "GetInfo", content_type, handshake).await?;
     suite.still_serves(what).await
-}
-
-async fn length(suite: &Suite) -> Result<(), Stop> {
-    all_methods(suite, GRPC, |message| framed(0, u32::MAX, message), "a prefix that promises 4 GiB").await
-}
-
-async fn no_message(suite: &Suite) -> Result<(), Stop> {
-    all_methods(suite, GRPC, |_| Bytes::new(), "a body without a message").await
-}
-
-async fn cut_prefix(suite: &Suite) -> Result<(), Stop> {
-    all_methods(suite, GRPC, |_| Bytes::from_static(&[0, 0, 0]), "a body of three bytes").await
 }
 
 fn length_of(message: &[u8]) -> u32 {

@@ -12,7 +12,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::{
     answer::at_most,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{Extras, decoded, shown},
     suite::{Suite, refused},
 };
@@ -29,34 +29,16 @@ const CONTROLLERS: &str = "extender.policy.v1alpha1.Controllers";
 const UNKNOWN: &str = "conformance-unknown";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("introspection.service", Must, ["53.1"], "a backend with paths lists the service", service),
-        case!("introspection.paths", Must, ["53.2"], "paths have the form of info.proto and differ", paths),
-        case!(
-            "introspection.answers",
-            Must,
-            ["54.1"],
-            "each path is answered by JSON or as specified",
-            answers
-        ),
-        case!("introspection.unknown-path", Must, ["54.2"], "an unknown path is NOT_FOUND", unknown_path),
-        case!(
-            "introspection.missing-parameter",
-            Must,
-            ["54.2"],
-            "a request without a parameter of the path is INVALID_ARGUMENT",
-            missing_parameter
-        ),
-        case!("introspection.wrong-args", Must, ["54.3"], "a request with wrong args is refused", wrong_args),
-        case!("controllers.limits", Should, ["55.1"], "controllers are within the limits", limits),
-        case!(
-            "controllers.health",
-            Should,
-            ["55.2"],
-            "the health of the controllers is SERVING in the leader alone",
-            health
-        ),
-    ]
+    case::table! {
+        "introspection.service" Must ["53.1"] "a backend with paths lists the service" => service;
+        "introspection.paths" Must ["53.2"] "paths have the form of info.proto and differ" => paths;
+        "introspection.answers" Must ["54.1"] "each path is answered by JSON or as specified" => answers;
+        "introspection.unknown-path" Must ["54.2"] "an unknown path is NOT_FOUND" => unknown_path;
+        "introspection.missing-parameter" Must ["54.2"] "a request without a parameter of the path is INVALID_ARGUMENT" => missing_parameter;
+        "introspection.wrong-args" Must ["54.3"] "a request with wrong args is refused" => wrong_args;
+        "controllers.limits" Should ["55.1"] "controllers are within the limits" => limits;
+        "controllers.health" Should ["55.2"] "the health of the controllers is SERVING in the leader alone" => health;
+    }
 }
 
 /// The declared paths; a case about them is skipped if there are none.

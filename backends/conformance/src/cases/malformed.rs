@@ -6,53 +6,29 @@ use prost::Message as _;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, cases, failed, skipped},
-    declared::{ABOUT_NODES, ALL_BUT_BIND, VERBS, Verb},
+    case::{self, Case, Stop, failed, skipped},
+    declared::{ABOUT_NODES, ALL_BUT_BIND, POD_ALONE, VERBS, Verb},
     question::Question,
     suite::Suite,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    let about = ABOUT_NODES;
-    let pod_alone = [Verb::BeforeFilter];
-    let groups: [Vec<Case>; 13] = [
-        cases!(about, "no-call", Must, ["10.2"], "a request without `call` is refused", no_call).collect(),
-        cases!(about, "no-pod", Must, ["10.2"], "a request without `pod` is refused", no_pod).collect(),
-        cases!(pod_alone, "no-call", Must, ["59.2"], "a request without `call` is refused", no_call)
-            .collect(),
-        cases!(pod_alone, "no-pod", Must, ["59.2"], "a request without `pod` is refused", no_pod).collect(),
-        cases!(about, "no-nodes", Must, ["10.2"], "a request without `nodes` is refused", no_nodes).collect(),
-        cases!(ALL_BUT_BIND, "no-facts", Must, ["10.2"], "a pod without facts is refused", no_pod_facts)
-            .collect(),
-        cases!(about, "count", Must, ["10.2"], "a count that differs from the rows is refused", count)
-            .collect(),
-        cases!(about, "zero-nodes", Must, ["10.2"], "a request about no nodes is refused", zero_nodes)
-            .collect(),
-        cases!(
-            about,
-            "row-without-facts",
-            Must,
-            ["10.2"],
-            "a row that lacks facts is refused",
-            row_without_facts
-        )
-        .collect(),
-        cases!(ALL_BUT_BIND, "values", Must, ["41.2"], "a wrong number of values is refused", values)
-            .collect(),
-        cases!(about, "pod-counts", Must, ["41.2"], "a wrong number of counts is refused", pod_counts)
-            .collect(),
-        cases!(
-            VERBS,
-            "not-protobuf",
-            Must,
-            ["50.2"],
-            "a message that is not protobuf is refused",
-            not_protobuf
-        )
-        .collect(),
-        cases!(VERBS, "cut-off", Must, ["50.2"], "a message that is cut off is refused", cut_off).collect(),
-    ];
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for ABOUT_NODES: "no-call" Must ["10.2"] "a request without `call` is refused" => no_call;
+        for ABOUT_NODES: "no-pod" Must ["10.2"] "a request without `pod` is refused" => no_pod;
+        for POD_ALONE: "no-call" Must ["59.2"] "a request without `call` is refused" => no_call;
+        for POD_ALONE: "no-pod" Must ["59.2"] "a request without `pod` is refused" => no_pod;
+        for ABOUT_NODES: "no-nodes" Must ["10.2"] "a request without `nodes` is refused" => no_nodes;
+        for ALL_BUT_BIND: "no-facts" Must ["10.2"] "a pod without facts is refused" => no_pod_facts;
+        for ABOUT_NODES: "count" Must ["10.2"] "a count that differs from the rows is refused" => count;
+        for ABOUT_NODES: "zero-nodes" Must ["10.2"] "a request about no nodes is refused" => zero_nodes;
+        for ABOUT_NODES: "row-without-facts" Must ["10.2"] "a row that lacks facts is refused" => row_without_facts;
+        for ALL_BUT_BIND: "values" Must ["41.2"] "a wrong number of values is refused" => values;
+        for ABOUT_NODES: "pod-counts" Must ["41.2"] "a wrong number of counts is refused" => pod_counts;
+        for VERBS: "not-protobuf" Must ["50.2"] "a message that is not protobuf is refused" => |suite, verb|
+            undecodable(suite, verb, Bytes::from_static(&[0xff; 64]), "64 bytes 0xff").await;
+        for VERBS: "cut-off" Must ["50.2"] "a message that is cut off is refused" => cut_off;
+    }
 }
 
 /// A request with which a verb can be asked, whether it is declared or not.
@@ -76,25 +52,12 @@ pub(super) fn minimal(suite: &Suite, verb: Verb) -> Bytes {
     let nodes = Some(api::Nodes { count: 1, form });
     let victims = vec![api::Victim { uid: "uid".to_owned(), pod: None }];
     let candidates = vec![api::Candidate { victims, ..api::Candidate::default() }];
-    let message = match verb {
-        Verb::Filter => api::FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec(),
-        Verb::Score => api::ScoreRequest { call, pod, nodes }.encode_to_vec(),
-        Verb::Preempt => api::PreemptRequest { call, pod, nodes, candidates }.encode_to_vec(),
-        // A pod that no cluster has.
-        Verb::Bind => api::BindRequest {
-            call,
-            namespace: "conformance".to_owned(),
-            name: "conformance".to_owned(),
-            uid: "conformance".to_owned(),
-            node: "conformance".to_owned(),
-            pod: None,
-        }
-        .encode_to_vec(),
-        Verb::BeforeFilter => api::BeforeFilterRequest { call, pod }.encode_to_vec(),
-        Verb::BeforeFilterNodes => api::BeforeFilterNodesRequest { call, pod, nodes }.encode_to_vec(),
-        Verb::BeforeScore => api::BeforeScoreRequest { call, pod, nodes }.encode_to_vec(),
-    };
-    message.into()
+    if verb == Verb::Bind {
+        let nobody = || "conformance".to_owned();
+        let (namespace, name, uid, node) = (nobody(), nobody(), nobody(), nobody());
+        return api::BindRequest { call, namespace, name, uid, node, pod: None }.encode_to_vec().into();
+    }
+    Question { verb, call, pod, nodes, candidates, want_scores: false }.encode()
 }
 
 async fn refused(suite: &Suite, question: &Question, what: &str) -> Result<(), Stop> {
@@ -229,10 +192,6 @@ async fn undecodable(suite: &Suite, verb: Verb, message: Bytes, what: &str) -> R
         }
         Ok(_) => failed(format!("{what}: OK; expected INVALID_ARGUMENT")),
     }
-}
-
-async fn not_protobuf(suite: &Suite, verb: Verb) -> Result<(), Stop> {
-    undecodable(suite, verb, Bytes::from_static(&[0xff; 64]), "64 bytes 0xff").await
 }
 
 async fn cut_off(suite: &Suite, verb: Verb) -> Result<(), Stop> {

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use crate::{
-    case::{Case, Stop, cases},
+    case::{self, Case, Stop},
     client::Extras,
     declared::{ALL_BUT_BIND, Verb},
     suite::Suite,
@@ -23,23 +23,12 @@ const UNPARSABLE: [&str; 6] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = ALL_BUT_BIND;
-    let groups: [Vec<Case>; 4] = [
-        cases!(verbs, "traced", Must, ["36.1"], "a trace context changes no answer", traced).collect(),
-        cases!(
-            verbs,
-            "traceparent",
-            Must,
-            ["36.1", "36.2"],
-            "a broken traceparent changes no answer",
-            broken
-        )
-        .collect(),
-        cases!(verbs, "tracestate", Must, ["36.1"], "a broken tracestate changes no answer", tracestate)
-            .collect(),
-        cases!(verbs, "metadata", Must, ["39.1"], "other metadata changes no answer", other).collect(),
-    ];
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for ALL_BUT_BIND: "traced" Must ["36.1"] "a trace context changes no answer" => traced;
+        for ALL_BUT_BIND: "traceparent" Must ["36.1", "36.2"] "a broken traceparent changes no answer" => broken;
+        for ALL_BUT_BIND: "tracestate" Must ["36.1"] "a broken tracestate changes no answer" => tracestate;
+        for ALL_BUT_BIND: "metadata" Must ["39.1"] "other metadata changes no answer" => other;
+    }
 }
 
 fn header(name: &'static str, value: &str) -> (HeaderName, HeaderValue) {

@@ -4,53 +4,23 @@ use extender_policy_api::v1alpha1 as api;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, case},
+    case::{self, Case, Stop},
     declared::Verb,
     question::Scene,
     suite::Suite,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!(
-            "preempt.kept",
-            Must,
-            ["16.1"],
-            "kept candidates and victims are offered ones, each once",
-            kept
-        ),
-        case!(
-            "preempt.no-candidates",
-            Must,
-            ["10.2"],
-            "a request without candidates is refused",
-            no_candidates
-        ),
-        case!(
-            "preempt.candidate-count",
-            Must,
-            ["10.2"],
-            "too few or too many candidates are refused",
-            candidate_count
-        ),
-        case!("preempt.no-victims", Must, ["10.2"], "a candidate without victims is refused", no_victims),
-        case!("preempt.placeholder", Must, ["16.4"], "a placeholder, which has no victims", placeholder),
-        case!(
-            "preempt.unknown-victims",
-            Must,
-            ["16.2"],
-            "victims of which only the UID is known",
-            unknown_victims
-        ),
-        case!(
-            "preempt.violations",
-            Must,
-            ["16.2"],
-            "violations of PodDisruptionBudgets are accepted",
-            violations
-        ),
-        case!("preempt.many", Must, ["16.3"], "500 candidates with 3 to 20 victims each", many),
-    ]
+    case::table! {
+        "preempt.kept" Must ["16.1"] "kept candidates and victims are offered ones, each once" => kept;
+        "preempt.no-candidates" Must ["10.2"] "a request without candidates is refused" => no_candidates;
+        "preempt.candidate-count" Must ["10.2"] "too few or too many candidates are refused" => candidate_count;
+        "preempt.no-victims" Must ["10.2"] "a candidate without victims is refused" => no_victims;
+        "preempt.placeholder" Must ["16.4"] "a placeholder, which has no victims" => placeholder;
+        "preempt.unknown-victims" Must ["16.2"] "victims of which only the UID is known" => unknown_victims;
+        "preempt.violations" Must ["16.2"] "violations of PodDisruptionBudgets are accepted" => violations;
+        "preempt.many" Must ["16.3"] "500 candidates with 3 to 20 victims each" => many;
+    }
 }
 
 async fn kept(suite: &Suite) -> Result<(), Stop> {

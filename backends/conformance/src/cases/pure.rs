@@ -3,9 +3,9 @@
 use super::calls::same_unless_changing;
 use crate::{
     answer::difference,
-    case::{Case, Stop, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::Extras,
-    declared::{PER_NODE, Verb},
+    declared::{PER_NODE, POD_ALONE, Verb},
     question::Scene,
     suite::Suite,
 };
@@ -15,19 +15,15 @@ const QUESTIONS: usize = 10;
 const NODES: usize = 20;
 
 pub(super) fn cases() -> Vec<Case> {
-    let (verbs, pod_alone) = (PER_NODE, [Verb::BeforeFilter]);
-    let of_call = "and depends on nothing of `call` but the args";
-    let groups: [Vec<Case>; 7] = [
-        cases!(verbs, "pure-again", Must, ["28.1"], "a pure verb repeats its answers", again).collect(),
-        cases!(verbs, "pure-call", Must, ["28.1"], of_call, call).collect(),
-        cases!(verbs, "pure-connection", Must, ["28.1"], "nor on the connection", connection).collect(),
-        cases!(pod_alone, "pure-again", Must, ["59.2"], "a pure hook repeats its changes", again).collect(),
-        cases!(pod_alone, "pure-call", Must, ["59.2"], of_call, call).collect(),
-        cases!(pod_alone, "pure-connection", Must, ["59.2"], "nor on the connection", connection).collect(),
-        cases!(verbs, "pure-equal-rows", Must, ["28.1"], "equal rows get equal verdicts", equal_rows)
-            .collect(),
-    ];
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for PER_NODE: "pure-again" Must ["28.1"] "a pure verb repeats its answers" => again;
+        for PER_NODE: "pure-call" Must ["28.1"] "and depends on nothing of `call` but the args" => call;
+        for PER_NODE: "pure-connection" Must ["28.1"] "nor on the connection" => connection;
+        for POD_ALONE: "pure-again" Must ["59.2"] "a pure hook repeats its changes" => again;
+        for POD_ALONE: "pure-call" Must ["59.2"] "and depends on nothing of `call` but the args" => call;
+        for POD_ALONE: "pure-connection" Must ["59.2"] "nor on the connection" => connection;
+        for PER_NODE: "pure-equal-rows" Must ["28.1"] "equal rows get equal verdicts" => equal_rows;
+    }
 }
 
 fn pure(suite: &Suite, verb: Verb) -> Result<(), Stop> {

@@ -4,8 +4,8 @@ use extender_policy_api::v1alpha1::Purpose;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, cases, failed, skipped},
-    declared::{ABOUT_NODES, DECIDING, HOOKS, PER_NODE, Verb},
+    case::{self, Case, Stop, failed, skipped},
+    declared::{ABOUT_NODES, DECIDING, HOOKS, PER_NODE, POD_ALONE, Verb},
     suite::Suite,
 };
 
@@ -19,42 +19,14 @@ pub(super) const OTHERS: [(i32, &str); 5] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let (about, pod_alone) = (ABOUT_NODES, [Verb::BeforeFilter]);
-    let refused = "a request without a purpose is refused";
-    let groups: [Vec<Case>; 6] = [
-        cases!(about, "no-purpose", Must, ["10.2"], refused, no_purpose).collect(),
-        cases!(pod_alone, "no-purpose", Must, ["59.2"], refused, no_purpose).collect(),
-        cases!(
-            HOOKS,
-            "any-purpose",
-            Must,
-            ["59.1"],
-            "every purpose is answered in the same way",
-            any_purpose
-        )
-        .collect(),
-        cases!(
-            DECIDING,
-            "any-purpose",
-            Must,
-            ["10.3"],
-            "without side effects every purpose is answered",
-            any_purpose
-        )
-        .collect(),
-        cases!(PER_NODE, "snapshot", Must, ["56.1"], "the number of a snapshot changes nothing", snapshot)
-            .collect(),
-        cases!(
-            DECIDING,
-            "only-decides",
-            Must,
-            ["10.4"],
-            "with side effects only PURPOSE_DECIDE is answered",
-            only_decides
-        )
-        .collect(),
-    ];
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for ABOUT_NODES: "no-purpose" Must ["10.2"] "a request without a purpose is refused" => no_purpose;
+        for POD_ALONE: "no-purpose" Must ["59.2"] "a request without a purpose is refused" => no_purpose;
+        for HOOKS: "any-purpose" Must ["59.1"] "every purpose is answered in the same way" => any_purpose;
+        for DECIDING: "any-purpose" Must ["10.3"] "without side effects every purpose is answered" => any_purpose;
+        for PER_NODE: "snapshot" Must ["56.1"] "the number of a snapshot changes nothing" => snapshot;
+        for DECIDING: "only-decides" Must ["10.4"] "with side effects only PURPOSE_DECIDE is answered" => only_decides;
+    }
 }
 
 async fn no_purpose(suite: &Suite, verb: Verb) -> Result<(), Stop> {

@@ -7,7 +7,7 @@ use tonic::Code;
 
 use super::handshake::MAX_KEY;
 use crate::{
-    case::{Case, Stop, case, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::{ALL_BUT_BIND, CACHEABLE, Terms, Verb},
     question::{Question, Scene},
     sent::Extent,
@@ -20,34 +20,18 @@ const MAX_PARTS: usize = 64;
 const MAX_COUNTS: usize = 8;
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut all = vec![
-        case!("reads.parts", Must, ["42.1"], "parts are known and listed once", parts),
-        case!("reads.keys", Must, ["41.1", "42.1"], "keys are in ascending order, each once", keys),
-        case!("reads.prefixes", Must, ["42.1"], "no key begins with a declared prefix", prefixes),
-        case!("reads.limits", Must, ["8.3"], "keys and prefixes are few and short", limits),
-        case!("reads.node", Must, ["42.1"], "nodes are read only with a view of facts", node),
-        case!("reads.counts", Must, ["42.1"], "counts are in order, known and few", counts),
-        case!("reads.ids", Must, ["43.1"], "different declarations have different ids", ids),
-    ];
-    let verbs = ALL_BUT_BIND;
-    all.extend(cases!(verbs, "reads-id", Must, ["43.2"], "another id in `call.reads` is refused", other_id));
-    all.extend(cases!(
-        verbs,
-        "undeclared-data",
-        Must,
-        ["40.1"],
-        "what is not declared changes no answer",
-        undeclared
-    ));
-    all.extend(cases!(
-        CACHEABLE,
-        "pure-identity",
-        Must,
-        ["30.1"],
-        "the pod's identity changes no pure answer",
-        identity
-    ));
-    all
+    case::table! {
+        "reads.parts" Must ["42.1"] "parts are known and listed once" => parts;
+        "reads.keys" Must ["41.1", "42.1"] "keys are in ascending order, each once" => keys;
+        "reads.prefixes" Must ["42.1"] "no key begins with a declared prefix" => prefixes;
+        "reads.limits" Must ["8.3"] "keys and prefixes are few and short" => limits;
+        "reads.node" Must ["42.1"] "nodes are read only with a view of facts" => node;
+        "reads.counts" Must ["42.1"] "counts are in order, known and few" => counts;
+        "reads.ids" Must ["43.1"] "different declarations have different ids" => ids;
+        for ALL_BUT_BIND: "reads-id" Must ["43.2"] "another id in `call.reads` is refused" => other_id;
+        for ALL_BUT_BIND: "undeclared-data" Must ["40.1"] "what is not declared changes no answer" => undeclared;
+        for CACHEABLE: "pure-identity" Must ["30.1"] "the pod's identity changes no pure answer" => identity;
+    }
 }
 
 fn declared(suite: &Suite) -> Result<Vec<(Terms<'_>, &api::Reads)>, Stop> {

@@ -2,7 +2,7 @@
 
 use crate::{
     answer::Answer,
-    case::{Case, Stop, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{Client, Extras, shown},
     declared::{ALL_BUT_BIND, Declared, Verb},
     question::{Question, Scene},
@@ -14,8 +14,9 @@ const QUESTIONS: usize = 40;
 const NODES: usize = 30;
 
 pub(super) fn cases() -> Vec<Case> {
-    cases!(ALL_BUT_BIND, "replicas", Must, ["7.3"], "replicas with one revision give equal answers", replicas)
-        .collect()
+    case::table! {
+        for ALL_BUT_BIND: "replicas" Must ["7.3"] "replicas with one revision give equal answers" => replicas;
+    }
 }
 
 async fn handshake(suite: &Suite, client: &Client) -> Result<Declared, Stop> {

@@ -3,7 +3,7 @@
 use super::calls::unless_changing;
 use crate::{
     answer::{Answer, Verdict, difference},
-    case::{Case, Stop, cases, skipped},
+    case::{self, Case, Stop, skipped},
     declared::{PER_NODE, Verb},
     question::Scene,
     suite::Suite,
@@ -13,16 +13,11 @@ use crate::{
 const NODES: usize = 40;
 
 pub(super) fn cases() -> Vec<Case> {
-    let verbs = PER_NODE;
-    let groups: [Vec<Case>; 3] = [
-        cases!(verbs, "per-node-order", Must, ["15.1"], "the order of the nodes changes no verdict", order)
-            .collect(),
-        cases!(verbs, "per-node-subset", Must, ["15.1", "32.1"], "nor do other nodes of the request", subset)
-            .collect(),
-        cases!(verbs, "per-node-alone", Must, ["15.1", "32.1"], "a node alone gets the same verdict", alone)
-            .collect(),
-    ];
-    groups.into_iter().flatten().collect()
+    case::table! {
+        for PER_NODE: "per-node-order" Must ["15.1"] "the order of the nodes changes no verdict" => order;
+        for PER_NODE: "per-node-subset" Must ["15.1", "32.1"] "nor do other nodes of the request" => subset;
+        for PER_NODE: "per-node-alone" Must ["15.1", "32.1"] "a node alone gets the same verdict" => alone;
+    }
 }
 
 /// The verdicts on these nodes of the scene, in a request of their own, are those of the whole request.

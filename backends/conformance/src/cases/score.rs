@@ -2,18 +2,18 @@
 
 use crate::{
     answer::Verdict,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::Verb,
     question::Scene,
     suite::Suite,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("score.one-each", Must, ["14.1"], "one score for each node", count),
-        case!("score.range", Should, ["14.2"], "scores are within the declared bounds", range),
-        case!("score.rejected", Must, ["34.1"], "Score is answered for nodes that Filter rejects", rejected),
-    ]
+    case::table! {
+        "score.one-each" Must ["14.1"] "one score for each node" => count;
+        "score.range" Should ["14.2"] "scores are within the declared bounds" => range;
+        "score.rejected" Must ["34.1"] "Score is answered for nodes that Filter rejects" => rejected;
+    }
 }
 
 async fn count(suite: &Suite) -> Result<(), Stop> {

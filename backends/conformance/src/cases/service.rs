@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1::{
 };
 
 use crate::{
-    case::{Case, Stop, case, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{Extras, code_name, shown},
     declared::{VERBS, Verb},
     suite::{Silent, Suite, refused},
@@ -27,37 +27,22 @@ use crate::{
 const SERVICE: &str = "extender.policy.v1alpha1.PolicyService";
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut all = vec![
-        case!("service.health", Should, ["2.2"], "grpc.health.v1.Health reports SERVING", health),
-        case!(
-            "service.health-of-service",
-            Should,
-            ["2.2"],
-            "grpc.health.v1.Health reports SERVING for PolicyService",
-            health_of_service
-        ),
-        case!(
-            "service.health-unknown",
-            Should,
-            ["2.2"],
-            "grpc.health.v1.Health reports NOT_FOUND for an unknown service",
-            health_unknown
-        ),
-        case!("service.reflection", Should, ["2.2"], "server reflection lists PolicyService", reflection),
-        case!("service.unknown-method", Must, ["50.1"], "an unknown method is UNIMPLEMENTED", unknown_method),
-        case!(
-            "service.unknown-service",
-            Must,
-            ["50.1"],
-            "an unknown service is UNIMPLEMENTED",
-            unknown_service
-        ),
-        case!("service.compressed", Should, ["51.2"], "a compressed message is UNIMPLEMENTED", compressed),
-        case!("service.silent", Should, ["51.3"], "a connection on which nothing comes is closed", silent),
-        case!("service.connections", Must, ["3.1"], "50 connections at once are served", connections),
-    ];
-    all.extend(cases!(VERBS, "undeclared", Must, ["50.1"], "UNIMPLEMENTED if it is not listed", undeclared));
-    all
+    case::table! {
+        "service.health" Should ["2.2"] "grpc.health.v1.Health reports SERVING" => |suite|
+            serving(suite, "").await;
+        "service.health-of-service" Should ["2.2"] "grpc.health.v1.Health reports SERVING for PolicyService" => |suite|
+            serving(suite, SERVICE).await;
+        "service.health-unknown" Should ["2.2"] "grpc.health.v1.Health reports NOT_FOUND for an unknown service" => health_unknown;
+        "service.reflection" Should ["2.2"] "server reflection lists PolicyService" => reflection;
+        "service.unknown-method" Must ["50.1"] "an unknown method is UNIMPLEMENTED" => |suite|
+            unimplemented(suite, "/extender.policy.v1alpha1.PolicyService/Conformance").await;
+        "service.unknown-service" Must ["50.1"] "an unknown service is UNIMPLEMENTED" => |suite|
+            unimplemented(suite, "/conformance.Unknown/Method").await;
+        "service.compressed" Should ["51.2"] "a compressed message is UNIMPLEMENTED" => compressed;
+        "service.silent" Should ["51.3"] "a connection on which nothing comes is closed" => silent;
+        "service.connections" Must ["3.1"] "50 connections at once are served" => connections;
+        for VERBS: "undeclared" Must ["50.1"] "UNIMPLEMENTED if it is not listed" => undeclared;
+    }
 }
 
 /// The health of a service.
@@ -78,14 +63,6 @@ async fn serving(suite: &Suite, service: &str) -> Result<(), Stop> {
         Ok(status) => failed(format!("Health of {service:?} is {}", status.as_str_name())),
         Err(status) => failed(format!("Health of {service:?}: {}", shown(&status))),
     }
-}
-
-async fn health(suite: &Suite) -> Result<(), Stop> {
-    serving(suite, "").await
-}
-
-async fn health_of_service(suite: &Suite) -> Result<(), Stop> {
-    serving(suite, SERVICE).await
 }
 
 async fn health_unknown(suite: &Suite) -> Result<(), Stop> {
@@ -143,16 +120,8 @@ async fn unimplemented(suite: &Suite, path: &'static str) -> Result<(), Stop> {
     }
 }
 
-async fn unknown_method(suite: &Suite) -> Result<(), Stop> {
-    unimplemented(suite, "/extender.policy.v1alpha1.PolicyService/Conformance").await
-}
-
-async fn unknown_service(suite: &Suite) -> Result<(), Stop> {
-    unimplemented(suite, "/conformance.Unknown/Method").await
-}
-
 async fn compressed(suite: &Suite) -> Result<(), Stop> {
-    match suite.client.compressed((SERVICE, "GetInfo"), &suite.target.info_request().encode_to_vec()).await? {
+    match suite.client.compressed(SERVICE, "GetInfo", &suite.target.info_request().encode_to_vec()).await? {
         Some(Code::Unimplemented) => Ok(()),
         Some(code) => {
             failed(format!("GetInfo compressed with gzip: {}; expected UNIMPLEMENTED", code_name(code)))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tonic::Code;
 
 use crate::{
-    case::{Case, Stop, case, cases, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::shown,
     declared::{ABOUT_NODES, ALL_BUT_BIND, Verb},
     question::LARGE,
@@ -15,25 +15,11 @@ use crate::{
 const CANDIDATES: usize = LARGE / 10;
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut all: Vec<Case> = cases!(
-        ABOUT_NODES,
-        "huge",
-        Must,
-        ["11.1", "4.1"],
-        "15,000 nodes or 1,500 candidates, as far as max_request_bytes allows",
-        huge
-    )
-    .collect();
-    all.extend(cases!(
-        ALL_BUT_BIND,
-        "too-large",
-        Must,
-        ["4.1", "51.1"],
-        "a request beyond max_request_bytes",
-        too_large
-    ));
-    all.push(case!("sizes.promised", Must, ["4.1"], "a request of max_request_bytes is read", promised));
-    all
+    case::table! {
+        for ABOUT_NODES: "huge" Must ["11.1", "4.1"] "15,000 nodes or 1,500 candidates, as far as max_request_bytes allows" => huge;
+        for ALL_BUT_BIND: "too-large" Must ["4.1", "51.1"] "a request beyond max_request_bytes" => too_large;
+        "sizes.promised" Must ["4.1"] "a request of max_request_bytes is read" => promised;
+    }
 }
 
 async fn huge(suite: &Suite, verb: Verb) -> Result<(), Stop> {

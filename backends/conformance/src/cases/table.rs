@@ -7,11 +7,11 @@ use tonic::Code;
 
 use crate::{
     answer::Answer,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     declared::Terms,
     question::Scene,
     suite::Suite,
-    table::{Table, by_table, filled, filled_on, ids, table_verb, table_verbs},
+    table::{Table, by_table, filled, filled_on, held, ids, table_verb, table_verbs},
 };
 
 const NODES: usize = 30;
@@ -20,42 +20,24 @@ const NODES: usize = 30;
 const WAITS: Duration = Duration::from_secs(5);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.answers", Must, ["24.1"], "answers are as with rows", answers),
-        case!("table.applied", Must, ["21.1"], "each message is acknowledged with its version", applied),
-        case!("table.changed", Must, ["24.1"], "a changed row counts from the acknowledgement on", changed),
-        case!("table.subset", Must, ["24.1"], "positions are those of the request", subset),
-        case!("table.with-rows", Must, ["24.2"], "0 stands for the next one of `rows`", with_rows),
-        case!("table.older", Must, ["24.1"], "an earlier `at_least` is answered", older),
-        case!("table.unknown", Must, ["25.1"], "a table that is not held is a miss", unknown),
-        case!("table.behind", Must, ["25.2"], "a version that is not there yet is a miss, at once", behind),
-        case!("table.unknown-id", Must, ["25.2"], "an id that is not there is a miss", unknown_id),
-        case!("table.zeros", Must, ["27.1"], "zeros and rows that differ in number are refused", zeros),
-        case!("table.zeros-unknown", Must, ["27.1"], "also if the table is not held", zeros_unknown),
-        case!("table.count", Must, ["27.1"], "a count that differs from the ids is refused", count),
-        case!(
-            "table.other-reads",
-            Must,
-            ["44.1"],
-            "a table with other contents is not the verb's",
-            other_reads
-        ),
-        case!(
-            "table.other-view",
-            Should,
-            ["27.2"],
-            "a table that lacks what the verb wants is refused",
-            other_view
-        ),
-        case!(
-            "table.other-connection",
-            Must,
-            ["19.1"],
-            "calls on any connection may name it",
-            other_connection
-        ),
-        case!("table.two", Must, ["19.2"], "tables with the same ids are separate", two),
-    ]
+    case::table! {
+        "table.answers" Must ["24.1"] "answers are as with rows" => answers;
+        "table.applied" Must ["21.1"] "each message is acknowledged with its version" => applied;
+        "table.changed" Must ["24.1"] "a changed row counts from the acknowledgement on" => changed;
+        "table.subset" Must ["24.1"] "positions are those of the request" => subset;
+        "table.with-rows" Must ["24.2"] "0 stands for the next one of `rows`" => with_rows;
+        "table.older" Must ["24.1"] "an earlier `at_least` is answered" => older;
+        "table.unknown" Must ["25.1"] "a table that is not held is a miss" => unknown;
+        "table.behind" Must ["25.2"] "a version that is not there yet is a miss, at once" => behind;
+        "table.unknown-id" Must ["25.2"] "an id that is not there is a miss" => unknown_id;
+        "table.zeros" Must ["27.1"] "zeros and rows that differ in number are refused" => zeros;
+        "table.zeros-unknown" Must ["27.1"] "also if the table is not held" => zeros_unknown;
+        "table.count" Must ["27.1"] "a count that differs from the ids is refused" => count;
+        "table.other-reads" Must ["44.1"] "a table with other contents is not the verb's" => other_reads;
+        "table.other-view" Should ["27.2"] "a table that lacks what the verb wants is refused" => other_view;
+        "table.other-connection" Must ["19.1"] "calls on any connection may name it" => other_connection;
+        "table.two" Must ["19.2"] "tables with the same ids are separate" => two;
+    }
 }
 
 async fn inline(suite: &Suite, terms: Terms<'_>, scene: &Scene) -> Result<Answer, Stop> {
@@ -83,7 +65,7 @@ async fn answers(suite: &Suite) -> Result<(), Stop> {
     for terms in table_verbs(suite) {
         let scene = Scene::random(&mut objects, NODES);
         let table = filled(suite, terms, &scene).await?;
-        same(suite, terms, &scene, table.refer(&ids(&scene)), "by a table").await?;
+        same(suite, terms, &scene, table.all(&scene), "by a table").await?;
         table.close().await?;
     }
     Ok(())
@@ -101,7 +83,7 @@ async fn applied(suite: &Suite) -> Result<(), Stop> {
     table.version += 1_000_000;
     let message = table.message(terms, &[]);
     table.apply(message).await?;
-    same(suite, terms, &scene, table.refer(&ids(&scene)), "after four messages").await?;
+    same(suite, terms, &scene, table.all(&scene), "after four messages").await?;
     table.close().await
 }
 
@@ -125,15 +107,13 @@ async fn changed(suite: &Suite) -> Result<(), Stop> {
             ids(&scene).into_iter().zip(&scene.nodes).filter(|(other, _)| other % 5 == id % 5).collect();
         let message = table.message(terms, &nodes);
         table.apply(message).await?;
-        same(suite, terms, &scene, table.refer(&ids(&scene)), &format!("after change {round}")).await?;
+        same(suite, terms, &scene, table.all(&scene), &format!("after change {round}")).await?;
     }
     table.close().await
 }
 
 async fn subset(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(NODES);
-    let table = filled(suite, terms, &scene).await?;
+    let (terms, scene, table) = held(suite, NODES).await?;
     let order: Vec<_> = suite.objects().random.shuffled(NODES).into_iter().take(NODES / 2).collect();
     let ids: Vec<_> = order.iter().map(|at| crate::question::number(*at) + 1).collect();
     same(suite, terms, &scene.select(&order), table.refer(&ids), "half of the table in another order")
@@ -146,7 +126,7 @@ async fn with_rows(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(NODES);
     for terms in table_verbs(suite) {
         let table = filled(suite, terms, &scene).await?;
-        let mut nodes = table.refer(&ids(&scene));
+        let mut nodes = table.all(&scene);
         // The rows of every third node come with the call.
         for (id, node) in nodes.ids.iter_mut().zip(&scene.nodes).step_by(3) {
             *id = 0;
@@ -159,13 +139,11 @@ async fn with_rows(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn older(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 3).await?;
     let message = table.message(terms, &[]);
     table.apply(message).await?;
     for at_least in [0, 1] {
-        let nodes = api::NodeRef { at_least, ..table.refer(&ids(&scene)) };
+        let nodes = api::NodeRef { at_least, ..table.all(&scene) };
         same(suite, terms, &scene, nodes, &format!("at_least {at_least}")).await?;
     }
     table.close().await
@@ -200,11 +178,9 @@ async fn unknown(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn behind(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
+    let (terms, scene, table) = held(suite, 3).await?;
     for at_least in [table.version + 1, u64::MAX] {
-        let nodes = api::NodeRef { at_least, ..table.refer(&ids(&scene)) };
+        let nodes = api::NodeRef { at_least, ..table.all(&scene) };
         let asked = Instant::now();
         missed(suite, terms, &scene, nodes, api::Miss::TableBehind, &format!("at_least {at_least}")).await?;
         if asked.elapsed() > WAITS {
@@ -239,11 +215,9 @@ async fn refused(
 }
 
 async fn zeros(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
+    let (terms, scene, table) = held(suite, 3).await?;
     refused(suite, terms, &scene, table.refer(&[1, 0, 3]), "one zero in `ids` and no `rows`").await?;
-    let mut nodes = table.refer(&ids(&scene));
+    let mut nodes = table.all(&scene);
     nodes.rows.extend(scene.nodes.first().map(|node| terms.row(node, crate::sent::Extent::Declared)));
     refused(suite, terms, &scene, nodes, "no zero in `ids` and one of `rows`").await?;
     table.close().await
@@ -261,11 +235,9 @@ async fn zeros_unknown(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn count(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
+    let (terms, scene, table) = held(suite, 3).await?;
     for count in [0, 2, 4, u32::MAX] {
-        let mut question = by_table(suite, terms, &scene, table.refer(&ids(&scene)));
+        let mut question = by_table(suite, terms, &scene, table.all(&scene));
         if let Some(nodes) = &mut question.nodes {
             nodes.count = count;
         }
@@ -278,8 +250,7 @@ async fn other_reads(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(3);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let mut message = table.message(terms, &nodes);
+    let mut message = table.first(terms, &scene);
     if let Some(view) = &mut message.view {
         // Rows have what another verb declares: one key that this one does not.
         let keys = vec!["conformance".to_owned()];
@@ -292,7 +263,7 @@ async fn other_reads(suite: &Suite) -> Result<(), Stop> {
         entry.row = Some(api::NodeRow { name, facts: Some(facts), ..api::NodeRow::default() });
     }
     table.apply(message).await?;
-    let nodes = table.refer(&ids(&scene));
+    let nodes = table.all(&scene);
     missed(suite, terms, &scene, nodes, api::Miss::TableUnknown, "a table whose `reads` is another").await?;
     table.close().await
 }
@@ -304,8 +275,7 @@ async fn other_view(suite: &Suite) -> Result<(), Stop> {
     }
     let scene = suite.scene(3);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let mut message = table.message(terms, &nodes);
+    let mut message = table.first(terms, &scene);
     if let Some(view) = &mut message.view {
         view.node_view = api::NodeView::Name.into();
     }
@@ -315,8 +285,7 @@ async fn other_view(suite: &Suite) -> Result<(), Stop> {
         row.usage = None;
     }
     table.apply(message).await?;
-    refused(suite, terms, &scene, table.refer(&ids(&scene)), "a table of names for a verb that wants facts")
-        .await?;
+    refused(suite, terms, &scene, table.all(&scene), "a table of names for a verb that wants facts").await?;
     table.close().await
 }
 
@@ -325,7 +294,7 @@ async fn other_connection(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(NODES);
     let client = suite.connect().await?;
     let table = filled_on(suite, &client, terms, &scene).await?;
-    same(suite, terms, &scene, table.refer(&ids(&scene)), "by a table of another connection").await?;
+    same(suite, terms, &scene, table.all(&scene), "by a table of another connection").await?;
     table.close().await
 }
 

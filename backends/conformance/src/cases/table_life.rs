@@ -5,32 +5,26 @@ use std::time::{Duration, Instant};
 use extender_policy_api::v1alpha1 as api;
 
 use crate::{
-    case::{Case, Stop, case, failed},
+    case::{self, Case, Stop, failed},
     declared::Terms,
     question::Scene,
     suite::Suite,
-    table::{PAUSE, Table, by_table, filled, filled_on, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, filled_on, held, table_verb},
 };
 
 /// Applying a message for so long without answering a call blocks a gateway.
 const LONG: Duration = Duration::from_secs(2);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.closed", Must, ["22.1"], "a table ends with its stream", closed),
-        case!("table.reset", Must, ["22.1"], "also if the stream is reset", reset),
-        case!("table.disconnected", Must, ["22.1"], "also if the connection is closed", disconnected),
-        case!("table.again", Must, ["22.1"], "a gateway that comes back fills another table", again),
-        case!("table.huge", Must, ["21.1", "24.1"], "15,000 nodes", huge),
-        case!(
-            "table.meanwhile",
-            Must,
-            ["21.2"],
-            "calls are answered while a large message is applied",
-            meanwhile
-        ),
-        case!("table.nothing-sent", Must, ["52.1"], "20 streams without a message do no harm", nothing_sent),
-    ]
+    case::table! {
+        "table.closed" Must ["22.1"] "a table ends with its stream" => closed;
+        "table.reset" Must ["22.1"] "also if the stream is reset" => reset;
+        "table.disconnected" Must ["22.1"] "also if the connection is closed" => disconnected;
+        "table.again" Must ["22.1"] "a gateway that comes back fills another table" => again;
+        "table.huge" Must ["21.1", "24.1"] "15,000 nodes" => huge;
+        "table.meanwhile" Must ["21.2"] "calls are answered while a large message is applied" => meanwhile;
+        "table.nothing-sent" Must ["52.1"] "20 streams without a message do no harm" => nothing_sent;
+    }
 }
 
 /// Asks until the table is not held any more.
@@ -49,19 +43,15 @@ async fn discarded(suite: &Suite, terms: Terms<'_>, scene: &Scene, nodes: api::N
 }
 
 async fn closed(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let (terms, scene, table) = held(suite, 3).await?;
+    let nodes = table.all(&scene);
     table.close().await?;
     discarded(suite, terms, &scene, nodes).await
 }
 
 async fn reset(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let table = filled(suite, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let (terms, scene, table) = held(suite, 3).await?;
+    let nodes = table.all(&scene);
     // Both ends are dropped: the stream is reset.
     drop(table);
     discarded(suite, terms, &scene, nodes).await
@@ -72,7 +62,7 @@ async fn disconnected(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(3);
     let client = suite.connect().await?;
     let table = filled_on(suite, &client, terms, &scene).await?;
-    let nodes = table.refer(&ids(&scene));
+    let nodes = table.all(&scene);
     drop((table, client));
     discarded(suite, terms, &scene, nodes).await
 }
@@ -82,7 +72,7 @@ async fn again(suite: &Suite) -> Result<(), Stop> {
     let scene = suite.scene(3);
     for _ in 0..20 {
         let table = filled(suite, terms, &scene).await?;
-        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
         table.close().await?;
     }
     Ok(())
@@ -92,7 +82,7 @@ async fn huge(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(crate::question::LARGE);
     let table = filled(suite, terms, &scene).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 

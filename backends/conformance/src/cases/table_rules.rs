@@ -9,70 +9,35 @@ use tonic::Code;
 
 use crate::{
     answer::Verdict,
-    case::{Case, Stop, case, failed, skipped},
+    case::{self, Case, Stop, failed, skipped},
     client::{code_name, shown},
     declared::Terms,
     objects::Node,
     question::Scene,
     suite::Suite,
-    table::{PAUSE, Table, by_table, filled, ids, table_verb},
+    table::{PAUSE, Table, by_table, filled, held, table_verb},
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        case!("table.removed", Must, ["26.1"], "a removed id is a miss, or still the same node", removed),
-        case!(
-            "table.removals-last",
-            Must,
-            ["20.2"],
-            "the removals of a message come after its upserts",
-            removals_last
-        ),
-        case!(
-            "table.later-upsert",
-            Must,
-            ["20.2"],
-            "of two upserts with one id the later counts",
-            later_upsert
-        ),
-        case!(
-            "table.remove-unknown",
-            Must,
-            ["20.3"],
-            "removals of ids that are not there are ignored",
-            remove_unknown
-        ),
-        case!("table.as-a-whole", Must, ["20.1"], "a call sees all of a message or nothing", as_a_whole),
-        case!("table.later-fields", Must, ["8.4"], "unknown fields of a message are ignored", later_fields),
-        case!(
-            "table.not-protobuf",
-            Must,
-            ["50.2"],
-            "a message that is not protobuf ends the stream",
-            not_protobuf
-        ),
-        case!("table.no-view", Should, ["23.2"], "a first message without a view is refused", no_view),
-        case!(
-            "table.unknown-view",
-            Should,
-            ["23.2"],
-            "a first message with an unknown view is refused",
-            unknown_view
-        ),
-        case!("table.id-zero", Should, ["23.2"], "an id of 0 is refused", id_zero),
-        case!("table.no-row", Should, ["23.2"], "an upsert without a row is refused", no_row),
-        case!(
-            "table.row-lacks-facts",
-            Should,
-            ["23.2"],
-            "a row without the facts of the view is refused",
-            row_lacks_facts
-        ),
-        case!("table.version", Should, ["23.2"], "a version that does not grow is refused", version),
-        case!("table.renamed", Should, ["23.2"], "another table's name is refused", renamed),
-        case!("table.refused-whole", Must, ["23.3"], "calls see nothing of a refused message", refused_whole),
-        case!("table.limits", Must, ["23.1"], "200 tables: each is held, or refused", limits),
-    ]
+    case::table! {
+        "table.removed" Must ["26.1"] "a removed id is a miss, or still the same node" => removed;
+        "table.removals-last" Must ["20.2"] "the removals of a message come after its upserts" => removals_last;
+        "table.later-upsert" Must ["20.2"] "of two upserts with one id the later counts" => later_upsert;
+        "table.remove-unknown" Must ["20.3"] "removals of ids that are not there are ignored" => remove_unknown;
+        "table.as-a-whole" Must ["20.1"] "a call sees all of a message or nothing" => as_a_whole;
+        "table.later-fields" Must ["8.4"] "unknown fields of a message are ignored" => later_fields;
+        "table.not-protobuf" Must ["50.2"] "a message that is not protobuf ends the stream" => not_protobuf;
+        "table.no-view" Should ["23.2"] "a first message without a view is refused" => |suite|
+            first_message(suite, |message| message.view = None, "a first message without `view`").await;
+        "table.unknown-view" Should ["23.2"] "a first message with an unknown view is refused" => unknown_view;
+        "table.id-zero" Should ["23.2"] "an id of 0 is refused" => id_zero;
+        "table.no-row" Should ["23.2"] "an upsert without a row is refused" => no_row;
+        "table.row-lacks-facts" Should ["23.2"] "a row without the facts of the view is refused" => row_lacks_facts;
+        "table.version" Should ["23.2"] "a version that does not grow is refused" => version;
+        "table.renamed" Should ["23.2"] "another table's name is refused" => renamed;
+        "table.refused-whole" Must ["23.3"] "calls see nothing of a refused message" => refused_whole;
+        "table.limits" Must ["23.1"] "200 tables: each is held, or refused" => limits;
+    }
 }
 
 /// How long a backend may keep removed rows.
@@ -119,14 +84,14 @@ async fn removed(suite: &Suite) -> Result<(), Stop> {
     let mut table = filled(suite, terms, &scene).await?;
     let message = api::SyncNodesRequest { removed: vec![2], ..table.message(terms, &[]) };
     table.apply(message).await?;
-    let response = suite.respond(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    let response = suite.respond(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     match response.miss() {
         Some(api::Miss::TableBehind) => {}
         Some(miss) => {
             return failed(format!("a removed id: {}; expected MISS_TABLE_BEHIND", miss.as_str_name()));
         }
         None => {
-            let after = suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+            let after = suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
             if after.verdicts != before.verdicts && terms.is_pure() {
                 return failed("a removed id was answered, and not as the node that it was");
             }
@@ -137,9 +102,7 @@ async fn removed(suite: &Suite) -> Result<(), Stop> {
 
 /// A backend may keep removed rows for a while, so this asks until the row is gone.
 async fn removals_last(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(3);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 3).await?;
     let Some(node) = scene.nodes.first() else { return Ok(()) };
     let message = api::SyncNodesRequest { removed: vec![9], ..table.message(terms, &[(9, node)]) };
     table.apply(message).await?;
@@ -169,12 +132,10 @@ async fn later_upsert(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn remove_unknown(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(2);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 2).await?;
     let message = api::SyncNodesRequest { removed: vec![7, 0, u32::MAX], ..table.message(terms, &[]) };
     table.apply(message).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 
@@ -216,11 +177,10 @@ async fn later_fields(suite: &Suite) -> Result<(), Stop> {
     let terms = table_verb(suite)?;
     let scene = suite.scene(3);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let message = table.message(terms, &nodes);
+    let message = table.first(terms, &scene);
     table.send_bytes(super::calls::with_unknown_fields(&message.encode_to_vec())).await;
     table.applied(message.version).await?;
-    suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+    suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     table.close().await
 }
 
@@ -256,14 +216,9 @@ async fn first_message(
     let terms = table_verb(suite)?;
     let scene = suite.scene(2);
     let mut table = Table::open(suite, &suite.client);
-    let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-    let mut message = table.message(terms, &nodes);
+    let mut message = table.first(terms, &scene);
     change(&mut message);
     refuses(&mut table, message, what).await
-}
-
-async fn no_view(suite: &Suite) -> Result<(), Stop> {
-    first_message(suite, |message| message.view = None, "a first message without `view`").await
 }
 
 async fn unknown_view(suite: &Suite) -> Result<(), Stop> {
@@ -315,9 +270,7 @@ async fn renamed(suite: &Suite) -> Result<(), Stop> {
 }
 
 async fn refused_whole(suite: &Suite) -> Result<(), Stop> {
-    let terms = table_verb(suite)?;
-    let scene = suite.scene(2);
-    let mut table = filled(suite, terms, &scene).await?;
+    let (terms, scene, mut table) = held(suite, 2).await?;
     let [one, other] = scene.nodes.as_slice() else { return Ok(()) };
     let mut message = table.message(terms, &[(5, one), (6, other)]);
     message.upserts.iter_mut().skip(1).for_each(|entry| entry.row = None);
@@ -343,8 +296,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
             client = suite.connect().await?;
         }
         let mut table = Table::open(suite, &client);
-        let nodes: Vec<_> = ids(&scene).into_iter().zip(&scene.nodes).collect();
-        let message = table.message(terms, &nodes);
+        let message = table.first(terms, &scene);
         match table.ends(message).await? {
             None => tables.push(table),
             Some(status) if status.code() == Code::ResourceExhausted => {}
@@ -356,7 +308,7 @@ async fn limits(suite: &Suite) -> Result<(), Stop> {
         }
     }
     for table in tables.iter().take(3).chain(tables.last()) {
-        suite.ask(&by_table(suite, terms, &scene, table.refer(&ids(&scene)))).await?;
+        suite.ask(&by_table(suite, terms, &scene, table.all(&scene))).await?;
     }
     drop(tables);
     suite.still_serves("200 tables").await

@@ -25,8 +25,6 @@ pub(crate) enum Fault {
     Hangs,
     /// All requests have this status.
     Refuses(u16),
-    /// This many writes meet a conflict.
-    Conflicts(u32),
 }
 
 /// One address of the apiserver, with its own faults.
@@ -85,28 +83,16 @@ impl Apiserver {
     pub(crate) fn lease(&self) -> Value {
         self.served.lease.lock().unwrap().lease.clone().unwrap()
     }
-
-    pub(crate) fn edit(&self, edit: impl FnOnce(&mut Value)) {
-        let mut stored = self.served.lease.lock().unwrap();
-        let mut lease = stored.lease.clone().unwrap();
-        edit(&mut lease);
-        stored.store(lease);
-    }
 }
 
 impl Served {
     /// The answer of a faulty apiserver.
-    async fn faulty(&self, writes: bool) -> Option<Response> {
+    async fn faulty(&self) -> Option<Response> {
         let fault = *self.fault.lock().unwrap();
         match fault {
-            Fault::None | Fault::Conflicts(0) => None,
+            Fault::None => None,
             Fault::Hangs => std::future::pending().await,
             Fault::Refuses(code) => Some(status(code, "the apiserver refuses")),
-            Fault::Conflicts(left) if writes => {
-                *self.fault.lock().unwrap() = Fault::Conflicts(left - 1);
-                Some(status(409, "the object has been modified"))
-            }
-            Fault::Conflicts(_) => None,
         }
     }
 }
@@ -117,7 +103,7 @@ fn status(code: u16, message: &str) -> Response {
 }
 
 async fn read(State(served): State<Served>) -> Response {
-    if let Some(fault) = served.faulty(false).await {
+    if let Some(fault) = served.faulty().await {
         return fault;
     }
     let lease = served.lease.lock().unwrap().lease.clone();
@@ -125,7 +111,7 @@ async fn read(State(served): State<Served>) -> Response {
 }
 
 async fn create(State(served): State<Served>, Json(lease): Json<Value>) -> Response {
-    if let Some(fault) = served.faulty(true).await {
+    if let Some(fault) = served.faulty().await {
         return fault;
     }
     assert_eq!((&lease["kind"], &lease["metadata"]["name"]), (&json!("Lease"), &json!("quota")));
@@ -137,7 +123,7 @@ async fn create(State(served): State<Served>, Json(lease): Json<Value>) -> Respo
 }
 
 async fn replace(State(served): State<Served>, Json(lease): Json<Value>) -> Response {
-    if let Some(fault) = served.faulty(true).await {
+    if let Some(fault) = served.faulty().await {
         return fault;
     }
     let mut stored = served.lease.lock().unwrap();

@@ -41,17 +41,13 @@ pub(crate) struct Replica {
 
 impl Replica {
     pub(crate) async fn start(controllers: Controllers) -> Self {
-        Self::try_start(controllers).await.unwrap()
-    }
-
-    pub(crate) async fn try_start(controllers: Controllers) -> Result<Self, String> {
         let backend = Backend::from(Quotas).with_controllers(controllers);
         let options = Options { drain: Duration::ZERO, ..Options::default() };
-        let bound = Bound::new(backend, options).await.map_err(|error| error.to_string())?;
+        let bound = Bound::new(backend, options).await.unwrap();
         let channel = Channel::from_shared(format!("http://{}", bound.address())).unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
-        Ok(Self { channel: channel.connect_lazy(), stop, served })
+        Self { channel: channel.connect_lazy(), stop, served }
     }
 
     /// What its handshake says.

@@ -85,29 +85,18 @@ impl std::fmt::Debug for Secret {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Given {
     url_prefix: String,
-    #[serde(default)]
     filter_verb: Option<String>,
-    #[serde(default)]
     prioritize_verb: Option<String>,
-    #[serde(default)]
     preempt_verb: Option<String>,
-    #[serde(default)]
     bind_verb: Option<String>,
-    #[serde(default)]
     weight: Option<i64>,
-    #[serde(default, rename = "enableHTTPS", alias = "enableHttps")]
+    #[serde(rename = "enableHTTPS", alias = "enableHttps")]
     enable_https: Option<bool>,
-    #[serde(default)]
     tls_config: Option<GivenTls>,
-    #[serde(default)]
     http_timeout: Option<Timeout>,
-    #[serde(default)]
     node_cache_capable: Option<bool>,
-    #[serde(default)]
     managed_resources: Option<Vec<serde_json::Value>>,
-    #[serde(default)]
     ignorable: Option<bool>,
-    #[serde(default)]
     side_effects: Option<Vec<Effective>>,
 }
 
@@ -115,21 +104,13 @@ struct Given {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GivenTls {
-    #[serde(default)]
     insecure: Option<bool>,
-    #[serde(default)]
     server_name: Option<String>,
-    #[serde(default)]
     cert_file: Option<PathBuf>,
-    #[serde(default)]
     key_file: Option<PathBuf>,
-    #[serde(default)]
     ca_file: Option<PathBuf>,
-    #[serde(default)]
     cert_data: Option<ByteString>,
-    #[serde(default)]
     key_data: Option<ByteString>,
-    #[serde(default)]
     ca_data: Option<ByteString>,
 }
 
@@ -269,9 +250,9 @@ fn tls(given: Option<GivenTls>, enable_https: bool) -> Result<Tls, Vec<String>> 
     };
     let GivenTls { insecure, server_name, cert_file, key_file, ca_file, cert_data, key_data, ca_data } =
         given;
-    let authorities = pem(("caData", ca_data), ("caFile", ca_file));
-    let chain = pem(("certData", cert_data), ("certFile", cert_file));
-    let key = pem(("keyData", key_data), ("keyFile", key_file));
+    let authorities = pem("caData", ca_data, "caFile", ca_file);
+    let chain = pem("certData", cert_data, "certFile", cert_file);
+    let key = pem("keyData", key_data, "keyFile", key_file);
     let mut mistakes = Vec::new();
     let verification = match (authorities, insecure.unwrap_or_default()) {
         (Some(_), true) => {
@@ -299,8 +280,10 @@ fn tls(given: Option<GivenTls>, enable_https: bool) -> Result<Tls, Vec<String>> 
 
 /// Data counts before a file.
 fn pem(
-    (data_field, data): (&'static str, Option<ByteString>),
-    (file_field, file): (&'static str, Option<PathBuf>),
+    data_field: &'static str,
+    data: Option<ByteString>,
+    file_field: &'static str,
+    file: Option<PathBuf>,
 ) -> Option<Pem> {
     let data = data.filter(|data| !data.0.is_empty()).map(|data| Pem::Inline(data_field, Secret(data.0)));
     let file = file.filter(|file| !file.as_os_str().is_empty());

@@ -27,9 +27,9 @@ impl<'a> Object<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct ObjectVisitor;
 
-        impl<'de> Visitor<'de> for Fields {
+        impl<'de> Visitor<'de> for ObjectVisitor {
             type Value = Object<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(ObjectVisitor)
     }
 }
 

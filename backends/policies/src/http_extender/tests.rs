@@ -173,6 +173,14 @@ fn candidates() -> [TestCandidate; 2] {
     ]
 }
 
+/// The answer is this, or says this.
+fn same<T: PartialEq + std::fmt::Debug>(answer: Result<T, NoAnswer>, expected: Result<T, &str>, reply: &str) {
+    match (answer, expected) {
+        (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{reply}: {error}"),
+        (answer, expected) => assert_eq!(answer.as_ref().ok(), expected.as_ref().ok(), "{reply}: {answer:?}"),
+    }
+}
+
 /// Turns a hang into a failure of the test.
 async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_mins(1), future).await.unwrap()
@@ -348,11 +356,7 @@ async fn scores_are_added_by_host() {
     ] {
         let extender = Extender::replying(reply).await;
         let policy = extender.policy(json!({"prioritizeVerb": "prioritize"}));
-        match (soon(testing::score_later(policy, &pod(), &nodes())).await, expected) {
-            (Ok(scores), Ok(expected)) => assert_eq!(scores, expected, "{reply}"),
-            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{reply}: {error}"),
-            (scores, _) => panic!("{reply}: {scores:?}"),
-        }
+        same(soon(testing::score_later(policy, &pod(), &nodes())).await, expected, reply);
     }
 }
 
@@ -383,11 +387,7 @@ async fn victims_are_those_that_the_extender_names() {
         let reply = json!({"NodeNameToMetaVictims": reply}).to_string();
         let extender = Extender::replying(reply.clone()).await;
         let policy = extender.policy(json!({"preemptVerb": "preempt"}));
-        match (soon(testing::preempt_later(policy, &pod(), &candidates())).await, expected) {
-            (Ok(stay), Ok(expected)) => assert_eq!(stay, expected, "{reply}"),
-            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{reply}: {error}"),
-            (stay, _) => panic!("{reply}: {stay:?}"),
-        }
+        same(soon(testing::preempt_later(policy, &pod(), &candidates())).await, expected, &reply);
     }
 }
 
@@ -410,6 +410,7 @@ async fn only_the_error_of_a_bind_says_that_the_pod_is_not_bound() {
         ("{}", Ok(Bind::Bound)),
         ("null", Ok(Bind::Bound)),
         (r#"{"code":5,"message":"failed"}"#, Ok(Bind::Bound)),
+        (r#"{"error":"no"}"#, Ok(Bind::NotBound("no".to_owned()))),
         (r#"{"Error":"not here"}"#, Ok(Bind::NotBound("not here".to_owned()))),
         ("", Err("the extender's reply cannot be read: EOF")),
     ] {

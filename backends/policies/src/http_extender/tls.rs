@@ -1,10 +1,7 @@
 //! TLS with an extender, as kube-scheduler does it. The client certificate is read again for each new connection, the
 //! CAs are not.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use extender_config::read_regular_file;
 use hyper_rustls::ConfigBuilderExt as _;
@@ -15,7 +12,9 @@ use rustls::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+    },
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
     sign::CertifiedKey,
@@ -32,25 +31,23 @@ pub(super) fn client(tls: &Tls) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .expect("the provider has cipher suites for TLS 1.2 and 1.3");
+    let verified = |by| {
+        let algorithms = provider.signature_verification_algorithms;
+        builder.clone().dangerous().with_custom_certificate_verifier(Arc::new(Verifier { by, algorithms }))
+    };
     let builder = match &tls.verification {
-        Verification::System => builder.with_native_roots().map_err(|error| {
+        Verification::System => builder.clone().with_native_roots().map_err(|error| {
             format!(
                 "args.urlPrefix is https, and the system's CAs cannot be read: {error}; set tlsConfig.caFile"
             )
         })?,
-        Verification::Authorities(pem) => {
-            let verifier = Arc::new(Authorities::read(pem, &provider)?);
-            builder.dangerous().with_custom_certificate_verifier(verifier)
-        }
-        Verification::None => {
-            let verifier = Arc::new(NotVerified(Arc::clone(&provider)));
-            builder.dangerous().with_custom_certificate_verifier(verifier)
-        }
+        Verification::Authorities(pem) => verified(Some(Authorities::read(pem, &provider)?)),
+        Verification::None => verified(None),
     };
     Ok(match &tls.identity {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let identity = Identity::read(chain.clone(), key.clone(), provider)?;
+            let identity = ClientIdentity::read(chain.clone(), key.clone(), provider)?;
             builder.with_client_cert_resolver(Arc::new(identity))
         }
     })
@@ -78,7 +75,14 @@ impl Authorities {
     }
 }
 
-impl ServerCertVerifier for Authorities {
+/// Verifies a server by these CAs. Without, it accepts every certificate, as kube-scheduler does.
+#[derive(Debug)]
+struct Verifier {
+    by: Option<Authorities>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -87,9 +91,12 @@ impl ServerCertVerifier for Authorities {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.issued.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+        let Some(Authorities { given, issued }) = &self.by else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match issued.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             // A CA is not accepted as a server; whether it has expired was checked before.
-            Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.given.contains(end_entity) => {
+            Err(Error::InvalidCertificate(CertificateError::Other(_))) if given.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -103,7 +110,7 @@ impl ServerCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.issued.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -112,11 +119,11 @@ impl ServerCertVerifier for Authorities {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.issued.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.issued.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
@@ -162,7 +169,7 @@ impl Pem {
 
 /// The client certificate.
 #[derive(Debug)]
-struct Identity {
+struct ClientIdentity {
     chain: Pem,
     key: Pem,
     provider: Arc<CryptoProvider>,
@@ -170,7 +177,7 @@ struct Identity {
     latest: Mutex<Arc<CertifiedKey>>,
 }
 
-impl Identity {
+impl ClientIdentity {
     fn read(chain: Pem, key: Pem, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let latest = Mutex::new(Arc::new(certified(&chain, &key, &provider)?));
         Ok(Self { chain, key, provider, latest })
@@ -188,7 +195,7 @@ fn certified(chain: &Pem, key: &Pem, provider: &CryptoProvider) -> Result<Certif
     })
 }
 
-impl ResolvesClientCert for Identity {
+impl ResolvesClientCert for ClientIdentity {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         // Nothing that can panic runs under the lock.
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,49 +212,5 @@ impl ResolvesClientCert for Identity {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-/// Accepts every certificate, as kube-scheduler does without a CA.
-struct NotVerified(Arc<CryptoProvider>);
-
-impl fmt::Debug for NotVerified {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NotVerified")
-    }
-}
-
-impl ServerCertVerifier for NotVerified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -11,7 +11,7 @@ use extender_config::names;
 /// As the operator wrote them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fields {
+pub(super) struct BinderArgs {
     labels: Vec<String>,
     prefix: Option<String>,
 }
@@ -24,8 +24,8 @@ pub(super) struct Annotations {
 
 impl Annotations {
     /// Without a prefix an annotation has the key of its label; with one, the part before the slash is replaced.
-    pub(super) fn new(fields: Fields) -> Result<Self, ArgsError> {
-        let Fields { labels, prefix } = fields;
+    pub(super) fn new(fields: BinderArgs) -> Result<Self, ArgsError> {
+        let BinderArgs { labels, prefix } = fields;
         if labels.is_empty() {
             return Err(ArgsError::new(
                 "args.labels is empty; expected a list such as [topology.kubernetes.io/zone]",

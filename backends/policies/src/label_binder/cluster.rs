@@ -18,32 +18,32 @@ const LARGEST: usize = 16 << 20;
 
 /// The fields of a node or a pod that are read. Others may have any JSON that Go reads.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct Object {
-    metadata: Metadata,
-    spec: Spec,
+#[serde(default, rename = "Object")]
+struct NodeOrPod {
+    metadata: MetadataRead,
+    spec: SpecRead,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
+#[serde(default, rename = "Metadata")]
+struct MetadataRead {
     uid: String,
     labels: Option<Pairs>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
+#[serde(default, rename_all = "camelCase", rename = "Spec")]
+struct SpecRead {
     node_name: Option<String>,
 }
 
 /// The apiserver behind a client.
 #[derive(Clone)]
-pub(super) struct Cluster {
+pub(super) struct NodesAndPods {
     client: Client,
 }
 
-impl Cluster {
+impl NodesAndPods {
     pub(super) fn new(client: Client) -> Self {
         Self { client }
     }
@@ -51,7 +51,7 @@ impl Cluster {
     /// The labels of a node.
     pub(super) async fn labels(&self, node: &str) -> Result<Pairs, String> {
         let request = Request::new("/api/v1/nodes").get_metadata(node, &GetParams::default());
-        let found: Result<Object, _> = self.read(request).await;
+        let found: Result<NodeOrPod, _> = self.read(request).await;
         let found = found.map_err(|error| format!("cannot read node {node}: {error}"))?;
         Ok(found.metadata.labels.unwrap_or_default())
     }
@@ -71,8 +71,8 @@ impl Cluster {
     /// Whether the pod of this UID is bound to this node.
     pub(super) async fn is_bound(&self, ask: BindAsk<'_>) -> Result<bool, String> {
         let pods = Request::new(format!("/api/v1/namespaces/{}/pods", ask.namespace()));
-        match self.read::<Object>(pods.get(ask.name(), &GetParams::default())).await {
-            Ok(Object { metadata, spec }) => {
+        match self.read::<NodeOrPod>(pods.get(ask.name(), &GetParams::default())).await {
+            Ok(NodeOrPod { metadata, spec }) => {
                 Ok(metadata.uid == ask.uid() && spec.node_name.as_deref() == Some(ask.node()))
             }
             Err(error) if error.code() == Some(404) => Ok(false),
@@ -90,8 +90,8 @@ impl Cluster {
     }
 }
 
-impl fmt::Debug for Cluster {
+impl fmt::Debug for NodesAndPods {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").finish_non_exhaustive()
+        f.debug_struct("NodesAndPods").finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use extender_policy_sdk::Normalization;
 
 use super::{
     Rules,
-    rule::{Condition, PodSelector, Preference, Protection, Refusal, Requirement},
+    rule::{LabelCondition, LabelRequirement, PodSelector, Preference, Protection, Refusal},
 };
 
 /// The gateway cuts reasons after this many bytes.
@@ -75,9 +75,9 @@ fn rules(document: Cursor<'_>, content_hash: u64) -> Option<Rules> {
     };
     for rule in read? {
         match rule {
-            Rule::Refusal(refusal) => rules.refusals.push(refusal),
-            Rule::Preference(preference) => rules.preferences.push(preference),
-            Rule::Protection(protection) => rules.protections.push(protection),
+            FileRule::Refusal(refusal) => rules.refusals.push(refusal),
+            FileRule::Preference(preference) => rules.preferences.push(preference),
+            FileRule::Protection(protection) => rules.protections.push(protection),
         }
     }
     Some(rules)
@@ -93,13 +93,13 @@ fn normalization(field: &Cursor<'_>) -> Option<Normalization> {
     })
 }
 
-enum Rule {
+enum FileRule {
     Refusal(Refusal),
     Preference(Preference),
     Protection(Protection),
 }
 
-fn rule(item: Cursor<'_>) -> Option<Rule> {
+fn rule(item: Cursor<'_>) -> Option<FileRule> {
     let fields = item.section(&RULE)?;
     // All parts are read before the rule is dropped, so that one pass finds all mistakes.
     let name = fields.or("name", None, |name| name.parsed(NAME, rule_name).map(Some));
@@ -121,30 +121,30 @@ fn rule(item: Cursor<'_>) -> Option<Rule> {
         }
     };
     match (rule?, name?) {
-        (Rule::Refusal(refusal), name) => Some(Rule::Refusal(Refusal { name, ..refusal })),
+        (FileRule::Refusal(refusal), name) => Some(FileRule::Refusal(Refusal { name, ..refusal })),
         (other, _) => Some(other),
     }
 }
 
-fn refusal(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
+fn refusal(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<FileRule> {
     unwanted(fields, "score", "belongs to prefer");
     let require = fields.required("require", REQUIREMENTS).and_then(|list| requirements(&list));
     let reason = fields.required("reason", REASON).and_then(|field| field.parsed(REASON, reason));
-    Some(Rule::Refusal(Refusal { pods: pods?, require: require?, reason: reason?, name: None }))
+    Some(FileRule::Refusal(Refusal { pods: pods?, require: require?, reason: reason?, name: None }))
 }
 
-fn preference(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
+fn preference(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<FileRule> {
     unwanted(fields, "reason", "belongs to require");
     let prefer = fields.required("prefer", REQUIREMENTS).and_then(|list| requirements(&list));
     let score = fields.required("score", SCORE).and_then(|field| score(&field));
-    Some(Rule::Preference(Preference { pods: pods?, prefer: prefer?, score: score? }))
+    Some(FileRule::Preference(Preference { pods: pods?, prefer: prefer?, score: score? }))
 }
 
-fn protection(fields: &Section<'_>, selector: Option<PodSelector>) -> Option<Rule> {
+fn protection(fields: &Section<'_>, selector: Option<PodSelector>) -> Option<FileRule> {
     unwanted(fields, "reason", "belongs to require");
     unwanted(fields, "score", "belongs to prefer");
     let protect = fields.required("protect", PODS.right).and_then(|field| pods(&field));
-    Some(Rule::Protection(Protection { pods: selector?, protect: protect? }))
+    Some(FileRule::Protection(Protection { pods: selector?, protect: protect? }))
 }
 
 /// Records a mistake where a rule has a field of another kind of rule.
@@ -203,11 +203,11 @@ fn not_empty<'c>(list: &'c Cursor<'_>, right: &str) -> Option<&'c Cursor<'c>> {
     Some(list)
 }
 
-fn requirements(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
+fn requirements(field: &Cursor<'_>) -> Option<Vec<LabelRequirement>> {
     not_empty(field, REQUIREMENTS)?.list(REQUIREMENTS, requirement)
 }
 
-fn requirement(item: Cursor<'_>) -> Option<Requirement> {
+fn requirement(item: Cursor<'_>) -> Option<LabelRequirement> {
     let fields = item.section(&REQUIREMENT)?;
     let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, names::label_key));
     let given: Vec<_> = CONDITIONS.into_iter().filter(|condition| fields.has(condition)).collect();
@@ -222,21 +222,21 @@ fn requirement(item: Cursor<'_>) -> Option<Requirement> {
             None
         }
     };
-    Some(Requirement { key: key?, condition: condition? })
+    Some(LabelRequirement { key: key?, condition: condition? })
 }
 
-fn condition(name: &str, field: &Cursor<'_>) -> Option<Condition> {
+fn condition(name: &str, field: &Cursor<'_>) -> Option<LabelCondition> {
     let value = |field: Cursor<'_>| field.parsed(LABEL_VALUE, names::label_value);
     let values = || not_empty(field, VALUES)?.list(VALUES, value);
     let number = || integer(field, "a whole number");
     Some(match name {
-        "equals" => Condition::In(vec![value(field.clone())?]),
-        "in" => Condition::In(values()?),
-        "notIn" => Condition::NotIn(values()?),
-        "greaterThan" => Condition::GreaterThan(number()?),
-        "lessThan" => Condition::LessThan(number()?),
-        _ if field.boolean()? => Condition::Exists,
-        _ => Condition::Absent,
+        "equals" => LabelCondition::In(vec![value(field.clone())?]),
+        "in" => LabelCondition::In(values()?),
+        "notIn" => LabelCondition::NotIn(values()?),
+        "greaterThan" => LabelCondition::GreaterThan(number()?),
+        "lessThan" => LabelCondition::LessThan(number()?),
+        _ if field.boolean()? => LabelCondition::Exists,
+        _ => LabelCondition::Absent,
     })
 }
 

@@ -10,7 +10,7 @@ pub struct Refusal {
     /// The pods that the rule is for.
     pub pods: PodSelector,
     /// What a node must meet.
-    pub require: Vec<Requirement>,
+    pub require: Vec<LabelRequirement>,
     /// Why the others are refused.
     pub reason: Arc<str>,
     /// The rule's name, if it has one.
@@ -39,7 +39,7 @@ pub struct Preference {
     /// The pods that the rule is for.
     pub pods: PodSelector,
     /// What a node must meet.
-    pub prefer: Vec<Requirement>,
+    pub prefer: Vec<LabelRequirement>,
     /// What such a node gets; negative to avoid it. Never 0.
     pub score: i32,
 }
@@ -80,7 +80,7 @@ pub struct PodSelector {
     /// One of these; empty: any.
     pub namespaces: Vec<String>,
     /// All of these, on the pod's labels.
-    pub labels: Vec<Requirement>,
+    pub labels: Vec<LabelRequirement>,
 }
 
 impl PodSelector {
@@ -93,16 +93,16 @@ impl PodSelector {
 
 /// A condition on one label.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Requirement {
+pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
     /// What its value must be.
-    pub condition: Condition,
+    pub condition: LabelCondition,
 }
 
 /// What a label's value must be.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
+pub enum LabelCondition {
     /// One of these. `equals` is a list of one.
     In(Vec<String>),
     /// None of these.
@@ -117,7 +117,7 @@ pub enum Condition {
     LessThan(i64),
 }
 
-impl Requirement {
+impl LabelRequirement {
     /// Whether a label with this value (`None`: missing) meets the condition. A missing label meets
     /// `NotIn` and `Absent` alone, as in a Kubernetes label selector; a value that is not a whole number
     /// meets no comparison.
@@ -125,12 +125,12 @@ impl Requirement {
         let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|v| v == value));
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.condition {
-            Condition::In(values) => among(values),
-            Condition::NotIn(values) => !among(values),
-            Condition::Exists => value.is_some(),
-            Condition::Absent => value.is_none(),
-            Condition::GreaterThan(limit) => number().is_some_and(|number| number > *limit),
-            Condition::LessThan(limit) => number().is_some_and(|number| number < *limit),
+            LabelCondition::In(values) => among(values),
+            LabelCondition::NotIn(values) => !among(values),
+            LabelCondition::Exists => value.is_some(),
+            LabelCondition::Absent => value.is_none(),
+            LabelCondition::GreaterThan(limit) => number().is_some_and(|number| number > *limit),
+            LabelCondition::LessThan(limit) => number().is_some_and(|number| number < *limit),
         }
     }
 }

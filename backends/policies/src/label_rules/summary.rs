@@ -6,7 +6,7 @@ use extender_policy_sdk::{Normalization, Reads};
 
 use super::{
     Rules,
-    rule::{Condition, PodSelector, Requirement, bounds},
+    rule::{LabelCondition, LabelRequirement, PodSelector, bounds},
 };
 
 /// The rules in words, one line for each, and what they read. Every line begins with two blanks.
@@ -59,7 +59,7 @@ impl Summary<'_> {
     }
 }
 
-fn keys<'r>(requirements: impl Iterator<Item = &'r Requirement>) -> BTreeSet<&'r str> {
+fn keys<'r>(requirements: impl Iterator<Item = &'r LabelRequirement>) -> BTreeSet<&'r str> {
     requirements.map(|requirement| requirement.key.as_str()).collect()
 }
 
@@ -96,25 +96,25 @@ fn described(PodSelector { namespaces, labels }: &PodSelector) -> String {
     format!("{every}pods{namespaces}{labels}")
 }
 
-fn all(requirements: &[Requirement]) -> String {
+fn all(requirements: &[LabelRequirement]) -> String {
     requirements.iter().map(selector).collect::<Vec<_>>().join(" and ")
 }
 
 /// A requirement as a label selector of kubectl, which has no comparisons.
-fn selector(Requirement { key, condition }: &Requirement) -> String {
+fn selector(LabelRequirement { key, condition }: &LabelRequirement) -> String {
     match condition {
-        Condition::In(values) => match values.as_slice() {
+        LabelCondition::In(values) => match values.as_slice() {
             [only] => format!("{key}={only}"),
             several => format!("{key} in ({})", several.join(", ")),
         },
-        Condition::NotIn(values) => match values.as_slice() {
+        LabelCondition::NotIn(values) => match values.as_slice() {
             [only] => format!("{key}!={only}"),
             several => format!("{key} notin ({})", several.join(", ")),
         },
-        Condition::Exists => format!("a label {key}"),
-        Condition::Absent => format!("no label {key}"),
-        Condition::GreaterThan(limit) => format!("{key} > {limit}"),
-        Condition::LessThan(limit) => format!("{key} < {limit}"),
+        LabelCondition::Exists => format!("a label {key}"),
+        LabelCondition::Absent => format!("no label {key}"),
+        LabelCondition::GreaterThan(limit) => format!("{key} > {limit}"),
+        LabelCondition::LessThan(limit) => format!("{key} < {limit}"),
     }
 }
 

@@ -4,7 +4,7 @@ use extender_policy_sdk::testing::{self, TestCandidate, TestNode, TestPod};
 use proptest::prelude::*;
 
 use super::{
-    rule::{Condition, PodSelector, Requirement},
+    rule::{LabelCondition, LabelRequirement, PodSelector},
     *,
 };
 use crate::arbitrary;
@@ -96,8 +96,8 @@ fn the_revision_is_that_of_the_file() {
     assert_ne!(revision(rule), revision("rules: [{prefer: [{key: a, equals: b}], score: 2}]"));
 }
 
-fn requirement(key: &str, condition: Condition) -> Requirement {
-    Requirement { key: key.into(), condition }
+fn requirement(key: &str, condition: LabelCondition) -> LabelRequirement {
+    LabelRequirement { key: key.into(), condition }
 }
 
 #[test]
@@ -106,27 +106,27 @@ fn conditions_hold_as_documented() {
     // Columns: missing, "a", "c", "7", "8", "-9", "7x".
     let asked = [None, Some("a"), Some("c"), Some("7"), Some("8"), Some("-9"), Some("7x")];
     for (condition, expected) in [
-        (Condition::In(values()), [false, true, false, false, false, false, false]),
-        (Condition::NotIn(values()), [true, false, true, true, true, true, true]),
-        (Condition::Exists, [false, true, true, true, true, true, true]),
-        (Condition::Absent, [true, false, false, false, false, false, false]),
-        (Condition::GreaterThan(7), [false, false, false, false, true, false, false]),
-        (Condition::LessThan(8), [false, false, false, true, false, true, false]),
+        (LabelCondition::In(values()), [false, true, false, false, false, false, false]),
+        (LabelCondition::NotIn(values()), [true, false, true, true, true, true, true]),
+        (LabelCondition::Exists, [false, true, true, true, true, true, true]),
+        (LabelCondition::Absent, [true, false, false, false, false, false, false]),
+        (LabelCondition::GreaterThan(7), [false, false, false, false, true, false, false]),
+        (LabelCondition::LessThan(8), [false, false, false, true, false, true, false]),
     ] {
         let requirement = requirement("k", condition);
         assert_eq!(asked.map(|value| requirement.holds(value)), expected, "{requirement:?}");
     }
 }
 
-fn condition() -> impl Strategy<Value = Condition> {
+fn condition() -> impl Strategy<Value = LabelCondition> {
     let values = || prop::collection::vec("[ab12]", 1..3);
     prop_oneof![
-        values().prop_map(Condition::In),
-        values().prop_map(Condition::NotIn),
-        Just(Condition::Exists),
-        Just(Condition::Absent),
-        (0..3_i64).prop_map(Condition::GreaterThan),
-        (0..3_i64).prop_map(Condition::LessThan),
+        values().prop_map(LabelCondition::In),
+        values().prop_map(LabelCondition::NotIn),
+        Just(LabelCondition::Exists),
+        Just(LabelCondition::Absent),
+        (0..3_i64).prop_map(LabelCondition::GreaterThan),
+        (0..3_i64).prop_map(LabelCondition::LessThan),
     ]
 }
 
@@ -165,11 +165,11 @@ proptest! {
         value in proptest::option::of("[abc]"),
     ) {
         let held = |condition| requirement("k", condition).holds(value.as_deref());
-        prop_assert_ne!(held(Condition::In(values.clone())), held(Condition::NotIn(values.clone())));
+        prop_assert_ne!(held(LabelCondition::In(values.clone())), held(LabelCondition::NotIn(values.clone())));
     }
 }
 
-fn requirements() -> impl Strategy<Value = Vec<Requirement>> {
+fn requirements() -> impl Strategy<Value = Vec<LabelRequirement>> {
     prop::collection::vec((arbitrary::key(), condition()), 0..3).prop_map(|requirements| {
         requirements.into_iter().map(|(key, condition)| requirement(&key, condition)).collect()
     })

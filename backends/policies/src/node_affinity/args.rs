@@ -7,12 +7,12 @@ use extender_policy_sdk::{
 };
 use serde::Deserialize;
 
-use super::{preferred::Preferred, term::Term};
+use super::{preferred::Preferred, term::ParsedTerm};
 
 /// An affinity as Kubernetes objects write it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-struct Fields {
+struct AffinityArgs {
     added_affinity: AffinityFields,
 }
 
@@ -54,7 +54,7 @@ struct RequirementFields {
 
 /// The affinity that every pod has in addition to its own.
 pub(super) fn read(args: &Args) -> Result<NodeAffinity, ArgsError> {
-    let Fields { added_affinity } = args.parse()?;
+    let AffinityArgs { added_affinity } = args.parse()?;
     let added = affinity(added_affinity);
     let mistakes: Vec<_> = required_mistakes(&added).into_iter().chain(preferred_mistakes(&added)).collect();
     if mistakes.is_empty() { Ok(added) } else { Err(ArgsError::new(mistakes.join("; "))) }
@@ -63,7 +63,7 @@ pub(super) fn read(args: &Args) -> Result<NodeAffinity, ArgsError> {
 fn required_mistakes(added: &NodeAffinity) -> Vec<String> {
     let place = "args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let terms = added.required.iter().flat_map(|selector| &selector.terms).enumerate();
-    let wrong = terms.filter_map(|(at, term)| Some((at, Term::read(term).err()?)));
+    let wrong = terms.filter_map(|(at, term)| Some((at, ParsedTerm::read(term).err()?)));
     wrong.map(|(at, wrong)| format!("{place}[{at}].{wrong}")).collect()
 }
 

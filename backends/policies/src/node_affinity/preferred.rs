@@ -2,12 +2,12 @@
 
 use extender_policy_sdk::{Node, PreferredSchedulingTerm};
 
-use super::term::Term;
+use super::term::ParsedTerm;
 
 /// Terms and their weights. Mirrors `PreferredSchedulingTerms` of k8s.io/component-helpers/scheduling.
 #[derive(Debug)]
 pub(super) struct Preferred<'a> {
-    terms: Vec<(i32, Term<'a>)>,
+    terms: Vec<(i32, ParsedTerm<'a>)>,
 }
 
 impl<'a> Preferred<'a> {
@@ -17,7 +17,7 @@ impl<'a> Preferred<'a> {
         let (mut read, mut mistakes) = (Vec::new(), Vec::new());
         for (at, PreferredSchedulingTerm { weight, preference }) in terms.iter().enumerate() {
             let Some(preference) = preference.as_ref().filter(|_| *weight != 0) else { continue };
-            match Term::read(preference) {
+            match ParsedTerm::read(preference) {
                 Ok(term) => read.extend(term.map(|term| (*weight, term))),
                 Err(mistake) => mistakes.push((at, mistake)),
             }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use extender_policy_sdk::{Node, NodeSelector, NodeSelectorTerm};
 
-use super::term::{self, Term};
+use super::term::{self, ParsedTerm};
 
 /// Terms of which a node must match one. Mirrors `LazyErrorNodeSelector` of k8s.io/component-helpers/scheduling:
 /// empty terms, and those that cannot be read, select nothing.
 #[derive(Debug)]
-pub(super) struct Required<'a> {
-    terms: Vec<Term<'a>>,
+pub(super) struct RequiredTerms<'a> {
+    terms: Vec<ParsedTerm<'a>>,
 }
 
-impl<'a> Required<'a> {
+impl<'a> RequiredTerms<'a> {
     pub(super) fn of(selector: &'a NodeSelector) -> Self {
-        let read = |term| Term::read(term).ok().flatten();
+        let read = |term| ParsedTerm::read(term).ok().flatten();
         Self { terms: selector.terms.iter().filter_map(read).collect() }
     }
 

@@ -10,12 +10,12 @@ pub(super) const NAME: &str = "metadata.name";
 
 /// Requirements that a node must all meet; at least one.
 #[derive(Debug)]
-pub(super) struct Term<'a> {
-    requirements: Vec<Requirement<'a>>,
+pub(super) struct ParsedTerm<'a> {
+    requirements: Vec<TermRequirement<'a>>,
 }
 
 #[derive(Debug)]
-enum Requirement<'a> {
+enum TermRequirement<'a> {
     Label { key: &'a str, test: Test<'a> },
     Field { key: &'a str, value: &'a str, wanted: Wanted },
 }
@@ -37,7 +37,7 @@ enum Wanted {
     Different,
 }
 
-impl<'a> Term<'a> {
+impl<'a> ParsedTerm<'a> {
     /// `None` for an empty term, which selects nothing.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl<'a> Term<'a> {
     }
 }
 
-impl Requirement<'_> {
+impl TermRequirement<'_> {
     fn holds(&self, node: Node<'_>) -> bool {
         match self {
             Self::Label { key, test } => test.holds(node.label(key)),
@@ -89,7 +89,7 @@ impl Test<'_> {
 }
 
 /// Mirrors `NewRequirement` of apimachinery.
-fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
+fn label(requirement: &NodeSelectorRequirement) -> Result<TermRequirement<'_>, String> {
     let NodeSelectorRequirement { key, operator, values } = requirement;
     if !names::is_qualified_name(key) {
         return Err(format!(
@@ -101,7 +101,7 @@ fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, Strin
         let right = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends";
         return Err(format!(".values[{at}] is {value:?}, which no label can have; {right}"));
     }
-    Ok(Requirement::Label { key, test })
+    Ok(TermRequirement::Label { key, test })
 }
 
 fn test<'a>(operator: &str, values: &'a [String]) -> Result<Test<'a>, String> {
@@ -124,7 +124,7 @@ fn number(limit: &str) -> Result<i64, String> {
 }
 
 /// Mirrors `nodeSelectorRequirementsAsFieldSelector`: fields other than the name are empty.
-fn field(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
+fn field(requirement: &NodeSelectorRequirement) -> Result<TermRequirement<'_>, String> {
     let NodeSelectorRequirement { key, operator, values } = requirement;
     let wanted = match operator.as_str() {
         "In" => Wanted::Equal,
@@ -132,7 +132,7 @@ fn field(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, Strin
         _ => return Err(format!(".operator is {operator:?}; expected In or NotIn for a field")),
     };
     match &values[..] {
-        [value] => Ok(Requirement::Field { key, value, wanted }),
+        [value] => Ok(TermRequirement::Field { key, value, wanted }),
         _ => Err(format!(".values has {} values; a field is compared with exactly one", values.len())),
     }
 }
@@ -160,7 +160,9 @@ mod tests {
             ("Lt", &["5"], [false, false, false]),
         ] {
             let requirement = requirement("k", operator, values);
-            let Ok(Requirement::Label { test, .. }) = label(&requirement) else { panic!("{requirement:?}") };
+            let Ok(TermRequirement::Label { test, .. }) = label(&requirement) else {
+                panic!("{requirement:?}")
+            };
             assert_eq!([Some("5"), Some("x"), None].map(|value| test.holds(value)), expected, "{test:?}");
         }
     }
@@ -183,13 +185,13 @@ mod tests {
             let requirements = vec![requirement(key, operator, values)];
             let (match_expressions, match_fields) =
                 if labels { (requirements, vec![]) } else { (vec![], requirements) };
-            let error = Term::read(&NodeSelectorTerm { match_expressions, match_fields }).unwrap_err();
+            let error = ParsedTerm::read(&NodeSelectorTerm { match_expressions, match_fields }).unwrap_err();
             assert!(error.contains(expected), "{error:?} lacks {expected:?}");
         }
     }
 
     #[test]
     fn an_empty_term_is_none() {
-        assert!(Term::read(&NodeSelectorTerm::default()).unwrap().is_none());
+        assert!(ParsedTerm::read(&NodeSelectorTerm::default()).unwrap().is_none());
     }
 }

@@ -45,7 +45,7 @@ impl Strategy {
     /// What to compute for each node for a pod with these requests. Extended resources that the pod does not
     /// request do not count. For `BalancedAllocation` nothing counts if the pod requests nothing; otherwise all
     /// such pods would go to one node.
-    pub(super) fn question(&self, requests: &Resources, nonzero: &NonZero) -> Question<'_> {
+    pub(super) fn question(&self, requests: &Resources, nonzero: &NonZero) -> AllocationQuestion<'_> {
         let asked = Counted { exact: requests, nonzero };
         let parts = self.resources.iter().map(|weighted| Part {
             resource: &weighted.resource,
@@ -54,7 +54,7 @@ impl Strategy {
         });
         let parts: Vec<_> = parts.filter(|part| part.asked != 0 || !part.resource.is_scalar()).collect();
         let best_effort = self.aim == Aim::BalancedAllocation && parts.iter().all(|part| part.asked == 0);
-        Question { aim: &self.aim, parts: if best_effort { Vec::new() } else { parts } }
+        AllocationQuestion { aim: &self.aim, parts: if best_effort { Vec::new() } else { parts } }
     }
 }
 
@@ -79,7 +79,7 @@ impl Counted<'_> {
 
 /// A pod's requests as a strategy sees them.
 #[derive(Debug)]
-pub(super) struct Question<'a> {
+pub(super) struct AllocationQuestion<'a> {
     aim: &'a Aim,
     /// Empty: every node gets 0.
     parts: Vec<Part<'a>>,
@@ -92,7 +92,7 @@ struct Part<'a> {
     asked: i64,
 }
 
-impl Question<'_> {
+impl AllocationQuestion<'_> {
     /// 0 to [`MAX_SCORE`]; 0 for a node whose usage is unknown.
     pub(super) fn score(&self, node: Node<'_>) -> i32 {
         let allocatable = node.allocatable().unwrap_or(&NOTHING);

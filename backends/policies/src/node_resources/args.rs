@@ -17,7 +17,7 @@ const MAX_POINT: i64 = 10;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-struct Fields {
+struct ResourcesArgs {
     ignored_resources: Vec<String>,
     ignored_resource_groups: Vec<String>,
     scoring_strategy: StrategyFields,
@@ -64,9 +64,9 @@ struct PointFields {
 
 /// The ignored resources, and how nodes are scored.
 pub(super) fn read(args: &Args) -> Result<(Ignored, Strategy), ArgsError> {
-    let fields: Fields = args.parse()?;
+    let fields: ResourcesArgs = args.parse()?;
     let mut mistakes = ignored_mistakes(&fields);
-    let Fields { ignored_resources, ignored_resource_groups, scoring_strategy } = fields;
+    let ResourcesArgs { ignored_resources, ignored_resource_groups, scoring_strategy } = fields;
     let ignored = Ignored {
         resources: ignored_resources.into_iter().collect(),
         groups: ignored_resource_groups.into_iter().collect(),
@@ -79,7 +79,7 @@ pub(super) fn read(args: &Args) -> Result<(Ignored, Strategy), ArgsError> {
 }
 
 /// Mirrors the checks of `ValidateNodeResourcesFitArgs`.
-fn ignored_mistakes(fields: &Fields) -> Vec<String> {
+fn ignored_mistakes(fields: &ResourcesArgs) -> Vec<String> {
     let resources =
         fields.ignored_resources.iter().enumerate().filter(|(_, name)| !names::is_qualified_name(name));
     let resources = resources.map(|(at, name)| {

@@ -36,7 +36,7 @@ impl Ignored {
         let counted = |name: &&String| resource::is_scalar(name) && !self.includes(name);
         let scalars = requests.others.keys().filter(counted);
         let scalars = scalars.map(|name| (Resource::Scalar(name.clone()), format!("Insufficient {name}")));
-        let needs = always.into_iter().chain(scalars).map(|(resource, shortage)| Need {
+        let needs = always.into_iter().chain(scalars).map(|(resource, shortage)| ResourceNeed {
             amount: resource.amount(requests),
             resource,
             shortage: shortage[..shortage.floor_char_boundary(MAX_REASON_BYTES)].into(),
@@ -53,11 +53,11 @@ impl Ignored {
 /// What a pod needs of a node, besides one of its places for pods.
 #[derive(Debug)]
 pub(super) struct Needs {
-    needs: Vec<Need>,
+    needs: Vec<ResourceNeed>,
 }
 
 #[derive(Debug)]
-struct Need {
+struct ResourceNeed {
     resource: Resource,
     /// More than 0.
     amount: i64,
@@ -77,8 +77,9 @@ impl Needs {
 
     fn verdict_about(&self, allocatable: &Resources, requested: &Resources) -> Verdict {
         let too_many = requested.pods >= allocatable.pods;
-        let left =
-            |need: &Need| need.resource.amount(allocatable).saturating_sub(need.resource.amount(requested));
+        let left = |need: &ResourceNeed| {
+            need.resource.amount(allocatable).saturating_sub(need.resource.amount(requested))
+        };
         let short: Vec<_> = self.needs.iter().filter(|need| need.amount > left(need)).collect();
         let reason = match (too_many, &short[..]) {
             (false, []) => return Verdict::Accept,
@@ -94,7 +95,7 @@ impl Needs {
 }
 
 /// As kube-scheduler's `Status.Message` joins them, but only the first ones.
-fn joined(too_many_pods: Option<&str>, short: &[&Need]) -> String {
+fn joined(too_many_pods: Option<&str>, short: &[&ResourceNeed]) -> String {
     let mut reason = too_many_pods.unwrap_or_default().to_owned();
     let mut named = 0;
     for need in short.iter().take(MAX_NAMED_SHORTAGES) {

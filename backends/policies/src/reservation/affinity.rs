@@ -28,13 +28,13 @@ const NAME_FIELD: &str = "metadata.name";
 pub(super) enum Affinity {
     /// The annotation cannot be used, for this reason: no reservation matches.
     Invalid(String),
-    Valid(Rules),
+    Valid(AffinityRules),
 }
 
 /// As the user wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Rules {
+#[serde(default, rename_all = "camelCase", deny_unknown_fields, rename = "Rules")]
+pub(super) struct AffinityRules {
     /// If it is not empty, selector and terms are ignored.
     name: String,
     reservation_selector: BTreeMap<String, String>,
@@ -102,8 +102,8 @@ impl Affinity {
     }
 
     pub(super) fn new(text: &str) -> Self {
-        let rules: Result<Rules, _> = serde_json::from_str(text);
-        let checked = rules.map_err(|error| error.to_string()).and_then(Rules::checked);
+        let rules: Result<AffinityRules, _> = serde_json::from_str(text);
+        let checked = rules.map_err(|error| error.to_string()).and_then(AffinityRules::checked);
         match checked {
             Ok(rules) => Self::Valid(rules),
             Err(wrong) => Self::Invalid(format!("the annotation {ANNOTATION} is invalid: {wrong}")),
@@ -111,7 +111,7 @@ impl Affinity {
     }
 }
 
-impl Rules {
+impl AffinityRules {
     fn checked(self) -> Result<Self, String> {
         let terms = self.terms();
         if terms.len() > MAX_ENTRIES || self.tolerations.len() > MAX_ENTRIES {

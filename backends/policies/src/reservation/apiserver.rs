@@ -14,7 +14,7 @@ const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
 
 /// What goes wrong with one request.
-pub(crate) enum Fault {
+pub(crate) enum RequestFault {
     /// It is refused with this status and has no effect.
     Refused(u16),
     /// It has its effect, and the answer is an error of the server.
@@ -33,7 +33,7 @@ struct Stored {
     /// List path, version and event.
     events: Vec<(&'static str, u64, Value)>,
     /// Each for the first request whose method and path contain the text.
-    faults: VecDeque<(String, Fault)>,
+    faults: VecDeque<(String, RequestFault)>,
     /// Method and path of all writes.
     writes: Vec<String>,
     /// Pods of this namespace are not created.
@@ -64,7 +64,7 @@ impl Stored {
         self.events[self.events.partition_point(|(_, of, _)| *of <= version)..].iter()
     }
 
-    fn fault(&mut self, request: &str) -> Option<Fault> {
+    fn fault(&mut self, request: &str) -> Option<RequestFault> {
         let at = self.faults.iter().position(|(text, _)| request.contains(text))?;
         self.faults.remove(at).map(|(_, fault)| fault)
     }
@@ -75,7 +75,7 @@ pub(crate) fn status(code: u16, message: &str) -> (u16, Value) {
 }
 
 impl Apiserver {
-    pub(crate) fn fault(&self, request: &str, fault: Fault) {
+    pub(crate) fn fault(&self, request: &str, fault: RequestFault) {
         self.stored.lock().unwrap().faults.push_back((request.to_owned(), fault));
     }
 
@@ -114,20 +114,19 @@ impl Apiserver {
 
     /// A pod of namespace shop, with its name as UID.
     pub(crate) fn create_pod(&self, name: &str) {
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": name},
-            "spec": {"containers": []}, "status": {"phase": "Pending"},
-        });
-        self.stored.lock().unwrap().put(PODS, &format!("shop/{name}"), pod, "ADDED");
+        self.create_pod_of("shop", name, &json!([]));
     }
 
     /// A pod that requests this.
     pub(crate) fn create_pod_with(&self, namespace: &str, name: &str, milli_cpu: i64) {
         let requests = json!({"cpu": format!("{milli_cpu}m")});
+        self.create_pod_of(namespace, name, &json!([{"name": "c", "resources": {"requests": requests}}]));
+    }
+
+    fn create_pod_of(&self, namespace: &str, name: &str, containers: &Value) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": name},
-            "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]},
-            "status": {"phase": "Pending"},
+            "spec": {"containers": containers}, "status": {"phase": "Pending"},
         });
         self.stored.lock().unwrap().put(PODS, &format!("{namespace}/{name}"), pod, "ADDED");
     }
@@ -224,16 +223,16 @@ impl Apiserver {
         let request = format!("{method} {path}");
         let fault = self.stored.lock().unwrap().fault(&request);
         match fault {
-            Some(Fault::Refused(code)) => {
+            Some(RequestFault::Refused(code)) => {
                 let (code, status) = status(code, "refused");
                 return (code, status.to_string());
             }
-            Some(Fault::LostBefore) => return (500, status(500, "lost").1.to_string()),
-            Some(Fault::Lost) => {
+            Some(RequestFault::LostBefore) => return (500, status(500, "lost").1.to_string()),
+            Some(RequestFault::Lost) => {
                 self.handle(method, path, body);
                 return (500, status(500, "lost").1.to_string());
             }
-            Some(Fault::Meanwhile(event)) => event(self),
+            Some(RequestFault::Meanwhile(event)) => event(self),
             None => {}
         }
         if method == "GET" && query.contains("watch=") {

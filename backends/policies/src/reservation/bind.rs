@@ -44,7 +44,7 @@ pub(super) struct Binder {
 
 /// Why a pod is not bound.
 #[derive(Debug)]
-enum Unbound {
+enum NotBound {
     /// There is no Binding by this call, and none will come.
     Certainly(String),
     /// The apiserver may have got it.
@@ -53,7 +53,7 @@ enum Unbound {
 
 /// What a Reservation is to its placeholder pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
+enum PlaceholderUse {
     /// It waits for a node.
     ForNode,
     /// It has this pod's node, or is over: the pod is not needed.
@@ -79,15 +79,15 @@ impl Binder {
     pub(super) async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
         match self.bind_or_decline(ask).await {
             Ok(bind) => Ok(bind),
-            Err(Unbound::Certainly(why)) => Ok(Bind::NotBound(why)),
-            Err(Unbound::Perhaps(why)) => Err(BindFailed(why)),
+            Err(NotBound::Certainly(why)) => Ok(Bind::NotBound(why)),
+            Err(NotBound::Perhaps(why)) => Err(BindFailed(why)),
         }
     }
 
-    async fn bind_or_decline(&self, ask: BindAsk<'_>) -> Result<Bind, Unbound> {
+    async fn bind_or_decline(&self, ask: BindAsk<'_>) -> Result<Bind, NotBound> {
         let Some(pod) = ask.pod() else {
             // It could be a placeholder, which must not run.
-            return Err(Unbound::Certainly(
+            return Err(NotBound::Certainly(
                 "the gateway does not know the pod; set pods.source to Watch".to_owned(),
             ));
         };
@@ -107,12 +107,12 @@ impl Binder {
 
     /// Leaves the pod to another binder, unless a reservation keeps a host port of it: the filter may have been called before
     /// there was one.
-    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, Unbound> {
+    fn decline(&self, ask: BindAsk<'_>, asking: &Asking<'_>, pod: &Pod<'_>) -> Result<Bind, NotBound> {
         let ports = pod.raw_json().map_or_else(|| Ok(Vec::new()), ports::of_pod);
-        let ports = ports.map_err(|_| Unbound::Certainly(UNREADABLE.to_owned()))?;
+        let ports = ports.map_err(|_| NotBound::Certainly(UNREADABLE.to_owned()))?;
         let now = (self.objects.clock)();
         if keeps_port(self.objects.store.read().on(ask.node()), Some(asking), &ports, now) {
-            return Err(Unbound::Certainly(PORT_KEPT.to_owned()));
+            return Err(NotBound::Certainly(PORT_KEPT.to_owned()));
         }
         Ok(Bind::Declined("the pod owns no reservation with room on this node".to_owned()))
     }
@@ -121,7 +121,7 @@ impl Binder {
     /// meanwhile, another reservation is chosen. With none left, the pod is not bound without: it was accepted because of
     /// the reservation. Which part another replica has told the gateway, and so what the node must have besides, is not known
     /// here: then only all that the pod requests is enough.
-    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, Unbound> {
+    async fn claim(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<Option<Claimed>, NotBound> {
         let promised = self.objects.store.promises.take(asking.uid, ask.node());
         let (mut full, mut least, mut is_known, mut unread) = (None, promised.clone(), false, None);
         for _ in 0..MAX_CHOICES {
@@ -129,7 +129,7 @@ impl Binder {
                 Choice::Serves(chosen) => chosen,
                 Choice::Taken(name) => return Err(failed(&name, NO_ROOM)),
                 Choice::None if promised.is_some() => {
-                    return Err(Unbound::Certainly(NO_ROOM_LEFT.to_owned()));
+                    return Err(NotBound::Certainly(NO_ROOM_LEFT.to_owned()));
                 }
                 Choice::None => break,
             };
@@ -158,7 +158,7 @@ impl Binder {
         asking: &Asking<'_>,
         is_promised: bool,
         unread: &mut Option<vec::IntoIter<String>>,
-    ) -> Result<Choice<'_>, Unbound> {
+    ) -> Result<Choice<'_>, NotBound> {
         let Objects { store, clock, .. } = &self.objects;
         loop {
             let choice = store.choose(node, asking, clock());
@@ -176,17 +176,17 @@ impl Binder {
     }
 
     /// Checks that the pod is the owner that the call says: who reaches this policy may say anything.
-    async fn check_owner(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<(), Unbound> {
+    async fn check_owner(&self, ask: BindAsk<'_>, asking: &Asking<'_>) -> Result<(), NotBound> {
         match self.objects.cluster.identity(&pod_of(ask)).await {
             Ok(Some(identity)) if identity.is_of(asking) => Ok(()),
-            Ok(Some(_)) => Err(Unbound::Certainly(OTHER_FACTS.to_owned())),
-            Ok(None) => Err(Unbound::Certainly("the pod does not exist".to_owned())),
-            Err(error) => Err(Unbound::Certainly(format!("cannot read the pod: {error}"))),
+            Ok(Some(_)) => Err(NotBound::Certainly(OTHER_FACTS.to_owned())),
+            Ok(None) => Err(NotBound::Certainly("the pod does not exist".to_owned())),
+            Err(error) => Err(NotBound::Certainly(format!("cannot read the pod: {error}"))),
         }
     }
 
     /// Creates the Binding, and takes the claim back if the pod is certainly not bound by it.
-    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, Unbound> {
+    async fn create(&self, ask: BindAsk<'_>, claimed: &Claimed) -> Result<Bind, NotBound> {
         let Claimed { reservation, kind, began } = claimed;
         if began.elapsed() > WRITTEN_WITHIN {
             // The controller could remove the claim before the pod is bound.
@@ -206,14 +206,16 @@ impl Binder {
             Ok(Place::On(node)) if node == ask.node() => Ok(Bind::Bound),
             // This Binding, or that of an earlier attempt, may still be under way.
             Ok(Place::Unbound) if !error.excludes_an_effect() || *kind == ClaimKind::Renewed => {
-                Err(Unbound::Perhaps(text))
+                Err(NotBound::Perhaps(text))
             }
             Ok(_) => {
                 self.release(reservation, ask.uid()).await;
-                Err(Unbound::Certainly(text))
+                Err(NotBound::Certainly(text))
             }
             // The controller finds out.
-            Err(unknown) => Err(Unbound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}"))),
+            Err(unknown) => {
+                Err(NotBound::Perhaps(format!("{text}; and then cannot read the pod: {unknown}")))
+            }
         }
     }
 
@@ -247,10 +249,11 @@ impl Binder {
     }
 
     /// Reserves the room of a placeholder pod on this node, and deletes the pod.
-    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, Unbound> {
+    async fn placeholder(&self, ask: BindAsk<'_>, of: &OwnerReference) -> Result<Bind, NotBound> {
         let clock = &self.objects.clock;
         let mut latest = self.objects.known(&of.name);
-        if latest.as_ref().is_none_or(|known| waiting(known, ask, of, clock()) == Waiting::ForAnother) {
+        if latest.as_ref().is_none_or(|known| waiting(known, ask, of, clock()) == PlaceholderUse::ForAnother)
+        {
             latest = self.read_for(&of.name).await?;
         }
         for _ in 0..MAX_WRITES {
@@ -259,9 +262,9 @@ impl Binder {
                 return Err(failed(&of.name, "it does not exist, but this is its pod"));
             };
             match waiting(&current, ask, of, now) {
-                Waiting::ForAnother => return Err(failed(&of.name, "the pod is not its placeholder")),
-                Waiting::NoLonger => return self.delete_placeholder(ask, &of.name).await,
-                Waiting::ForNode => {}
+                PlaceholderUse::ForAnother => return Err(failed(&of.name, "the pod is not its placeholder")),
+                PlaceholderUse::NoLonger => return self.delete_placeholder(ask, &of.name).await,
+                PlaceholderUse::ForNode => {}
             }
             let status = match self.check(&current, ask).await? {
                 Ok(()) => reserved(&current, ask, now),
@@ -281,7 +284,7 @@ impl Binder {
     }
 
     /// Whether the placeholder is as it was recorded; the text says what differs.
-    async fn check(&self, current: &Reservation, ask: BindAsk<'_>) -> Result<Result<(), String>, Unbound> {
+    async fn check(&self, current: &Reservation, ask: BindAsk<'_>) -> Result<Result<(), String>, NotBound> {
         let Some(recorded) = current.status.recorded() else { return Ok(Ok(())) };
         let told = ask.pod().map(|pod| counted(pod.requests())).unwrap_or_default();
         match self.objects.cluster.recorded(&pod_of(ask)).await {
@@ -292,14 +295,14 @@ impl Binder {
     }
 
     /// Declines only when the pod is gone: another binder would bind it.
-    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, Unbound> {
+    async fn delete_placeholder(&self, ask: BindAsk<'_>, reservation: &str) -> Result<Bind, NotBound> {
         let deleted = self.objects.cluster.delete_pod(&pod_of(ask)).await;
         deleted
             .map_err(|error| failed(reservation, &format!("cannot delete its placeholder pod: {error}")))?;
         Ok(Bind::Declined(format!("the pod was the placeholder of reservation {reservation} and is deleted")))
     }
 
-    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, Unbound> {
+    async fn read_for(&self, name: &str) -> Result<Option<Reservation>, NotBound> {
         let read = self.objects.read(name).await;
         read.map_err(|error| failed(name, &format!("it cannot be read: {error}")))
     }
@@ -311,8 +314,8 @@ fn pod_of(ask: BindAsk<'_>) -> PodRef {
 }
 
 /// Before a Binding is requested.
-fn failed(reservation: &str, why: &str) -> Unbound {
-    Unbound::Certainly(format!("reservation {reservation}: {why}"))
+fn failed(reservation: &str, why: &str) -> NotBound {
+    NotBound::Certainly(format!("reservation {reservation}: {why}"))
 }
 
 /// The status with claims taken back.
@@ -326,15 +329,20 @@ pub(super) fn with_room(current: &Reservation, room: &Room, now: Timestamp) -> S
     status
 }
 
-fn waiting(reservation: &Reservation, ask: BindAsk<'_>, of: &OwnerReference, now: Timestamp) -> Waiting {
+fn waiting(
+    reservation: &Reservation,
+    ask: BindAsk<'_>,
+    of: &OwnerReference,
+    now: Timestamp,
+) -> PlaceholderUse {
     let Reservation { uid, status, .. } = reservation;
     if *uid != of.uid || status.placeholder != ask.uid() {
-        return Waiting::ForAnother;
+        return PlaceholderUse::ForAnother;
     }
     if status.phase == Phase::Pending && !reservation.is_expired(now) {
-        Waiting::ForNode
+        PlaceholderUse::ForNode
     } else {
-        Waiting::NoLonger
+        PlaceholderUse::NoLonger
     }
 }
 

@@ -254,12 +254,12 @@ pub(super) struct Identity {
     #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
-    owner_references: Vec<Owner>,
+    owner_references: Vec<OwnerEntry>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner {
+#[serde(rename_all = "camelCase", rename = "Owner")]
+struct OwnerEntry {
     kind: String,
     name: String,
     uid: String,
@@ -271,7 +271,7 @@ impl Identity {
     /// Whether these are the facts of this pod.
     pub(super) fn is_of(&self, pod: &Asking<'_>) -> bool {
         let own = self.owner_references.iter().find(|owner| owner.controller);
-        let own = own.map(|Owner { kind, name, uid, .. }| (kind, name, uid));
+        let own = own.map(|OwnerEntry { kind, name, uid, .. }| (kind, name, uid));
         let told = pod.controller.map(|owner| (&owner.kind, &owner.name, &owner.uid));
         let labels = self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         own == told && labels.eq(pod.labels.iter().map(|(key, value)| (*key, *value)))

@@ -62,11 +62,11 @@ pub(super) struct Terms {
 
 /// The part of an object that decides whether it can be used at all.
 #[derive(Debug, Deserialize)]
-struct Object {
+#[serde(rename = "Object")]
+struct StoredObject {
     metadata: Metadata,
     #[serde(default)]
     spec: Value,
-    #[serde(default)]
     status: Option<Status>,
 }
 
@@ -197,7 +197,7 @@ pub(super) struct NewCondition<'c> {
 /// # Errors
 /// Metadata or status cannot be read: nothing is known about its room. An invalid spec is not an error.
 pub(super) fn parse(json: &[u8]) -> Result<Option<Reservation>, String> {
-    let Object { metadata, spec, status } =
+    let StoredObject { metadata, spec, status } =
         serde_json::from_slice(json).map_err(|error| format!("it is not a Reservation: {error}"))?;
     let Metadata { name, uid, resource_version, creation_timestamp, deletion_timestamp, labels } = metadata;
     if deletion_timestamp.is_some() {

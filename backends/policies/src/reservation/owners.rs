@@ -85,15 +85,15 @@ pub(super) struct Owners {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Rule {
-    controller: Option<Controller>,
+    controller: Option<OwnerController>,
     label_selector: Option<LabelSelector>,
     namespaces: BTreeSet<String>,
 }
 
 /// The object that controls a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Controller {
+#[serde(default, rename_all = "camelCase", rename = "Controller")]
+struct OwnerController {
     /// Any if it is not given.
     api_version: Option<String>,
     kind: String,
@@ -154,7 +154,7 @@ impl Rule {
             return Err(" has neither controller nor labelSelector".to_owned());
         }
         match controller {
-            Some(Controller { kind, name, namespace, .. })
+            Some(OwnerController { kind, name, namespace, .. })
                 if [kind, name, namespace].into_iter().any(String::is_empty) =>
             {
                 return Err(".controller needs kind, name and namespace".to_owned());
@@ -181,7 +181,7 @@ impl Rule {
     }
 }
 
-impl Controller {
+impl OwnerController {
     fn controls(&self, pod: &Asking<'_>) -> bool {
         let Self { api_version, kind, name, namespace } = self;
         pod.controller.is_some_and(|controller| {

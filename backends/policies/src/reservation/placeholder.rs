@@ -43,15 +43,15 @@ const NOBODY: u32 = 65_534;
 const LONGEST_PREFIX: usize = 200;
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct Template {
-    metadata: TemplateMetadata,
+#[serde(default, rename = "Template")]
+struct PlaceholderTemplate {
+    metadata: PlaceholderMetadata,
     spec: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct TemplateMetadata {
+#[serde(default, rename = "TemplateMetadata")]
+struct PlaceholderMetadata {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
 }
@@ -62,9 +62,10 @@ struct TemplateMetadata {
 /// The template is no pod template, or asks for what a placeholder cannot stand for; the text says what is wrong. The
 /// apiserver checks the rest.
 pub(super) fn pod(reservation: &Reservation, template: Value, image: &str) -> Result<Value, String> {
-    let template: Template =
+    let template: PlaceholderTemplate =
         serde_json::from_value(template).map_err(|error| format!("spec.template is invalid: {error}"))?;
-    let Template { metadata: TemplateMetadata { mut labels, annotations }, spec: given } = template;
+    let PlaceholderTemplate { metadata: PlaceholderMetadata { mut labels, annotations }, spec: given } =
+        template;
     template::check(&given)?;
     labels.insert(LABEL.to_owned(), reservation.uid.clone());
     let mut spec = Map::new();

@@ -33,23 +33,22 @@ pub(super) fn collide(ports: &[HostPort], others: &[HostPort]) -> bool {
 
 /// The fields of a pod that are read. All others may have any JSON that Go reads.
 #[derive(Deserialize)]
-struct PodObject {
-    #[serde(default)]
-    spec: Option<Spec>,
+struct PodWithPorts {
+    spec: Option<SpecWithPorts>,
 }
 
 /// Mirrors `corev1.PodSpec`.
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
-    containers: Option<Vec<Container>>,
-    init_containers: Option<Vec<Container>>,
+#[serde(default, rename_all = "camelCase", rename = "Spec")]
+struct SpecWithPorts {
+    containers: Option<Vec<ContainerWithPorts>>,
+    init_containers: Option<Vec<ContainerWithPorts>>,
     host_network: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Container {
+#[serde(default, rename_all = "camelCase", rename = "Container")]
+struct ContainerWithPorts {
     restart_policy: Option<String>,
     ports: Option<Vec<PortEntry>>,
 }
@@ -69,7 +68,7 @@ struct PortEntry {
 /// # Errors
 /// It cannot be read: it may ask for any port.
 pub(super) fn of_pod(json: &[u8]) -> Result<Vec<HostPort>, serde_json::Error> {
-    let PodObject { spec } = serde_json::from_slice(json)?;
+    let PodWithPorts { spec } = serde_json::from_slice(json)?;
     Ok(spec.unwrap_or_default().ports())
 }
 
@@ -78,10 +77,10 @@ pub(super) fn of_pod(json: &[u8]) -> Result<Vec<HostPort>, serde_json::Error> {
 /// # Errors
 /// It is not the spec of a pod.
 pub(super) fn of_template(spec: &Value) -> Result<Vec<HostPort>, serde_json::Error> {
-    Ok(Option::<Spec>::deserialize(spec)?.unwrap_or_default().ports())
+    Ok(Option::<SpecWithPorts>::deserialize(spec)?.unwrap_or_default().ports())
 }
 
-impl Spec {
+impl SpecWithPorts {
     /// Those of containers, and of the init containers that go on running.
     fn ports(self) -> Vec<HostPort> {
         let own = self.host_network == Some(true);

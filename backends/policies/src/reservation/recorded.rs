@@ -27,8 +27,8 @@ pub(super) struct Recorded {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
+#[serde(default, rename_all = "camelCase", rename = "Spec")]
+struct RecordedSpec {
     containers: Vec<Container>,
     init_containers: Vec<Container>,
     overhead: ResourceList,
@@ -57,7 +57,7 @@ impl Recorded {
         let mut pod: Value = serde_json::from_slice(pod).map_err(|error| error.to_string())?;
         let spec = pod.get_mut("spec").map(Value::take).unwrap_or_default();
         let digest = digest_of(&spec);
-        let spec: Spec = serde_json::from_value(spec).map_err(|error| error.to_string())?;
+        let spec: RecordedSpec = serde_json::from_value(spec).map_err(|error| error.to_string())?;
         Ok(Self { digest, requests: spec.requests()? })
     }
 
@@ -89,7 +89,7 @@ fn differing(what: &str, now: &Resources, recorded: &Resources) -> String {
     format!("{what} {}", told.collect::<Vec<_>>().join(", "))
 }
 
-impl Spec {
+impl RecordedSpec {
     /// Mirrors `PodRequests` of k8s.io/component-helpers/resource, each amount rounded up.
     fn requests(&self) -> Result<Resources, String> {
         let (mut total, mut sidecars, mut peak) = <(Resources, Resources, Resources)>::default();
@@ -146,7 +146,7 @@ fn kept<'f>(of: &Value, fields: impl IntoIterator<Item = &'f &'f str>) -> Map<St
 #[cfg(test)]
 mod tests {
     use extender_policy_sdk::{
-        Backend, OwnerReference,
+        Backend,
         testing::{self, PodFacts, TestPod},
     };
     use serde_json::json;
@@ -154,8 +154,7 @@ mod tests {
     use super::*;
     use crate::reservation::{
         apiserver::Apiserver,
-        object::{API_VERSION, KIND},
-        tests::{Seconds, replica},
+        tests::{Seconds, controlling, replica},
     };
 
     /// Binds a placeholder that was recorded with 1 CPU, and is now like this; the gateway tells these CPUs, in thousandths.
@@ -172,8 +171,7 @@ mod tests {
             "placeholderRequests": amounts::list(&recorded.requests),
         });
         apiserver.create_reservation("one", &json!({}), &status);
-        let (api_version, kind, name, uid) = (API_VERSION.into(), KIND.into(), "one".into(), "one".into());
-        let owner = Some(OwnerReference { api_version, kind, name, uid });
+        let owner = Some(controlling("one"));
         let requests = Some(Resources { milli_cpu: told, ..Resources::default() });
         let pod =
             TestPod::from(PodFacts { namespace: "shop".into(), owner, requests, ..PodFacts::default() });

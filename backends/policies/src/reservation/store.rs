@@ -17,14 +17,14 @@ use super::{
     owners::Asking,
     promises::Promises,
     room::{chosen, perhaps_later},
-    watch::{Object, Watched},
+    watch::{Watched, WatchedObject},
 };
 
 /// The most Reservations that are read for a bind.
 const MAX_READ: usize = 4;
 
 /// The Reservations of the cluster.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Store {
     known: RwLock<Known>,
     /// Counts the changes.
@@ -42,8 +42,8 @@ pub(super) struct Told {
     object: Result<Option<Reservation>, String>,
 }
 
-impl From<Object> for Told {
-    fn from(Object { name, version, json }: Object) -> Self {
+impl From<WatchedObject> for Told {
+    fn from(WatchedObject { name, version, json }: WatchedObject) -> Self {
         Self { name, version, object: parse(&json) }
     }
 }
@@ -90,13 +90,7 @@ pub(super) enum Choice<'s> {
 impl Drop for Chosen<'_> {
     fn drop(&mut self) {
         let Self { store, name, uid, pod, .. } = self;
-        store.write().change_pending((name, uid), |pending| drop(pending.remove(pod)));
-    }
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::Sender::new(0), promises: Promises::default() }
+        store.write().change_pending(name, uid, |pending| drop(pending.remove(pod)));
     }
 }
 
@@ -136,7 +130,7 @@ impl Store {
         let is_all = is_claimed || found.gives_all(&part, pod);
         if !is_claimed {
             let part = part.clone();
-            known.change_pending((&name, &uid), |pending| drop(pending.insert(pod.uid.to_owned(), part)));
+            known.change_pending(&name, &uid, |pending| drop(pending.insert(pod.uid.to_owned(), part)));
         }
         let (node, pod) = (node.to_owned(), pod.uid.to_owned());
         Choice::Serves(Chosen { store: self, name, uid, node, part, is_all, pod })
@@ -204,7 +198,8 @@ impl Known {
 
     fn change_pending(
         &mut self,
-        (name, uid): (&str, &str),
+        name: &str,
+        uid: &str,
         change: impl FnOnce(&mut BTreeMap<String, Resources>),
     ) {
         if let Some(stored) = self.by_name.get_mut(name).filter(|stored| stored.uid == uid) {
@@ -279,7 +274,7 @@ impl Watched for Store {
         self.changed();
     }
 
-    fn told(&self, object: Object) {
+    fn told(&self, object: WatchedObject) {
         let object = Told::from(object);
         let mut known = self.write();
         known.seen = known.seen.max(object.version);
@@ -288,7 +283,7 @@ impl Watched for Store {
         self.changed();
     }
 
-    fn deleted(&self, object: Object) {
+    fn deleted(&self, object: WatchedObject) {
         let mut known = self.write();
         known.unusable.remove(&object.name);
         known.remove_up_to(&object.name, object.version);
@@ -304,16 +299,16 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str, version: u64, node: &str) -> Object {
+    fn object(name: &str, version: u64, node: &str) -> WatchedObject {
         let json = json!({
             "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
             "spec": {"owners": [{"labelSelector": {}, "namespaces": ["shop"]}]},
             "status": {"phase": "Available", "nodeName": node},
         });
-        Object { name: name.to_owned(), version, json: json.to_string().into_bytes() }
+        WatchedObject { name: name.to_owned(), version, json: json.to_string().into_bytes() }
     }
 
-    fn list(store: &Store, objects: Vec<Object>, version: u64) {
+    fn list(store: &Store, objects: Vec<WatchedObject>, version: u64) {
         store.listed(objects.into_iter().map(Told::from).collect(), version);
     }
 
@@ -363,7 +358,7 @@ mod tests {
         used["status"]["phase"] = "Succeeded".into();
         used["status"]["owners"] =
             json!([{"namespace": "shop", "name": "p", "uid": "p", "allocatedAt": "2026-01-01T00:00:00Z"}]);
-        objects.push(Object { json: used.to_string().into_bytes(), ..object("aab", 1, "n") });
+        objects.push(WatchedObject { json: used.to_string().into_bytes(), ..object("aab", 1, "n") });
         list(&store, objects, 1);
         assert_eq!(on(&store, "n"), ["zzz 1", "aab 1"]);
         assert_eq!(store.read().all().count(), 602);
@@ -401,7 +396,8 @@ mod tests {
     #[test]
     fn an_unusable_object_affects_itself_alone() {
         let store = Store::default();
-        let broken = |version| Object { json: b"{\"metadata\":7}".to_vec(), ..object("a", version, "n") };
+        let broken =
+            |version| WatchedObject { json: b"{\"metadata\":7}".to_vec(), ..object("a", version, "n") };
         list(&store, vec![broken(1), object("b", 1, "n")], 1);
         assert_eq!(on(&store, "n"), ["b 1"]);
         store.told(object("a", 2, "n"));

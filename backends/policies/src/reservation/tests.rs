@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    apiserver::{Apiserver, Fault},
-    watch::{Object, Watched as _},
+    apiserver::{Apiserver, RequestFault},
+    watch::{Watched as _, WatchedObject},
     *,
 };
 use crate::arbitrary;
@@ -83,7 +83,7 @@ pub(super) fn replica_with(
     assert_eq!(code, 200);
     let list: Value = serde_json::from_str(&list).unwrap();
     let version = |of: &Value| of["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    let object = |item: &Value| Object {
+    let object = |item: &Value| WatchedObject {
         name: item["metadata"]["name"].as_str().unwrap().to_owned(),
         version: version(item),
         json: item.to_string().into_bytes(),
@@ -98,6 +98,20 @@ pub(super) fn replica_with(
 /// The status of a Reservation with these CPUs, in thousandths, on node a.
 pub(super) fn available(milli_cpu: i64) -> Value {
     json!({"phase": "Available", "nodeName": "a", "allocatable": {"cpu": format!("{milli_cpu}m")}})
+}
+
+/// An entry of a status' owners.
+pub(super) fn owner(uid: &str, cpu: &str) -> Value {
+    json!({
+        "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": cpu},
+        "allocatedAt": "2026-01-01T00:00:00Z",
+    })
+}
+
+/// The owner of the placeholder pod of this Reservation, whose UID is its name.
+pub(super) fn controlling(reservation: &str) -> OwnerReference {
+    let (name, uid) = (reservation.to_owned(), reservation.to_owned());
+    OwnerReference { api_version: object::API_VERSION.into(), kind: object::KIND.into(), name, uid }
 }
 
 fn cpu(milli_cpu: i64) -> Resources {
@@ -130,13 +144,8 @@ async fn the_hook_keeps_room_from_other_pods_and_not_from_the_owner() {
     assert_eq!(changes(shop(1_001)), change(&[500, 1_000], "reserved by one, two"), "it fits in none");
     assert_eq!(changes(TestPod::new("mall")), change(&[500, 1_000], "reserved by one, two"));
 
-    let owner = OwnerReference {
-        api_version: object::API_VERSION.into(),
-        kind: object::KIND.into(),
-        name: "other".into(),
-        uid: "other".into(),
-    };
-    let placeholder = PodFacts { namespace: "shop".into(), owner: Some(owner), ..PodFacts::default() };
+    let owner = Some(controlling("other"));
+    let placeholder = PodFacts { namespace: "shop".into(), owner, ..PodFacts::default() };
     assert_eq!(changes(placeholder.clone().into()), change(&[500, 1_000], "reserved by one, two"));
     let scores = |pod: &TestPod| testing::score(backend.clone(), pod, &nodes()).unwrap();
     assert_eq!(scores(&shop(501)), [60, 0]);
@@ -312,7 +321,7 @@ async fn the_watch_follows_and_survives_faults() {
     let apiserver = Apiserver::default();
     apiserver.create_reservation("one", &json!({}), &available(500));
     for code in [403, 500, 410] {
-        apiserver.fault("GET /apis", Fault::Refused(code));
+        apiserver.fault("GET /apis", RequestFault::Refused(code));
     }
     let (policy, upkeep) = Reservations::new("reservation", client(&apiserver));
     let store = Arc::clone(&policy.store);
@@ -333,7 +342,7 @@ async fn the_watch_follows_and_survives_faults() {
     until(&["one"]).await;
     apiserver.create_reservation("two", &json!({}), &available(1));
     until(&["one", "two"]).await;
-    apiserver.fault("GET /apis", Fault::Refused(410));
+    apiserver.fault("GET /apis", RequestFault::Refused(410));
     apiserver.delete_reservation("one");
     until(&["two"]).await;
     apiserver.edit_reservation("two", |two| two["status"]["nodeName"] = "b".into());

@@ -23,6 +23,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::backoff::Backoff;
+
 /// The most objects of a page of a list.
 const PAGE: u32 = 100;
 /// The largest page in bytes: larger than the JSON of any object that etcd stores, and small beside the memory of a container.
@@ -40,12 +42,11 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(8);
 /// The longest time for a page of a list.
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 /// The pauses after failures.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
 
 /// An object that the apiserver told of.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct WatchedObject {
     pub(super) name: String,
     pub(super) version: u64,
     pub(super) json: Vec<u8>,
@@ -70,13 +71,13 @@ impl Pulse {
 /// Keeps what is watched.
 pub(super) trait Watched: Sync {
     /// What is kept of an object. A list is as large as its users like, so that of its JSON no more than a page is.
-    type Kept: From<Object> + Send;
+    type Kept: From<WatchedObject> + Send;
     /// These are all objects, as of this version or earlier ones.
     fn listed(&self, objects: Vec<Self::Kept>, version: u64);
     /// This object is new, or has changed.
-    fn told(&self, object: Object);
+    fn told(&self, object: WatchedObject);
     /// This object is deleted.
-    fn deleted(&self, object: Object);
+    fn deleted(&self, object: WatchedObject);
 }
 
 /// What to watch.
@@ -90,26 +91,23 @@ pub(super) struct Kind {
 
 /// Keeps `watched` up to date.
 pub(super) async fn watch(client: Client, kind: Kind, watched: &impl Watched, pulse: &Pulse) -> Infallible {
-    let (mut pause, mut failing, mut page) = (FIRST_PAUSE, false, PAGE);
+    let (mut failures, mut page) = (0_u32, PAGE);
     loop {
         let mut is_current = false;
         let ended = follow(&client, kind, watched, pulse, &mut page, &mut is_current).await;
-        if is_current {
-            pause = FIRST_PAUSE;
-            if std::mem::take(&mut failing) {
-                tracing::info!("{} are watched again", kind.plural);
-            }
+        if is_current && std::mem::take(&mut failures) > 0 {
+            tracing::info!("{} are watched again", kind.plural);
         }
         if let Err(error) = ended {
-            if !std::mem::replace(&mut failing, true) {
+            if failures == 0 {
                 tracing::warn!(
                     "cannot watch {}: {error}; trying again. Check that the apiserver is reachable, and that the account may list and watch them",
                     kind.plural
                 );
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            failures = failures.saturating_add(1);
         }
-        sleep(pause).await;
+        sleep(PAUSES.pause(failures)).await;
     }
 }
 
@@ -151,8 +149,8 @@ async fn follow(
                 }
             }
         }
-        if began.elapsed() < FIRST_PAUSE {
-            sleep(FIRST_PAUSE).await;
+        if began.elapsed() < PAUSES.first {
+            sleep(PAUSES.first).await;
         }
     }
 }
@@ -171,7 +169,7 @@ fn late(time: Duration) -> RequestError {
 
 /// All objects, in pages of at most `page` objects, which becomes smaller when a page is too large or late, so that a list that
 /// failed is not requested in the same way again.
-async fn list<K: From<Object>>(
+async fn list<K: From<WatchedObject>>(
     client: &Client,
     kind: Kind,
     page: &mut u32,
@@ -269,10 +267,10 @@ impl Json<'_> {
         Ok(self.head()?.resource_version)
     }
 
-    fn object(&self) -> Result<Object, RequestError> {
+    fn object(&self) -> Result<WatchedObject, RequestError> {
         let HeadMetadata { name, resource_version } = self.head()?;
         let version = resource_version.parse().unwrap_or_default();
-        Ok(Object { name, version, json: self.0.get().as_bytes().to_vec() })
+        Ok(WatchedObject { name, version, json: self.0.get().as_bytes().to_vec() })
     }
 }
 
@@ -336,19 +334,19 @@ mod tests {
     }
 
     impl Watched for Told {
-        type Kept = Object;
+        type Kept = WatchedObject;
 
-        fn listed(&self, objects: Vec<Object>, _: u64) {
+        fn listed(&self, objects: Vec<WatchedObject>, _: u64) {
             for object in &objects {
                 self.push("listed", &object.name);
             }
         }
 
-        fn told(&self, object: Object) {
+        fn told(&self, object: WatchedObject) {
             self.push("told", &object.name);
         }
 
-        fn deleted(&self, object: Object) {
+        fn deleted(&self, object: WatchedObject) {
             self.push("deleted", &object.name);
         }
     }
@@ -441,8 +439,8 @@ mod tests {
     /// All that is kept of an object in these tests.
     struct Name(String);
 
-    impl From<Object> for Name {
-        fn from(object: Object) -> Self {
+    impl From<WatchedObject> for Name {
+        fn from(object: WatchedObject) -> Self {
             Self(object.name)
         }
     }

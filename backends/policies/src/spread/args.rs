@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     limit::{Limit, MaxRequest},
-    preference::Preference,
+    preference::SpreadPreference,
     topology::{Sums, Topology},
 };
 use crate::resource::Resource;
@@ -23,7 +23,7 @@ const MILLI: i64 = 1000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct SpreadArgs {
     constraints: Vec<ConstraintFields>,
 }
 
@@ -57,12 +57,12 @@ enum By {
 pub(super) struct Constraints {
     pub(super) reads: Reads,
     pub(super) limits: Vec<Limit>,
-    pub(super) preferences: Vec<Preference>,
+    pub(super) preferences: Vec<SpreadPreference>,
 }
 
 /// The constraints, in the order of the args.
 pub(super) fn read(args: &Args) -> Result<Constraints, ArgsError> {
-    let Fields { constraints: fields } = args.parse()?;
+    let SpreadArgs { constraints: fields } = args.parse()?;
     let mistakes = mistakes(&fields);
     if !mistakes.is_empty() {
         return Err(ArgsError::new(mistakes.join("; ")));
@@ -80,7 +80,7 @@ impl Constraints {
         let sums = if fields.max_requests.is_some() { Sums::Requests } else { Sums::Unread };
         let topology = Topology::new(&fields.topology_key, fields.by.attribute(), sums, &mut self.reads);
         if fields.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway {
-            self.preferences.push(Preference { topology });
+            self.preferences.push(SpreadPreference { topology });
             return;
         }
         if sums == Sums::Requests {

@@ -32,7 +32,7 @@ pub(super) struct MaxRequest {
 }
 
 /// A limit and the pod of a call. The verdict about a domain is found once, for its first node.
-pub(super) struct Question<'a> {
+pub(super) struct LimitQuestion<'a> {
     limit: &'a Limit,
     domains: Domains<'a>,
     /// A pod that requests nothing of a resource is not limited by it.
@@ -49,11 +49,11 @@ struct Need<'a> {
 
 impl Limit {
     /// `None` if the limit does not concern the pod, which has nothing in common with others.
-    pub(super) fn question<'a>(&'a self, pod: &Pod<'a>) -> Option<Question<'a>> {
+    pub(super) fn question<'a>(&'a self, pod: &Pod<'a>) -> Option<LimitQuestion<'a>> {
         let domains = self.topology.domains(pod)?;
         let need = |most: &'a MaxRequest| Need { most, amount: most.resource.amount(pod.requests()) };
         let needs = self.max_requests.iter().map(need).filter(|need| need.amount > 0).collect();
-        Some(Question { limit: self, domains, needs, known: HashMap::new() })
+        Some(LimitQuestion { limit: self, domains, needs, known: HashMap::new() })
     }
 
     /// The count is a part of the reason: it tells a limit that is reached from one that was lowered. It changes only
@@ -70,7 +70,7 @@ impl Limit {
     }
 }
 
-impl<'a> Question<'a> {
+impl<'a> LimitQuestion<'a> {
     /// Why the pod may not run on this node, if it may not. As with `PodTopologySpread`, evicting pods could help, but
     /// gives no node a label.
     pub(super) fn refusal(&mut self, node: &Node<'a>) -> Option<Refusal> {

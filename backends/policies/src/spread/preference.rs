@@ -6,19 +6,19 @@ use super::topology::{Topology, staying};
 
 /// A topology over which pods are spread if possible.
 #[derive(Debug)]
-pub(super) struct Preference {
+pub(super) struct SpreadPreference {
     pub(super) topology: Topology,
 }
 
 /// The preferences that concern the pod of a call.
-pub(super) struct Question<'a> {
+pub(super) struct PreferenceQuestion<'a> {
     domains: Vec<Domains<'a>>,
     /// That of a node in no domain: larger than the score of any other.
     worst: u32,
 }
 
-impl<'a> Question<'a> {
-    pub(super) fn new(preferences: &[Preference], pod: &Pod<'a>) -> Self {
+impl<'a> PreferenceQuestion<'a> {
+    pub(super) fn new(preferences: &[SpreadPreference], pod: &Pod<'a>) -> Self {
         let domains = preferences.iter().filter_map(|preference| preference.topology.domains(pod));
         let domains: Vec<Domains<'a>> = domains.collect();
         // With the pods that are being deleted, which a bound of a count that is left out may include.

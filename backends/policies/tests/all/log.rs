@@ -1,14 +1,12 @@
 //! A log that is flooded or not read does not affect the program.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{Read as _, Write as _},
     net::TcpStream,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
+use crate::{PROGRAM, Running};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -21,18 +19,14 @@ fn ping(flags: u8, payload: u8) -> [u8; 17] {
     frame
 }
 
-/// Starts the program. Returns it with its address.
-fn start(directives: Option<&str>) -> (Child, String) {
+/// Starts the program, whose log is piped.
+fn start(directives: Option<&str>) -> Running {
     let mut command = Command::new(PROGRAM);
     match directives {
         Some(directives) => command.env("RUST_LOG", directives),
         None => command.env_remove("RUST_LOG"),
     };
-    let mut child =
-        command.arg("node-resources").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (child, line.trim().strip_prefix("listening on ").unwrap().to_owned())
+    Running::of(command.arg("node-resources").stderr(Stdio::piped()))
 }
 
 /// Sends 10,000 unsolicited acknowledgements, then a PING, and waits for its acknowledgement.
@@ -53,34 +47,28 @@ fn flood(address: &str) {
     }
 }
 
-fn terminate(child: &mut Child) {
-    let told = Command::new("sh").args(["-c", &format!("kill -TERM {}", child.id())]).status().unwrap();
-    assert!(told.success());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-}
-
 #[test]
 fn a_client_cannot_flood_the_log() {
-    let (mut child, address) = start(None);
-    let mut stderr = child.stderr.take().unwrap();
+    let mut running = start(None);
+    let mut stderr = running.child.stderr.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut log = String::new();
         stderr.read_to_string(&mut log).unwrap();
         log
     });
-    flood(&address);
-    terminate(&mut child);
+    flood(&running.address);
+    running.stop();
     let log = reader.join().unwrap();
     assert!(log.lines().count() <= 5, "{} lines, the first: {:?}", log.lines().count(), log.lines().next());
 }
 
 #[test]
 fn a_program_whose_log_is_not_read_serves_and_ends() {
-    let (mut child, address) = start(Some("warn"));
+    let mut running = start(Some("warn"));
     // Open, and not read.
-    let stderr = child.stderr.take().unwrap();
-    flood(&address);
-    flood(&address);
-    terminate(&mut child);
+    let stderr = running.child.stderr.take().unwrap();
+    flood(&running.address);
+    flood(&running.address);
+    running.stop();
     drop(stderr);
 }

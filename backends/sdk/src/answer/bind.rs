@@ -5,10 +5,7 @@ use std::sync::Arc;
 use extender_policy_api::v1alpha1 as api;
 
 use super::{guarded, policy_for, question, unpanicking};
-use crate::{
-    Backend, Bind, BindAsk, backend::Prepared, error::CallError, info::declaration::Declaration,
-    reads::access::Access,
-};
+use crate::{Backend, Bind, BindAsk, backend::Prepared, error::CallError, reads::access::Access};
 
 /// The longest message that the contract allows, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
@@ -26,12 +23,12 @@ pub(crate) async fn bind(
 
 fn policy(backend: &Backend, request: &api::BindRequest) -> Result<Arc<Prepared>, CallError> {
     let call = request.call.as_ref().ok_or(CallError::Missing("call"))?;
-    policy_for(backend, call, Declaration::bind)
+    policy_for(backend, call, api::Verb::Bind)
 }
 
 /// The request as its policy may read it.
 fn asked<'a>(prepared: &'a Prepared, request: &'a api::BindRequest) -> Result<BindAsk<'a>, CallError> {
-    let terms = prepared.declaration.bind().ok_or(CallError::NotServed("Bind"))?;
+    let terms = prepared.declaration.called(api::Verb::Bind)?;
     check_purpose(request.call.as_ref().ok_or(CallError::Missing("call"))?)?;
     if let Some(pod) = &request.pod {
         question::checked(pod, terms.reads())?;

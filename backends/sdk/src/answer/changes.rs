@@ -8,16 +8,12 @@ use foldhash::fast::RandomState;
 use prost::Message;
 
 use super::{counted, question::Question};
-use crate::{
-    NodeChange,
-    error::CallError,
-    info::{declaration::Terms, hook::Before},
-};
+use crate::{NodeChange, error::CallError, info::declaration::Terms};
 
 /// The nodes that change, in the order of the first node of each change. No changes at all: no node does, if the hook changes
 /// the pod alone.
 pub(super) fn of_nodes(
-    before: Before,
+    method: &'static str,
     changes: Vec<NodeChange>,
     question: &Question<'_>,
     terms: &Terms,
@@ -25,7 +21,7 @@ pub(super) fn of_nodes(
     if changes.is_empty() && terms.changes().iter().all(|part| part.is_of_pod()) {
         return Ok(Vec::new());
     }
-    Ok(groups(&counted(before.name(), changes, question)?))
+    Ok(groups(&counted(method, changes, question)?))
 }
 
 /// Equal changes with the positions of their nodes, in the order of their first node.

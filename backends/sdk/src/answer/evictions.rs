@@ -2,10 +2,10 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use crate::{Candidate, Eviction, error::CallError, pod, reads::layout::Fields};
+use crate::{Candidate, Eviction, error::CallError, pod, reads::layout::SentFields};
 
 /// Checks the pods of all victims.
-pub(super) fn check_victims(candidates: &[api::Candidate], fields: &Fields) -> Result<(), CallError> {
+pub(super) fn check_victims(candidates: &[api::Candidate], fields: &SentFields) -> Result<(), CallError> {
     for (candidate, api::Candidate { victims, .. }) in candidates.iter().enumerate() {
         for (victim, api::Victim { pod, .. }) in victims.iter().enumerate() {
             let checked = pod.as_ref().map_or(Ok(()), |pod| pod::check(pod, fields));

@@ -9,7 +9,7 @@ use crate::{
     error::CallError,
     info::declaration::Terms,
     node::row::{Row, RowRef},
-    request::{Form, NodeRef, Nodes},
+    request::{Form, NodeList, NodeRef},
     table::{Tables, rows::Rows},
 };
 
@@ -28,7 +28,7 @@ pub(super) enum Held<'a> {
 
 impl<'a> Held<'a> {
     /// Reads the nodes of a request. Whether the request is valid does not depend on which tables exist here.
-    pub(super) fn read(nodes: &'a Nodes, terms: &Terms, tables: &Tables) -> Result<Self, CallError> {
+    pub(super) fn read(nodes: &'a NodeList, terms: &Terms, tables: &Tables) -> Result<Self, CallError> {
         match &nodes.form {
             None => Ok(Self::Missed(api::Miss::FormUnknown)),
             Some(Form::Rows(form)) => {

@@ -9,15 +9,8 @@ use super::{
     question::{Asked, Question, Reading},
 };
 use crate::{
-    Backend, NodeChange, PodChange,
-    backend::Prepared,
-    error::CallError,
-    info::{
-        declaration::{Declaration, Terms},
-        hook::Before,
-    },
-    request::NodesRequest,
-    table::Tables,
+    Backend, NodeChange, PodChange, backend::Prepared, error::CallError, info::declaration::Terms,
+    request::NodesRequest, table::Tables,
 };
 
 /// What changes about the pod before filter.
@@ -27,8 +20,8 @@ pub(crate) async fn before_filter(
     patience: Patience,
 ) -> Result<api::BeforeFilterResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &None };
-    let prepared = asked.policy(backend, Declaration::before_filter)?;
-    let terms = prepared.declaration.before_filter().ok_or(CallError::NotServed("BeforeFilter"))?;
+    let prepared = asked.policy(backend, api::Verb::BeforeFilter)?;
+    let terms = prepared.declaration.called(api::Verb::BeforeFilter)?;
     patience.allows(terms).await;
     asked.check_purpose(terms)?;
     let pod = asked.pod(terms.reads())?;
@@ -49,9 +42,8 @@ pub(crate) async fn before_filter_nodes(
     patience: Patience,
 ) -> Result<api::BeforeFilterNodesResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, Declaration::before_filter_nodes)?;
-    let terms = prepared.declaration.before_filter_nodes();
-    let terms = terms.ok_or(CallError::NotServed("BeforeFilterNodes"))?;
+    let prepared = asked.policy(backend, api::Verb::BeforeFilterNodes)?;
+    let terms = prepared.declaration.called(api::Verb::BeforeFilterNodes)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -62,7 +54,7 @@ pub(crate) async fn before_filter_nodes(
         }
     };
     let changed = changed_nodes(&prepared, terms, &question).await?;
-    let nodes = of_nodes(Before::FilterNodes, changed, &question, terms)?;
+    let nodes = of_nodes("before_filter_nodes", changed, &question, terms)?;
     Ok(api::BeforeFilterNodesResponse { result: Some(done(&prepared, question.count)), nodes })
 }
 
@@ -87,8 +79,8 @@ pub(crate) async fn before_score(
     patience: Patience,
 ) -> Result<api::BeforeScoreResponse, CallError> {
     let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-    let prepared = asked.policy(backend, Declaration::before_score)?;
-    let terms = prepared.declaration.before_score().ok_or(CallError::NotServed("BeforeScore"))?;
+    let prepared = asked.policy(backend, api::Verb::BeforeScore)?;
+    let terms = prepared.declaration.called(api::Verb::BeforeScore)?;
     patience.allows(terms).await;
     let held = asked.hold(terms, tables)?;
     let question = match Question::read(asked, terms, &held)? {
@@ -99,7 +91,7 @@ pub(crate) async fn before_score(
         }
     };
     let (pod, nodes) = changed(&prepared, terms, &question).await?;
-    let nodes = of_nodes(Before::Score, nodes, &question, terms)?;
+    let nodes = of_nodes("before_score", nodes, &question, terms)?;
     let result = Some(done(&prepared, question.count));
     Ok(api::BeforeScoreResponse { result, pod: pod.into_message(), nodes })
 }

@@ -9,7 +9,7 @@ use crate::{
     Backend, Nodes, Pod,
     backend::Prepared,
     error::CallError,
-    info::declaration::{OfVerb, Terms},
+    info::declaration::Terms,
     node::row::RowRef,
     pod,
     reads::{access::Access, layout::Layout},
@@ -22,12 +22,12 @@ use crate::{
 pub(super) struct Asked<'a> {
     pub(super) call: &'a Option<api::Call>,
     pub(super) pod: &'a Option<api::Pod>,
-    pub(super) nodes: &'a Option<request::Nodes>,
+    pub(super) nodes: &'a Option<request::NodeList>,
 }
 
 impl<'a> Asked<'a> {
     /// The policy that the operator's args choose, in a version that can read the request.
-    pub(super) fn policy(self, backend: &Backend, verb: OfVerb) -> Result<Arc<Prepared>, CallError> {
+    pub(super) fn policy(self, backend: &Backend, verb: api::Verb) -> Result<Arc<Prepared>, CallError> {
         policy_for(backend, self.call()?, verb)
     }
 
@@ -45,7 +45,7 @@ impl<'a> Asked<'a> {
         self.call.as_ref().ok_or(CallError::Missing("call"))
     }
 
-    fn nodes(self) -> Result<&'a request::Nodes, CallError> {
+    fn nodes(self) -> Result<&'a request::NodeList, CallError> {
         self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 

@@ -211,41 +211,6 @@ fn a_policy_that_wants_names_alone_needs_no_facts() {
 }
 
 #[test]
-fn an_unknown_form_is_a_miss_and_no_error() {
-    let unknown = Some(api::Nodes { count: 9, form: None });
-    let filtered = filter(&backend(both()), &api::FilterRequest { nodes: unknown.clone(), ..request(&[]) });
-    let scored = score(&backend(both()), &api::ScoreRequest { nodes: unknown, ..score_request(&[]) });
-    for result in [filtered.unwrap().result, scored.unwrap().result] {
-        let result = result.unwrap();
-        assert_eq!((result.evaluated, result.miss()), (0, api::Miss::FormUnknown));
-    }
-}
-
-#[test]
-fn a_policy_with_side_effects_answers_decisions_alone() {
-    let info = Info::new("s", "1").filters(Verb::whole_set().side_effects());
-    let asked = |purpose| {
-        let call = Some(api::Call { purpose, ..call() });
-        filter(&backend(info.clone()), &api::FilterRequest { call, ..request(&["a"]) }).map_err(status)
-    };
-    assert!(asked(api::Purpose::Decide.into()).is_ok());
-    // 99: a purpose of a later version.
-    for purpose in [2, 3, 4, 5, 99] {
-        assert_eq!(asked(purpose).unwrap_err().0, Code::FailedPrecondition, "{purpose}");
-    }
-}
-
-#[test]
-fn a_verb_that_is_not_declared_is_not_served() {
-    let only_filters = backend(Info::new("s", "1").filters(Verb::per_node()));
-    let only_scores = backend(Info::new("s", "1").scores(Verb::per_node(), Scale::unbounded()));
-    let scored = score(&only_filters, &score_request(&["a"])).unwrap_err();
-    let filtered = filter(&only_scores, &request(&["a"])).unwrap_err();
-    assert_eq!(status(scored).0, Code::Unimplemented);
-    assert_eq!(status(filtered).0, Code::Unimplemented);
-}
-
-#[test]
 fn a_panic_fails_its_call_and_the_next_one_is_answered() {
     let backend = backend(both());
     let bad = api::FilterRequest { pod: Some(pod("panic")), ..request(&["a"]) };
@@ -435,12 +400,4 @@ fn a_preempt_request_that_is_not_whole_is_refused() {
         assert_eq!(code, Code::InvalidArgument);
         assert!(text.contains(expected), "{text}");
     }
-    let request = decoded(&preempt_request("shop"));
-    let not_served = at_once(super::preempt(&backend(both()), &Tables::default(), &request, Patience::None))
-        .unwrap()
-        .unwrap_err();
-    assert_eq!(status(not_served).0, Code::Unimplemented);
-    let unknown =
-        api::PreemptRequest { nodes: Some(api::Nodes { count: 3, form: None }), ..preempt_request("shop") };
-    assert_eq!(preempt(&unknown).unwrap().result.unwrap().miss(), api::Miss::FormUnknown);
 }

@@ -3,6 +3,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use extender_policy_api::v1alpha1 as api;
+
 use super::{Backend, Prepared, Source};
 use crate::error::CallError;
 
@@ -60,6 +62,6 @@ impl Backend {
 
 impl Prepared {
     fn binds(&self) -> bool {
-        self.declaration.bind().is_some()
+        self.declaration.verb(api::Verb::Bind).is_some()
     }
 }

@@ -20,12 +20,12 @@ pub(super) struct Recent {
 struct Entry {
     args: Box<[u8]>,
     prepared: Arc<Prepared>,
-    usage: Usage,
+    usage: Used,
 }
 
 /// Args that are used once, as by a client that is not the gateway, must not displace those of every call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Usage {
+enum Used {
     Once,
     Repeated,
 }
@@ -38,7 +38,7 @@ impl Recent {
             self.entries.push_front(entry);
         }
         let entry = self.entries.front_mut()?;
-        entry.usage = Usage::Repeated;
+        entry.usage = Used::Repeated;
         Some(Arc::clone(&entry.prepared))
     }
 
@@ -49,12 +49,12 @@ impl Recent {
                 break;
             }
         }
-        self.entries.push_front(Entry { args: args.into(), prepared, usage: Usage::Once });
+        self.entries.push_front(Entry { args: args.into(), prepared, usage: Used::Once });
     }
 
     /// Removes the least recently used entry; entries that were used only once go first.
     fn evict(&mut self) -> Option<Entry> {
-        let once = self.entries.iter().rposition(|entry| entry.usage == Usage::Once);
+        let once = self.entries.iter().rposition(|entry| entry.usage == Used::Once);
         self.entries.remove(once.or(self.entries.len().checked_sub(1))?)
     }
 

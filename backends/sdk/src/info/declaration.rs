@@ -1,18 +1,21 @@
 //! Turns what a policy declares about itself into the contract's handshake. What the contract does not allow to declare
 //! is rejected by the gateway, and named by policy-conformance.
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use extender_policy_api::v1alpha1::{
     self as api, hook_service_server, introspection_service_server, node_table_service_server,
 };
 
 use super::{
-    Best, Effects, Info, Memory, Normalization, Pace, Scale, Scope, Table, Usage, Verb, View,
-    hook::{Before, Hook, Hooks},
-    shown::ShownPath,
+    Best, DeclaredVerb, Effects, Info, Memory, Normalization, Pace, Scale, Scope, TableUse, Usage, Verb,
+    View, shown::ShownPath,
 };
-use crate::{Change, MAX_MESSAGE_BYTES, node::row::RowParts, reads::layout::Layout};
+use crate::{Change, MAX_MESSAGE_BYTES, error::CallError, node::row::RowParts, reads::layout::Layout};
 
 /// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
@@ -33,35 +36,23 @@ impl DeclarationError {
 #[derive(Debug)]
 pub(crate) struct Declaration {
     pub(crate) response: api::GetInfoResponse,
-    filter: Option<Terms>,
-    score: Option<Terms>,
-    preempt: Option<Terms>,
-    bind: Option<Terms>,
-    hooks: Hooks<Terms>,
+    verbs: BTreeMap<api::Verb, Terms>,
     shown: Vec<ShownPath>,
 }
 
 /// What a verb's declaration means for a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    view: View,
-    scope: Scope,
-    effects: Effects,
-    memory: Memory,
-    usage: Usage,
-    pace: Pace,
+    verb: Verb,
     reads: Option<Arc<Layout>>,
     /// Of a hook alone.
     changes: BTreeSet<Change>,
 }
 
-/// One of the verbs of a declaration.
-pub(crate) type OfVerb = fn(&Declaration) -> Option<&Terms>;
-
 impl Terms {
     /// The verb's view of each node.
     pub(crate) fn view(&self) -> View {
-        self.view
+        self.verb.view
     }
 
     /// What is read of pods and nodes; `None`: everything.
@@ -76,20 +67,20 @@ impl Terms {
 
     /// What each row of a request must have.
     pub(crate) fn row_parts(&self) -> RowParts {
-        RowParts::of(self.view, self.reads().map(|reads| &reads.rows))
+        RowParts::of(self.verb.view, self.reads().map(|reads| &reads.rows))
     }
 
     pub(crate) fn wants_usage(&self) -> bool {
-        self.usage == Usage::Wanted
+        self.verb.usage == Usage::Wanted
     }
 
     pub(crate) fn has_side_effects(&self) -> bool {
-        self.effects == Effects::Outside
+        self.verb.effects == Effects::Outside
     }
 
     /// Whether the policy may wait for something outside.
     pub(crate) fn waits(&self) -> bool {
-        self.pace == Pace::Waits
+        self.verb.pace == Pace::Waits
     }
 
     /// What the policy may change: nothing if this is not a hook.
@@ -99,7 +90,7 @@ impl Terms {
 
     /// Whether these scores may be given with the verdicts, before the other policies have filtered.
     pub(crate) fn may_come_with(&self, filter: &Self) -> bool {
-        self.scope == Scope::Node
+        self.verb.scope == Scope::Node
             && !self.waits()
             && !self.has_side_effects()
             && self.reads_id() == filter.reads_id()
@@ -112,43 +103,20 @@ impl Declaration {
         if !mistakes.is_empty() {
             return Err(DeclarationError(mistakes));
         }
-        let filter = info.filter.as_ref().map(terms);
-        let score = info.score.as_ref().map(|(verb, _)| terms(verb));
-        let preempt = info.preempt.as_ref().map(terms);
-        let bind = info.bind.as_ref().map(terms);
-        let hooks = info.hooks.map(hook_terms);
+        let verbs = info.verbs.iter().map(|(&kind, declared)| (kind, terms(declared))).collect();
         let shown = mem::take(&mut info.shows);
         let blank = api::GetInfoResponse::default();
-        let declared = Self { response: blank, filter, score, preempt, bind, hooks, shown };
+        let declared = Self { response: blank, verbs, shown };
         Ok(Self { response: response(info, &declared), ..declared })
     }
 
-    pub(crate) fn filter(&self) -> Option<&Terms> {
-        self.filter.as_ref()
+    pub(crate) fn verb(&self, kind: api::Verb) -> Option<&Terms> {
+        self.verbs.get(&kind)
     }
 
-    pub(crate) fn score(&self) -> Option<&Terms> {
-        self.score.as_ref()
-    }
-
-    pub(crate) fn preempt(&self) -> Option<&Terms> {
-        self.preempt.as_ref()
-    }
-
-    pub(crate) fn bind(&self) -> Option<&Terms> {
-        self.bind.as_ref()
-    }
-
-    pub(crate) fn before_filter(&self) -> Option<&Terms> {
-        self.hooks.get(Before::Filter)
-    }
-
-    pub(crate) fn before_filter_nodes(&self) -> Option<&Terms> {
-        self.hooks.get(Before::FilterNodes)
-    }
-
-    pub(crate) fn before_score(&self) -> Option<&Terms> {
-        self.hooks.get(Before::Score)
+    /// A verb that is called.
+    pub(crate) fn called(&self, kind: api::Verb) -> Result<&Terms, CallError> {
+        self.verb(kind).ok_or(CallError::NotServed(method(kind)))
     }
 
     /// The path that is declared with exactly this text.
@@ -156,39 +124,43 @@ impl Declaration {
         self.shown.iter().find(|shown| shown.path() == path)
     }
 
-    fn verbs(&self) -> [Option<&Terms>; 7] {
-        let [before_filter, before_filter_nodes, before_score] = self.hooks.all();
-        let (filter, score, preempt, bind) = (self.filter(), self.score(), self.preempt(), self.bind());
-        [filter, score, preempt, bind, before_filter, before_filter_nodes, before_score]
-    }
-
     /// Whether requests for this declaration can be answered with the other one, too.
     pub(crate) fn reads_as(&self, other: &Self) -> bool {
-        let ids = |of: &Self| of.verbs().map(|verb| verb.map(Terms::reads_id));
+        let ids =
+            |of: &'_ Self| of.verbs.iter().map(|(&kind, terms)| (kind, terms.reads_id())).collect::<Vec<_>>();
         ids(self) == ids(other)
     }
 }
 
-fn terms(verb: &Verb) -> Terms {
-    let Verb { view, scope, effects, memory, usage, pace, reads } = verb;
-    // Rows without facts are names: no table, and no watch of nodes is needed for them.
-    let only_names = *view == View::Facts
-        && *usage == Usage::Unwanted
-        && reads.as_ref().is_some_and(|reads| !reads.nodes());
-    let view = if only_names { View::Name } else { *view };
-    let reads = reads.as_ref().map(|reads| Arc::new(Layout::new(reads, view)));
-    let (scope, effects, memory, usage, pace) = (*scope, *effects, *memory, *usage, *pace);
-    Terms { view, scope, effects, memory, usage, pace, reads, changes: BTreeSet::new() }
+/// Of the contract's services.
+fn method(kind: api::Verb) -> &'static str {
+    match kind {
+        api::Verb::Unspecified => "",
+        api::Verb::Filter => "Filter",
+        api::Verb::Score => "Score",
+        api::Verb::Preempt => "Preempt",
+        api::Verb::Bind => "Bind",
+        api::Verb::BeforeFilter => "BeforeFilter",
+        api::Verb::BeforeFilterNodes => "BeforeFilterNodes",
+        api::Verb::BeforeScore => "BeforeScore",
+    }
 }
 
-fn hook_terms(before: Before, hook: &Hook) -> Terms {
-    Terms { changes: hook.changes().clone(), ..terms(&hook.verb(before)) }
+fn terms(declared: &DeclaredVerb) -> Terms {
+    let DeclaredVerb { verb, changes, .. } = declared;
+    let reads = verb.reads.as_ref();
+    // Rows without facts are names: no table, and no watch of nodes is needed for them.
+    let only_names = verb.view == View::Facts
+        && verb.usage == Usage::Unwanted
+        && reads.is_some_and(|reads| !reads.nodes());
+    let view = if only_names { View::Name } else { verb.view };
+    let reads = reads.map(|reads| Arc::new(Layout::new(reads, view)));
+    Terms { verb: verb.clone().view(view), reads, changes: changes.clone() }
 }
 
 /// What no gateway can reject, because there is nothing to ask it about.
 fn mistakes(info: &Info) -> Vec<String> {
-    let decides = info.filter.is_some() || info.score.is_some() || info.preempt.is_some();
-    if decides || info.bind.is_some() || !info.hooks.are_none() {
+    if !info.verbs.is_empty() {
         return Vec::new();
     }
     let right = "call Info::filters, Info::scores, Info::preempts, Info::binds or the method of a hook, such as \
@@ -201,26 +173,8 @@ const MAX_REJECTED_CONFIGURATION: usize = 1024;
 
 fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
     let services = services(&info, declared);
-    let Info {
-        name,
-        version,
-        revision,
-        rejected_configuration,
-        score: score_and_scale,
-        annotations,
-        raw_pod,
-        ..
-    } = info;
-    let filter = declared.filter.as_ref().map(|terms| verb_info(api::Verb::Filter, terms));
-    let score = declared.score.as_ref().map(|terms| verb_info(api::Verb::Score, terms));
-    let score = score.zip(score_and_scale).map(|(verb, (_, scale))| scored(verb, &scale));
-    let preempt = declared.preempt.as_ref().map(|terms| verb_info(api::Verb::Preempt, terms));
-    let bind = declared.bind.as_ref().map(|terms| api::VerbInfo {
-        verb: api::Verb::Bind.into(),
-        reads: terms.reads().map(|reads| reads.message.clone()),
-        ..api::VerbInfo::default()
-    });
-    let hooks = declared.hooks.iter().map(|(before, terms)| hook_info(before, terms));
+    let Info { name, version, revision, rejected_configuration, verbs, annotations, raw_pod, .. } = info;
+    let verbs = verbs.iter().zip(declared.verbs.values());
     api::GetInfoResponse {
         name,
         revision: revision.unwrap_or_else(|| version.clone()),
@@ -228,7 +182,7 @@ fn response(info: Info, declared: &Declaration) -> api::GetInfoResponse {
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
         services,
-        verbs: filter.into_iter().chain(score).chain(preempt).chain(bind).chain(hooks).collect(),
+        verbs: verbs.map(|((&kind, declared), terms)| verb_info(kind, declared, terms)).collect(),
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
@@ -247,41 +201,47 @@ fn beginning(mut text: String, most: usize) -> String {
 
 /// Services besides `PolicyService`. Tables are worth filling only if rows hold more than names.
 fn services(info: &Info, declared: &Declaration) -> Vec<String> {
-    let wants_facts = declared.verbs().into_iter().flatten().any(|verb| verb.view.has_facts());
-    let keeps = wants_facts && info.table == Table::Kept;
+    let wants_facts = declared.verbs.values().any(|terms| terms.view().has_facts());
+    let keeps = wants_facts && info.table == TableUse::Kept;
     let table = keeps.then_some(node_table_service_server::SERVICE_NAME);
     let introspection = (!declared.shown.is_empty()).then_some(introspection_service_server::SERVICE_NAME);
-    let hooks = (!declared.hooks.are_none()).then_some(hook_service_server::SERVICE_NAME);
+    let hooks = declared
+        .verbs
+        .keys()
+        .any(|&kind| kind >= api::Verb::BeforeFilter)
+        .then_some(hook_service_server::SERVICE_NAME);
     table.into_iter().chain(introspection).chain(hooks).map(str::to_owned).collect()
 }
 
-fn verb_info(verb: api::Verb, terms: &Terms) -> api::VerbInfo {
-    let node_view = match terms.view {
+fn verb_info(kind: api::Verb, declared: &DeclaredVerb, terms: &Terms) -> api::VerbInfo {
+    let reads = terms.reads().map(|reads| reads.message.clone());
+    let nothing = api::VerbInfo { verb: kind.into(), reads, ..api::VerbInfo::default() };
+    if kind == api::Verb::Bind {
+        return nothing;
+    }
+    let node_view = match terms.view() {
+        _ if kind == api::Verb::BeforeFilter => api::NodeView::Unspecified,
         View::Name => api::NodeView::Name,
         View::Facts => api::NodeView::Facts,
         View::FactsAndRaw => api::NodeView::FactsAndRaw,
     };
-    let scope = match terms.scope {
+    let scope = match terms.verb.scope {
         Scope::Node => api::Scope::Node,
         Scope::WholeSet => api::Scope::WholeSet,
     };
-    api::VerbInfo {
-        verb: verb.into(),
+    let info = api::VerbInfo {
         node_view: node_view.into(),
         scope: scope.into(),
         side_effects: terms.has_side_effects(),
-        pure: terms.memory == Memory::Pure,
+        pure: terms.verb.memory == Memory::Pure,
         usage: terms.wants_usage(),
-        reads: terms.reads().map(|reads| reads.message.clone()),
-        ..api::VerbInfo::default()
+        changes: terms.changes.iter().map(|change| change.number()).collect(),
+        ..nothing
+    };
+    match &declared.scale {
+        Some(scale) => scored(info, scale),
+        None => info,
     }
-}
-
-fn hook_info(before: Before, terms: &Terms) -> api::VerbInfo {
-    let changes = terms.changes.iter().map(|change| change.number()).collect();
-    let info = api::VerbInfo { changes, ..verb_info(before.number(), terms) };
-    let view = if before.has_nodes() { info.node_view } else { api::NodeView::Unspecified.into() };
-    api::VerbInfo { node_view: view, ..info }
 }
 
 fn scored(verb: api::VerbInfo, scale: &Scale) -> api::VerbInfo {

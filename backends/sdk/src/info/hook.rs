@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{Scope, Verb, View};
+use super::{DeclaredVerb, Scope, Verb, View};
 use crate::{Change, Reads};
 
 /// A hook: a policy changes what the policies of a call are told about the pod and the nodes. How it is called is as for
@@ -39,8 +39,6 @@ use crate::{Change, Reads};
 #[must_use]
 pub struct Hook {
     verb: Verb,
-    /// As requested; the hook before filter has no nodes.
-    view: Option<View>,
     changes: BTreeSet<Change>,
 }
 
@@ -48,7 +46,7 @@ impl Hook {
     /// A hook that may change these parts, and no others. Which ones it can change is said where it is declared, such as
     /// at [`Info::before_filter`](super::Info::before_filter).
     pub fn changing(parts: impl IntoIterator<Item = Change>) -> Self {
-        Self { verb: Verb::per_node(), view: None, changes: parts.into_iter().collect() }
+        Self { verb: Verb::per_node(), changes: parts.into_iter().collect() }
     }
 
     /// The change of a node depends on other nodes of the call; as [`Verb::whole_set`]. For hooks about nodes.
@@ -58,7 +56,7 @@ impl Hook {
 
     /// What to send about each node. Default: [`View::Facts`]. For hooks about nodes.
     pub fn view(self, view: View) -> Self {
-        Self { view: Some(view), ..self }
+        Self { verb: self.verb.view(view), ..self }
     }
 
     /// Requests [`Node::usage`](crate::Node::usage) too; as [`Verb::usage`]. For hooks about nodes. A hook that changes the
@@ -85,94 +83,10 @@ impl Hook {
         Self { verb: self.verb.waits(), ..self }
     }
 
-    pub(super) fn changes(&self) -> &BTreeSet<Change> {
-        &self.changes
-    }
-
-    /// How this kind of hook is called.
-    pub(super) fn verb(&self, before: Before) -> Verb {
-        let view = if before.has_nodes() { self.view.unwrap_or(View::Facts) } else { View::Name };
-        self.verb.clone().view(view)
-    }
-
-    pub(super) fn verb_mut(&mut self) -> &mut Verb {
-        &mut self.verb
-    }
-}
-
-/// What a hook is called before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// Filter; about the pod.
-    Filter,
-    /// Filter; about nodes.
-    FilterNodes,
-    Score,
-}
-
-impl Before {
-    const ALL: [Self; 3] = [Self::Filter, Self::FilterNodes, Self::Score];
-
-    /// The method of a policy.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Filter => "before_filter",
-            Self::FilterNodes => "before_filter_nodes",
-            Self::Score => "before_score",
-        }
-    }
-
-    pub(super) fn number(self) -> api::Verb {
-        match self {
-            Self::Filter => api::Verb::BeforeFilter,
-            Self::FilterNodes => api::Verb::BeforeFilterNodes,
-            Self::Score => api::Verb::BeforeScore,
-        }
-    }
-
-    pub(super) fn has_nodes(self) -> bool {
-        self != Self::Filter
-    }
-}
-
-/// At most one for each kind of hook.
-#[derive(Clone, Debug)]
-pub(crate) struct Hooks<T>([Option<T>; 3]);
-
-impl<T> Default for Hooks<T> {
-    fn default() -> Self {
-        Self([None, None, None])
-    }
-}
-
-impl<T> Hooks<T> {
-    pub(super) fn with(mut self, before: Before, hook: T) -> Self {
-        self.0[before as usize] = Some(hook);
-        self
-    }
-
-    pub(super) fn get(&self, before: Before) -> Option<&T> {
-        self.0[before as usize].as_ref()
-    }
-
-    pub(super) fn all(&self) -> [Option<&T>; 3] {
-        self.0.each_ref().map(Option::as_ref)
-    }
-
-    pub(super) fn are_none(&self) -> bool {
-        self.0.iter().all(Option::is_none)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Before, &T)> {
-        Before::ALL.into_iter().zip(self.all()).filter_map(|(before, hook)| Some((before, hook?)))
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut().flatten()
-    }
-
-    pub(super) fn map<U>(&self, turned: impl Fn(Before, &T) -> U) -> Hooks<U> {
-        Hooks(Before::ALL.map(|before| self.get(before).map(|hook| turned(before, hook))))
+    /// As this kind of hook: the one before filter has no nodes.
+    pub(super) fn declared(self, kind: api::Verb) -> DeclaredVerb {
+        let verb = if kind == api::Verb::BeforeFilter { self.verb.view(View::Name) } else { self.verb };
+        DeclaredVerb { verb, scale: None, changes: self.changes }
     }
 }
 

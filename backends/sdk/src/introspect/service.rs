@@ -1,11 +1,6 @@
 //! `IntrospectionService`: one request in, one JSON value out.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{self as api, introspection_service_server::SERVICE_NAME};
 use tokio::{
@@ -16,8 +11,8 @@ use tokio::{
 use tonic::{
     Request, Response, Status,
     body::Body,
-    codegen::{BoxFuture, Service as Serve, http},
-    server::{Grpc, NamedService, UnaryService},
+    codegen::{BoxFuture, http},
+    server::{Grpc, UnaryService},
 };
 
 use crate::{
@@ -25,7 +20,7 @@ use crate::{
     codec::{AdmitAll, RequestCodec},
     deadline::{Arrival, timely},
     error::CallError,
-    service::{Answered, method, refused},
+    service::{Answered, method, named, refused},
 };
 
 /// The largest request in bytes: args of 1 MiB, a query of 8 KiB and the path.
@@ -59,7 +54,7 @@ impl IntrospectionService {
             let arrival = Arrival::default();
             let mut grpc = Grpc::new(RequestCodec::new(AdmitAll))
                 .apply_max_message_size_config(Some(MAX_REQUEST_BYTES), None);
-            let answered = grpc.unary(Introspect { service, arrival: &arrival }, http);
+            let answered = grpc.unary(Introspecting { service, arrival: &arrival }, http);
             Ok(timely(answered, &arrival).await)
         })
     }
@@ -84,34 +79,20 @@ impl IntrospectionService {
     }
 }
 
-impl Serve<http::Request<Body>> for IntrospectionService {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answered;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+named!(IntrospectionService, SERVICE_NAME, |this, http| {
+    match method(http.uri().path()) {
+        "Introspect" => this.introspect(http),
+        _ => refused(Status::unimplemented("this service has no such method")),
     }
-
-    fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match method(http.uri().path()) {
-            "Introspect" => self.introspect(http),
-            _ => refused(Status::unimplemented("this service has no such method")),
-        }
-    }
-}
-
-impl NamedService for IntrospectionService {
-    const NAME: &'static str = SERVICE_NAME;
-}
+});
 
 /// Answers one request.
-struct Introspect<'a> {
+struct Introspecting<'a> {
     service: IntrospectionService,
     arrival: &'a Arrival,
 }
 
-impl UnaryService<api::IntrospectRequest> for Introspect<'_> {
+impl UnaryService<api::IntrospectRequest> for Introspecting<'_> {
     type Response = api::IntrospectResponse;
     type Future = BoxFuture<Response<Self::Response>, Status>;
 

@@ -12,7 +12,7 @@ use prost::Message;
 
 use super::{
     counts::{self, CountList},
-    facts::{self, Facts, Map, Whole},
+    facts::{self, Facts, FactsMap, Whole},
     labels::Labels,
     values::Values,
 };
@@ -21,7 +21,7 @@ use crate::{
         self,
         values::{Counts, RowMismatch},
     },
-    wire::{Field, Fields, Value},
+    wire::{Field, FieldValue, Fields},
 };
 
 /// The values of the first keys are found by walking over those before them, which is faster than laying all of them
@@ -61,10 +61,12 @@ impl<'a> Content<'a> {
         let mut encoded = Encoded { pod_counts: counts::within(usual).into(), ..Encoded::default() };
         for field in Fields::of(usual) {
             match field {
-                Ok(Field { tag: 1, value: Value::Slice(text) }) => name = facts::text(text),
-                Ok(Field { tag: 2, value: Value::Slice(facts) }) => encoded.facts = Some(facts.into()),
-                Ok(Field { tag: 3, value: Value::Slice(raw_json) }) => encoded.raw_json = raw_json.into(),
-                Ok(Field { tag: 4, value: Value::Slice(usage) }) => encoded.usage = Some(usage.into()),
+                Ok(Field { tag: 1, value: FieldValue::Slice(text) }) => name = facts::text(text),
+                Ok(Field { tag: 2, value: FieldValue::Slice(facts) }) => encoded.facts = Some(facts.into()),
+                Ok(Field { tag: 3, value: FieldValue::Slice(raw_json) }) => {
+                    encoded.raw_json = raw_json.into();
+                }
+                Ok(Field { tag: 4, value: FieldValue::Slice(usage) }) => encoded.usage = Some(usage.into()),
                 _ => {}
             }
         }
@@ -86,7 +88,7 @@ impl<'a> Content<'a> {
 
     /// The same in its own memory, so that it does not keep the message alive, and laid out for look-up.
     pub(crate) fn into_owned(self) -> Content<'static> {
-        let labels = self.facts().map(|facts| Labels::of(facts.entries(Map::Labels)));
+        let labels = self.facts().map(|facts| Labels::of(facts.entries(FactsMap::Labels)));
         let _laid_out = self.values();
         let Self { values, encoded, whole, used, .. } = self;
         Content { values, encoded: encoded.into_owned(), labels, whole, used }
@@ -118,7 +120,7 @@ impl<'a> Content<'a> {
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         match &self.labels {
             Some(labels) => labels.at(key),
-            None => self.facts()?.at(Map::Labels, key),
+            None => self.facts()?.at(FactsMap::Labels, key),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
         pods::{Attribute, SentCount, Sums},
         topology::SentTopology,
     },
-    wire::{Field, Fields, Value},
+    wire::{Field, FieldValue, Fields},
 };
 
 /// The number of `NodeRow.pod_counts`.
@@ -30,7 +30,7 @@ const OMITTED_PODS: u32 = 2;
 /// class.
 #[derive(Clone, Copy, Debug)]
 pub struct PodCount<'a> {
-    counted: Counted<'a>,
+    counted: CountedIn<'a>,
     attribute: Attribute<'a>,
     pods: u32,
     terminating: u32,
@@ -38,7 +38,7 @@ pub struct PodCount<'a> {
 
 /// Where pods are counted, and the sums of their requests.
 #[derive(Clone, Copy, Debug)]
-enum Counted<'a> {
+enum CountedIn<'a> {
     /// On a node. The sums are encoded.
     OnNode { declared: &'a SentCount, requested: &'a [u8] },
     /// In a domain of the cluster.
@@ -102,14 +102,14 @@ impl<'a> PodCount<'a> {
     #[track_caller]
     pub fn requested(&self) -> Resources {
         match self.counted {
-            Counted::OnNode { declared: SentCount { by, sums: Sums::Unread, .. }, .. } => {
+            CountedIn::OnNode { declared: SentCount { by, sums: Sums::Unread, .. }, .. } => {
                 access::undeclared_requests(by)
             }
-            Counted::InDomain { declared: SentTopology { topology, sums: Sums::Unread, .. }, .. } => {
+            CountedIn::InDomain { declared: SentTopology { topology, sums: Sums::Unread, .. }, .. } => {
                 access::undeclared_topology_requests(topology)
             }
-            Counted::OnNode { requested, .. } => Resources::decode(requested).expect(CHECKED),
-            Counted::InDomain { requested, .. } => requested.cloned().unwrap_or_default(),
+            CountedIn::OnNode { requested, .. } => Resources::decode(requested).expect(CHECKED),
+            CountedIn::InDomain { requested, .. } => requested.cloned().unwrap_or_default(),
         }
     }
 
@@ -120,18 +120,18 @@ impl<'a> PodCount<'a> {
         domain: &'a DomainCount,
     ) -> Self {
         let DomainCount { value: _, pods, terminating, requested } = domain;
-        let counted = Counted::InDomain { declared, requested: requested.as_ref() };
+        let counted = CountedIn::InDomain { declared, requested: requested.as_ref() };
         Self { counted, attribute, pods: *pods, terminating: *terminating }
     }
 
     /// No pods in a domain of the cluster.
     pub(crate) fn none_in_domain(declared: &'a SentTopology, attribute: Attribute<'a>) -> Self {
-        let counted = Counted::InDomain { declared, requested: None };
+        let counted = CountedIn::InDomain { declared, requested: None };
         Self { counted, attribute, pods: 0, terminating: 0 }
     }
 
     fn none(declared: &'a SentCount, attribute: Attribute<'a>) -> Self {
-        let counted = Counted::OnNode { declared, requested: &[] };
+        let counted = CountedIn::OnNode { declared, requested: &[] };
         Self { counted, attribute, pods: 0, terminating: 0 }
     }
 
@@ -141,10 +141,10 @@ impl<'a> PodCount<'a> {
         let mut count = Self::none(declared, Attribute { namespace, value });
         for field in Fields::of(encoded) {
             match field.expect(CHECKED) {
-                Field { tag: 3, value: Value::Number(pods) } => count.pods = number(pods),
-                Field { tag: 4, value: Value::Number(pods) } => count.terminating = number(pods),
-                Field { tag: 5, value: Value::Slice(requested) } => {
-                    count.counted = Counted::OnNode { declared, requested };
+                Field { tag: 3, value: FieldValue::Number(pods) } => count.pods = number(pods),
+                Field { tag: 4, value: FieldValue::Number(pods) } => count.terminating = number(pods),
+                Field { tag: 5, value: FieldValue::Slice(requested) } => {
+                    count.counted = CountedIn::OnNode { declared, requested };
                 }
                 _ => {}
             }
@@ -153,7 +153,7 @@ impl<'a> PodCount<'a> {
     }
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountedIn<'a> {
     fn by(self) -> &'a PodsBy {
         match self {
             Self::OnNode { declared, .. } => &declared.by,
@@ -209,7 +209,7 @@ impl<'a> CountList<'a> {
         let mut fields = Fields::of(self.encoded);
         while fields.next_slice_of(COUNTS).is_some() {}
         match fields.next() {
-            Some(Ok(Field { tag: OMITTED_PODS, value: Value::Number(pods) })) => number(pods),
+            Some(Ok(Field { tag: OMITTED_PODS, value: FieldValue::Number(pods) })) => number(pods),
             _ => 0,
         }
     }

@@ -13,7 +13,7 @@ use crate::{
         self,
         values::{self, Counts, Mismatch},
     },
-    wire::{Field, Fields, Value},
+    wire::{Field, FieldValue, Fields},
 };
 
 /// Why reading cannot fail.
@@ -21,13 +21,13 @@ pub(super) const CHECKED: &str = "the row was checked when the request came in";
 
 /// The maps of `NodeFacts`, by their field numbers.
 #[derive(Clone, Copy)]
-pub(super) enum Map {
+pub(super) enum FactsMap {
     Labels = 1,
     Annotations = 2,
     Conditions = 5,
 }
 
-impl From<reads::Map> for Map {
+impl From<reads::Map> for FactsMap {
     fn from(map: reads::Map) -> Self {
         match map {
             reads::Map::Labels => Self::Labels,
@@ -66,12 +66,12 @@ impl<'a> Facts<'a> {
     }
 
     /// The entries of a map, by key.
-    pub(super) fn entries(self, map: Map) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+    pub(super) fn entries(self, map: FactsMap) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.slices(map as u32).map(|entry| (text(shape::key(entry)), value(entry)))
     }
 
     /// The value of a map at a key. Keys are compared as bytes: only the returned value becomes a text.
-    pub(super) fn at(self, map: Map, key: &str) -> Option<&'a str> {
+    pub(super) fn at(self, map: FactsMap, key: &str) -> Option<&'a str> {
         self.slices(map as u32).find(|entry| shape::key(entry) == key.as_bytes()).map(value)
     }
 
@@ -110,8 +110,10 @@ impl<'a> Facts<'a> {
             match field {
                 Ok(Field { tag: LABEL_VALUES, .. }) => tally.labels += 1,
                 Ok(Field { tag: ANNOTATION_VALUES, .. }) => tally.annotations += 1,
-                Ok(Field { tag: ABSENT_LABELS, value: Value::Slice(absent) }) => tally.absent_labels = absent,
-                Ok(Field { tag: ABSENT_ANNOTATIONS, value: Value::Slice(absent) }) => {
+                Ok(Field { tag: ABSENT_LABELS, value: FieldValue::Slice(absent) }) => {
+                    tally.absent_labels = absent;
+                }
+                Ok(Field { tag: ABSENT_ANNOTATIONS, value: FieldValue::Slice(absent) }) => {
                     tally.absent_annotations = absent;
                 }
                 _ => {}
@@ -121,7 +123,8 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn is_unschedulable(self) -> bool {
-        self.fields(UNSCHEDULABLE).any(|field| matches!(field.value, Value::Number(number) if number != 0))
+        self.fields(UNSCHEDULABLE)
+            .any(|field| matches!(field.value, FieldValue::Number(number) if number != 0))
     }
 
     /// The fields that are returned as generated types, without the rest.
@@ -131,7 +134,7 @@ impl<'a> Facts<'a> {
 
     fn slices(self, tag: u32) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.fields(tag).filter_map(|field| match field.value {
-            Value::Slice(slice) => Some(slice),
+            FieldValue::Slice(slice) => Some(slice),
             _ => None,
         })
     }

@@ -9,10 +9,10 @@
 
 use std::{cmp::Ordering, str};
 
-use crate::wire::{Field, Fields, Value};
+use crate::wire::{Field, FieldValue, Fields};
 
 /// The type of a known field.
-enum Kind {
+enum FieldType {
     Number,
     Number32,
     Text,
@@ -31,30 +31,38 @@ enum Kind {
 }
 
 /// The fields of a message: the first has number 1.
-type Message = &'static [Kind];
+type Message = &'static [FieldType];
 
-const ROW: Message = &[Kind::Text, Kind::One(FACTS), Kind::Opaque, Kind::One(USAGE), Kind::Many(POD_COUNTS)];
-const FACTS: Message = &[
-    Kind::Map(TEXTS),
-    Kind::Map(TEXTS),
-    Kind::Taints(TAINT),
-    Kind::Number,
-    Kind::Map(TEXTS),
-    Kind::One(RESOURCES),
-    Kind::One(RESOURCES),
-    Kind::Texts,
-    Kind::Texts,
-    Kind::Packed,
-    Kind::Packed,
+const ROW: Message = &[
+    FieldType::Text,
+    FieldType::One(FACTS),
+    FieldType::Opaque,
+    FieldType::One(USAGE),
+    FieldType::Many(POD_COUNTS),
 ];
-const USAGE: Message = &[Kind::One(RESOURCES), Kind::One(NONZERO)];
-const POD_COUNTS: Message = &[Kind::Ascending(POD_COUNT), Kind::Number32];
-const POD_COUNT: Message = &[Kind::Text, Kind::Text, Kind::Number32, Kind::Number32, Kind::One(RESOURCES)];
-const TAINT: Message = &[Kind::Text, Kind::Text, Kind::Text];
-const RESOURCES: Message = &[Kind::Number, Kind::Number, Kind::Number, Kind::Number, Kind::Map(AMOUNTS)];
-const NONZERO: Message = &[Kind::Number, Kind::Number];
-const TEXTS: Message = &[Kind::Text, Kind::Text];
-const AMOUNTS: Message = &[Kind::Text, Kind::Number];
+const FACTS: Message = &[
+    FieldType::Map(TEXTS),
+    FieldType::Map(TEXTS),
+    FieldType::Taints(TAINT),
+    FieldType::Number,
+    FieldType::Map(TEXTS),
+    FieldType::One(RESOURCES),
+    FieldType::One(RESOURCES),
+    FieldType::Texts,
+    FieldType::Texts,
+    FieldType::Packed,
+    FieldType::Packed,
+];
+const USAGE: Message = &[FieldType::One(RESOURCES), FieldType::One(NONZERO)];
+const POD_COUNTS: Message = &[FieldType::Ascending(POD_COUNT), FieldType::Number32];
+const POD_COUNT: Message =
+    &[FieldType::Text, FieldType::Text, FieldType::Number32, FieldType::Number32, FieldType::One(RESOURCES)];
+const TAINT: Message = &[FieldType::Text, FieldType::Text, FieldType::Text];
+const RESOURCES: Message =
+    &[FieldType::Number, FieldType::Number, FieldType::Number, FieldType::Number, FieldType::Map(AMOUNTS)];
+const NONZERO: Message = &[FieldType::Number, FieldType::Number];
+const TEXTS: Message = &[FieldType::Text, FieldType::Text];
+const AMOUNTS: Message = &[FieldType::Text, FieldType::Number];
 
 /// Whether an encoded `NodeRow` has the shape.
 pub(super) fn is_usual(row: &[u8]) -> bool {
@@ -62,19 +70,19 @@ pub(super) fn is_usual(row: &[u8]) -> bool {
 }
 
 fn has_shape(message: &[u8], known: Message) -> bool {
-    let mut before = Before::default();
+    let mut before = Previous::default();
     Fields::of(message).all(|field| field.is_ok_and(|field| before.admits(&field, known)))
 }
 
 /// The previous field.
 #[derive(Default)]
-struct Before<'a> {
+struct Previous<'a> {
     tag: u32,
     /// Of the last entry of the map or of the ascending list that is being read.
     key: Option<[&'a [u8]; 2]>,
 }
 
-impl<'a> Before<'a> {
+impl<'a> Previous<'a> {
     fn admits(&mut self, field: &Field<'a>, known: Message) -> bool {
         let order = field.tag.cmp(&self.tag);
         if order.is_ne() {
@@ -84,22 +92,22 @@ impl<'a> Before<'a> {
         order.is_ge() && kind.is_none_or(|kind| self.fits(kind, &field.value, order.is_gt()))
     }
 
-    fn fits(&mut self, kind: &Kind, value: &Value<'a>, first: bool) -> bool {
+    fn fits(&mut self, kind: &FieldType, value: &FieldValue<'a>, first: bool) -> bool {
         match (kind, value) {
-            (Kind::Number, Value::Number(_)) | (Kind::Opaque, Value::Slice(_)) => first,
-            (Kind::Number32, Value::Number(number)) => first && u32::try_from(*number).is_ok(),
-            (Kind::Text, Value::Slice(text)) => first && str::from_utf8(text).is_ok(),
-            (Kind::Texts, Value::Slice(text)) => str::from_utf8(text).is_ok(),
-            (Kind::Packed, Value::Slice(numbers)) => first && are_numbers(numbers),
-            (Kind::One(message), Value::Slice(inner)) => first && has_shape(inner, message),
-            (Kind::Many(message), Value::Slice(inner)) => has_shape(inner, message),
-            (Kind::Taints(message), Value::Slice(inner)) => {
+            (FieldType::Number, FieldValue::Number(_)) | (FieldType::Opaque, FieldValue::Slice(_)) => first,
+            (FieldType::Number32, FieldValue::Number(number)) => first && u32::try_from(*number).is_ok(),
+            (FieldType::Text, FieldValue::Slice(text)) => first && str::from_utf8(text).is_ok(),
+            (FieldType::Texts, FieldValue::Slice(text)) => str::from_utf8(text).is_ok(),
+            (FieldType::Packed, FieldValue::Slice(numbers)) => first && are_numbers(numbers),
+            (FieldType::One(message), FieldValue::Slice(inner)) => first && has_shape(inner, message),
+            (FieldType::Many(message), FieldValue::Slice(inner)) => has_shape(inner, message),
+            (FieldType::Taints(message), FieldValue::Slice(inner)) => {
                 are_texts::<3>(inner) || has_shape(inner, message)
             }
-            (Kind::Ascending(message), Value::Slice(inner)) => {
+            (FieldType::Ascending(message), FieldValue::Slice(inner)) => {
                 has_shape(inner, message) && self.ascends_to(first_texts(inner))
             }
-            (Kind::Map(message), Value::Slice(entry)) => {
+            (FieldType::Map(message), FieldValue::Slice(entry)) => {
                 (are_texts::<2>(entry) || has_shape(entry, message)) && self.ascends_to([key(entry), &[]])
             }
             _ => false,

@@ -7,7 +7,7 @@ use super::{
     Part,
     key::{Key, Map, Prefix},
     keys::Place,
-    layout::Fields,
+    layout::SentFields,
     pods::{PodsBy, SentCount},
     topology::{SentTopology, Topology},
 };
@@ -17,7 +17,7 @@ const REQUESTS: &str = "the sum of the requests of counted pods";
 /// What a policy may read of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access<'a> {
-    declared: Option<&'a Fields>,
+    declared: Option<&'a SentFields>,
 }
 
 impl<'a> Access<'a> {
@@ -25,7 +25,7 @@ impl<'a> Access<'a> {
     pub(crate) const EVERYTHING: Self = Self { declared: None };
 
     /// What is declared; everything if nothing is declared.
-    pub(crate) fn to(declared: Option<&'a Fields>) -> Self {
+    pub(crate) fn to(declared: Option<&'a SentFields>) -> Self {
         Self { declared }
     }
 
@@ -111,7 +111,7 @@ fn name(map: Map) -> &'static str {
 
 #[cold]
 #[track_caller]
-fn undeclared_key(fields: &Fields, map: Map, key: &str) -> ! {
+fn undeclared_key(fields: &SentFields, map: Map, key: &str) -> ! {
     let (object, name) = (fields.object, name(map));
     undeclared(&format!("{name} {key:?} of the {object}"), &format!("{object}_{name}"))
 }
@@ -119,18 +119,18 @@ fn undeclared_key(fields: &Fields, map: Map, key: &str) -> ! {
 /// Without a declaration there are no counts.
 #[cold]
 #[track_caller]
-fn undeclared_pods(declared: Option<&Fields>, by: &PodsBy) -> ! {
+fn undeclared_pods(declared: Option<&SentFields>, by: &PodsBy) -> ! {
     undeclared("a count of pods", &format!("pods_by({by}){}", and_reads(declared)))
 }
 
 #[cold]
 #[track_caller]
-fn undeclared_topology(declared: Option<&Fields>, topology: &Topology) -> ! {
+fn undeclared_topology(declared: Option<&SentFields>, topology: &Topology) -> ! {
     let right = format!("pods_by_topology({topology}){}", and_reads(declared));
     undeclared("a count of pods by topology", &right)
 }
 
-fn and_reads(declared: Option<&Fields>) -> &'static str {
+fn and_reads(declared: Option<&SentFields>) -> &'static str {
     if declared.is_none() { " and Verb::reads" } else { "" }
 }
 

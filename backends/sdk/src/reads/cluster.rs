@@ -8,7 +8,7 @@ use std::{
 use extender_policy_api::v1alpha1 as api;
 
 use super::{
-    layout::Fields,
+    layout::SentFields,
     pods::{Attribute, PodsBy, Sums},
     running::Running,
     topology::SentTopology,
@@ -25,7 +25,7 @@ pub(crate) struct ClusterNode<'a> {
     pub(crate) pods: &'a [Running],
 }
 
-impl Fields {
+impl SentFields {
     /// The counts that come with a pod, one entry for each that is declared.
     pub(crate) fn topology_counts(
         &self,
@@ -50,7 +50,7 @@ fn counts(sent: &SentTopology, pod: &api::Pod, cluster: &[ClusterNode<'_>]) -> a
     for node in cluster {
         let Some(value) = node.domain(&sent.topology.key) else { continue };
         let like = |equal: &&Running| equal.pods > 0 && attribute(by, &equal.pod) == Some(wanted);
-        node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, (sent.sums, pod)));
+        node.pods.iter().filter(like).for_each(|equal| add(domains.entry(value), equal, sent.sums, pod));
     }
     limited(domains.into_values().collect())
 }
@@ -60,7 +60,7 @@ fn attribute<'p>(by: &PodsBy, pod: &'p api::Pod) -> Option<Attribute<'p>> {
 }
 
 /// `pod` is the pod to be placed.
-fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, (sums, pod): (Sums, &api::Pod)) {
+fn add(domain: Entry<'_, &str, api::DomainCount>, equal: &Running, sums: Sums, pod: &api::Pod) {
     let value = (*domain.key()).to_owned();
     let count = domain.or_insert(api::DomainCount { value, ..api::DomainCount::default() });
     count.pods = count.pods.saturating_add(equal.pods);

@@ -17,8 +17,8 @@ use crate::View;
 /// A compiled [`Reads`] without mistakes.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    pub(crate) pod: Fields,
-    pub(crate) node: Fields,
+    pub(crate) pod: SentFields,
+    pub(crate) node: SentFields,
     /// As in the handshake.
     pub(crate) message: api::Reads,
     /// As in the view of a table of nodes, where nothing is not the same as no declaration.
@@ -27,7 +27,7 @@ pub(crate) struct Layout {
 
 /// What is sent of one kind of object.
 #[derive(Debug)]
-pub(crate) struct Fields {
+pub(crate) struct SentFields {
     pub(super) object: &'static str,
     pub(super) parts: Parts,
     pub(super) labels: Places,
@@ -41,7 +41,7 @@ pub(crate) struct Fields {
 impl Layout {
     /// For a verb with this view of nodes.
     pub(crate) fn new(reads: &Reads, view: View) -> Self {
-        let (pod, node) = (Fields::new("pod", &reads.pod), Fields::new("node", &reads.node));
+        let (pod, node) = (SentFields::new("pod", &reads.pod), SentFields::new("node", &reads.node));
         let (labels, annotations) = (pod.labels.message(), pod.annotations.message());
         let topology_counts = pod.topologies.iter().map(SentTopology::message).collect();
         let message =
@@ -61,7 +61,7 @@ impl Layout {
     }
 }
 
-impl Fields {
+impl SentFields {
     fn new(object: &'static str, declared: &Declared) -> Self {
         let Declared { parts, labels, annotations, pods, topologies } = declared;
         let (labels, annotations) = (labels.places(), annotations.places());

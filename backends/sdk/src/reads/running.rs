@@ -8,7 +8,7 @@ use std::{
 use extender_policy_api::v1alpha1 as api;
 
 use super::{
-    layout::Fields,
+    layout::SentFields,
     pods::{Attribute, SentCount, Sums},
 };
 use crate::Pod;
@@ -44,7 +44,7 @@ impl Running {
     }
 }
 
-impl Fields {
+impl SentFields {
     /// The counts in a row, one entry for each attribute that is declared.
     pub(crate) fn pod_counts(
         &self,

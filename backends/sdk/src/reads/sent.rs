@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{NodePart, Part, PodPart, keys::Places, layout::Fields};
+use super::{NodePart, Part, PodPart, keys::Places, layout::SentFields};
 
 type Texts = BTreeMap<String, String>;
 
-impl Fields {
+impl SentFields {
     /// The pod, with the declared parts alone, and without counts by topology.
     pub(crate) fn pod(&self, pod: &api::Pod) -> api::Pod {
         let api::Pod { identity, facts, raw_json, topology_counts: _ } = pod.clone();

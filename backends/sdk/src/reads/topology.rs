@@ -27,10 +27,10 @@ pub(crate) struct Topology {
 
 /// As declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Topologies(BTreeMap<Topology, Declared>);
+pub(super) struct Topologies(BTreeMap<Topology, DeclaredCount>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Declared {
+struct DeclaredCount {
     sums: Sums,
     /// The label with the topology key; `None` for the whole cluster.
     label: Option<NodeKey>,
@@ -58,7 +58,7 @@ impl fmt::Display for Topology {
 impl Topologies {
     /// Twice the same is one list, with the requests if one of the two has them.
     pub(super) fn insert(&mut self, topology: Topology, sums: Sums, label: Option<NodeKey>) {
-        let declared = self.0.entry(topology).or_insert(Declared { sums, label });
+        let declared = self.0.entry(topology).or_insert(DeclaredCount { sums, label });
         declared.sums = sums.max(declared.sums);
     }
 
@@ -67,8 +67,8 @@ impl Topologies {
     }
 
     pub(super) fn sent(&self) -> Box<[SentTopology]> {
-        let sent = |(position, (topology, declared)): (usize, (&Topology, &Declared))| {
-            let Declared { sums, label } = declared.clone();
+        let sent = |(position, (topology, declared)): (usize, (&Topology, &DeclaredCount))| {
+            let DeclaredCount { sums, label } = declared.clone();
             SentTopology { topology: topology.clone(), sums, label, position }
         };
         self.0.iter().enumerate().map(sent).collect()

@@ -21,17 +21,17 @@ use tonic::{
     server::NamedService,
 };
 
-use self::body::Counted;
+use self::body::CountedBody;
 
 /// The bytes of all messages in progress.
 #[derive(Debug)]
 pub(super) struct Total {
     limit: usize,
-    held: Mutex<Held>,
+    held: Mutex<HeldMessages>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldMessages {
     bytes: usize,
     latest: u64,
     messages: HashMap<u64, Message>,
@@ -78,13 +78,13 @@ impl Total {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldMessages> {
         // Only sums are changed under the lock.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl HeldMessages {
     fn add(&mut self, id: u64, more: usize) {
         if let Some(message) = self.messages.get_mut(&id) {
             message.bytes += more;
@@ -198,7 +198,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let share = Arc::new(Share::new(&self.total, self.holds));
         let counted = Arc::clone(&share);
-        let answered = self.service.call(request.map(|body| Body::new(Counted::new(body, counted))));
+        let answered = self.service.call(request.map(|body| Body::new(CountedBody::new(body, counted))));
         Box::pin(async move {
             let _share = share;
             answered.await

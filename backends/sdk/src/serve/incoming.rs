@@ -13,8 +13,9 @@ use tokio::{
 };
 
 use super::{
+    Tls,
     joined::{Joined, Transport},
-    tls::{Tls, handshake},
+    tls::handshake,
     turn::LogTurn,
 };
 

@@ -20,10 +20,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::{Connected as _, TcpConnectInfo};
 
-use self::files::Contents;
-pub use self::files::TlsError;
+use self::files::TlsContents;
 pub(super) use self::handshake::handshake;
-use super::{TlsFiles, turn::LogTurn};
+use super::{TlsError, TlsFiles, turn::LogTurn};
 
 /// How often the files are read.
 const READ_PERIOD: Duration = Duration::from_secs(1);
@@ -41,7 +40,7 @@ pub(super) fn peer(stream: &Stream) -> TcpConnectInfo {
 pub(super) struct Tls {
     files: TlsFiles,
     /// The files at the start.
-    first: Contents,
+    first: TlsContents,
     current: ArcSwap<ServerConfig>,
     /// Limits the lines about failed handshakes.
     failed: Mutex<LogTurn>,
@@ -50,7 +49,7 @@ pub(super) struct Tls {
 impl Tls {
     /// Reads the files for the first time; blocks while it does.
     pub(super) fn open(files: TlsFiles) -> Result<Self, TlsError> {
-        let first = Contents::read(&files)?;
+        let first = TlsContents::read(&files)?;
         let current = ArcSwap::from_pointee(first.server()?);
         Ok(Self { files, first, current, failed: Mutex::default() })
     }
@@ -58,7 +57,8 @@ impl Tls {
     /// Uses the files again when they change.
     pub(super) async fn follow(&self) -> Infallible {
         let files = self.files.clone();
-        let mut contents = Follower::new(Ok(self.first.clone()), READ_PERIOD, move || Contents::read(&files));
+        let mut contents =
+            Follower::new(Ok(self.first.clone()), READ_PERIOD, move || TlsContents::read(&files));
         loop {
             match contents.changed().await.and_then(|contents| contents.server()) {
                 Ok(server) => {

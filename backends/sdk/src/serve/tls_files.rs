@@ -1,4 +1,4 @@
-//! The names of the files for TLS.
+//! The names of the files for TLS, and what is wrong with them.
 
 use std::path::PathBuf;
 
@@ -13,3 +13,8 @@ pub struct TlsFiles {
     /// The CAs of client certificates. If set, a client without a certificate of one of them is rejected.
     pub client_ca: Option<PathBuf>,
 }
+
+/// Which TLS file cannot be used, why, and what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(pub(super) String);

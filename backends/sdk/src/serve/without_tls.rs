@@ -7,18 +7,13 @@ use std::convert::Infallible;
 use tokio::net::TcpStream;
 use tonic::transport::server::{Connected as _, TcpConnectInfo};
 
-use super::TlsFiles;
+use super::{TlsError, TlsFiles};
 
-/// The program was built without TLS.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "--tls-cert: this program was built without TLS; turn on the feature `tls` of extender-policy-sdk in its Cargo.toml"
-)]
-pub struct TlsError(());
+const MISSING: &str = "--tls-cert: this program was built without TLS; turn on the feature `tls` of extender-policy-sdk in its Cargo.toml";
 
 /// There is none.
 #[derive(Debug)]
-pub(super) enum Tls {}
+pub(super) enum NoTls {}
 
 pub(super) type Stream = TcpStream;
 
@@ -26,9 +21,9 @@ pub(super) fn peer(stream: &Stream) -> TcpConnectInfo {
     stream.connect_info()
 }
 
-impl Tls {
+impl NoTls {
     pub(super) fn open(_: TlsFiles) -> Result<Self, TlsError> {
-        Err(TlsError(()))
+        Err(TlsError(MISSING.to_owned()))
     }
 
     pub(super) async fn follow(&self) -> Infallible {
@@ -36,6 +31,6 @@ impl Tls {
     }
 }
 
-pub(super) async fn handshake(tls: &Tls, _: TcpStream) -> Option<Stream> {
+pub(super) async fn handshake(tls: &NoTls, _: TcpStream) -> Option<Stream> {
     match *tls {}
 }

@@ -11,7 +11,7 @@ use super::{
     Open, Tables,
     contents::Contents,
     mistake::Mistake,
-    rows::{Change, Holds, Kept},
+    rows::{Change, Kept, RowTerms},
     space::{Budget, Space},
 };
 use crate::{
@@ -136,7 +136,7 @@ fn take(budget: &Arc<Budget>, bytes: usize, contents: &mut Contents) -> Result<S
     space.ok_or_else(|| Mistake::TooLarge(budget.limit()))
 }
 
-fn holds(view: Option<&api::TableView>) -> Result<Holds, Mistake> {
+fn holds(view: Option<&api::TableView>) -> Result<RowTerms, Mistake> {
     let api::TableView { node_view, reads, .. } = view.ok_or(Mistake::View)?;
     let view = match api::NodeView::try_from(*node_view) {
         Ok(api::NodeView::Name) => View::Name,
@@ -145,7 +145,7 @@ fn holds(view: Option<&api::TableView>) -> Result<Holds, Mistake> {
         Ok(api::NodeView::Unspecified) | Err(_) => return Err(Mistake::View),
     };
     reads.as_ref().map_or(Ok(()), check_size)?;
-    Ok(Holds { view, reads: reads.clone() })
+    Ok(RowTerms { view, reads: reads.clone() })
 }
 
 /// The table keeps its declaration, and no gateway sends more than it accepts from a backend.

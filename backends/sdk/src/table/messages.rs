@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// one changes nothing.
 pub fn sync_nodes(bytes: &[u8]) {
     let tables = Tables::limited(2, MOST_BYTES);
-    let mut stream = Stream::default();
+    let mut stream = ModelStream::default();
     let mut rest = bytes;
     while let Some((length, behind)) = rest.split_first_chunk::<2>() {
         let (message, behind) = behind.split_at(behind.len().min(usize::from(u16::from_le_bytes(*length))));
@@ -42,7 +42,7 @@ pub fn sync_nodes(bytes: &[u8]) {
 }
 
 #[derive(Default)]
-struct Stream {
+struct ModelStream {
     filling: Option<Filling>,
     name: u64,
     version: u64,
@@ -52,7 +52,7 @@ struct Stream {
     seen: Vec<u32>,
 }
 
-impl Stream {
+impl ModelStream {
     fn apply(&mut self, tables: &Tables, message: SyncNodesRequest) -> Result<(), Mistake> {
         let filling = if let Some(filling) = &mut self.filling {
             filling

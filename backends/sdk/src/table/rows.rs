@@ -18,18 +18,18 @@ use crate::{
 
 /// A table that changes while calls read it.
 pub(crate) struct Table {
-    holds: Holds,
+    holds: RowTerms,
     current: RwLock<Arc<Rows>>,
 }
 
 /// What the rows of a table contain.
-pub(super) struct Holds {
+pub(super) struct RowTerms {
     pub(super) view: View,
     /// `None`: everything that the view has.
     pub(super) reads: Option<api::NodeReads>,
 }
 
-impl Holds {
+impl RowTerms {
     /// What each row has.
     pub(super) fn row_parts(&self) -> RowParts {
         RowParts::of(self.view, self.reads.as_ref())
@@ -83,11 +83,11 @@ pub(super) struct Change {
 
 impl Table {
     /// Without rows, at version 0.
-    pub(super) fn new(holds: Holds) -> Self {
+    pub(super) fn new(holds: RowTerms) -> Self {
         Self { holds, current: RwLock::default() }
     }
 
-    pub(super) fn holds(&self) -> &Holds {
+    pub(super) fn holds(&self) -> &RowTerms {
         &self.holds
     }
 

@@ -1,19 +1,15 @@
 //! `NodeTableService`: one message in, one acknowledgement out, until the stream ends. Routed by hand, because
 //! the generated service decodes the rows.
 
-use std::{
-    convert::Infallible,
-    future::{Ready, ready},
-    task::{Context, Poll},
-};
+use std::future::{Ready, ready};
 
 use extender_policy_api::v1alpha1::{SyncNodesResponse, node_table_service_server::SERVICE_NAME};
 use futures_util::stream::try_unfold;
 use tonic::{
     Request, Response, Status, Streaming,
     body::Body,
-    codegen::{BoxStream, Service as Serve, http},
-    server::{Grpc, NamedService, StreamingService},
+    codegen::{BoxStream, http},
+    server::{Grpc, StreamingService},
 };
 
 use super::{Tables, filling::Filling};
@@ -21,7 +17,7 @@ use crate::{
     MAX_MESSAGE_BYTES,
     codec::{AdmitAll, RequestCodec},
     request::SyncNodesRequest,
-    service::{Answered, method, refused},
+    service::{Answered, method, named, refused},
 };
 
 /// Fills tables.
@@ -43,26 +39,12 @@ impl TableService {
     }
 }
 
-impl Serve<http::Request<Body>> for TableService {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Answered;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+named!(TableService, SERVICE_NAME, |this, http| {
+    match method(http.uri().path()) {
+        "SyncNodes" => this.sync_nodes(http),
+        _ => refused(Status::unimplemented("this service has no such method")),
     }
-
-    fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match method(http.uri().path()) {
-            "SyncNodes" => self.sync_nodes(http),
-            _ => refused(Status::unimplemented("this service has no such method")),
-        }
-    }
-}
-
-impl NamedService for TableService {
-    const NAME: &'static str = SERVICE_NAME;
-}
+});
 
 struct SyncNodes {
     tables: Tables,

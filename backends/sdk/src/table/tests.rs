@@ -263,7 +263,7 @@ fn a_table_that_contains_something_else_is_not_there() {
         fill(4, Some(api::NodeReads::default()), row("n")),
     ];
     let backend = crate::Backend::from(Racks(racks()));
-    let reads = backend.policy_for(&[]).unwrap().declaration.filter().unwrap().reads_id();
+    let reads = backend.policy_for(&[]).unwrap().declaration.verb(api::Verb::Filter).unwrap().reads_id();
     for (table, expected) in [
         (1, api::Miss::Unspecified),
         (2, api::Miss::TableUnknown),
@@ -417,6 +417,10 @@ fn tables_and_bytes_are_limited_and_come_back() {
     assert!(matches!(begun(&tables, message(4, 1, &[long(1)], &[])).err(), Some(Mistake::TooLarge(2000))));
     drop(held);
     let _all = begun(&tables, message(4, 1, &[long(1), long(2)], &[])).unwrap();
+    let tables = Tables::default();
+    let _many: Vec<_> = (1..=64).map(|table| begun(&tables, message(table, 1, &[], &[])).unwrap()).collect();
+    let text = exhausted(begun(&tables, message(65, 1, &[], &[])).err().unwrap());
+    assert_eq!(text, "this backend already holds 64 tables, the maximum");
 }
 
 /// A row that differs from all others.

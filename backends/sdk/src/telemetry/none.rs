@@ -6,7 +6,7 @@ use std::env;
 
 use tonic::codegen::http;
 
-use super::{Source, Telemetry, TelemetryError};
+use super::{Telemetry, TelemetryError, Variables};
 use crate::{Backend, service::Answered};
 
 /// Each names a collector.
@@ -16,18 +16,18 @@ const MISSING: &str = "this program was built without OTLP; turn on the feature 
 
 /// Traces no call.
 #[derive(Clone, Debug)]
-pub(crate) struct Tracer;
+pub(crate) struct NoTracer;
 
-impl Tracer {
+impl NoTracer {
     /// # Errors
     ///
     /// The program names a collector in its code.
     pub(crate) fn start(telemetry: &Telemetry, _: &Backend) -> Result<Self, TelemetryError> {
         match &telemetry.source {
-            Source::Given(variables) if ENDPOINTS.iter().any(|name| variables.contains_key(*name)) => {
+            Variables::Given(variables) if ENDPOINTS.iter().any(|name| variables.contains_key(*name)) => {
                 return Err(TelemetryError(MISSING.to_owned()));
             }
-            Source::Environment if ENDPOINTS.iter().any(|name| env::var_os(name).is_some()) => {
+            Variables::Environment if ENDPOINTS.iter().any(|name| env::var_os(name).is_some()) => {
                 tracing::warn!("no spans are sent: {MISSING}");
             }
             _ => {}
@@ -35,7 +35,7 @@ impl Tracer {
         Ok(Self)
     }
 
-    pub(crate) fn follow<B>(&self, _: &http::Request<B>) -> Option<Followed> {
+    pub(crate) fn follow<B>(&self, _: &http::Request<B>) -> Option<NotFollowed> {
         None
     }
 
@@ -43,9 +43,9 @@ impl Tracer {
 }
 
 /// Does not exist.
-pub(crate) enum Followed {}
+pub(crate) enum NotFollowed {}
 
-impl Followed {
+impl NotFollowed {
     pub(crate) fn through(self, _: Answered) -> Answered {
         match self {}
     }

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tonic::codegen::http::{HeaderMap, Request};
 
 use self::followed::Followed;
-use super::{Source, Telemetry, TelemetryError};
+use super::{Telemetry, TelemetryError, Variables};
 use crate::Backend;
 
 /// How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining.
@@ -73,8 +73,8 @@ impl fmt::Debug for Tracer {
 impl Telemetry {
     fn variable(&self, name: &str) -> Option<String> {
         match &self.source {
-            Source::Environment => std::env::var(name).ok(),
-            Source::Given(variables) => variables.get(name).cloned(),
+            Variables::Environment => std::env::var(name).ok(),
+            Variables::Given(variables) => variables.get(name).cloned(),
         }
     }
 }

@@ -2,12 +2,11 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{Asked, NoAnswer, TestNode, TestPod, complete};
+use super::{NoAnswer, SentCall, TestNode, TestPod, complete};
 use crate::{
     Backend, NodeChange, PodChange,
     answer::{self, Patience, unpanicking},
     error::CallError,
-    info::declaration::Declaration,
     request::NodesRequest,
     table::Tables,
 };
@@ -51,7 +50,7 @@ pub async fn before_filter_later(backend: impl Into<Backend>, pod: &TestPod) -> 
 }
 
 async fn pod_changed(backend: &Backend, pod: &TestPod, patience: Patience) -> Result<PodChange, CallError> {
-    let Asked { call, pod, .. } = Asked::new(backend, Declaration::before_filter, pod, &[])?;
+    let SentCall { call, pod, .. } = SentCall::new(backend, api::Verb::BeforeFilter, pod, &[])?;
     let request = api::BeforeFilterRequest { call, pod };
     Ok(PodChange::of(answer::before_filter(backend, &request, patience).await?.pod))
 }
@@ -88,8 +87,8 @@ async fn nodes_changed(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<Vec<(String, NodeChange)>, CallError> {
-    let Asked { call, pod, nodes: asked } =
-        Asked::new(backend, Declaration::before_filter_nodes, pod, nodes)?;
+    let SentCall { call, pod, nodes: asked } =
+        SentCall::new(backend, api::Verb::BeforeFilterNodes, pod, nodes)?;
     let request = NodesRequest { call, pod, nodes: asked };
     let answer = answer::before_filter_nodes(backend, &Tables::default(), &request, patience).await?;
     Ok(named(&answer.nodes, nodes))
@@ -127,7 +126,7 @@ async fn changed(
     nodes: &[TestNode],
     patience: Patience,
 ) -> Result<(PodChange, Vec<(String, NodeChange)>), CallError> {
-    let Asked { call, pod, nodes: asked } = Asked::new(backend, Declaration::before_score, pod, nodes)?;
+    let SentCall { call, pod, nodes: asked } = SentCall::new(backend, api::Verb::BeforeScore, pod, nodes)?;
     let request = NodesRequest { call, pod, nodes: asked };
     let answer = answer::before_score(backend, &Tables::default(), &request, patience).await?;
     Ok((PodChange::of(answer.pod), named(&answer.nodes, nodes)))

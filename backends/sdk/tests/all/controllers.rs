@@ -3,16 +3,16 @@
 use extender_policy_api::v1alpha1::{GetInfoRequest, policy_service_client::PolicyServiceClient};
 use extender_policy_sdk::{
     Backend, Bound, BoxFuture, ControllersFailed, ControllersReport, Info, Options, Policy, RunControllers,
-    ServeError, Verb,
+    Verb,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::soon;
+use crate::{running, served, soon};
 
 const SERVICE: &str = "extender.policy.v1alpha1.Controllers";
 
@@ -57,33 +57,16 @@ impl RunControllers for Scripted {
     }
 }
 
-struct Running {
-    channel: Channel,
-    leaders: mpsc::Sender<Option<&'static str>>,
-    controllers_stopped: mpsc::Receiver<()>,
-    stop: oneshot::Sender<()>,
-    served: tokio::task::JoinHandle<Result<(), ServeError>>,
-}
-
 fn scripted(name: &'static str) -> (Backend, mpsc::Sender<Option<&'static str>>, mpsc::Receiver<()>) {
     let ((leaders, told), (stopped, controllers_stopped)) = (mpsc::channel(1), mpsc::channel(1));
     let scripted = Scripted { leaders: told.into(), stopped, name };
     (Backend::from(Filters).with_controllers(scripted), leaders, controllers_stopped)
 }
 
-async fn running() -> Running {
-    let (backend, leaders, controllers_stopped) = scripted("quota-sync");
-    let bound = Bound::new(backend, Options::default()).await.unwrap();
-    let channel = Channel::from_shared(format!("http://{}", bound.address())).unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
-    let channel = channel.connect().await.unwrap();
-    Running { channel, leaders, controllers_stopped, stop, served }
-}
-
 #[tokio::test]
 async fn handshake_and_health_follow_the_leader() {
-    let running = running().await;
+    let (backend, leaders, _stopped) = scripted("quota-sync");
+    let running = running(backend, Options::default()).await;
     let mut client = PolicyServiceClient::new(running.channel.clone());
     let mut health = HealthClient::new(running.channel);
     let about = || HealthCheckRequest { service: SERVICE.to_owned() };
@@ -96,7 +79,7 @@ async fn handshake_and_health_follow_the_leader() {
         (Some("me"), Some(ServingStatus::Serving)),
         (None, Some(ServingStatus::NotServing)),
     ] {
-        running.leaders.send(leader).await.unwrap();
+        leaders.send(leader).await.unwrap();
         let reported = async || {
             let info = client.clone().get_info(GetInfoRequest::default()).await.unwrap().into_inner();
             info.controllers.unwrap()
@@ -129,27 +112,26 @@ async fn handshake_and_health_follow_the_leader() {
 
 #[tokio::test]
 async fn without_controllers_their_health_is_not_known() {
-    let bound = Bound::new(Filters, Options::default()).await.unwrap();
-    let channel = Channel::from_shared(format!("http://{}", bound.address())).unwrap();
-    tokio::spawn(bound.until(std::future::pending()));
-    let mut health = HealthClient::new(channel.connect().await.unwrap());
+    let mut health = HealthClient::new(served(Filters).await);
     let about = HealthCheckRequest { service: SERVICE.to_owned() };
     assert_eq!(soon(health.check(about)).await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test]
 async fn a_stop_stops_the_controllers_too() {
-    let mut running = running().await;
+    let (backend, _leaders, mut controllers_stopped) = scripted("quota-sync");
+    let running = running(backend, Options::default()).await;
     running.stop.send(()).unwrap();
-    soon(running.controllers_stopped.recv()).await.unwrap();
+    soon(controllers_stopped.recv()).await.unwrap();
     drop(running.channel);
     soon(running.served).await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn controllers_that_fail_end_the_server() {
-    let running = running().await;
-    drop((running.leaders, running.channel));
+    let (backend, leaders, _stopped) = scripted("quota-sync");
+    let running = running(backend, Options::default()).await;
+    drop((leaders, running.channel));
     let error = soon(running.served).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "quota-sync failed: no");
 }

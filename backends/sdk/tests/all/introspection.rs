@@ -12,20 +12,16 @@ use extender_policy_api::v1alpha1::{
     introspection_service_server::SERVICE_NAME, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Args, Backend, Bound, Info, Introspect, IntrospectError, NotReady, Options, Policy, Verb, serde_json,
+    Backend, Info, Introspect, IntrospectError, NotReady, Policy, Verb, serde_json,
     serde_json::{Value, json},
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::soon;
+use crate::{served, soon};
 
 /// Shows what the path says.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Quotas {
-    #[serde(default)]
     limit: u32,
-    #[serde(skip)]
     gate: Arc<Gate>,
 }
 
@@ -90,10 +86,7 @@ struct Running {
 }
 
 async fn running(backend: impl Into<Backend>) -> Running {
-    let bound = Bound::new(backend, Options::default()).await.unwrap();
-    let channel = Channel::from_shared(format!("http://{}", bound.address())).unwrap();
-    tokio::spawn(bound.until(std::future::pending()));
-    let channel = channel.connect().await.unwrap();
+    let channel = served(backend).await;
     let introspection = IntrospectionServiceClient::new(channel.clone()).max_decoding_message_size(8 << 20);
     Running { introspection, policies: PolicyServiceClient::new(channel) }
 }
@@ -122,16 +115,6 @@ impl Running {
         assert_eq!(status.code(), code, "{status}");
         assert!(status.message().contains(text), "{status} lacks {text}");
     }
-}
-
-#[tokio::test]
-async fn the_handshake_lists_the_paths_and_the_service() {
-    let info = quotas().await.policies.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
-    let path = &info.introspection[0];
-    assert_eq!((&*path.path, &*path.description), ("/quotas/:namespace", "the quota of a namespace"));
-    assert_eq!(info.introspection.len(), 8);
-    assert!(info.services.iter().any(|service| service == SERVICE_NAME), "{:?}", info.services);
-    assert_eq!(info.controllers, None);
 }
 
 #[tokio::test]
@@ -177,21 +160,6 @@ async fn more_than_four_mebibytes_are_refused() {
     assert_eq!(running.json(large(4 << 20)).await.unwrap().as_str().map(str::len), Some((4 << 20) - 2));
     let text = "4194305 bytes of JSON at \"/large/:bytes\"; at most 4 MiB are allowed";
     running.refused(large((4 << 20) + 1), Code::ResourceExhausted, text).await;
-}
-
-#[tokio::test]
-async fn args_choose_the_policy() {
-    let mut running = running(Backend::configured(Args::parse::<Quotas>)).await;
-    let quota = |args: &str| IntrospectRequest {
-        args: args.as_bytes().to_vec().into(),
-        ..request("/quotas/:namespace", &[("namespace", "shop")])
-    };
-    assert_eq!(running.json(quota(r#"{"limit": 9}"#)).await.unwrap()["limit"], json!(9));
-    assert_eq!(running.json(quota("")).await.unwrap()["limit"], json!(0));
-    running.refused(quota(r#"{"limits": 9}"#), Code::InvalidArgument, "args.limits: unknown field").await;
-    running.refused(quota("[]"), Code::InvalidArgument, "args is not a JSON object").await;
-    let mut fixed = quotas().await;
-    fixed.refused(quota(r#"{"limit": 9}"#), Code::InvalidArgument, "takes no args").await;
 }
 
 #[tokio::test]

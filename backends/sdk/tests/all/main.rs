@@ -6,9 +6,7 @@ mod controllers;
 mod hooks;
 mod introspection;
 mod pods;
-mod reads;
 mod socket;
-mod table;
 mod telemetry;
 mod tls;
 mod topology;
@@ -16,24 +14,68 @@ mod waiting;
 #[cfg(not(any(feature = "otlp", feature = "tls")))]
 mod without_features;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
-use extender_policy_api::v1alpha1::{GetInfoRequest, VerbInfo, policy_service_client::PolicyServiceClient};
-use extender_policy_sdk::{Backend, Bound, Options, testing::TestPod};
+use extender_policy_api::v1alpha1::{
+    Call, FilterRequest, GetInfoRequest, NodeRow, NodeRows, Nodes, Pod, PodFacts, Purpose, VerbInfo,
+    nodes::Form, policy_service_client::PolicyServiceClient,
+};
+use extender_policy_sdk::{Backend, Bound, Options, ServeError, testing::TestPod};
+use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::transport::Channel;
+
+/// A backend that is served until it is told to stop, and a connection to it.
+struct Running {
+    channel: Channel,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+async fn running(backend: impl Into<Backend>, options: Options) -> Running {
+    let bound = Bound::new(backend, options).await.unwrap();
+    let address = bound.address();
+    let (stop, stopped) = oneshot::channel();
+    let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
+    Running { channel: connected(address).await, stop, served }
+}
+
+async fn connected(address: SocketAddr) -> Channel {
+    Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
+}
 
 /// A connection to a backend that is served until the end of the test.
 async fn served(backend: impl Into<Backend>) -> Channel {
     let bound = Bound::new(backend, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
+    let address = bound.address();
     tokio::spawn(bound.until(std::future::pending()));
-    Channel::from_shared(uri).unwrap().connect().await.unwrap()
+    connected(address).await
 }
 
 /// What the backend declares of its first verb.
 async fn declared(channel: &Channel) -> VerbInfo {
     let info = PolicyServiceClient::new(channel.clone()).get_info(GetInfoRequest::default()).await.unwrap();
     info.into_inner().verbs.remove(0)
+}
+
+/// A call for a decision.
+fn call() -> Call {
+    Call { purpose: Purpose::Decide.into(), ..Call::default() }
+}
+
+/// About a pod with these facts and these nodes.
+fn filter_request(facts: PodFacts, rows: Vec<NodeRow>) -> FilterRequest {
+    let count = rows.len().try_into().unwrap();
+    FilterRequest {
+        call: Some(call()),
+        pod: Some(Pod { facts: Some(facts), ..Pod::default() }),
+        nodes: Some(Nodes { count, form: Some(Form::Rows(NodeRows { rows })) }),
+        want_scores: false,
+    }
+}
+
+/// The facts of a pod of this namespace.
+fn of_namespace(namespace: &str) -> PodFacts {
+    PodFacts { namespace: namespace.to_owned(), ..PodFacts::default() }
 }
 
 /// Turns a hang into a failure of the test.

@@ -1,19 +1,12 @@
-//! Policies that read counts of the pods on nodes: what tests of them are sent, and calls over real sockets.
+//! Policies that read counts of the pods on nodes: what tests of them are sent.
 
-use extender_policy_api::v1alpha1::{
-    Call, FilterRequest, FilterResponse, Miss, NodeFacts, NodeReads, NodeRef, NodeRow, NodeRows, NodeView,
-    Nodes, OwnerReference, Pod as PodMessage, PodCount as Count, PodCounts, PodFacts, Purpose,
-    SyncNodesRequest, TableEntry, TableView, VerbInfo, node_table_service_client::NodeTableServiceClient,
-    nodes::Form, policy_service_client::PolicyServiceClient,
-};
+use extender_policy_api::v1alpha1::NodeFacts;
 use extender_policy_sdk::{
     Info, Node, Pod, PodsBy, PodsKey, Policy, Reads, Resources, Verb, Verdict,
     testing::{self, TestNode, TestPod},
 };
-use tokio_stream::{StreamExt as _, pending};
-use tonic::{Code, Status, transport::Channel};
 
-use crate::{declared, served, web};
+use crate::web;
 
 /// Refuses each node, and says what it knows of the pods on it that are like the pod.
 struct Siblings {
@@ -146,9 +139,8 @@ impl Policy for All {
             let namespace = count.namespace().unwrap_or_default();
             format!("{namespace}/{}={}-{}", count.value(), count.pods(), count.terminating())
         });
-        let taints = if pod.label("careful").is_some() { node.taints().len() } else { 0 };
         let (counts, omitted) = (count.collect::<Vec<_>>().join(" "), node.omitted_pods(&self.key));
-        Verdict::reject(format!("{counts}, {omitted} omitted, {taints} taints"))
+        Verdict::reject(format!("{counts}, {omitted} omitted"))
     }
 }
 
@@ -156,17 +148,16 @@ fn all() -> All {
     let mut reads = Reads::new();
     let key = reads.pods_by(PodsBy::label("app"));
     reads.pod_label("curious");
-    reads.pod_label("careful");
     All { reads, key }
 }
 
 #[test]
 fn all_counts_come_in_order() {
     let pod = TestPod::new("mill");
-    let expected = "bank/web=4-0 shop/=1-0 shop/web=5-2, 0 omitted, 0 taints";
+    let expected = "bank/web=4-0 shop/=1-0 shop/web=5-2, 0 omitted";
     assert_eq!(reason(all(), &pod, &busy()), expected);
     let empty = TestNode::new("n").running(&pod, 5);
-    assert_eq!(reason(all(), &pod, &empty), ", 0 omitted, 0 taints");
+    assert_eq!(reason(all(), &pod, &empty), ", 0 omitted");
 }
 
 #[test]
@@ -175,150 +166,4 @@ fn sums_that_are_not_declared_are_not_read() {
     let error = testing::filter(all(), &pod, &[busy()]).unwrap_err().to_string();
     let expected = "declare it with Reads::pods_and_requests_by(PodsBy::label(\"app\"))";
     assert!(error.contains(expected), "{error}");
-}
-
-#[test]
-fn everything_includes_the_declared_counts() {
-    for pod in [web(), TestPod::new("mill")] {
-        let nodes = [busy(), TestNode::new("n")];
-        let expected = testing::filter(all(), &pod, &nodes).unwrap();
-        assert_eq!(testing::filter(testing::everything(all()), &pod, &nodes).unwrap(), expected);
-        let pure = testing::filter(testing::everything(Siblings::by(PodsBy::Owner)), &pod, &nodes).unwrap();
-        assert_eq!(pure, testing::filter(Siblings::by(PodsBy::Owner), &pod, &nodes).unwrap());
-    }
-    let careful = TestPod::new("mill").label("careful", "");
-    let error = testing::filter(all(), &careful, &[busy()]).unwrap_err().to_string();
-    assert!(error.contains("Reads::node(NodePart::Taints)"), "{error}");
-    assert!(testing::filter(testing::everything(all()), &careful, &[busy()]).is_ok());
-}
-
-async fn filtered(channel: &Channel, reads: u32, form: Form) -> Result<FilterResponse, Status> {
-    let count = match &form {
-        Form::Rows(form) => form.rows.len(),
-        Form::Table(form) => form.ids.len(),
-    };
-    let owner = OwnerReference { uid: "u1".into(), ..OwnerReference::default() };
-    let facts = PodFacts {
-        owner: Some(owner),
-        namespace: "shop".into(),
-        label_values: vec![String::new()],
-        absent_labels: vec![0],
-        ..PodFacts::default()
-    };
-    let request = FilterRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), reads, ..Call::default() }),
-        pod: Some(PodMessage { facts: Some(facts), ..PodMessage::default() }),
-        nodes: Some(Nodes { count: count.try_into().unwrap(), form: Some(form) }),
-        want_scores: false,
-    };
-    Ok(PolicyServiceClient::new(channel.clone()).filter(request).await?.into_inner())
-}
-
-fn reasons(answer: &FilterResponse) -> Vec<&str> {
-    let mut refused: Vec<_> = answer
-        .rejections
-        .iter()
-        .flat_map(|entry| entry.positions.iter().map(|position| (*position, &*entry.reason)))
-        .collect();
-    refused.sort_unstable();
-    refused.into_iter().map(|(_, reason)| reason).collect()
-}
-
-fn count(value: &str, pods: u32, milli_cpu: i64) -> Count {
-    let requested = (milli_cpu > 0).then(|| Resources { milli_cpu, ..Resources::default() });
-    Count { value: value.into(), pods, requested, ..Count::default() }
-}
-
-/// A row with counts by owner, namespace and label.
-fn row(owners: Vec<Count>, namespaces: Vec<Count>) -> NodeRow {
-    let counts = |counts| PodCounts { counts, omitted_pods: 0 };
-    NodeRow {
-        name: "n".into(),
-        facts: Some(NodeFacts::default()),
-        pod_counts: vec![counts(owners), counts(namespaces), PodCounts::default()],
-        ..NodeRow::default()
-    }
-}
-
-fn rows() -> [NodeRow; 3] {
-    let omitting = PodCounts { counts: vec![], omitted_pods: 9 };
-    let mut left_out = row(vec![], vec![]);
-    left_out.pod_counts[1] = omitting;
-    [
-        row(vec![count("shop", 7, 0)], vec![count("bank", 1, 0), count("shop", 2, 50)]),
-        row(vec![count("shop", 7, 0)], vec![count("bank", 1, 0), count("z", 2, 50)]),
-        left_out,
-    ]
-}
-
-const EXPECTED: [&str; 3] =
-    ["shop \"shop\": 2, 0 terminating, 50m {}", "shop \"shop\": 0, 0 terminating, 0m {}", "0 to 9"];
-
-#[tokio::test]
-async fn counts_are_read_from_calls_and_from_tables() {
-    let channel = served(Siblings::by(PodsBy::Namespace)).await;
-    let VerbInfo { node_view, reads, .. } = declared(&channel).await;
-    let reads = reads.unwrap();
-    assert_eq!(node_view, i32::from(NodeView::Facts));
-    let node = reads.node.unwrap();
-    assert_eq!(node.pod_counts.iter().map(|counts| counts.by).collect::<Vec<_>>(), [1, 2, 3]);
-
-    let inline = Form::Rows(NodeRows { rows: rows().into() });
-    assert_eq!(reasons(&filtered(&channel, reads.id, inline).await.unwrap()), EXPECTED);
-
-    let view = TableView { node_view: NodeView::Facts.into(), reads: Some(node), ..TableView::default() };
-    let upserts = (1..).zip(rows()).map(|(id, row)| TableEntry { id, row: Some(row) }).collect();
-    let first =
-        SyncNodesRequest { table: 1, version: 1, view: Some(view), upserts, ..SyncNodesRequest::default() };
-    let mut client = NodeTableServiceClient::new(channel.clone());
-    let applied = client.sync_nodes(tokio_stream::once(first).chain(pending())).await.unwrap();
-    let mut applied = applied.into_inner();
-    assert_eq!(applied.message().await.unwrap().unwrap().applied, 1);
-    let [_, row, _] = rows();
-    let form = Form::Table(NodeRef { table: 1, at_least: 1, ids: vec![1, 0, 3], rows: vec![row] });
-    assert_eq!(reasons(&filtered(&channel, reads.id, form).await.unwrap()), EXPECTED);
-}
-
-#[tokio::test]
-async fn rows_with_other_counts_than_declared_are_invalid() {
-    let channel = served(Siblings::by(PodsBy::Namespace)).await;
-    let reads = declared(&channel).await.reads.unwrap();
-    let mut fewer = row(vec![], vec![]);
-    fewer.pod_counts.pop();
-    let unordered = row(vec![count("b", 1, 0), count("a", 1, 0)], vec![]);
-    let bare = NodeRow { facts: None, ..row(vec![], vec![]) };
-    for (row, expected) in [
-        (fewer, "nodes.rows.rows[0].pod_counts has 2 entries, and 3 are declared"),
-        (unordered, "pod_counts[0].counts is not in ascending order"),
-        (bare, "nodes.rows.rows[0].facts is missing"),
-    ] {
-        let form = Form::Rows(NodeRows { rows: vec![row] });
-        let error = filtered(&channel, reads.id, form).await.unwrap_err();
-        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-        assert!(error.message().contains(expected), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_table_with_other_counts_is_another_table() {
-    let channel = served(Siblings::by(PodsBy::Namespace)).await;
-    let reads = declared(&channel).await.reads.unwrap();
-    let NodeReads { pod_counts, .. } = reads.node.clone().unwrap();
-    let without_sums = pod_counts.into_iter().map(|mut counts| {
-        counts.requests = false;
-        counts
-    });
-    let other = NodeReads { pod_counts: without_sums.collect(), ..NodeReads::default() };
-    let view = TableView { node_view: NodeView::Facts.into(), reads: Some(other), ..TableView::default() };
-    let [row, ..] = rows();
-    let upserts = vec![TableEntry { id: 1, row: Some(row) }];
-    let first =
-        SyncNodesRequest { table: 1, version: 1, view: Some(view), upserts, ..SyncNodesRequest::default() };
-    let mut client = NodeTableServiceClient::new(channel.clone());
-    let applied = client.sync_nodes(tokio_stream::once(first).chain(pending())).await.unwrap();
-    let mut applied = applied.into_inner();
-    assert_eq!(applied.message().await.unwrap().unwrap().applied, 1);
-    let form = Form::Table(NodeRef { table: 1, at_least: 1, ids: vec![1], rows: vec![] });
-    let answer = filtered(&channel, reads.id, form).await.unwrap();
-    assert_eq!(answer.result.unwrap().miss(), Miss::TableUnknown);
 }

@@ -3,25 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
-    BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
-    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, nodes::Form,
+    BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeView, PodFacts,
+    PreemptRequest, SyncNodesRequest, TableView, node_table_service_client::NodeTableServiceClient,
     policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
     Backend, Bind, BindAsk, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Unanswered, Verb,
     Verdict,
 };
-use tokio::{
-    sync::{Semaphore, oneshot},
-    task::JoinHandle,
-};
+use tokio::sync::Semaphore;
 use tokio_stream::StreamExt as _;
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::soon;
+use crate::{Running, call, connected, declared, filter_request, running, served, soon};
 
 struct NoArm;
 
@@ -38,19 +35,9 @@ impl Policy for NoArm {
     }
 }
 
-struct Running {
-    channel: Channel,
-    stop: oneshot::Sender<()>,
-    served: JoinHandle<Result<(), ServeError>>,
-}
-
-async fn running(drain: Duration) -> Running {
-    let bound = Bound::new(NoArm, Options { drain, ..Options::default() }).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    let (stop, stopped) = oneshot::channel();
-    let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
-    let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
-    Running { channel, stop, served }
+/// The policy with this time for draining.
+async fn no_arm(drain: Duration) -> Running {
+    running(NoArm, Options { drain, ..Options::default() }).await
 }
 
 fn request(nodes: u32) -> FilterRequest {
@@ -60,18 +47,12 @@ fn request(nodes: u32) -> FilterRequest {
         let facts = NodeFacts { labels, ..NodeFacts::default() };
         NodeRow { name: format!("node-{position}"), facts: Some(facts), ..NodeRow::default() }
     };
-    let rows = (0..nodes).map(row).collect();
-    FilterRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
-        pod: Some(PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() }),
-        nodes: Some(Nodes { count: nodes, form: Some(Form::Rows(NodeRows { rows })) }),
-        want_scores: false,
-    }
+    filter_request(PodFacts::default(), (0..nodes).map(row).collect())
 }
 
 #[tokio::test]
 async fn the_policy_answers_a_generated_client() {
-    let running = running(Duration::from_secs(10)).await;
+    let running = no_arm(Duration::from_secs(10)).await;
     let mut client = PolicyServiceClient::new(running.channel);
     let info = client.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
     assert_eq!((&*info.name, info.verbs.len(), info.max_request_bytes), ("no-arm", 1, 64 << 20));
@@ -81,7 +62,7 @@ async fn the_policy_answers_a_generated_client() {
     let FilterRequest { call, pod, nodes, .. } = request(1);
     let preempt = PreemptRequest { call, pod, nodes, candidates: vec![Candidate::default()] };
     let preempt = client.preempt(preempt).await.unwrap_err();
-    let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
+    let call = Some(crate::call());
     let bind = client.bind(BindRequest { call, ..BindRequest::default() }).await.unwrap_err();
     assert_eq!((preempt.code(), bind.code()), (Code::Unimplemented, Code::Unimplemented));
 }
@@ -107,12 +88,9 @@ impl Policy for Slow {
 #[tokio::test]
 async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
     let asked = Arc::new(Semaphore::new(0));
-    let bound = Bound::new(Slow { asked: Arc::clone(&asked) }, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let mut client = PolicyServiceClient::new(served(Slow { asked: Arc::clone(&asked) }).await);
     let request = |name: &str| BindRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
+        call: Some(call()),
         namespace: "shop".into(),
         name: name.into(),
         uid: "u-1".into(),
@@ -146,12 +124,9 @@ async fn a_policy_reads_the_number_of_the_snapshot() {
             Verdict::reject(format!("snapshot {}", pod.snapshot()))
         }
     }
-    let bound = Bound::new(Numbered, Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
-    let info = client.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
-    let reads = info.verbs[0].reads.as_ref().unwrap().id;
+    let channel = served(Numbered).await;
+    let reads = declared(&channel).await.reads.unwrap().id;
+    let mut client = PolicyServiceClient::new(channel);
     for snapshot in [0, 7, u64::MAX] {
         let mut request = request(1);
         let call = Call { snapshot, reads, ..request.call.unwrap() };
@@ -163,7 +138,7 @@ async fn a_policy_reads_the_number_of_the_snapshot() {
 
 #[tokio::test]
 async fn requests_over_the_usual_four_megabytes_pass_and_over_the_declared_limit_do_not() {
-    let running = running(Duration::from_secs(10)).await;
+    let running = no_arm(Duration::from_secs(10)).await;
     let mut client = PolicyServiceClient::new(running.channel);
     let padded = |bytes: usize| {
         let mut request = request(2);
@@ -176,7 +151,7 @@ async fn requests_over_the_usual_four_megabytes_pass_and_over_the_declared_limit
 
 #[tokio::test]
 async fn health_is_told_for_the_process_and_the_service_until_draining() {
-    let running = running(Duration::from_secs(10)).await;
+    let running = no_arm(Duration::from_secs(10)).await;
     let mut health = HealthClient::new(running.channel);
     let about = |service: &str| HealthCheckRequest { service: service.into() };
     for service in ["", SERVICE_NAME] {
@@ -220,7 +195,7 @@ macro_rules! reflected {
 async fn reflection_lists_the_services_in_both_versions() {
     use extender_policy_api::v1alpha1::{introspection_service_server, node_table_service_server};
 
-    let running = running(Duration::from_secs(10)).await;
+    let running = no_arm(Duration::from_secs(10)).await;
     let v1 = reflected!(v1, running.channel.clone());
     let v1alpha = reflected!(v1alpha, running.channel);
     for services in [v1, v1alpha] {
@@ -238,11 +213,27 @@ async fn reflection_lists_the_services_in_both_versions() {
 #[cfg(feature = "reflection")]
 #[tokio::test]
 async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
-    let running = running(Duration::ZERO).await;
+    let running = no_arm(Duration::ZERO).await;
     let mut reflection =
         tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient::new(running.channel);
     let _held = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
     running.stop.send(()).unwrap();
+    soon(running.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_open_table_does_not_hold_up_draining() {
+    let running = no_arm(Duration::from_hours(1)).await;
+    let view = TableView { node_view: NodeView::Facts.into(), ..TableView::default() };
+    let first = SyncNodesRequest { table: 5, version: 1, view: Some(view), ..SyncNodesRequest::default() };
+    let messages = tokio_stream::once(first).chain(tokio_stream::pending());
+    let mut tables = NodeTableServiceClient::new(running.channel);
+    let mut applied = soon(tables.sync_nodes(messages)).await.unwrap().into_inner();
+    assert_eq!(soon(applied.message()).await.unwrap().unwrap().applied, 1);
+    running.stop.send(()).unwrap();
+    let end = soon(applied.message()).await.unwrap_err();
+    assert_eq!((end.code(), end.message()), (Code::Unavailable, "this backend is shutting down"));
+    drop(tables);
     soon(running.served).await.unwrap().unwrap();
 }
 
@@ -278,9 +269,9 @@ async fn strangers_get_no_policy_that_binds() {
     // Whether one that is built from args binds is known when it is called.
     let configured = Backend::configured(|_| Ok(binder()));
     let bound = Bound::new(configured, open()).await.unwrap();
-    let uri = format!("http://127.0.0.1:{}", bound.address().port());
+    let address = ([127, 0, 0, 1], bound.address().port()).into();
     tokio::spawn(bound.until(std::future::pending()));
-    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let mut client = PolicyServiceClient::new(connected(address).await);
     let info = client.get_info(GetInfoRequest::default()).await.unwrap_err();
     let bind = client.bind(BindRequest::default()).await.unwrap_err();
     for status in [info, bind] {

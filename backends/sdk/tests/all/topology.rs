@@ -2,9 +2,8 @@
 //! sockets.
 
 use extender_policy_api::v1alpha1::{
-    Call, DomainCount, FilterRequest, FilterResponse, NodeFacts, NodeRow, NodeRows, NodeView, Nodes,
-    OwnerReference, Pod as PodMessage, PodFacts, Purpose, TopologyCounts, nodes::Form,
-    policy_service_client::PolicyServiceClient,
+    Call, DomainCount, FilterResponse, NodeFacts, NodeRow, NodeView, OwnerReference, PodFacts,
+    TopologyCounts, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
     Info, Node, Pod, PodsBy, Policy, Reads, Resources, TopologyKey, Verb, Verdict, View,
@@ -12,7 +11,7 @@ use extender_policy_sdk::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{declared, served, web};
+use crate::{call, declared, filter_request, served, web};
 
 /// Refuses each node, and says what it knows of the pods in its domain that are like the pod.
 struct Siblings {
@@ -135,16 +134,15 @@ impl Policy for All {
         Info::new("all", "1").filters(Verb::per_node().reads(&self.reads))
     }
 
-    fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
+    fn filter(&self, pod: &Pod<'_>, _: &Node<'_>) -> Verdict {
         let domains = pod.pods_like(&self.key).unwrap();
         if pod.label("curious").is_some() {
             let memory: i64 = domains.iter().map(|(_, count)| count.requested().memory).sum();
             return Verdict::reject(memory.to_string());
         }
         let each = domains.iter().map(|(value, count)| format!("{value}={}", count.pods()));
-        let taints = if pod.label("careful").is_some() { node.taints().len() } else { 0 };
         let (each, omitted) = (each.collect::<Vec<_>>().join(" "), domains.omitted_pods());
-        Verdict::reject(format!("{each}, {omitted} omitted, {taints} taints"))
+        Verdict::reject(format!("{each}, {omitted} omitted"))
     }
 }
 
@@ -152,7 +150,6 @@ fn all() -> All {
     let mut reads = Reads::new();
     let key = reads.pods_by_topology(PodsBy::Namespace, "zone");
     reads.pod_label("curious");
-    reads.pod_label("careful");
     All { reads, key }
 }
 
@@ -160,7 +157,7 @@ fn all() -> All {
 fn all_domains_come_in_order() {
     let nodes = cluster();
     let nodes = [&nodes[..], &[TestNode::new("n0").label("zone", "z0").running(&web(), 1)]].concat();
-    assert_eq!(reasons(all(), &web(), &nodes)[0], "z0=1 z1=5, 0 omitted, 0 taints");
+    assert_eq!(reasons(all(), &web(), &nodes)[0], "z0=1 z1=5, 0 omitted");
 }
 
 #[test]
@@ -169,21 +166,6 @@ fn sums_that_are_not_declared_are_not_read() {
     let error = testing::filter(all(), &pod, &cluster()).unwrap_err().to_string();
     let expected = "declare it with Reads::pods_and_requests_by_topology(PodsBy::Namespace, \"zone\")";
     assert!(error.contains(expected), "{error}");
-}
-
-#[test]
-fn everything_includes_the_declared_counts() {
-    for pod in [web(), TestPod::new("mill")] {
-        let expected = testing::filter(all(), &pod, &cluster()).unwrap();
-        assert_eq!(testing::filter(testing::everything(all()), &pod, &cluster()).unwrap(), expected);
-        let pure = || Siblings::by(PodsBy::Owner, "zone");
-        let expected = testing::filter(pure(), &pod, &cluster()).unwrap();
-        assert_eq!(testing::filter(testing::everything(pure()), &pod, &cluster()).unwrap(), expected);
-    }
-    let careful = web().label("careful", "");
-    let error = testing::filter(all(), &careful, &cluster()).unwrap_err().to_string();
-    assert!(error.contains("Reads::node(NodePart::Taints)"), "{error}");
-    assert!(testing::filter(testing::everything(all()), &careful, &cluster()).is_ok());
 }
 
 /// A call about a node of zone z1 and one without a zone.
@@ -199,13 +181,9 @@ async fn filtered(channel: &Channel, topology_counts: Vec<TopologyCounts>) -> Re
         let facts = NodeFacts { label_values, absent_labels, ..NodeFacts::default() };
         NodeRow { name: "n".into(), facts: Some(facts), ..NodeRow::default() }
     };
-    let rows = vec![row("z1", &[0]), row("", &[0, 1])];
-    let request = FilterRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), reads: reads.id, ..Call::default() }),
-        pod: Some(PodMessage { facts: Some(facts), topology_counts, ..PodMessage::default() }),
-        nodes: Some(Nodes { count: 2, form: Some(Form::Rows(NodeRows { rows })) }),
-        want_scores: false,
-    };
+    let mut request = filter_request(facts, vec![row("z1", &[0]), row("", &[0, 1])]);
+    request.call = Some(Call { reads: reads.id, ..call() });
+    request.pod.as_mut().unwrap().topology_counts = topology_counts;
     Ok(PolicyServiceClient::new(channel.clone()).filter(request).await?.into_inner())
 }
 

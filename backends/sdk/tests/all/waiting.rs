@@ -9,17 +9,15 @@ use std::sync::{
 };
 
 use extender_policy_api::v1alpha1::{
-    Call, FilterRequest, NodeRow, NodeRows, Nodes as NodesMessage, Pod as PodMessage, PodFacts, Purpose,
-    ScoreRequest, nodes::Form, policy_service_client::PolicyServiceClient,
+    FilterRequest, NodeRow, ScoreRequest, policy_service_client::PolicyServiceClient,
 };
 use extender_policy_sdk::{
-    Bound, BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Options, Pod, Policy, Scale, Unanswered,
-    Verb, Verdict, View,
+    BoxFuture, CannotAnswer, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Unanswered, Verb, Verdict, View,
 };
 use tokio::sync::Semaphore;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::soon;
+use crate::{filter_request, of_namespace, served, soon};
 
 /// Filter waits for the gate, except in namespaces that say otherwise.
 #[derive(Default)]
@@ -84,22 +82,13 @@ impl Policy for Waiting {
 
 async fn serving() -> (PolicyServiceClient<Channel>, Arc<Outside>) {
     let outside = Arc::new(Outside::default());
-    let bound = Bound::new(Waiting(Arc::clone(&outside)), Options::default()).await.unwrap();
-    let uri = format!("http://{}", bound.address());
-    tokio::spawn(bound.until(std::future::pending()));
-    (PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap()), outside)
+    (PolicyServiceClient::new(served(Waiting(Arc::clone(&outside))).await), outside)
 }
 
 fn request(namespace: &str) -> FilterRequest {
     let row = |name: &str| NodeRow { name: name.to_owned(), ..NodeRow::default() };
     let rows = ["a", "b"].map(row).into();
-    let facts = PodFacts { namespace: namespace.to_owned(), ..PodFacts::default() };
-    FilterRequest {
-        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
-        pod: Some(PodMessage { facts: Some(facts), ..PodMessage::default() }),
-        nodes: Some(NodesMessage { count: 2, form: Some(Form::Rows(NodeRows { rows })) }),
-        want_scores: true,
-    }
+    FilterRequest { want_scores: true, ..filter_request(of_namespace(namespace), rows) }
 }
 
 #[tokio::test]

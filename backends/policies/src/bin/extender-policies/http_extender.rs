@@ -16,7 +16,7 @@ use extender_policy_sdk::Backend;
 /// extenders. Prints `listening on ADDRESS` when it is ready.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct HttpExtenderArguments {
     /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "http-extender", value_parser = program::name)]
     name: String,
@@ -41,7 +41,7 @@ Examples:
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 
-impl Arguments {
+impl HttpExtenderArguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         let Self { name, allow_url: urls, allow_file: files, listen } = self;

@@ -17,7 +17,7 @@ use crate::apiserver;
 /// ADDRESS` when it is ready.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct LabelBinderArguments {
     /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -35,15 +35,15 @@ Examples:
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid kubeconfig.";
 
-impl Arguments {
+impl LabelBinderArguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         apiserver::run(serve_binder(self))
     }
 }
 
-async fn serve_binder(arguments: Arguments) -> Result<(), apiserver::Error> {
-    let Arguments { kubeconfig, name, listen } = arguments;
+async fn serve_binder(arguments: LabelBinderArguments) -> Result<(), apiserver::Error> {
+    let LabelBinderArguments { kubeconfig, name, listen } = arguments;
     let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
     let options = program::options(&name, listen);
     let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));

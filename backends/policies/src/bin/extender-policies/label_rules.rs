@@ -20,7 +20,7 @@ use extender_policy_sdk::{Backend, DeclarationError, ServeError, serve};
 /// is ready.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct LabelRulesArguments {
     /// File with the rules
     #[arg(long, value_name = "FILE", required_unless_present = "check")]
     rules: Option<PathBuf>,
@@ -42,18 +42,18 @@ Examples:
 
 Exit codes: 0 stopped by a signal or all checked files are valid, 1 failed to start, 2 usage error or invalid rules.";
 
-impl Arguments {
+impl LabelRulesArguments {
     /// Checks files, or serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         if !self.check.is_empty() {
-            return program::run(|| check(&self.check, &self.name), Error::fault);
+            return program::run(|| check(&self.check, &self.name), StartError::fault);
         }
-        program::run(|| start(self), Error::fault)
+        program::run(|| start(self), StartError::fault)
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Error {
+enum StartError {
     #[error(transparent)]
     Rules(#[from] ConfigErrors),
     #[error("{0}")]
@@ -71,7 +71,7 @@ enum Error {
     Print(io::Error),
 }
 
-impl Error {
+impl StartError {
     fn fault(&self) -> Fault {
         match self {
             Self::Rules(_) | Self::Checked(_) | Self::NoFile => Fault::Usage,
@@ -84,29 +84,29 @@ impl Error {
 ///
 /// # Errors
 /// All mistakes of all files, as at a start.
-fn check(files: &[PathBuf], name: &str) -> Result<(), Error> {
+fn check(files: &[PathBuf], name: &str) -> Result<(), StartError> {
     let mut mistakes = Vec::new();
     for path in files {
-        let checked = RuleFile::open(path.clone()).map_err(Error::from).and_then(|(_, rules)| {
+        let checked = RuleFile::open(path.clone()).map_err(StartError::from).and_then(|(_, rules)| {
             let summary = format!("{}: valid\n{}", path.display(), Summary(&rules));
             // Also what only a start would notice.
             Backend::replaceable(LabelRules::new(name, rules))?;
             Ok(summary)
         });
         match checked {
-            Ok(summary) => io::stdout().write_all(summary.as_bytes()).map_err(Error::Print)?,
-            Err(Error::Declaration(error)) => mistakes.push(format!("{}: {error}", path.display())),
+            Ok(summary) => io::stdout().write_all(summary.as_bytes()).map_err(StartError::Print)?,
+            Err(StartError::Declaration(error)) => mistakes.push(format!("{}: {error}", path.display())),
             Err(error) => mistakes.push(error.to_string()),
         }
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(Error::Checked(mistakes.join("\n"))) }
+    if mistakes.is_empty() { Ok(()) } else { Err(StartError::Checked(mistakes.join("\n"))) }
 }
 
-fn start(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { rules, check: _, name, listen } = arguments;
-    let (file, rules) = RuleFile::open(rules.ok_or(Error::NoFile)?)?;
+fn start(arguments: LabelRulesArguments) -> Result<(), StartError> {
+    let LabelRulesArguments { rules, check: _, name, listen } = arguments;
+    let (file, rules) = RuleFile::open(rules.ok_or(StartError::NoFile)?)?;
     let (backend, replace) = Backend::replaceable(LabelRules::new(&name, rules))?;
-    program::runtime().map_err(Error::Runtime)?.block_on(async {
+    program::runtime().map_err(StartError::Runtime)?.block_on(async {
         tokio::select! {
             served = serve(backend, listen.options()) => Ok(served?),
             never = file.follow(&name, &replace) => match never {},

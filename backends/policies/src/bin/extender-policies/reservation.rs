@@ -20,7 +20,7 @@ use crate::apiserver;
 /// one of several replicas, the holder of a Lease. Prints `listening on ADDRESS` when it is ready.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct ReservationArguments {
     /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -50,7 +50,7 @@ Examples:
 
 Exit codes: 0 stopped by a signal, 1 failed to start or a controller failed, 2 usage error or invalid kubeconfig.";
 
-impl Arguments {
+impl ReservationArguments {
     /// Serves until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         apiserver::run(serve_reservations(self))
@@ -69,11 +69,11 @@ impl Arguments {
     }
 }
 
-async fn serve_reservations(arguments: Arguments) -> Result<(), apiserver::Error> {
+async fn serve_reservations(arguments: ReservationArguments) -> Result<(), apiserver::Error> {
     let config = extender_apiserver::config(arguments.kubeconfig.as_deref(), None).await?;
     let client = extender_apiserver::client(config.clone(), ClientTimeouts::default()).await?;
     let controllers = arguments.controllers(config);
-    let Arguments { name, listen, placeholder_image, .. } = arguments;
+    let ReservationArguments { name, listen, placeholder_image, .. } = arguments;
     let (policy, upkeep) = Reservations::new(&name, client.clone());
     let backend =
         Backend::from(policy).with_controllers(upkeep.clone().controlled_by(controllers, placeholder_image));

@@ -204,13 +204,13 @@ rules:
     let conditions: Vec<_> =
         refusal.require.iter().map(|requirement| requirement.condition.clone()).collect();
     let expected = [
-        Condition::In(texts(&["b"])),
-        Condition::In(texts(&["b", "c"])),
-        Condition::NotIn(texts(&["b", ""])),
-        Condition::Exists,
-        Condition::Absent,
-        Condition::GreaterThan(-1),
-        Condition::LessThan(5),
+        LabelCondition::In(texts(&["b"])),
+        LabelCondition::In(texts(&["b", "c"])),
+        LabelCondition::NotIn(texts(&["b", ""])),
+        LabelCondition::Exists,
+        LabelCondition::Absent,
+        LabelCondition::GreaterThan(-1),
+        LabelCondition::LessThan(5),
     ];
     assert_eq!(conditions, expected);
     assert_eq!(refusal.require[1].key, "acme.io/a");

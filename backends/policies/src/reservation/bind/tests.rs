@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::reservation::{
     Reservations,
-    apiserver::{Apiserver, Fault},
-    object::API_VERSION,
-    tests::{Seconds, available, replica, replica_with, slow_client},
+    apiserver::{Apiserver, RequestFault},
+    tests::{Seconds, available, controlling, replica, replica_with, slow_client},
 };
 
 const BINDING: &str = "POST /api/v1/namespaces/shop/pods/pod/binding";
@@ -36,14 +35,14 @@ fn pod(milli_cpu: i64) -> TestPod {
 
 /// The placeholder of this Reservation.
 fn placeholder(reservation: &str) -> TestPod {
-    let owner = OwnerReference {
-        api_version: API_VERSION.into(),
-        kind: KIND.into(),
-        name: reservation.into(),
-        uid: reservation.into(),
-    };
     let requests = Some(Resources { milli_cpu: 750, pods: 1, ..Resources::default() });
-    PodFacts { namespace: "shop".into(), owner: Some(owner), requests, ..PodFacts::default() }.into()
+    PodFacts {
+        namespace: "shop".into(),
+        owner: Some(controlling(reservation)),
+        requests,
+        ..PodFacts::default()
+    }
+    .into()
 }
 
 /// Why the pod is not bound, as an error.
@@ -117,7 +116,7 @@ async fn a_repetition_binds_without_allocating_again() {
     apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(500));
     let (first, _) = replica(&apiserver, &seconds);
     // The process ends between the record and the Binding.
-    apiserver.fault(BINDING, Fault::LostBefore);
+    apiserver.fault(BINDING, RequestFault::LostBefore);
     let error = bind(first, &pod(300)).await.unwrap_err();
     assert!(error.starts_with("cannot create the Binding: lost"), "{error}");
     assert_eq!((owners(&apiserver, "one"), node(&apiserver)), (vec!["uid".to_owned()], Value::Null));
@@ -134,7 +133,7 @@ async fn a_repetition_binds_without_allocating_again() {
 async fn a_lost_answer_to_the_binding_is_bound() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
-    apiserver.fault(BINDING, Fault::Lost);
+    apiserver.fault(BINDING, RequestFault::Lost);
     assert_eq!(bind(replica(&apiserver, &seconds).0, &pod(300)).await, Ok(Bind::Bound));
     assert_eq!(owners(&apiserver, "one"), ["uid"]);
 }
@@ -152,18 +151,18 @@ async fn what_was_certainly_not_bound_is_taken_back() {
     for event in events {
         let (apiserver, seconds) = world();
         apiserver.create_reservation("one", &json!({}), &available(500));
-        apiserver.fault(BINDING, Fault::Meanwhile(Box::new(event)));
+        apiserver.fault(BINDING, RequestFault::Meanwhile(Box::new(event)));
         bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
         assert_eq!((owners(&apiserver, "one").len(), &*phase(&apiserver, "one")), (0, "Available"));
     }
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
-    apiserver.fault(BINDING, Fault::Refused(403));
+    apiserver.fault(BINDING, RequestFault::Refused(403));
     // With a conflict in between.
-    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
+    apiserver.fault(GET, RequestFault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
         GET,
-        Fault::Meanwhile(Box::new(|apiserver| {
+        RequestFault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| one["metadata"]["labels"] = json!({"a": "b"}));
         })),
     );
@@ -187,11 +186,11 @@ async fn a_pod_that_is_bound_already_is_bound() {
 async fn what_another_attempt_has_renewed_is_not_taken_back() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
-    apiserver.fault(BINDING, Fault::Refused(403));
-    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
+    apiserver.fault(BINDING, RequestFault::Refused(403));
+    apiserver.fault(GET, RequestFault::Meanwhile(Box::new(|_| {})));
     apiserver.fault(
         GET,
-        Fault::Meanwhile(Box::new(|apiserver| {
+        RequestFault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| {
                 one["status"]["owners"][0]["allocatedAt"] = "2026-01-01T00:00:00.5Z".into();
             });
@@ -205,9 +204,9 @@ async fn what_another_attempt_has_renewed_is_not_taken_back() {
 async fn what_is_unknown_is_left_to_the_controller() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
-    apiserver.fault(BINDING, Fault::LostBefore);
-    apiserver.fault(GET, Fault::Meanwhile(Box::new(|_| {})));
-    apiserver.fault(GET, Fault::Refused(500));
+    apiserver.fault(BINDING, RequestFault::LostBefore);
+    apiserver.fault(GET, RequestFault::Meanwhile(Box::new(|_| {})));
+    apiserver.fault(GET, RequestFault::Refused(500));
     let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
     assert!(error.contains("and then cannot read the pod"), "{error}");
     assert_eq!(owners(&apiserver, "one"), ["uid"]);
@@ -233,26 +232,11 @@ async fn of_two_replicas_one_gets_the_slot() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_tried_again_while_the_pod_fits() {
-    let (apiserver, seconds) = world();
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &available(500));
-    let (policy, _) = replica(&apiserver, &seconds);
-    let other = json!([{
-        "namespace": "shop", "name": "other", "uid": "other", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
-    assert_eq!(bind(policy, &pod(400)).await, Ok(Bind::Bound));
-    assert_eq!(owners(&apiserver, "one"), ["other", "uid"]);
-    assert_eq!(apiserver.reservation("one")["status"]["allocated"], json!({"cpu": "500m"}));
-}
-
-#[tokio::test]
 async fn conflicts_end_after_some_writes() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &available(500));
     for _ in 0..MAX_WRITES {
-        apiserver.fault(STATUS, Fault::Refused(409));
+        apiserver.fault(STATUS, RequestFault::Refused(409));
     }
     let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
     assert_eq!(error, "reservation one: its status was changed 16 times meanwhile");
@@ -261,32 +245,13 @@ async fn conflicts_end_after_some_writes() {
 
 #[tokio::test]
 async fn a_write_with_a_lost_answer_is_found() {
-    for (fault, writes) in [(Fault::Lost, 2), (Fault::LostBefore, 1)] {
+    for (fault, writes) in [(RequestFault::Lost, 2), (RequestFault::LostBefore, 1)] {
         let (apiserver, seconds) = world();
         apiserver.create_reservation("one", &json!({}), &available(500));
         apiserver.fault(STATUS, fault);
         assert_eq!(bind(replica(&apiserver, &seconds).0, &pod(300)).await, Ok(Bind::Bound));
         assert_eq!(owners(&apiserver, "one"), ["uid"]);
         assert_eq!(apiserver.writes().len(), writes + 1);
-    }
-}
-
-#[tokio::test]
-async fn a_reservation_that_is_replaced_or_deleted_meanwhile_serves_nobody() {
-    let replaced = |apiserver: &Apiserver| {
-        apiserver.edit_reservation("one", |one| one["metadata"]["uid"] = "later".into());
-    };
-    let deleted = |apiserver: &Apiserver| apiserver.delete_reservation("one");
-    let events: [fn(&Apiserver); 2] = [replaced, deleted];
-    for (event, expected) in
-        events.into_iter().zip(["it was deleted", "its status cannot be written: not found"])
-    {
-        let (apiserver, seconds) = world();
-        apiserver.create_reservation("one", &json!({}), &available(500));
-        apiserver.fault(STATUS, Fault::Meanwhile(Box::new(event)));
-        let error = bind(replica(&apiserver, &seconds).0, &pod(300)).await.unwrap_err();
-        assert_eq!(error, format!("reservation one: {expected}"));
-        assert_eq!(node(&apiserver), Value::Null);
     }
 }
 
@@ -336,7 +301,7 @@ async fn a_placeholder_whose_reservation_changed_is_judged_by_the_latest_version
     apiserver.edit_reservation("one", |one| one["status"] = pending("uid"));
     apiserver.fault(
         STATUS,
-        Fault::Meanwhile(Box::new(|apiserver| {
+        RequestFault::Meanwhile(Box::new(|apiserver| {
             apiserver.edit_reservation("one", |one| one["metadata"]["labels"] = json!({"a": "b"}));
         })),
     );
@@ -348,7 +313,7 @@ async fn a_placeholder_whose_reservation_changed_is_judged_by_the_latest_version
 async fn a_repetition_deletes_the_placeholder() {
     let (apiserver, seconds) = world();
     apiserver.create_reservation("one", &json!({}), &pending("uid"));
-    for fault in [Fault::LostBefore, Fault::Refused(403)] {
+    for fault in [RequestFault::LostBefore, RequestFault::Refused(403)] {
         apiserver.fault(DELETION, fault);
         let error = bind(replica(&apiserver, &seconds).0, &placeholder("one")).await.unwrap_err();
         assert!(error.contains("cannot delete its placeholder pod"), "never left to another binder: {error}");

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::reservation::{
-    apiserver::{Apiserver, Fault},
+    apiserver::{Apiserver, RequestFault},
     store::Choice,
-    tests::{Seconds, available, client, replica, slow_client},
+    tests::{Seconds, available, client, owner, replica, slow_client},
 };
 
 const STATUS: &str = "PUT /apis/scheduling.extender-gateway.io/v1alpha1/reservations/one/status";
@@ -131,7 +131,9 @@ async fn as_many_are_written_as_there_is_room_for() {
     let apiserver = shared(1_050);
     let replicas = [(); 3].map(|()| Replica::new(&apiserver));
     // Each write of one is a conflict for the others; some are lost before or after their effect.
-    for fault in [Fault::Lost, Fault::LostBefore, Fault::Refused(409), Fault::Lost] {
+    for fault in
+        [RequestFault::Lost, RequestFault::LostBefore, RequestFault::Refused(409), RequestFault::Lost]
+    {
         apiserver.fault(STATUS, fault);
     }
     let groups = [uids(0..30), uids(30..60), uids(60..90)];
@@ -148,14 +150,20 @@ async fn as_many_are_written_as_there_is_room_for() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_told_to_all_of_the_group() {
     for (fault, expected) in [
-        (Fault::Refused(403), "its status cannot be written: refused"),
+        (RequestFault::Refused(403), "its status cannot be written: refused"),
         (
-            Fault::Meanwhile(Box::new(|apiserver: &Apiserver| apiserver.delete_reservation("one"))),
+            RequestFault::Meanwhile(Box::new(|apiserver: &Apiserver| apiserver.delete_reservation("one"))),
             "its status cannot be written: not found",
         ),
         (
-            Fault::Meanwhile(Box::new(|apiserver: &Apiserver| {
+            RequestFault::Meanwhile(Box::new(|apiserver: &Apiserver| {
                 apiserver.edit_reservation("one", |one| one["status"]["nodeName"] = "b".into());
+            })),
+            "it was deleted",
+        ),
+        (
+            RequestFault::Meanwhile(Box::new(|apiserver: &Apiserver| {
+                apiserver.edit_reservation("one", |one| one["metadata"]["uid"] = "later".into());
             })),
             "it was deleted",
         ),
@@ -199,9 +207,7 @@ async fn room_that_others_are_about_to_get_is_not_offered() {
     assert!(matches!(third, Choice::Taken(name) if name == "one"));
     assert_eq!(used(), 80);
     // Another version arrives, and one of them is written.
-    let other = json!([{
-        "namespace": "shop", "name": "a", "uid": "a", "requests": {"cpu": "100m"}, "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
+    let other = json!([owner("a", "100m")]);
     apiserver.edit_reservation("one", |one| one["status"]["owners"] = other);
     let read = Cluster::new(client(&apiserver)).reservation("one").await.unwrap().unwrap();
     replica.store.learn(read);

@@ -15,11 +15,11 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
-use self::oracle::{Cluster as State, Oracle, cpu_of, text};
+use self::oracle::{Oracle, OracleCluster as State, cpu_of, text};
 use super::*;
 use crate::reservation::{
     Reservations,
-    apiserver::{Apiserver, Fault},
+    apiserver::{Apiserver, RequestFault},
     owners::Asking,
     room::{chosen, held},
     store::Known,
@@ -232,9 +232,9 @@ impl Simulation {
                     ["PUT /apis", "POST /api/v1/namespaces/shop/pods", "PATCH /api", "DELETE /api"];
                 let request = self.dice.of(&requests).unwrap();
                 let fault = match self.dice.below(3) {
-                    0 => Fault::Refused(503),
-                    1 => Fault::Lost,
-                    _ => Fault::LostBefore,
+                    0 => RequestFault::Refused(503),
+                    1 => RequestFault::Lost,
+                    _ => RequestFault::LostBefore,
                 };
                 self.apiserver.fault(request, fault);
             }

@@ -33,7 +33,7 @@ const RECENT: Duration = Duration::from_mins(10);
 
 /// What is kept free on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Kept {
+struct KeptFree {
     /// From pods that own nothing.
     held: Resources,
     /// For owners.
@@ -50,7 +50,7 @@ pub(super) struct Moment {
 /// The nodes with reserved room, as they were in the round before.
 #[derive(Debug, Default)]
 pub(super) struct Freed {
-    kept: BTreeMap<String, Kept>,
+    kept: BTreeMap<String, KeptFree>,
     /// Whether the nodes were looked at in this term.
     has_begun: bool,
     /// Nodes on which room has become free.
@@ -61,7 +61,7 @@ pub(super) struct Freed {
     once_more: BTreeMap<String, Instant>,
 }
 
-impl Kept {
+impl KeptFree {
     fn on(known: &Known, node: &str, now: Timestamp) -> Self {
         let open = known.on(node).filter(|reservation| reservation.is_open(now));
         let left = open.fold(Resources::default(), |sum, reservation| plus(&sum, reservation.room.left()));
@@ -92,12 +92,12 @@ impl Freed {
         }
         let nodes: BTreeSet<_> = known.all().map(node_of).chain(self.kept.keys().cloned()).collect();
         for node in nodes.into_iter().filter(|node| !node.is_empty()) {
-            let kept = Kept::on(known, &node, now);
+            let kept = KeptFree::on(known, &node, now);
             let before = self.kept.remove(&node).unwrap_or_default();
             if kept.is_freer_than(&before) {
                 self.waiting.insert(node.clone());
             }
-            if kept != Kept::default() {
+            if kept != KeptFree::default() {
                 self.kept.insert(node, kept);
             }
         }

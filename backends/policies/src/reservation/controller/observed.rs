@@ -19,7 +19,7 @@ use crate::reservation::{
     owners::OwnedAsking,
     placeholder::{GATE, LABEL},
     recorded::Recorded,
-    watch::{Object, Watched},
+    watch::{Watched, WatchedObject},
 };
 
 /// How far a pod is.
@@ -56,14 +56,14 @@ pub(super) struct SeenPod {
 #[derive(Debug)]
 pub(super) struct ToldPod(Option<(u64, SeenPod)>);
 
-impl From<Object> for ToldPod {
-    fn from(object: Object) -> Self {
+impl From<WatchedObject> for ToldPod {
+    fn from(object: WatchedObject) -> Self {
         Self(parsed(&object.json))
     }
 }
 
 /// All pods. Those that cannot be read do not exist for the controller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pods {
     seen: Mutex<SeenPods>,
     changes: watch::Sender<u64>,
@@ -81,7 +81,7 @@ struct SeenPods {
 }
 
 /// All nodes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nodes {
     by_name: Mutex<Option<BTreeMap<String, SeenNode>>>,
     changes: watch::Sender<u64>,
@@ -102,21 +102,9 @@ pub(super) struct ToldNode {
     node: SeenNode,
 }
 
-impl From<Object> for ToldNode {
-    fn from(Object { name, json, .. }: Object) -> Self {
+impl From<WatchedObject> for ToldNode {
+    fn from(WatchedObject { name, json, .. }: WatchedObject) -> Self {
         Self { name, node: seen_node(&json) }
-    }
-}
-
-impl Default for Pods {
-    fn default() -> Self {
-        Self { seen: Mutex::default(), changes: watch::Sender::new(0) }
-    }
-}
-
-impl Default for Nodes {
-    fn default() -> Self {
-        Self { by_name: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
 
@@ -230,14 +218,14 @@ impl Watched for Pods {
         count(&self.changes);
     }
 
-    fn told(&self, object: Object) {
+    fn told(&self, object: WatchedObject) {
         // Most events are about the status of containers.
         if parsed(&object.json).is_some_and(|(version, pod)| lock(&self.seen).put(version, pod)) {
             count(&self.changes);
         }
     }
 
-    fn deleted(&self, object: Object) {
+    fn deleted(&self, object: WatchedObject) {
         if let Some((_, pod)) = parsed(&object.json) {
             lock(&self.seen).remove(&pod.pod.uid);
             count(&self.changes);
@@ -284,7 +272,7 @@ impl Watched for Nodes {
         count(&self.changes);
     }
 
-    fn told(&self, object: Object) {
+    fn told(&self, object: WatchedObject) {
         let node = seen_node(&object.json);
         // A node changes every few minutes; what is looked at seldom does.
         if lock(&self.by_name).get_or_insert_default().insert(object.name, node) != Some(node) {
@@ -292,7 +280,7 @@ impl Watched for Nodes {
         }
     }
 
-    fn deleted(&self, object: Object) {
+    fn deleted(&self, object: WatchedObject) {
         lock(&self.by_name).get_or_insert_default().remove(&object.name);
         count(&self.changes);
     }
@@ -398,12 +386,12 @@ struct Gate {
 #[serde(default)]
 struct PodStatus {
     phase: Option<String>,
-    conditions: Vec<Condition>,
+    conditions: Vec<PodCondition>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Condition {
+struct PodCondition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
@@ -424,7 +412,7 @@ fn parsed(json: &[u8]) -> Option<(u64, SeenPod)> {
     let reservation = placeholder_of.filter(|of| labels.get(LABEL) == Some(of));
     let recorded = reservation.is_some().then(|| Recorded::of(json).unwrap_or_default());
     let why = status.conditions.into_iter().find(|it| it.kind == "PodScheduled" && it.status == "False");
-    let Condition { reason, message, last_transition_time, .. } = why.unwrap_or_default();
+    let PodCondition { reason, message, last_transition_time, .. } = why.unwrap_or_default();
     let state = match (status.phase.as_deref(), spec.node_name.filter(|node| !node.is_empty())) {
         (Some("Succeeded" | "Failed"), _) => State::Ended,
         (_, Some(node)) => State::On(node),
@@ -499,8 +487,8 @@ mod tests {
         assert_eq!(pod(|pod| pod["metadata"] = json!([])), None);
     }
 
-    fn object(json: &Value) -> Object {
-        Object { name: "web-x".to_owned(), version: 9, json: json.to_string().into_bytes() }
+    fn object(json: &Value) -> WatchedObject {
+        WatchedObject { name: "web-x".to_owned(), version: 9, json: json.to_string().into_bytes() }
     }
 
     #[test]
@@ -537,7 +525,7 @@ mod tests {
     #[test]
     fn nodes_come_and_go() {
         let nodes = Nodes::default();
-        let node = |name: &str| Object { name: name.to_owned(), ..object(&json!({})) };
+        let node = |name: &str| WatchedObject { name: name.to_owned(), ..object(&json!({})) };
         assert!(!nodes.is_listed() && nodes.first().is_empty());
         nodes.listed(vec![node("a").into()], 1);
         nodes.told(node("b"));
@@ -546,7 +534,7 @@ mod tests {
         assert!(nodes.is_listed() && nodes.contain("b") && !nodes.contain("a") && !nodes.is_cordoned("b"));
         let changed =
             json!({"metadata": {"annotations": {RESERVED: "true"}}, "spec": {"unschedulable": true}});
-        nodes.told(Object { name: "b".to_owned(), ..object(&changed) });
+        nodes.told(WatchedObject { name: "b".to_owned(), ..object(&changed) });
         assert_eq!((nodes.is_cordoned("b"), nodes.first()), (true, ["b".to_owned()].into()));
     }
 }

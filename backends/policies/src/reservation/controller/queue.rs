@@ -12,15 +12,14 @@ use std::{
 use tokio::time::Instant;
 
 use super::step::Action;
-use crate::reservation::object::Reservation;
+use crate::{backoff::Backoff, reservation::object::Reservation};
 
 /// Reservations that are worked on at once, and those of them whose namespace has failures.
 pub(super) const AT_ONCE: usize = 8;
 const DOUBTFUL_AT_ONCE: usize = 4;
 
-/// The pauses after failures: each is twice as long as the one before.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The pauses after failures.
+pub(super) const PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(5) };
 /// After a success, the watches have this time to tell of it.
 const REST: Duration = Duration::from_millis(100);
 
@@ -116,9 +115,7 @@ impl Queue {
         self.running.remove(uid);
         let before = self.pauses.get(uid).map_or(0, |pause| pause.failures);
         let failures = if failed.is_some() { before.saturating_add(1) } else { 0 };
-        let growth = 2_u32.saturating_pow(failures.saturating_sub(1));
-        let pause =
-            if failed.is_some() { (FIRST_PAUSE * growth.min(1 << 16)).min(LONGEST_PAUSE) } else { REST };
+        let pause = if failed.is_some() { PAUSES.pause(before) } else { REST };
         let (until, namespace) = (now + pause, work.namespace().to_owned());
         self.pauses
             .insert(uid.clone(), Pause { until, failures, namespace, failed: failed.map(discriminant) });

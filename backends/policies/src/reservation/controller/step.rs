@@ -172,15 +172,15 @@ fn keep(reservation: &Reservation, observed: &Observed<'_>, now: Timestamp) -> O
     let (mut must_write, mut unbound) = (false, Vec::new());
     let room = reservation.room.retaining(|claim| {
         let kept = match kept(claim, node, observed, now) {
-            Kept::Overdue | Kept::Unknown if unbound.len() == READ_A_ROUND => Kept::Unbound,
+            ClaimState::Overdue | ClaimState::Unknown if unbound.len() == READ_A_ROUND => ClaimState::Unbound,
             kept => kept,
         };
         match kept {
-            Kept::Overdue => unbound.push(Unbound::Overdue(pod_of(claim))),
-            Kept::Unknown => unbound.push(Unbound::Unknown(pod_of(claim))),
-            Kept::No | Kept::Unbound | Kept::Bound => {}
+            ClaimState::Overdue => unbound.push(Unbound::Overdue(pod_of(claim))),
+            ClaimState::Unknown => unbound.push(Unbound::Unknown(pod_of(claim))),
+            ClaimState::No | ClaimState::Unbound | ClaimState::Bound => {}
         }
-        let is_new = kept == Kept::Bound && !claim.bound;
+        let is_new = kept == ClaimState::Bound && !claim.bound;
         claim.bound |= is_new;
         let is_due = age(claim, now) >= CONFIRM_AFTER || reservation.is_once();
         must_write |= kept.is_removed() || is_new && is_due;
@@ -228,7 +228,7 @@ fn tell_of_node(status: &mut Status, nodes: &Nodes, now: Timestamp) -> bool {
 
 /// Whether a claim counts any longer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum ClaimState {
     No,
     /// Its pod should be bound by now, and as far as is known it is not.
     Overdue,
@@ -239,22 +239,22 @@ enum Kept {
     Bound,
 }
 
-impl Kept {
+impl ClaimState {
     fn is_removed(self) -> bool {
         matches!(self, Self::No | Self::Overdue | Self::Unknown)
     }
 }
 
-fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> Kept {
+fn kept(claim: &Claim, node: &str, observed: &Observed<'_>, now: Timestamp) -> ClaimState {
     let is_recent = age(claim, now) <= UNBOUND_LIMIT || now < claim.since;
     match observed.pod(&claim.uid).map(|seen| &seen.state) {
-        Some(State::On(at)) if at == node => Kept::Bound,
+        Some(State::On(at)) if at == node => ClaimState::Bound,
         // A watch that is behind does not know the pod, or its node, yet.
-        Some(State::Waiting { .. }) | None if !claim.bound && !is_recent => Kept::Overdue,
-        Some(State::Waiting { .. }) if !claim.bound => Kept::Unbound,
+        Some(State::Waiting { .. }) | None if !claim.bound && !is_recent => ClaimState::Overdue,
+        Some(State::Waiting { .. }) if !claim.bound => ClaimState::Unbound,
         // kube-scheduler saw the pod before it was claimed for.
-        None if !claim.bound => Kept::Unknown,
-        Some(_) | None => Kept::No,
+        None if !claim.bound => ClaimState::Unknown,
+        Some(_) | None => ClaimState::No,
     }
 }
 

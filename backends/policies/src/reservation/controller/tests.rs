@@ -5,10 +5,10 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::reservation::{
-    apiserver::{Apiserver, Fault},
+    apiserver::{Apiserver, RequestFault},
     cluster::{PodRef, RESERVED},
     placeholder::GATE,
-    tests::{Seconds, available, client, replica, slow_client},
+    tests::{Seconds, available, client, owner, replica, slow_client},
 };
 
 /// A controller that runs until it is dropped.
@@ -84,7 +84,7 @@ async fn a_leader_that_ends_at_any_write_leaves_nothing_behind() {
         apiserver.create_reservation("one", &json!({}), &json!({}));
         let first = Running::new(&apiserver, &seconds);
         // The write has its effect, and then the leader is gone.
-        apiserver.fault(fault, Fault::Lost);
+        apiserver.fault(fault, RequestFault::Lost);
         until("the write", || apiserver.writes().iter().any(|write| write.contains(fault))).await;
         drop(first);
         let _second = Running::new(&apiserver, &seconds);
@@ -127,21 +127,22 @@ async fn expiry_and_a_lost_node_end_a_reservation() {
     assert_eq!(status(&apiserver, "long")["conditions"][0]["reason"], "NodeLost");
 }
 
-#[tokio::test(start_paused = true)]
-async fn owners_are_confirmed_and_removed_when_they_are_gone() {
+/// The reservation "one", of which each of these pods has a part that is not confirmed.
+fn owned_by(pods: &[&str]) -> (Apiserver, Seconds) {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
     apiserver.create_node("a");
     let mut shared = available(500);
-    let owner = |uid: &str| {
-        json!({
-            "namespace": "shop", "name": uid, "uid": uid, "requests": {"cpu": "100m"},
-            "allocatedAt": "2026-01-01T00:00:00Z",
-        })
-    };
-    shared["owners"] = json!([owner("bound"), owner("lost")]);
+    shared["owners"] = pods.iter().map(|pod| owner(pod, "100m")).collect();
     apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("bound");
-    apiserver.create_pod("lost");
+    for pod in pods {
+        apiserver.create_pod(pod);
+    }
+    (apiserver, seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_confirmed_and_removed_when_they_are_gone() {
+    let (apiserver, seconds) = owned_by(&["bound", "lost"]);
     let _running = Running::new(&apiserver, &seconds);
     apiserver.edit_pod("shop/bound", |pod| pod["spec"]["nodeName"] = "a".into());
     seconds.set(3);
@@ -158,40 +159,24 @@ async fn owners_are_confirmed_and_removed_when_they_are_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_ends_before_it_is_confirmed_gives_its_part_back_at_once() {
-    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.create_node("a");
-    let mut shared = available(500);
-    shared["owners"] = json!([{
-        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("pod");
+    let (apiserver, seconds) = owned_by(&["pod"]);
     let _running = Running::new(&apiserver, &seconds);
     until("the first round", || !apiserver.writes().is_empty()).await;
     let owners = || status(&apiserver, "one")["owners"].as_array().cloned().unwrap_or_default();
     apiserver.edit_pod("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());
     sleep(Duration::from_secs(2)).await;
     assert_eq!(owners().len(), 1, "it is not due to be confirmed");
-    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", Fault::Refused(500));
+    apiserver.fault("GET /api/v1/namespaces/shop/pods/pod", RequestFault::Refused(500));
     apiserver.delete_pod("shop/pod");
     let deleted = Instant::now();
     until("the removal", || owners().is_empty()).await;
-    assert!(deleted.elapsed() < queue::FIRST_PAUSE * 3, "{:?}", deleted.elapsed());
+    assert!(deleted.elapsed() < queue::PAUSES.first * 3, "{:?}", deleted.elapsed());
     assert_eq!(status(&apiserver, "one")["phase"], "Available");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
-    let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.create_node("a");
-    let mut shared = available(500);
-    shared["owners"] = json!([{
-        "namespace": "shop", "name": "pod", "uid": "pod", "requests": {"cpu": "100m"},
-        "allocatedAt": "2026-01-01T00:00:00Z",
-    }]);
-    apiserver.create_reservation("one", &json!({"allocateOnce": false}), &shared);
-    apiserver.create_pod("pod");
+    let (apiserver, seconds) = owned_by(&["pod"]);
     let _running = Running::new(&apiserver, &seconds);
     until("the first round", || !apiserver.writes().is_empty()).await;
     apiserver.edit_pod_unseen("shop/pod", |pod| pod["spec"]["nodeName"] = "a".into());
@@ -206,14 +191,14 @@ async fn a_watch_that_is_behind_takes_no_room_from_a_pod_that_is_bound() {
 #[tokio::test(start_paused = true)]
 async fn one_reservation_that_fails_does_not_hold_up_others() {
     let (apiserver, seconds) = (Apiserver::default(), Seconds::default());
-    apiserver.fault("POST /api/v1/namespaces/tenant/pods", Fault::Refused(403));
+    apiserver.fault("POST /api/v1/namespaces/tenant/pods", RequestFault::Refused(403));
     let namespace = |name: &str| json!({"template": {"metadata": {"namespace": name}}});
     apiserver.create_reservation("a", &namespace("tenant"), &json!({}));
     apiserver.create_reservation("b", &json!({"template": {"spec": 7}}), &json!({}));
     apiserver.create_reservation("c", &namespace("shop"), &json!({}));
     // As of a namespace that does not exist.
     for _ in 0..3 {
-        apiserver.fault("POST /api/v1/namespaces/none/pods", Fault::Refused(404));
+        apiserver.fault("POST /api/v1/namespaces/none/pods", RequestFault::Refused(404));
     }
     apiserver.create_reservation("d", &namespace("none"), &json!({}));
     let began = Instant::now();
@@ -279,7 +264,7 @@ async fn a_node_that_cannot_be_annotated_is_tried_again() {
     apiserver.create_node("a");
     apiserver.create_reservation("one", &json!({}), &available(500));
     for _ in 0..3 {
-        apiserver.fault("PATCH /api/v1/nodes/a", Fault::Refused(503));
+        apiserver.fault("PATCH /api/v1/nodes/a", RequestFault::Refused(503));
     }
     let _running = Running::new(&apiserver, &seconds);
     until("the change", || apiserver.node("a")["metadata"]["annotations"][RESERVED] == "true").await;
@@ -303,11 +288,11 @@ async fn a_placeholder_that_cannot_be_deleted_holds_nothing_up_and_is_tried_afte
     apiserver.create_reservation("one", &json!({}), &json!({}));
     // The leader ends before it records the pod.
     let first = Running::new(&apiserver, &seconds);
-    apiserver.fault("PUT /apis", Fault::LostBefore);
+    apiserver.fault("PUT /apis", RequestFault::LostBefore);
     until("a placeholder", || apiserver.pods().len() == 1).await;
     drop(first);
     for _ in 0..1_000 {
-        apiserver.fault("DELETE /api/v1/namespaces/shop/pods", Fault::Refused(403));
+        apiserver.fault("DELETE /api/v1/namespaces/shop/pods", RequestFault::Refused(403));
     }
     let _second = Running::new(&apiserver, &seconds);
     until("another placeholder", || apiserver.pods().values().any(is_open)).await;
@@ -323,7 +308,7 @@ async fn placeholders_of_deleted_reservations_are_deleted() {
     // The leader ends before it records the pod, and then the Reservation is deleted.
     let first = Running::new(&apiserver, &seconds);
     for _ in 0..3 {
-        apiserver.fault("PUT /apis", Fault::LostBefore);
+        apiserver.fault("PUT /apis", RequestFault::LostBefore);
     }
     until("a placeholder", || apiserver.pods().len() == 1).await;
     drop(first);

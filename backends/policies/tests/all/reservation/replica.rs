@@ -1,10 +1,6 @@
 //! A replica: the program on a free port, and a client that calls it as the gateway does.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::path::Path;
 
 use extender_policy_api::v1alpha1::{
     self as api, Verb, hook_service_client::HookServiceClient, policy_service_client::PolicyServiceClient,
@@ -12,10 +8,10 @@ use extender_policy_api::v1alpha1::{
 use serde_json::Value;
 use tonic::{Status, transport::Channel};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-policies");
+use crate::Running;
 
 pub(crate) struct Replica {
-    child: Child,
+    running: Running,
     channel: Channel,
     verbs: Vec<api::VerbInfo>,
 }
@@ -46,18 +42,19 @@ pub(crate) fn pod(object: &Value, milli_cpu: i64) -> api::Pod {
 
 impl Replica {
     pub(crate) async fn start(kubeconfig: &Path, identity: &str) -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args(["reservation", "--lease-namespace", "shop", "--identity", identity, "--kubeconfig"])
-            .arg(kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap();
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        let running = Running::start(&[
+            "reservation",
+            "--lease-namespace=shop",
+            "--identity",
+            identity,
+            "--kubeconfig",
+            kubeconfig,
+        ]);
+        let address = &running.address;
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
         let info = PolicyServiceClient::new(channel.clone()).get_info(api::GetInfoRequest::default()).await;
-        Self { child, channel, verbs: info.unwrap().into_inner().verbs }
+        Self { running, channel, verbs: info.unwrap().into_inner().verbs }
     }
 
     fn call(&self, verb: Verb) -> api::Call {
@@ -105,18 +102,7 @@ impl Replica {
         held.map(|resources| resources.milli_cpu).sum()
     }
 
-    /// As a signal does.
     pub(crate) fn stop(mut self) {
-        let told =
-            Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status().unwrap();
-        assert!(told.success());
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        // It has ended unless the test has failed.
-        drop(self.child.kill());
+        self.running.stop();
     }
 }

@@ -87,14 +87,6 @@ fn before_score(
     at_once(super::before_score(backend, &Tables::default(), &request, Patience::None)).unwrap()
 }
 
-/// The answer of both hooks about nodes to this request.
-fn of_nodes(request: &api::BeforeScoreRequest) -> [Result<api::Result, CallError>; 2] {
-    let (backend, whole) = (hooked(), "every answer has a result");
-    let filter = before_filter_nodes(&backend, request).map(|answer| answer.result.expect(whole));
-    let score = before_score(&backend, request).map(|answer| answer.result.expect(whole));
-    [filter, score]
-}
-
 fn closed(positions: &[u32]) -> api::NodeChange {
     let set_labels = [("closed".to_owned(), String::new())].into();
     api::NodeChange { positions: positions.into(), set_labels, ..api::NodeChange::default() }
@@ -139,63 +131,6 @@ fn the_defaults_change_nothing() {
     assert_eq!(before_filter_nodes(&silent, &nodes).unwrap().nodes, []);
     let answer = before_score(&silent, &nodes).unwrap();
     assert_eq!((answer.pod, answer.nodes), (None, vec![]));
-}
-
-#[test]
-fn a_request_that_is_not_whole_is_refused_and_says_why() {
-    type Change = fn(&mut api::BeforeScoreRequest);
-    let common: [(Change, &str); 5] = [
-        (|r| r.call = None, "call is missing"),
-        (|r| r.call = Some(api::Call::default()), "call.purpose is missing"),
-        (|r| r.pod = None, "pod is missing"),
-        (|r| r.pod = Some(api::Pod::default()), "pod.facts is missing"),
-        (|r| r.call.as_mut().unwrap().args = "{\"a\":1}".into(), "this policy takes no args; remove `args`"),
-    ];
-    let of_nodes_alone: [(Change, &str); 3] = [
-        (|r| r.nodes = None, "nodes is missing"),
-        (|r| r.nodes = Some(nodes(vec![])), "nodes.count is 0"),
-        (|r| r.nodes.as_mut().unwrap().count = 3, "nodes.count is 3 and there are 2 rows"),
-    ];
-    let refused = |error: CallError, expected: &str| {
-        let (code, text) = status(error);
-        assert_eq!(code, Code::InvalidArgument, "{text}");
-        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
-    };
-    for (change, expected) in common.into_iter().chain(of_nodes_alone) {
-        let mut request = nodes_request("shop", &["a", "b"]);
-        change(&mut request);
-        for answer in of_nodes(&request) {
-            refused(answer.unwrap_err(), expected);
-        }
-    }
-    for (change, expected) in common {
-        let mut request = nodes_request("shop", &[]);
-        change(&mut request);
-        let api::BeforeScoreRequest { call, pod, .. } = request;
-        let request = api::BeforeFilterRequest { call, pod };
-        refused(before_filter(&hooked(), &request).unwrap_err(), expected);
-    }
-}
-
-#[test]
-fn an_unknown_form_is_a_miss_and_no_error() {
-    let nodes = Some(api::Nodes { count: 9, form: None });
-    for result in of_nodes(&api::BeforeScoreRequest { nodes, ..nodes_request("shop", &[]) }) {
-        let result = result.unwrap();
-        assert_eq!((result.evaluated, result.miss()), (0, api::Miss::FormUnknown));
-    }
-}
-
-#[test]
-fn every_purpose_is_answered_alike() {
-    // 99: a purpose of a later version.
-    for purpose in [1, 2, 3, 4, 5, 99] {
-        let call = Some(api::Call { purpose, ..call() });
-        let request = api::BeforeScoreRequest { call: call.clone(), ..nodes_request("shop", &["a"]) };
-        assert!(of_nodes(&request).iter().all(Result::is_ok), "{purpose}");
-        let request = api::BeforeFilterRequest { call, ..pod_request("shop") };
-        assert!(before_filter(&hooked(), &request).is_ok(), "{purpose}");
-    }
 }
 
 #[test]
@@ -270,7 +205,7 @@ fn a_request_for_another_declaration_is_not_answered() {
     assert_eq!(code, Code::FailedPrecondition, "{text}");
     assert!(text.starts_with("call.reads is 0, and this policy now declares reads"), "{text}");
     let declared = backend.policy_for(&[]).unwrap();
-    let reads = declared.declaration.before_filter().unwrap().reads_id();
+    let reads = declared.declaration.verb(api::Verb::BeforeFilter).unwrap().reads_id();
     let call = Some(api::Call { reads, ..call() });
     assert!(before_filter(&backend, &api::BeforeFilterRequest { call, ..pod_request("shop") }).is_ok());
     let (backend, replace) = Backend::replaceable(Hooked(Info::new("p", "1").before_filter(hook()))).unwrap();

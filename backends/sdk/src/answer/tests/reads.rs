@@ -55,8 +55,8 @@ impl Racks {
     }
 }
 
-fn id(backend: &Backend, verb: OfVerb) -> u32 {
-    verb(&backend.policy_for(&[]).unwrap().declaration).map(Terms::reads_id).unwrap()
+fn id(backend: &Backend, verb: api::Verb) -> u32 {
+    backend.policy_for(&[]).unwrap().declaration.verb(verb).map(Terms::reads_id).unwrap()
 }
 
 /// Of labels "rack" and "size".
@@ -75,7 +75,7 @@ fn of_team(team: Option<&str>) -> api::Pod {
 }
 
 fn request(team: &str, row: api::NodeRow) -> api::FilterRequest {
-    let reads = id(&Racks::new().into(), Declaration::filter);
+    let reads = id(&Racks::new().into(), api::Verb::Filter);
     let call = Some(api::Call { reads, ..call() });
     let (pod, nodes) = (Some(of_team(Some(team))), Some(nodes(vec![row])));
     api::FilterRequest { call, pod, nodes, want_scores: false }
@@ -119,7 +119,7 @@ fn another_declaration_is_no_reason_to_guess() {
     for sent in [0, 7] {
         let call = Some(api::Call { reads: sent, ..call() });
         let request = api::FilterRequest { call, ..request("shop", node(&["r1", "5"], &[])) };
-        let declared = id(&backend, Declaration::filter);
+        let declared = id(&backend, api::Verb::Filter);
         let expected = format!(
             "call.reads is {sent}, and this policy now declares reads with the id {declared}; repeat the handshake"
         );
@@ -181,7 +181,7 @@ fn victims_are_read_as_the_pod_is() {
     let backend = Backend::from(Racks::new());
     let victim = |pod| api::Victim { uid: "u".into(), pod: Some(Box::new(pod)) };
     let mut request = api::PreemptRequest {
-        call: Some(api::Call { reads: id(&backend, Declaration::preempt), ..call() }),
+        call: Some(api::Call { reads: id(&backend, api::Verb::Preempt), ..call() }),
         pod: Some(of_team(None)),
         nodes: Some(nodes(rows(&["n-1"]))),
         candidates: vec![api::Candidate {
@@ -229,7 +229,7 @@ impl Policy for One {
 #[test]
 fn a_replaced_policy_answers_what_was_asked_of_it() {
     let (backend, replace) = Backend::replaceable(One::new(0)).unwrap();
-    let ids: Vec<_> = (0..=17).map(|label| id(&One::new(label).into(), Declaration::filter)).collect();
+    let ids: Vec<_> = (0..=17).map(|label| id(&One::new(label).into(), api::Verb::Filter)).collect();
     let answered = |reads| {
         let call = Some(api::Call { reads, ..call() });
         let request = api::FilterRequest { call, ..request("shop", node(&["v"], &[])) };

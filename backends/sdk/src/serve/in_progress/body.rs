@@ -14,24 +14,24 @@ use super::Share;
 /// The compression flag and the length before a message.
 const PREFIX: usize = 5;
 
-pub(super) struct Counted {
+pub(super) struct CountedBody {
     body: Body,
     share: Arc<Share>,
-    prefix: Prefix,
+    prefix: FramePrefix,
     /// The bytes that the message still lacks.
     left: usize,
 }
 
 /// What has arrived of a prefix.
 #[derive(Default)]
-struct Prefix {
+struct FramePrefix {
     bytes: [u8; PREFIX],
     count: usize,
 }
 
-impl Counted {
+impl CountedBody {
     pub(super) fn new(body: Body, share: Arc<Share>) -> Self {
-        Self { body, share, prefix: Prefix::default(), left: 0 }
+        Self { body, share, prefix: FramePrefix::default(), left: 0 }
     }
 
     fn count(&mut self, mut data: &[u8]) {
@@ -73,7 +73,7 @@ impl Counted {
     }
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = Status;
 

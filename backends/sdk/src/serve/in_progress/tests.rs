@@ -37,17 +37,17 @@ fn message(length: u32, sent: usize) -> Vec<u8> {
     [&[0][..], &length.to_be_bytes(), &vec![7; sent]].concat()
 }
 
-fn counted(total: &Arc<Total>, holds: Holds, bytes: &[u8]) -> Counted {
+fn counted(total: &Arc<Total>, holds: Holds, bytes: &[u8]) -> CountedBody {
     sent(total, holds, bytes, false)
 }
 
-fn sent(total: &Arc<Total>, holds: Holds, bytes: &[u8], ends: bool) -> Counted {
+fn sent(total: &Arc<Total>, holds: Holds, bytes: &[u8], ends: bool) -> CountedBody {
     let frames = bytes.chunks(3).map(Bytes::copy_from_slice).collect();
-    Counted::new(Body::new(Sent { frames, ends }), Arc::new(Share::new(total, holds)))
+    CountedBody::new(Body::new(Sent { frames, ends }), Arc::new(Share::new(total, holds)))
 }
 
 /// Reads what was sent; the error with which the body ends, if it does.
-fn read(body: &mut Counted) -> Option<Code> {
+fn read(body: &mut CountedBody) -> Option<Code> {
     let mut body = Pin::new(body);
     loop {
         match std::future::poll_fn(|context| body.as_mut().poll_frame(context)).now_or_never() {

@@ -17,7 +17,7 @@ use rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
 
-use super::TlsFiles;
+use super::{TlsError, TlsFiles};
 
 /// The largest file, in bytes. All public authorities together take about 200 KiB.
 const LARGEST: u64 = 4 << 20;
@@ -32,19 +32,9 @@ const USABLE: &str = "expected an X.509 version 3 certificate (openssl x509 -ext
 /// The protocol of gRPC.
 const HTTP_2: &[u8] = b"h2";
 
-/// Which TLS file cannot be used, why, and what is expected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{option} {}: {problem}; {remedy}", path.display())]
-pub struct TlsError {
-    option: &'static str,
-    path: PathBuf,
-    problem: String,
-    remedy: &'static str,
-}
-
 /// All files, as they were read at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct TlsContents {
     chain: File,
     key: File,
     authorities: Option<File>,
@@ -59,7 +49,7 @@ struct File {
     content: Vec<u8>,
 }
 
-impl Contents {
+impl TlsContents {
     /// Blocks while the files are read.
     pub(super) fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let TlsFiles { cert, key, client_ca } = files;
@@ -144,8 +134,8 @@ impl File {
         Ok(store)
     }
 
-    fn invalid(&self, problem: impl Into<String>, remedy: &'static str) -> TlsError {
-        TlsError { option: self.option, path: self.path.clone(), problem: problem.into(), remedy }
+    fn invalid(&self, problem: impl fmt::Display, remedy: &'static str) -> TlsError {
+        TlsError(format!("{} {}: {problem}; {remedy}", self.option, self.path.display()))
     }
 }
 

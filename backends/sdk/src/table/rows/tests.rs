@@ -8,7 +8,7 @@ use super::{
 use crate::{Nodes, node::row::Row, reads::access::Access};
 
 fn table(view: View) -> Table {
-    Table::new(Holds { view, reads: None })
+    Table::new(RowTerms { view, reads: None })
 }
 
 fn kept(name: &str) -> Kept {

@@ -16,7 +16,7 @@ const LONGEST_LOSS: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(150);
 
 /// The objects of a moment.
-pub(super) struct Cluster {
+pub(super) struct OracleCluster {
     pub(super) version: u64,
     pub(super) pods: Vec<Value>,
     pub(super) reservations: Vec<Value>,
@@ -63,7 +63,7 @@ pub(super) fn waits(pod: &Value) -> bool {
     pod["spec"]["nodeName"].is_null() && pod["spec"]["schedulingGates"].is_null() && !has_ended(pod)
 }
 
-impl Cluster {
+impl OracleCluster {
     pub(super) fn of(apiserver: &Apiserver) -> Self {
         let version = apiserver.version();
         let pods: Vec<_> = apiserver.pods().into_values().collect();
@@ -140,7 +140,7 @@ impl Oracle {
     }
 
     /// Panics if something is wrong.
-    pub(super) fn look(&mut self, state: &Cluster, now: Timestamp, instant: Instant) {
+    pub(super) fn look(&mut self, state: &OracleCluster, now: Timestamp, instant: Instant) {
         self.looks += 1;
         let (mut passing, mut taken) = (HashMap::new(), Vec::new());
         for node in &state.nodes {
@@ -182,7 +182,7 @@ fn owned_rightly(reservation: &Value) {
     assert!(owners(reservation).len() <= most, "{reservation}");
 }
 
-fn gone_owners<'c>(state: &'c Cluster, reservation: &'c Value) -> impl Iterator<Item = String> + 'c {
+fn gone_owners<'c>(state: &'c OracleCluster, reservation: &'c Value) -> impl Iterator<Item = String> + 'c {
     let is_gone = |owner: &&Value| {
         let mut pods = state.pods.iter();
         !pods.any(|pod| pod["metadata"]["uid"] == owner["uid"] && !has_ended(pod))
@@ -194,7 +194,7 @@ fn gone_owners<'c>(state: &'c Cluster, reservation: &'c Value) -> impl Iterator<
         .map(move |owner| format!("{name} has the gone owner {}", text(&owner["uid"])))
 }
 
-fn shown(state: &Cluster) -> String {
+fn shown(state: &OracleCluster) -> String {
     let reservations =
         state.reservations.iter().map(|one| format!("{} {}", one["metadata"]["name"], one["status"]));
     let pods =

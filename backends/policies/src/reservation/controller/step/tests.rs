@@ -9,7 +9,7 @@ use crate::reservation::{
     owners::OwnedAsking,
     recorded::Recorded,
     room::Room,
-    watch::{Object, Watched as _},
+    watch::{Watched as _, WatchedObject},
 };
 
 fn now() -> Timestamp {
@@ -76,7 +76,7 @@ fn on(node: &str) -> State {
 
 fn steps(reservation: &Reservation, pods: &[SeenPod]) -> Vec<Action> {
     let nodes = Nodes::default();
-    let node = |name: &str| Object { name: name.to_owned(), version: 1, json: Vec::new() };
+    let node = |name: &str| WatchedObject { name: name.to_owned(), version: 1, json: Vec::new() };
     nodes.listed(vec![node("a").into()], 1);
     step(reservation, &Observed { pods, nodes: &nodes, waiting: Some(&[]) }, now())
 }
@@ -322,7 +322,7 @@ fn it_tells_that_its_node_is_cordoned() {
     let nodes = Nodes::default();
     let cordon = |unschedulable: bool| {
         let json = json!({"spec": {"unschedulable": unschedulable}}).to_string().into_bytes();
-        nodes.told(Object { name: "a".to_owned(), version: 1, json });
+        nodes.told(WatchedObject { name: "a".to_owned(), version: 1, json });
     };
     let mut reservation = with_owners("Available", &json!({}), &[]);
     let observed = Observed { pods: &[], nodes: &nodes, waiting: Some(&[]) };
@@ -372,7 +372,7 @@ fn owners_that_wait_are_compared_with_what_is_left_after_the_step() {
     let asking = OwnedAsking { uid, namespace, controller, labels, affinity, requests };
     let waits = Unscheduled { name, since: Timestamp::UNIX_EPOCH, asking };
     let nodes = Nodes::default();
-    nodes.told(Object { name: "a".to_owned(), version: 1, json: Vec::new() });
+    nodes.told(WatchedObject { name: "a".to_owned(), version: 1, json: Vec::new() });
     let open = with_owners("Available", &json!({"allocateOnce": false}), &[("u", 5, true), ("v", 5, true)]);
     for (state, reason) in [(on("a"), "RequestsMoreThanLeft".into()), (State::Ended, Value::Null)] {
         let pods = [pod("u", on("a")), pod("v", state)];

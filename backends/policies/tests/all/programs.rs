@@ -1,0 +1,56 @@
+//! All policies: exit codes, the line with their address, and stopping by signal.
+
+use std::io::{Read as _, Write as _};
+
+use crate::{Running, ends};
+
+const POLICIES: [&str; 4] = ["node-resources", "node-affinity", "spread", "http-extender"];
+const RACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/racks-drained.yaml");
+const KUBECONFIG: &str = r#"{"apiVersion":"v1","kind":"Config","current-context":"c",
+    "clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1:6443"}}],
+    "contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],"users":[{"name":"c","user":{}}]}"#;
+
+#[test]
+fn exit_codes_tell_bad_usage_from_a_failed_start() {
+    for (arguments, code, expected) in [
+        (["--name", ""], 2, "expected 1 to 63"),
+        (["--address", "here"], 2, "expected HOST:PORT such as 127.0.0.1:9000"),
+        // An address that no machine has.
+        (["--allow-unauthenticated-bind", "--address=192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
+        (["--tls-cert", "tls.crt"], 2, "--tls-key <FILE>"),
+        (["--tls-client-ca", "ca.crt"], 2, "--tls-cert <FILE>"),
+        (
+            ["--tls-cert=/no/tls.crt", "--tls-key=/no/tls.key"],
+            1,
+            "--tls-cert /no/tls.crt: cannot be read: No such file",
+        ),
+    ] {
+        for policy in POLICIES {
+            ends(&[&[policy][..], &arguments].concat(), code, expected);
+        }
+        ends(&[&["label-rules", "--rules", RACKS][..], &arguments].concat(), code, expected);
+    }
+    ends(&["label-rules"], 2, "--rules <FILE>");
+    ends(&["label-rules", "--rules", "no/such/file.yaml"], 2, "no/such/file.yaml: ");
+    for policy in ["label-binder", "reservation"] {
+        ends(&[policy, "--name", ""], 2, "expected 1 to 63");
+        ends(&[policy, "--kubeconfig", "no/such/file"], 2, "invalid kubeconfig no/such/file: ");
+    }
+}
+
+#[test]
+fn they_say_where_they_listen_and_stop_when_told() {
+    let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    kubeconfig.write_all(KUBECONFIG.as_bytes()).unwrap();
+    let with_files: [&[&str]; 2] = [
+        &["label-rules", "--rules", RACKS],
+        &["label-binder", "--kubeconfig", kubeconfig.path().to_str().unwrap()],
+    ];
+    for arguments in POLICIES.iter().map(std::slice::from_ref).chain(with_files) {
+        let mut running = Running::start(arguments);
+        running.stop();
+        let mut rest = String::new();
+        running.stdout.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "{arguments:?}");
+    }
+}
