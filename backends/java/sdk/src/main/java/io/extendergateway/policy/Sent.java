@@ -92,12 +92,7 @@ final class Sent {
     parts.put(PodPart.NODE_AFFINITY, sent::clearNodeAffinity);
     parts.put(PodPart.VOLUMES, sent::clearVolumes);
     parts.put(PodPart.SCHEDULER_NAME, sent::clearSchedulerName);
-    parts.forEach(
-        (part, clear) -> {
-          if (!fields.has(part)) {
-            clear.run();
-          }
-        });
+    clear(parts, fields);
     return sent.clearLabels()
         .putAllLabels(labels.entries)
         .addAllLabelValues(labels.values)
@@ -107,6 +102,12 @@ final class Sent {
         .addAllAnnotationValues(annotations.values)
         .addAllAbsentAnnotations(annotations.absent)
         .build();
+  }
+
+  /** Clears the parts that are not declared. */
+  private static void clear(Map<? extends Part, Runnable> parts, Fields fields) {
+    parts.keySet().removeIf(fields::has);
+    parts.values().forEach(Runnable::run);
   }
 
   /** The node, as this verb gets it. */
@@ -121,7 +122,7 @@ final class Sent {
     if (terms.reads == null) {
       return sent.build();
     }
-    if (!terms.wantsUsage) {
+    if (!terms.verb.wantsUsage) {
       sent.clearUsage();
     }
     if (!terms.rowParts.name()) {
@@ -147,12 +148,7 @@ final class Sent {
     parts.put(NodePart.CONDITIONS, sent::clearConditions);
     parts.put(NodePart.CAPACITY, sent::clearCapacity);
     parts.put(NodePart.ALLOCATABLE, sent::clearAllocatable);
-    parts.forEach(
-        (part, clear) -> {
-          if (!fields.has(part)) {
-            clear.run();
-          }
-        });
+    clear(parts, fields);
     return sent.clearLabels()
         .putAllLabels(labels.entries)
         .addAllLabelValues(labels.values)
