@@ -519,15 +519,8 @@ func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
 	}
 }
 
-func TestHealthAndReflection(t *testing.T) {
+func TestReflection(t *testing.T) {
 	s := start(t, noArm())
-	healthClient := healthpb.NewHealthClient(s.ClientConn)
-	for _, service := range []string{"", "extender.policy.v1alpha1.PolicyService"} {
-		response, err := healthClient.Check(within(t), &healthpb.HealthCheckRequest{Service: service})
-		if err != nil || response.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("%q: %v, %v", service, response, err)
-		}
-	}
 	stream, err := reflectionpb.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
 	if err != nil {
 		t.Fatal(err)
