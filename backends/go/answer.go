@@ -30,15 +30,7 @@ func (s *Service) GetInfo(_ context.Context, request *v1alpha1.GetInfoRequest) (
 // Filter says on which of the nodes the pod may not run; with scores if they are wanted and may be given.
 func (s *Service) Filter(ctx context.Context, request *v1alpha1.FilterRequest) (*v1alpha1.FilterResponse, error) {
 	response := &v1alpha1.FilterResponse{}
-	err := s.answered(func() error {
-		q, err := s.read(ctx, asked{verbFilter, request.GetCall(), request.GetPod(), request.GetNodes()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
-		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
-			return nil
-		}
+	err := s.about(ctx, verbFilter, request, &response.Result, func(q *question) error {
 		verdicts, err := q.verdicts()
 		if err != nil {
 			return err
@@ -75,15 +67,8 @@ func (s *Service) earlyScores(q *question) *v1alpha1.Scores {
 // Score says how good each of the nodes is.
 func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v1alpha1.ScoreResponse, error) {
 	response := &v1alpha1.ScoreResponse{}
-	err := s.answered(func() error {
-		q, err := s.read(ctx, asked{verbScore, request.GetCall(), request.GetPod(), request.GetNodes()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
-		if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
-			response.Scores, err = q.scores()
-		}
+	err := s.about(ctx, verbScore, request, &response.Result, func(q *question) (err error) {
+		response.Scores, err = q.scores()
 		return err
 	})
 	return response, err
@@ -92,15 +77,8 @@ func (s *Service) Score(ctx context.Context, request *v1alpha1.ScoreRequest) (*v
 // Preempt says which pods may be evicted on which of the nodes.
 func (s *Service) Preempt(ctx context.Context, request *v1alpha1.PreemptRequest) (*v1alpha1.PreemptResponse, error) {
 	response := &v1alpha1.PreemptResponse{}
-	err := s.answered(func() error {
-		q, err := s.read(ctx, asked{verbPreempt, request.GetCall(), request.GetPod(), request.GetNodes()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
-		if q.miss == v1alpha1.Miss_MISS_UNSPECIFIED {
-			response.Kept, err = q.evictions(request.GetCandidates())
-		}
+	err := s.about(ctx, verbPreempt, request, &response.Result, func(q *question) (err error) {
+		response.Kept, err = q.evictions(request.GetCandidates())
 		return err
 	})
 	return response, err

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -228,13 +229,6 @@ func (d *declaration) readsAs(other *declaration) bool {
 	return true
 }
 
-func (p *Policy) revision() string {
-	if p.Revision == "" {
-		return p.Version
-	}
-	return p.Revision
-}
-
 // mistakes are those that no gateway can name, because there is nothing to ask it about. What the policy API does not allow
 // to declare is rejected by the gateway, and by policy-conformance.
 func (p *Policy) mistakes() []string {
@@ -285,25 +279,17 @@ func (a *asDeclared) functionMistakes(add func(string)) {
 // maxRejectedConfiguration limits the text about a rejected configuration, in bytes.
 const maxRejectedConfiguration = 1024
 
-// beginning is the beginning of a text, of at most this many bytes of valid UTF-8.
-func beginning(text string, most int) string {
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(text, "")
-}
-
 func (d *declaration) respond(p *Policy) *v1alpha1.GetInfoResponse {
 	response := &v1alpha1.GetInfoResponse{
 		Name:               p.Name,
 		Version:            p.Version,
-		Revision:           p.revision(),
+		Revision:           cmp.Or(p.Revision, p.Version),
 		ApiVersion:         apiVersion,
 		PodRaw:             p.RawPod,
 		AnnotationPrefixes: p.Annotations,
 		MaxRequestBytes:    MaxMessageBytes,
 
-		RejectedConfiguration: beginning(p.RejectedConfiguration, maxRejectedConfiguration),
+		RejectedConfiguration: strings.ToValidUTF8(cut(p.RejectedConfiguration, maxRejectedConfiguration), ""),
 	}
 	for index, terms := range d.verbs {
 		if terms == nil {

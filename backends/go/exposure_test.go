@@ -198,25 +198,6 @@ func TestACompleteMessageIsNotGivenUp(t *testing.T) {
 	}
 }
 
-func TestASilentConnectionIsClosed(t *testing.T) {
-	t.Parallel()
-	s := start(t, noArm())
-	silent, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = silent.Close() }()
-	if err := silent.SetReadDeadline(time.Now().Add(2 * handshakeTimeout)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(silent); err != nil {
-		t.Errorf("the connection stays open: %v", err)
-	}
-	if _, err := s.GetInfo(within(t), &v1alpha1.GetInfoRequest{}); err != nil {
-		t.Error(err)
-	}
-}
-
 // trickle is a message whose bytes come one a second.
 type trickle struct{ ctx context.Context }
 

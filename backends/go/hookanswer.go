@@ -9,12 +9,7 @@ import (
 // BeforeFilter says what changes about the pod before filters are called.
 func (s *Service) BeforeFilter(ctx context.Context, request *v1alpha1.BeforeFilterRequest) (*v1alpha1.BeforeFilterResponse, error) {
 	response := &v1alpha1.BeforeFilterResponse{}
-	err := s.answered(func() error {
-		q, err := s.readPod(ctx, asked{verb: verbBeforeFilter, call: request.GetCall(), pod: request.GetPod()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
+	err := s.about(ctx, verbBeforeFilter, request, &response.Result, func(q *question) (err error) {
 		response.Pod, err = q.beforeFilter()
 		return err
 	})
@@ -26,15 +21,7 @@ func (s *Service) BeforeFilterNodes(
 	ctx context.Context, request *v1alpha1.BeforeFilterNodesRequest,
 ) (*v1alpha1.BeforeFilterNodesResponse, error) {
 	response := &v1alpha1.BeforeFilterNodesResponse{}
-	err := s.answered(func() error {
-		q, err := s.read(ctx, asked{verbBeforeFilterNodes, request.GetCall(), request.GetPod(), request.GetNodes()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
-		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
-			return nil
-		}
+	err := s.about(ctx, verbBeforeFilterNodes, request, &response.Result, func(q *question) (err error) {
 		response.Nodes, err = q.beforeFilterNodes()
 		return err
 	})
@@ -44,15 +31,7 @@ func (s *Service) BeforeFilterNodes(
 // BeforeScore says what changes about the pod and nodes before they are scored.
 func (s *Service) BeforeScore(ctx context.Context, request *v1alpha1.BeforeScoreRequest) (*v1alpha1.BeforeScoreResponse, error) {
 	response := &v1alpha1.BeforeScoreResponse{}
-	err := s.answered(func() error {
-		q, err := s.read(ctx, asked{verbBeforeScore, request.GetCall(), request.GetPod(), request.GetNodes()})
-		if err != nil {
-			return err
-		}
-		response.Result = q.result()
-		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
-			return nil
-		}
+	err := s.about(ctx, verbBeforeScore, request, &response.Result, func(q *question) (err error) {
 		response.Pod, response.Nodes, err = q.beforeScore()
 		return err
 	})

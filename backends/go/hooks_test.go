@@ -338,20 +338,6 @@ func TestAWrongAnswerOfAVerbIsLogged(t *testing.T) {
 	}
 }
 
-func TestAHookThatIsNotDeclaredIsUnimplemented(t *testing.T) {
-	s := start(t, noArm())
-	_, err := s.beforeFilter()
-	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeFilter; its GetInfo does not list it")
-	_, err = s.beforeFilterNodes(labeled("a", nil))
-	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeFilterNodes")
-	_, err = s.beforeScore(labeled("a", nil))
-	expect(t, err, codes.Unimplemented, "this policy does not serve BeforeScore")
-	_, err = start(t, beforeFilter(changesPod(nil))).Filter(within(t), &v1alpha1.FilterRequest{
-		Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil)),
-	})
-	expect(t, err, codes.Unimplemented, "this policy does not serve Filter")
-}
-
 // allHooks has each hook, none of which changes anything.
 func allHooks() Policy {
 	return hooked(func(p *Policy) {
@@ -370,51 +356,6 @@ func (s *server) ask(ctx context.Context, call *v1alpha1.Call, pod *v1alpha1.Pod
 	score, err := s.hooks().BeforeScore(ctx, &v1alpha1.BeforeScoreRequest{Call: call, Pod: pod, Nodes: nodes})
 	results[2], errs[2] = score.GetResult(), err
 	return results, errs
-}
-
-func TestAMalformedRequestOfAHookIsNamed(t *testing.T) {
-	s := start(t, allHooks())
-	good := inline(labeled("a", nil))
-	withoutPurpose := call()
-	withoutPurpose.Purpose = 0
-	for _, c := range []struct {
-		call  *v1alpha1.Call
-		pod   *v1alpha1.Pod
-		nodes *v1alpha1.Nodes
-		text  string
-		of    []int
-	}{
-		{nil, podMessage(), good, "call is missing; every request has it", []int{0, 1, 2}},
-		{withoutPurpose, podMessage(), good, "call.purpose is missing", []int{0, 1, 2}},
-		{call(), nil, good, "pod is missing", []int{0, 1, 2}},
-		{call(), &v1alpha1.Pod{}, good, "pod.facts is missing", []int{0, 1, 2}},
-		{call(), podMessage(), nil, "nodes is missing", []int{1, 2}},
-		{call(), podMessage(), inline(), "nodes.count is 0 and there are 0 rows", []int{1, 2}},
-		{call(), podMessage(), inline(&v1alpha1.NodeRow{Name: "a"}), "nodes.rows.rows[0].facts is missing", []int{1, 2}},
-	} {
-		_, errs := s.ask(within(t), c.call, c.pod, c.nodes)
-		for hook, err := range errs {
-			if slices.Contains(c.of, hook) {
-				expect(t, err, codes.InvalidArgument, c.text)
-			} else if err != nil {
-				t.Errorf("%s: hook %d: %v", c.text, hook, err)
-			}
-		}
-	}
-}
-
-func TestAHookAnswersEveryPurpose(t *testing.T) {
-	s := start(t, allHooks())
-	for _, purpose := range []v1alpha1.Purpose{1, 2, 3, 4, 5, 77} {
-		asked := call()
-		asked.Purpose = purpose
-		results, errs := s.ask(within(t), asked, podMessage(), inline(labeled("a", nil), labeled("b", nil)))
-		for hook, result := range results {
-			if errs[hook] != nil || result.GetEvaluated() != []uint32{1, 2, 2}[hook] {
-				t.Errorf("%v: hook %d: %v, %v", purpose, hook, result, errs[hook])
-			}
-		}
-	}
 }
 
 func TestHooksAreCalledWithTheNodesOfATable(t *testing.T) {

@@ -1,6 +1,10 @@
 package policy
 
-import "extender-gateway.io/policy/api/v1alpha1"
+import (
+	"cmp"
+
+	"extender-gateway.io/policy/api/v1alpha1"
+)
 
 // NodePart is a part of a node besides labels and annotations.
 type NodePart int32
@@ -54,22 +58,11 @@ const (
 
 // String is the name of the constant.
 func (p NodePart) String() string {
-	switch p {
-	case NodeName:
-		return "NodeName"
-	case NodeTaints:
-		return "NodeTaints"
-	case NodeUnschedulable:
-		return "NodeUnschedulable"
-	case NodeConditions:
-		return "NodeConditions"
-	case NodeCapacity:
-		return "NodeCapacity"
-	case NodeAllocatable:
-		return "NodeAllocatable"
-	default:
-		return "an unknown NodePart"
+	names := map[NodePart]string{
+		NodeName: "NodeName", NodeTaints: "NodeTaints", NodeUnschedulable: "NodeUnschedulable",
+		NodeConditions: "NodeConditions", NodeCapacity: "NodeCapacity", NodeAllocatable: "NodeAllocatable",
 	}
+	return cmp.Or(names[p], "an unknown NodePart")
 }
 
 // String is the name of the constant.
@@ -80,10 +73,7 @@ func (p PodPart) String() string {
 		PodTolerations: "PodTolerations", PodNodeSelector: "PodNodeSelector", PodNodeAffinity: "PodNodeAffinity",
 		PodVolumes: "PodVolumes", PodSchedulerName: "PodSchedulerName",
 	}
-	if name, known := names[p]; known {
-		return name
-	}
-	return "an unknown PodPart"
+	return cmp.Or(names[p], "an unknown PodPart")
 }
 
 // parts are parts by their numbers in the contract, which are below 32.

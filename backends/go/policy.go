@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 
 	"extender-gateway.io/policy/api/v1alpha1"
@@ -159,16 +160,8 @@ const (
 
 // String is the name of the constant.
 func (v View) String() string {
-	switch v {
-	case ViewFacts:
-		return "ViewFacts"
-	case ViewName:
-		return "ViewName"
-	case ViewFactsAndRaw:
-		return "ViewFactsAndRaw"
-	default:
-		return "an unknown View"
-	}
+	names := map[View]string{ViewFacts: "ViewFacts", ViewName: "ViewName", ViewFactsAndRaw: "ViewFactsAndRaw"}
+	return cmp.Or(names[v], "an unknown View")
 }
 
 // number is the view's number in the contract.
@@ -185,21 +178,9 @@ func (v View) number() v1alpha1.NodeView {
 
 func (v View) hasFacts() bool { return v != ViewName }
 
-// covers says whether rows of this view hold everything that the other one needs. Each view adds to the one before.
-func (v View) covers(wanted View) bool {
-	return v.rank() >= wanted.rank()
-}
-
-func (v View) rank() int {
-	switch v {
-	case ViewName:
-		return 0
-	case ViewFacts:
-		return 1
-	default:
-		return 2
-	}
-}
+// covers says whether rows of this view hold everything that the other one needs. Each view of the contract adds to the
+// one before.
+func (v View) covers(wanted View) bool { return v.number() >= wanted.number() }
 
 // Normalization is how raw scores become 0 to 10, over the nodes of one prioritize call. The operator may override it.
 type Normalization int

@@ -8,12 +8,16 @@ import (
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
-// asked are the fields that the requests of all verbs about nodes have.
-type asked struct {
-	verb  verb
-	call  *v1alpha1.Call
-	pod   *v1alpha1.Pod
-	nodes *v1alpha1.Nodes
+// asked is a request about a pod.
+type asked interface {
+	GetCall() *v1alpha1.Call
+	GetPod() *v1alpha1.Pod
+}
+
+// askedOfNodes is one about a pod and nodes.
+type askedOfNodes interface {
+	asked
+	GetNodes() *v1alpha1.Nodes
 }
 
 // question is a request that can be answered, unless miss is set.
@@ -62,35 +66,41 @@ func checkPurpose(purpose v1alpha1.Purpose, sideEffects bool) error {
 	return nil
 }
 
-// read reads and validates a request. Whether it is valid does not depend on which tables exist here.
-func (s *Service) read(ctx context.Context, asked asked) (*question, error) {
-	prepared, terms, err := s.chosen(ctx, asked.call, asked.verb)
-	if err != nil {
-		return nil, err
-	}
-	if asked.nodes == nil {
-		return nil, missing("nodes")
-	}
-	q := &question{ctx: ctx, verb: asked.verb, prepared: prepared, terms: terms, count: asked.nodes.GetCount()}
-	rows, err := s.hold(asked.nodes, q)
-	if err != nil {
-		return nil, err
-	}
-	if err := q.place(asked); err != nil {
-		return nil, err
-	}
-	q.nodes = Nodes{rows: rows, access: terms.node()}
-	q.trace()
-	return q, nil
+// about answers a request, unless it is a miss. It sets the result, with which both answers begin.
+func (s *Service) about(
+	ctx context.Context, verb verb, asked asked, result **v1alpha1.Result, answer func(q *question) error,
+) error {
+	return s.answered(func() error {
+		q, err := s.read(ctx, verb, asked)
+		if err != nil {
+			return err
+		}
+		*result = q.result()
+		if q.miss != v1alpha1.Miss_MISS_UNSPECIFIED {
+			return nil
+		}
+		return answer(q)
+	})
 }
 
-// readPod does the same with a request that has no nodes: what is evaluated is the pod.
-func (s *Service) readPod(ctx context.Context, asked asked) (*question, error) {
-	prepared, terms, err := s.chosen(ctx, asked.call, asked.verb)
+// read reads and validates a request. Whether it is valid does not depend on which tables exist here. In one without nodes,
+// what is evaluated is the pod.
+func (s *Service) read(ctx context.Context, verb verb, asked asked) (*question, error) {
+	prepared, terms, err := s.chosen(ctx, asked.GetCall(), verb)
 	if err != nil {
 		return nil, err
 	}
-	q := &question{ctx: ctx, verb: asked.verb, prepared: prepared, terms: terms, count: 1}
+	q := &question{ctx: ctx, verb: verb, prepared: prepared, terms: terms, count: 1}
+	if of, ok := asked.(askedOfNodes); ok {
+		if of.GetNodes() == nil {
+			return nil, missing("nodes")
+		}
+		rows, err := s.hold(of.GetNodes(), q)
+		if err != nil {
+			return nil, err
+		}
+		q.count, q.nodes = of.GetNodes().GetCount(), Nodes{rows: rows, access: terms.node()}
+	}
 	if err := q.place(asked); err != nil {
 		return nil, err
 	}
@@ -110,11 +120,11 @@ func (q *question) trace() {
 
 // place takes the pod of the request, which is to be placed.
 func (q *question) place(asked asked) error {
-	if err := q.checkPod(asked.pod); err != nil {
+	if err := q.checkPod(asked.GetPod()); err != nil {
 		return err
 	}
-	q.origin = podOrigin{ctx: q.ctx, snapshot: asked.call.GetSnapshot(), access: q.terms.pod()}
-	q.pod = q.origin.view(asked.pod)
+	q.origin = podOrigin{ctx: q.ctx, snapshot: asked.GetCall().GetSnapshot(), access: q.terms.pod()}
+	q.pod = q.origin.view(asked.GetPod())
 	return nil
 }
 

@@ -37,13 +37,8 @@ func checkPresence(row *v1alpha1.NodeRow, parts rowParts, expected string) strin
 
 // checkRow does the same with its values and counts: a value that is missing would shift all others.
 func checkRow(row *v1alpha1.NodeRow, counts valueCounts) string {
-	facts := row.GetFacts()
-	if facts != nil {
-		if wrong := checkValues("label", len(facts.GetLabelValues()), facts.GetAbsentLabels(), counts.labels); wrong != "" {
-			return ".facts." + wrong
-		}
-		wrong := checkValues("annotation", len(facts.GetAnnotationValues()), facts.GetAbsentAnnotations(), counts.annotations)
-		if wrong != "" {
+	if facts := row.GetFacts(); facts != nil {
+		if wrong := checkFacts(facts, counts); wrong != "" {
 			return ".facts." + wrong
 		}
 	}
@@ -73,7 +68,18 @@ func checkPod(facts *v1alpha1.PodFacts, access *fields) string {
 	if facts == nil || access == nil {
 		return ""
 	}
-	counts := access.counts()
+	return checkFacts(facts, access.counts())
+}
+
+// mapped are facts whose labels and annotations come as values, in the order of the declared keys.
+type mapped interface {
+	GetLabelValues() []string
+	GetAbsentLabels() []uint32
+	GetAnnotationValues() []string
+	GetAbsentAnnotations() []uint32
+}
+
+func checkFacts(facts mapped, counts valueCounts) string {
 	if wrong := checkValues("label", len(facts.GetLabelValues()), facts.GetAbsentLabels(), counts.labels); wrong != "" {
 		return wrong
 	}

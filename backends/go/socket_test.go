@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
@@ -137,24 +135,6 @@ func TestAMalformedRequestIsNamed(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoMessageAreAnInvalidArgument(t *testing.T) {
-	s := start(t, noArm())
-	for _, bytes := range [][]byte{{0x0a, 0x05, 1}, {0x0b, 1}, {0xff}} {
-		err := s.Invoke(within(t), v1alpha1.PolicyService_Filter_FullMethodName, bytes, &v1alpha1.FilterResponse{},
-			grpc.ForceCodec(raw{}))
-		expect(t, err, codes.InvalidArgument, "the message cannot be decoded")
-	}
-}
-
-// raw sends bytes as they are.
-type raw struct{}
-
-func (raw) Name() string                        { return "proto" }
-func (raw) Marshal(message any) ([]byte, error) { return message.([]byte), nil }
-func (raw) Unmarshal(bytes []byte, into any) error {
-	return proto.Unmarshal(bytes, into.(proto.Message))
-}
-
 func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 	s := start(t, noArm())
 	// Each empty taint takes two bytes, and a struct.
@@ -164,22 +144,6 @@ func TestAMessageThatWouldTakeTooMuchMemoryIsRefused(t *testing.T) {
 	}
 	_, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)})
 	expect(t, err, codes.ResourceExhausted, "would take too much memory")
-}
-
-func TestLargeMessagesAreAccepted(t *testing.T) {
-	s := start(t, noArm())
-	row := labeled("a", map[string]string{"text": strings.Repeat("x", 32<<20)})
-	if _, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(row)}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAnUnknownFormIsAMiss(t *testing.T) {
-	s := start(t, noArm())
-	response, err := s.Filter(within(t), &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: &v1alpha1.Nodes{Count: 1}})
-	if err != nil || response.GetResult().GetMiss() != v1alpha1.Miss_MISS_FORM_UNKNOWN || response.GetResult().GetEvaluated() != 0 {
-		t.Errorf("%v, %v", response, err)
-	}
 }
 
 func TestAVerbThatIsNotDeclaredIsUnimplemented(t *testing.T) {
@@ -555,15 +519,8 @@ func TestAReplacedPolicyStillAnswersWhatWasAskedForIt(t *testing.T) {
 	}
 }
 
-func TestHealthAndReflection(t *testing.T) {
+func TestReflection(t *testing.T) {
 	s := start(t, noArm())
-	healthClient := healthpb.NewHealthClient(s.ClientConn)
-	for _, service := range []string{"", "extender.policy.v1alpha1.PolicyService"} {
-		response, err := healthClient.Check(within(t), &healthpb.HealthCheckRequest{Service: service})
-		if err != nil || response.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("%q: %v, %v", service, response, err)
-		}
-	}
 	stream, err := reflectionpb.NewServerReflectionClient(s.ClientConn).ServerReflectionInfo(within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -643,12 +600,4 @@ func TestCallsInProgressFinishWhenTheServerStops(t *testing.T) {
 		t.Error(err)
 	}
 	<-stopped
-}
-
-func TestAnUnparsableTraceparentIsIgnored(t *testing.T) {
-	s := start(t, noArm())
-	ctx := metadata.AppendToOutgoingContext(within(t), "traceparent", "nonsense", "traceparent", "twice")
-	if _, err := s.Filter(ctx, &v1alpha1.FilterRequest{Call: call(), Pod: podMessage(), Nodes: inline(labeled("a", nil))}); err != nil {
-		t.Error(err)
-	}
 }

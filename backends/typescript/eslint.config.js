@@ -23,7 +23,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['test/**', 'examples/**/*.test.ts', 'bench/**'],
+    files: ['test/**', 'examples/**/*.test.ts'],
     rules: {
       // node:test collects the promises of tests itself.
       '@typescript-eslint/no-floating-promises': [

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"extender-gateway.io/policy/api/v1alpha1"
 )
 
@@ -27,44 +29,29 @@ func sentPod(pod *v1alpha1.Pod, info *v1alpha1.GetInfoResponse, verb *v1alpha1.V
 	if !slices.Contains(reads.GetPod().GetParts(), v1alpha1.PodPart_POD_PART_IDENTITY) {
 		sent.Identity = nil
 	}
-	sent.Facts = podFacts(sent.Facts, reads.GetPod())
+	facts, of := sent.Facts, reads.GetPod()
+	keepParts(facts.ProtoReflect(), of.GetParts())
+	facts.Labels, facts.LabelValues, facts.AbsentLabels = split(facts.Labels, of.GetLabels())
+	facts.Annotations, facts.AnnotationValues, facts.AbsentAnnotations = split(facts.Annotations, of.GetAnnotations())
 	for _, counted := range reads.GetPod().GetTopologyCounts() {
 		sent.TopologyCounts = append(sent.TopologyCounts, topologyCounts(counted, pod, nodes))
 	}
 	return sent
 }
 
-func podFacts(facts *v1alpha1.PodFacts, reads *v1alpha1.PodReads) *v1alpha1.PodFacts {
-	sent := &v1alpha1.PodFacts{}
-	for _, part := range reads.GetParts() {
-		switch part {
-		case v1alpha1.PodPart_POD_PART_NAMESPACE:
-			sent.Namespace = facts.GetNamespace()
-		case v1alpha1.PodPart_POD_PART_OWNER:
-			sent.Owner = facts.GetOwner()
-		case v1alpha1.PodPart_POD_PART_PRIORITY:
-			sent.Priority = facts.GetPriority()
-		case v1alpha1.PodPart_POD_PART_PRIORITY_CLASS_NAME:
-			sent.PriorityClassName = facts.GetPriorityClassName()
-		case v1alpha1.PodPart_POD_PART_REQUESTS:
-			sent.Requests = facts.GetRequests()
-		case v1alpha1.PodPart_POD_PART_NONZERO_REQUESTS:
-			sent.NonzeroRequests = facts.GetNonzeroRequests()
-		case v1alpha1.PodPart_POD_PART_TOLERATIONS:
-			sent.Tolerations = facts.GetTolerations()
-		case v1alpha1.PodPart_POD_PART_NODE_SELECTOR:
-			sent.NodeSelector = facts.GetNodeSelector()
-		case v1alpha1.PodPart_POD_PART_NODE_AFFINITY:
-			sent.NodeAffinity = facts.GetNodeAffinity()
-		case v1alpha1.PodPart_POD_PART_VOLUMES:
-			sent.Volumes = facts.GetVolumes()
-		case v1alpha1.PodPart_POD_PART_SCHEDULER_NAME:
-			sent.SchedulerName = facts.GetSchedulerName()
+// keepParts clears the parts that are not declared. A part has the name of its field.
+func keepParts[P interface {
+	~int32
+	protoreflect.Enum
+}](facts protoreflect.Message, declared []P) {
+	all := P(0).Descriptor().Values()
+	for index := range all.Len() {
+		_, name, _ := strings.Cut(string(all.Get(index).Name()), "_PART_")
+		field := facts.Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(name)))
+		if field != nil && !slices.Contains(declared, P(all.Get(index).Number())) {
+			facts.Clear(field)
 		}
 	}
-	sent.Labels, sent.LabelValues, sent.AbsentLabels = split(facts.GetLabels(), reads.GetLabels())
-	sent.Annotations, sent.AnnotationValues, sent.AbsentAnnotations = split(facts.GetAnnotations(), reads.GetAnnotations())
-	return sent
 }
 
 // sentRow is the node for a verb.
@@ -90,28 +77,10 @@ func sentRow(node *Node, info *v1alpha1.GetInfoResponse, verb *v1alpha1.VerbInfo
 	for _, counted := range reads.GetNode().GetPodCounts() {
 		sent.PodCounts = append(sent.PodCounts, podCounts(counted, node))
 	}
-	sent.Facts = nodeFacts(sent.Facts, reads.GetNode())
-	return sent
-}
-
-func nodeFacts(facts *v1alpha1.NodeFacts, reads *v1alpha1.NodeReads) *v1alpha1.NodeFacts {
-	sent := &v1alpha1.NodeFacts{}
-	for _, part := range reads.GetParts() {
-		switch part {
-		case v1alpha1.NodePart_NODE_PART_TAINTS:
-			sent.Taints = facts.GetTaints()
-		case v1alpha1.NodePart_NODE_PART_UNSCHEDULABLE:
-			sent.Unschedulable = facts.GetUnschedulable()
-		case v1alpha1.NodePart_NODE_PART_CONDITIONS:
-			sent.Conditions = facts.GetConditions()
-		case v1alpha1.NodePart_NODE_PART_CAPACITY:
-			sent.Capacity = facts.GetCapacity()
-		case v1alpha1.NodePart_NODE_PART_ALLOCATABLE:
-			sent.Allocatable = facts.GetAllocatable()
-		}
-	}
-	sent.Labels, sent.LabelValues, sent.AbsentLabels = split(facts.GetLabels(), reads.GetLabels())
-	sent.Annotations, sent.AnnotationValues, sent.AbsentAnnotations = split(facts.GetAnnotations(), reads.GetAnnotations())
+	facts, of := sent.Facts, reads.GetNode()
+	keepParts(facts.ProtoReflect(), of.GetParts())
+	facts.Labels, facts.LabelValues, facts.AbsentLabels = split(facts.Labels, of.GetLabels())
+	facts.Annotations, facts.AnnotationValues, facts.AbsentAnnotations = split(facts.Annotations, of.GetAnnotations())
 	return sent
 }
 

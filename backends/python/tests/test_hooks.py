@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import grpc
 import pytest
 from changing import Changing, everything
-from client import HOOKS, Client, Stream, by_table, call, inline, pod, row, status
+from client import Client, Stream, by_table, call, inline, pod, row, status
 from conftest import Serve
 from grpc import StatusCode
 from servers import serving
@@ -34,8 +33,6 @@ from extender_policy import (
     Reads,
     Resources,
     Toleration,
-    Verb,
-    Verdict,
     testing,
 )
 from extender_policy._api.v1alpha1 import (
@@ -299,76 +296,6 @@ def test_a_policy_that_is_not_ready_changes_nothing(serve: Serve) -> None:
     assert failing(lambda: client.before_score(of_scores(rows("a")))) == expected
 
 
-def test_a_hook_that_is_not_declared_is_unimplemented(serve: Serve) -> None:
-    class Filters(Changing):
-        def filter(self, pod: Pod, node: Node) -> Verdict:
-            return Verdict.accept()
-
-    client = serve(Filters(info=Info("p", "1").filters(Verb.per_node())))
-    asked: list[tuple[str, str, Callable[[], object]]] = [
-        ("BeforeFilter", "before_filter", lambda: client.before_filter(of_pod())),
-        ("BeforeFilterNodes", "before_filter_nodes", lambda: client.before_filter_nodes(of_nodes(rows("a")))),
-        ("BeforeScore", "before_score", lambda: client.before_score(of_scores(rows("a")))),
-    ]
-    for name, method, ask in asked:
-        expected = f"this policy does not serve {name}; its GetInfo does not list it, declare it with Info.{method}"
-        assert failing(ask) == (StatusCode.UNIMPLEMENTED, expected)
-    code, _ = failing(lambda: client.call(f"{HOOKS}/Other", of_pod(), hooks_pb2.BeforeFilterResponse))
-    assert code is StatusCode.UNIMPLEMENTED
-
-
-def test_hooks_answer_every_purpose(serve: Serve) -> None:
-    client = serve(Changing())
-    for purpose in (policy_pb2.PURPOSE_SPECULATE, policy_pb2.PURPOSE_SHADOW, 77):
-        request = of_pod()
-        request.call.purpose = purpose  # type: ignore[assignment]
-        assert client.before_filter(request).result.evaluated == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda r: r.ClearField("call"), "call is missing; every request has it"),
-        (lambda r: r.call.ClearField("purpose"), "call.purpose is missing"),
-        (lambda r: r.ClearField("pod"), "pod is missing; every request has it"),
-        (lambda r: r.pod.ClearField("facts"), "pod.facts is missing; every request has it"),
-        (lambda r: setattr(r.call, "args", b'{"a": 1}'), "this policy takes no args; remove `args`"),
-    ],
-)
-def test_a_request_that_no_gateway_sends_is_named(serve: Serve, change: Callable[[Any], object], expected: str) -> None:
-    client = serve(Changing())
-    requests: list[tuple[Callable[[Any], object], Any]] = [
-        (client.before_filter, of_pod()),
-        (client.before_filter_nodes, of_nodes(rows("a"))),
-        (client.before_score, of_scores(rows("a"))),
-    ]
-    for ask, request in requests:
-        change(request)
-        code, text = failing(partial(ask, request))
-        assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda r: r.ClearField("nodes"), "nodes is missing; every request has it"),
-        (lambda r: setattr(r.nodes, "count", 2), "nodes.count is 2 and there are 1 rows"),
-        (lambda r: r.nodes.CopyFrom(inline([])), "nodes.count is 0 and there are 0 rows"),
-        (lambda r: r.nodes.rows.rows[0].ClearField("facts"), "nodes.rows.rows[0].facts is missing"),
-    ],
-)
-def test_nodes_that_no_gateway_sends_are_named(serve: Serve, change: Callable[[Any], object], expected: str) -> None:
-    client = serve(Changing())
-    requests: list[tuple[Callable[[Any], object], Any]] = [
-        (client.before_filter_nodes, of_nodes(rows("a"))),
-        (client.before_score, of_scores(rows("a"))),
-    ]
-    for ask, request in requests:
-        change(request)
-        code, text = failing(partial(ask, request))
-        assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
-
-
 class Zones(Policy):
     """Reads the pod's app and the nodes' zones."""
 
@@ -433,13 +360,6 @@ def test_hooks_are_answered_from_the_table(serve: Serve) -> None:
         assert answer.result.evaluated == 2
         assert [dict(change.set_labels) for change in answer.nodes] == [{"b": "z2 web"}, {"a": "z1 web"}]
     stream.reset()
-
-
-def test_nodes_in_an_unknown_form_are_missed(serve: Serve) -> None:
-    client = serve(Changing())
-    unknown = node_pb2.Nodes(count=1)
-    answers = client.before_filter_nodes(of_nodes(unknown)), client.before_score(of_scores(unknown))
-    assert {answer.result.miss for answer in answers} == {policy_pb2.MISS_FORM_UNKNOWN}
 
 
 def test_what_is_not_declared_cannot_be_read() -> None:

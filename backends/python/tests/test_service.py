@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,6 @@ import grpc
 import pytest
 from client import Client, by_table, call, inline, pod, question, row, status
 from conftest import Serve
-from google.protobuf.message import Message
 from grpc import StatusCode
 
 from extender_policy import (
@@ -38,7 +36,6 @@ from extender_policy import (
     Scale,
     Verb,
     Verdict,
-    View,
     configured,
 )
 from extender_policy._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, policy_pb2
@@ -430,14 +427,6 @@ def test_candidates_that_no_gateway_sends_are_named(
     assert (code, expected in text) == (StatusCode.INVALID_ARGUMENT, True), text
 
 
-@pytest.mark.parametrize("broken", [b"\x0a\x05ab", b"\x12\x02\xff\xff", b"\x1a\x06\x08\x01\x12\x02\x0a\x05"])
-def test_bytes_that_are_no_message_are_named(serve: Serve, broken: bytes) -> None:
-    client = serve(Scripted())
-    request = broken if broken[0] == 0x0A else question(inline([row("a")])).call.SerializeToString() + broken
-    code, _ = failing(lambda: client.call("Filter", request, policy_pb2.FilterResponse))
-    assert code is StatusCode.INVALID_ARGUMENT
-
-
 def test_rows_and_pods_that_are_no_messages_are_named(serve: Serve) -> None:
     client = serve(Scripted())
     request = question(inline([row("a" * 9)])).SerializeToString()
@@ -458,26 +447,6 @@ def test_unknown_fields_and_messages_in_parts_are_read(serve: Serve) -> None:
         request += field + b"\x05\x82\x7d\x02ab"
     answer = client.call("Filter", request + b"\x82\x7d\x02ab", policy_pb2.FilterResponse)
     assert [rejection.reason for rejection in answer.rejections] == ["no"]
-
-
-def test_an_unknown_form_of_nodes_is_a_miss(serve: Serve) -> None:
-    client = serve(Scripted())
-    request = changed(lambda r: r.nodes.ClearField("rows"))
-    # A form of a later version.
-    unknown = request.SerializeToString() + b"\x1a\x04\x08\x01\x7a\x00"
-    answer = client.call("Filter", unknown, policy_pb2.FilterResponse)
-    assert (answer.result.miss, answer.result.evaluated) == (policy_pb2.MISS_FORM_UNKNOWN, 0)
-    assert client.score(policy_pb2.ScoreRequest.FromString(unknown)).result.miss == policy_pb2.MISS_FORM_UNKNOWN
-    # Without a candidate for a node that cannot be read.
-    preempt = policy_pb2.PreemptRequest(call=call(), pod=pod(), nodes=node_pb2.Nodes(count=1))
-    assert client.preempt(preempt).result.miss == policy_pb2.MISS_FORM_UNKNOWN
-
-
-def test_messages_of_some_megabytes_are_read(serve: Serve) -> None:
-    info = Info("raw", "1").filters(Verb.per_node().view(View.FACTS_AND_RAW))
-    client = serve(Scripted(info))
-    rows = [node_pb2.NodeRow(name=f"n{at}", facts=node_pb2.NodeFacts(), raw_json=b"x" * (1 << 20)) for at in range(20)]
-    assert client.filter(question(inline(rows)), timeout=60).result.evaluated == 20
 
 
 class Racks(Policy):
@@ -775,21 +744,3 @@ def test_the_victims_of_a_declaration_are_checked(serve: Serve) -> None:
     )
     expected = "candidates[0].victims[0].pod.facts.label_values has 0 values, and 1 keys are declared"
     assert failing(lambda: client.preempt(request)) == (StatusCode.INVALID_ARGUMENT, expected)
-
-
-def test_calls_are_answered_at_the_same_time(serve: Serve) -> None:
-    client = serve(Scripted())
-    requests: list[Message] = [question(inline([row(f"no{at}")])) for at in range(8)]
-    answers: dict[int, str] = {}
-
-    def asked(at: int) -> None:
-        for _ in range(20):
-            answer = client.call("Filter", requests[at], policy_pb2.FilterResponse)
-            answers[at] = answer.rejections[0].reason
-
-    threads = [threading.Thread(target=asked, args=(at,)) for at in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == {at: f"no{at}" for at in range(8)}

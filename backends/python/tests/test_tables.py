@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from client import Client, Stream, by_table, pod, question, row, status
 from conftest import Serve
 from grpc import StatusCode
 
-from extender_policy import Info, Node, NodePart, Nodes, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
+from extender_policy import Info, Node, NodePart, Pod, PodsBy, Policy, Reads, Verb, Verdict, View
 from extender_policy._api.v1alpha1 import info_pb2, node_pb2, policy_pb2, table_pb2
 from extender_policy._tables import Filling, Tables
 
@@ -248,40 +247,6 @@ def test_usage_that_is_wanted_and_not_in_the_table_is_named(serve: Serve) -> Non
     code, text = status(raised.value)
     assert code is StatusCode.INVALID_ARGUMENT
     assert text.endswith("a table of View.FACTS, and this policy declares View.FACTS with usage")
-
-
-def test_a_message_is_applied_as_a_whole_while_calls_are_answered(serve: Serve) -> None:
-    class Versions(Policy):
-        def info(self) -> Info:
-            return Info("versions", "1").filters(Verb.whole_set())
-
-        def filter_all(self, pod: Pod, nodes: Nodes) -> list[Verdict]:
-            return [Verdict.reject(str(sorted({node.label("v") or "" for node in nodes})))] * len(nodes)
-
-    client = serve(Versions())
-    stream = Stream(client)
-    ids = range(1, 201)
-    stream.send(message(1, {at: row(f"n{at}", labels={"v": "1"}) for at in ids}))
-    mixed: list[str] = []
-    versions: set[str] = set()
-    is_over = threading.Event()
-
-    def asked() -> None:
-        while not is_over.is_set():
-            answer = client.filter(question(by_table(7, ids)))
-            reason = answer.rejections[0].reason
-            (mixed.append(reason) if "," in reason else versions.add(reason))
-
-    threads = [threading.Thread(target=asked) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for version in range(2, 12):
-        stream.send(message(version, {at: row(f"n{at}", labels={"v": str(version)}) for at in ids}))
-    is_over.set()
-    for thread in threads:
-        thread.join()
-    assert mixed == []
-    assert versions
 
 
 def test_rows_that_differ_by_their_names_share_one_content() -> None:

@@ -29,23 +29,8 @@ export interface AffinityRequirement {
 
 /** The contract's message, which shares nothing with what it is made from. */
 export function affinityMessage({ required, preferred = [] }: Affinity): NodeAffinity {
-  return NodeAffinity.fromPartial({
-    ...(required === undefined ? {} : { required: { terms: required.terms.map(term) } }),
-    preferred: preferred.map(({ weight, preference }) => ({ weight, preference: term(preference ?? {}) })),
-  });
-}
-
-function term({ matchExpressions = [], matchFields = [] }: AffinityTerm): {
-  matchExpressions: { key: string; operator: string; values: string[] }[];
-  matchFields: { key: string; operator: string; values: string[] }[];
-} {
-  return { matchExpressions: matchExpressions.map(requirement), matchFields: matchFields.map(requirement) };
-}
-
-function requirement({ key, operator, values = [] }: AffinityRequirement): {
-  key: string;
-  operator: string;
-  values: string[];
-} {
-  return { key, operator, values: [...values] };
+  const terms = preferred.map((term) => ({ ...term, preference: term.preference ?? {} }));
+  return NodeAffinity.fromPartial({ required, preferred: terms } as Parameters<
+    typeof NodeAffinity.fromPartial
+  >[0]);
 }

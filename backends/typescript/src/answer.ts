@@ -339,13 +339,10 @@ function inlineRows(form: 'rows' | 'table', rows: readonly Buffer[], terms: Term
   return rows.map((encoded, position) => {
     const where = `nodes.${form}.rows[${String(position)}]`;
     const row = readRow(where, encoded);
-    const lacks = row.lacks(terms.rowParts);
-    if (lacks !== undefined) {
-      throw CallError.invalid(`${where}.${lacks} is missing; the node view that this policy declares has it`);
-    }
-    const mismatch = terms.rowCounts && row.mismatch(terms.rowCounts);
-    if (mismatch !== undefined) {
-      throw CallError.invalid(`${where}.${mismatch}`);
+    const promise = 'the node view that this policy declares has it';
+    const wrong = row.wrong(terms.rowParts, terms.rowCounts, promise);
+    if (wrong !== undefined) {
+      throw CallError.invalid(`${where}.${wrong}`);
     }
     return row;
   });

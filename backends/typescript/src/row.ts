@@ -3,8 +3,11 @@
  * decoded at its first use and kept, for as long as the row is: in a table until the node changes.
  */
 
+import { NodeUsage as UsageMessage, PodCounts } from './gen/extender/policy/v1alpha1/node.js';
+import { Resources as ResourcesMessage } from './gen/extender/policy/v1alpha1/resources.js';
 import type { MapName } from './reads/key.js';
-import type { NodeUsage, NonZero, Resources, Taint } from './resources.js';
+import { decode } from './request.js';
+import type { NodeUsage, Resources, Taint } from './resources.js';
 import { NO_NON_ZERO, NO_RESOURCES } from './resources.js';
 import { BYTES, Fields, Malformed, VARINT } from './wire.js';
 
@@ -193,19 +196,22 @@ export class Row {
     return (this.decodedName ??= this.textAt(this.nameAt));
   }
 
-  /** Which field is missing, of those that a policy must be able to rely on. */
-  lacks(parts: RowParts): 'name' | 'facts' | undefined {
+  /**
+   * What is wrong with it, as the end of a sentence that begins with the row: a field is missing, of those that a policy
+   * must be able to rely on because of the promise, or there is not a value for each declared key and a list for each
+   * declared count of pods. A row without facts has no values.
+   */
+  wrong(parts: RowParts, counts: RowCounts | undefined, promise: string): string | undefined {
     if (parts.name && (this.nameAt === undefined || this.nameAt[0] === this.nameAt[1])) {
-      return 'name';
+      return `name is missing; ${promise}`;
     }
-    return parts.facts && this.facts === undefined ? 'facts' : undefined;
+    if (parts.facts && this.facts === undefined) {
+      return `facts is missing; ${promise}`;
+    }
+    return counts && this.mismatch(counts);
   }
 
-  /**
-   * Whether there is a value for each declared key, and a list for each declared count of pods; otherwise what is wrong.
-   * A row without facts has no values.
-   */
-  mismatch(counts: RowCounts): string | undefined {
+  private mismatch(counts: RowCounts): string | undefined {
     if (this.facts !== undefined) {
       const wrong =
         valuesMismatch('label', this.valuesOf.label, counts.labels) ??
@@ -295,14 +301,10 @@ export class Row {
   }
 
   private decodeAmounts(): { capacity: Resources | undefined; allocatable: Resources | undefined } {
-    let capacity: Amounts | undefined;
-    let allocatable: Amounts | undefined;
-    this.eachFact((fact) => {
-      if (fact.number === 6) {
-        capacity = mergeAmounts(capacity ?? noAmounts(), fact.message());
-      } else if (fact.number === 7) {
-        allocatable = mergeAmounts(allocatable ?? noAmounts(), fact.message());
-      }
+    // A message that comes in pieces is what the pieces are one after the other.
+    const [capacity, allocatable] = [6, 7].map((number) => {
+      const pieces = this.factBytes(number);
+      return pieces.length === 0 ? undefined : decode(ResourcesMessage, Buffer.concat(pieces));
     });
     return { capacity, allocatable };
   }
@@ -316,38 +318,26 @@ export class Row {
   }
 
   private decodeUsage(at: readonly number[]): NodeUsage {
-    let requested: Resources = NO_RESOURCES;
-    let nonzero: NonZero = NO_NON_ZERO;
-    this.each(at, (field) => {
-      if (field.number === 1) {
-        requested = mergeAmounts({ ...requested, others: new Map(requested.others) }, field.message());
-      } else if (field.number === 2) {
-        const { milliCpu, memory } = mergeAmounts({ ...noAmounts(), ...nonzero }, field.message());
-        nonzero = { milliCpu, memory };
-      }
-    });
+    const pieces: Buffer[] = [];
+    for (let pair = 0; pair < at.length; pair += 2) {
+      pieces.push(this.bytes.subarray(at[pair], at[pair + 1]));
+    }
+    const { requested = NO_RESOURCES, nonzero = NO_NON_ZERO } = decode(UsageMessage, Buffer.concat(pieces));
     return { requested, nonzero };
   }
 
-  /** The counts at this position of a row without a {@link mismatch}. */
+  /** The counts at this position of a row with nothing {@link wrong}. */
   podCounts(position: number): RowCountList {
     const decoded = (this.decodedCounts ??= []);
     return (decoded[position] ??= this.decodeCounts(position));
   }
 
   private decodeCounts(position: number): RowCountList {
-    const at = this.podCountsAt?.slice(2 * position, 2 * position + 2) ?? [];
-    const counts: RowCount[] = [];
-    let omittedPods = 0;
-    this.each(at, (field) => {
-      if (field.number === 1) {
-        counts.push(decodeCount(field.message()));
-      } else if (field.number === 2) {
-        omittedPods = field.uint32();
-      }
-    });
+    const [start = 0, end = 0] = this.podCountsAt?.slice(2 * position, 2 * position + 2) ?? [];
+    const list = decode(PodCounts, this.bytes.subarray(start, end));
+    const counts = list.counts.map((count) => ({ ...count, requested: count.requested ?? NO_RESOURCES }));
     const byAttribute = new Map(counts.map((count) => [attributeKey(count.namespace, count.value), count]));
-    return { counts, omittedPods, byAttribute };
+    return { counts, omittedPods: list.omittedPods, byAttribute };
   }
 
   /** The object's JSON, unchanged; undefined if it is not sent. */
@@ -368,13 +358,19 @@ export class Row {
     return at === undefined ? '' : this.bytes.toString('utf8', at[0], at[1]);
   }
 
-  private eachFact(visit: (fact: Fields) => void): void {
-    if (this.facts !== undefined) {
-      this.each(this.facts, visit);
-    }
+  /** The occurrences of a field of the facts. */
+  private factBytes(number: number): Buffer[] {
+    const found: Buffer[] = [];
+    this.eachFact((fact) => {
+      if (fact.number === number) {
+        found.push(fact.slice());
+      }
+    });
+    return found;
   }
 
-  private each(at: readonly number[], visit: (field: Fields) => void): void {
+  private eachFact(visit: (fact: Fields) => void): void {
+    const at = this.facts ?? [];
     for (let pair = 0; pair < at.length; pair += 2) {
       const fields = new Fields(this.bytes, at[pair], at[pair + 1]);
       while (fields.next()) {
@@ -405,55 +401,7 @@ export function valuesMismatch(map: MapName, values: Values | undefined, keys: n
   return undefined;
 }
 
-interface Amounts {
-  milliCpu: bigint;
-  memory: bigint;
-  ephemeralStorage: bigint;
-  pods: bigint;
-  others: Map<string, bigint>;
-}
-
-function noAmounts(): Amounts {
-  return { milliCpu: 0n, memory: 0n, ephemeralStorage: 0n, pods: 0n, others: new Map() };
-}
-
-function mergeAmounts(amounts: Amounts, fields: Fields): Amounts {
-  while (fields.next()) {
-    switch (fields.number) {
-      case 1:
-        amounts.milliCpu = fields.int64();
-        break;
-      case 2:
-        amounts.memory = fields.int64();
-        break;
-      case 3:
-        amounts.ephemeralStorage = fields.int64();
-        break;
-      case 4:
-        amounts.pods = fields.int64();
-        break;
-      case 5:
-        mergeOther(amounts.others, fields.message());
-        break;
-    }
-  }
-  return amounts;
-}
-
-function mergeOther(others: Map<string, bigint>, entry: Fields): void {
-  let key = '';
-  let value = 0n;
-  while (entry.next()) {
-    if (entry.number === 1) {
-      key = entry.text();
-    } else if (entry.number === 2) {
-      value = entry.int64();
-    }
-  }
-  others.set(key, value);
-}
-
-/** The first three fields of a message of texts. */
+/** The first three fields of a message that has only texts there. */
 function texts(fields: Fields): [string, string, string] {
   const found: [string, string, string] = ['', '', ''];
   while (fields.next()) {
@@ -462,33 +410,6 @@ function texts(fields: Fields): [string, string, string] {
     }
   }
   return found;
-}
-
-function decodeCount(fields: Fields): RowCount {
-  const count = { namespace: '', value: '', pods: 0, terminating: 0, requested: NO_RESOURCES };
-  while (fields.next()) {
-    switch (fields.number) {
-      case 1:
-        count.namespace = fields.text();
-        break;
-      case 2:
-        count.value = fields.text();
-        break;
-      case 3:
-        count.pods = fields.uint32();
-        break;
-      case 4:
-        count.terminating = fields.uint32();
-        break;
-      case 5:
-        count.requested = mergeAmounts(
-          { ...count.requested, others: new Map(count.requested.others) },
-          fields.message(),
-        );
-        break;
-    }
-  }
-  return count;
 }
 
 const NO_BYTES = Buffer.alloc(0);

@@ -274,13 +274,9 @@ function checkedRow({ parts, counts }: Holds, position: number, { id, row: encod
   }
   // A copy: a slice of the message would keep all of it in memory.
   const row = readRow(`${where}.row`, Buffer.from(encoded));
-  const lacks = row.lacks(parts);
-  if (lacks !== undefined) {
-    throw CallError.invalid(`${where}.row.${lacks} is missing; the table's view has it`);
-  }
-  const mismatch = row.mismatch(counts);
-  if (mismatch !== undefined) {
-    throw CallError.invalid(`${where}.row.${mismatch}`);
+  const wrong = row.wrong(parts, counts, "the table's view has it");
+  if (wrong !== undefined) {
+    throw CallError.invalid(`${where}.row.${wrong}`);
   }
   return row;
 }

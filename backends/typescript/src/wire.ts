@@ -77,12 +77,6 @@ export class Fields {
     return varint32(this.bytes, this.start, this.stop);
   }
 
-  /** The value as a signed number of 64 bits. */
-  int64(): bigint {
-    this.expect(VARINT);
-    return BigInt.asIntN(64, varint64(this.bytes, this.start, this.stop));
-  }
-
   /** The value as an unsigned number of 64 bits. */
   uint64(): bigint {
     this.expect(VARINT);

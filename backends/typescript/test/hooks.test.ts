@@ -12,10 +12,8 @@ import {
   type BeforeScoreResponse,
 } from '../src/gen/extender/policy/v1alpha1/hooks.js';
 import { NodeView } from '../src/gen/extender/policy/v1alpha1/info.js';
-import { Miss, Purpose } from '../src/gen/extender/policy/v1alpha1/policy.js';
+import { Miss } from '../src/gen/extender/policy/v1alpha1/policy.js';
 import {
-  args,
-  Backend,
   Hook,
   Info,
   type Node,
@@ -281,52 +279,6 @@ test('pod and nodes are changed before score', async () => {
   );
 });
 
-test('a hook that is not declared is not implemented', async () => {
-  const backend = await served(new Hooked(new Info('p', '1').filters(Verb.perNode())));
-  const request = { call: call(), pod, nodes: doing('') };
-  const expected = (name: string): string =>
-    `UNIMPLEMENTED: this policy does not serve ${name}; its GetInfo does not list it`;
-  assert.equal(await failure(beforeFilter(backend, request)), expected('BeforeFilter'));
-  assert.equal(await failure(beforeFilterNodes(backend, request)), expected('BeforeFilterNodes'));
-  assert.equal(await failure(beforeScore(backend, request)), expected('BeforeScore'));
-});
-
-test('a request that lacks something is refused with the field', async () => {
-  const backend = await served(new Hooked());
-  const nodes = doing('');
-  const cases: [Given<typeof BeforeScoreRequest>, string][] = [
-    [{ pod, nodes }, 'call is missing; every request has it'],
-    [{ call: { ...call(), purpose: Purpose.UNSPECIFIED }, pod, nodes }, 'call.purpose is missing'],
-    [{ call: call(), nodes }, 'pod is missing; every request has it'],
-    [{ call: call(), pod: {}, nodes }, 'pod.facts is missing; every request has it'],
-    [
-      { call: { ...call(), args: Buffer.from('{"a":1}') }, pod, nodes },
-      'this policy takes no args; remove `args` from its entry in the configuration',
-    ],
-  ];
-  for (const [request, expected] of cases) {
-    for (const asked of [beforeFilter, beforeFilterNodes, beforeScore]) {
-      assert.equal(await failure(asked(backend, request)), `INVALID_ARGUMENT: ${expected}`);
-    }
-  }
-  const ofNodes: [Given<typeof BeforeScoreRequest>, string][] = [
-    [{ call: call(), pod }, 'nodes is missing; every request has it'],
-    [
-      { call: call(), pod, nodes: { ...nodes, count: 2 } },
-      'nodes.count is 2 and there are 1 rows; both count the nodes of the request, at least 1',
-    ],
-    [
-      { call: call(), pod, nodes: inline([{ ...row('a'), facts: undefined }]) },
-      'nodes.rows.rows[0].facts is missing; the node view that this policy declares has it',
-    ],
-  ];
-  for (const [request, expected] of ofNodes) {
-    for (const asked of [beforeFilterNodes, beforeScore]) {
-      assert.equal(await failure(asked(backend, request)), `INVALID_ARGUMENT: ${expected}`);
-    }
-  }
-});
-
 /** A request that is already encoded. */
 function encoded({ hooks }: Served, request: Buffer): Promise<unknown> {
   const path = '/extender.policy.v1alpha1.HookService/BeforeFilter';
@@ -361,16 +313,6 @@ test('a request that cannot be decoded, or would take much more memory than its 
   );
   const none = await served(new Hooked(new Info('p', '1').filters(Verb.perNode())));
   assert.match(await failure(encoded(none, malformed)), /^UNIMPLEMENTED: /);
-});
-
-test('every purpose has the same answer, also one that is not known', async () => {
-  const backend = await served(new Hooked());
-  for (const purpose of [...Object.values(Purpose).filter((number) => number > 0), 77 as Purpose]) {
-    const request = { call: { ...call(), purpose }, pod: podOf('change'), nodes: doing('one', '') };
-    assert.deepEqual((await beforeFilter(backend, request)).pod?.reason, 'tiers');
-    assert.deepEqual((await beforeFilterNodes(backend, request)).nodes[0]?.positions, [0]);
-    assert.deepEqual((await beforeScore(backend, request)).nodes[0]?.positions, [1]);
-  }
 });
 
 test('nodes that cannot be read are a miss, and those of a table are found', async () => {
@@ -433,26 +375,6 @@ test('what is read must be declared, and be what the call was made for', async (
       'INVALID_ARGUMENT: pod.facts.label_values has 0 values, and 1 keys are declared',
     );
   }
-});
-
-test('args build the policy that answers', async () => {
-  const schema = args.object({ label: args.string() });
-  class Labels extends Hooked {
-    constructor(private readonly label: string) {
-      super();
-    }
-
-    override beforeFilter(): PodChange {
-      return new PodChange({ removeLabels: [this.label] });
-    }
-  }
-  const backend = await served(Backend.configured(schema, ({ label }) => new Labels(label)));
-  const { pod: change } = await beforeFilter(backend, { call: call(0, '{"label":"x"}'), pod });
-  assert.deepEqual(change?.removeLabels, ['x']);
-  assert.equal(
-    await failure(beforeFilter(backend, { call: call(), pod })),
-    'INVALID_ARGUMENT: args: missing field `label`',
-  );
 });
 
 test('a policy that is not ready, or fails, fails the call alone', async () => {

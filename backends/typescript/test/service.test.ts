@@ -159,12 +159,6 @@ test('an invalid request is refused with the field', async () => {
   }
 });
 
-test('a form of nodes that is not known is a miss', async () => {
-  const backend = await served(new Obedient(everything));
-  const answer = await filter(backend, { call: call(), pod, nodes: { count: 3 } });
-  assert.deepEqual(answer.result, { evaluated: 0, miss: Miss.FORM_UNKNOWN, revision: '1' });
-});
-
 test('preempt has a candidate with victims for each node', async () => {
   const backend = await served(new Obedient(everything));
   const nodes = inline([{ ...row('a'), facts: undefined }]);

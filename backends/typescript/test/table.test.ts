@@ -74,19 +74,6 @@ test('calls name nodes of a table, and rows that it does not have yet', async ()
   assert.equal(await failure(filtered(backend, named(99n, 4n, [0]))), `INVALID_ARGUMENT: ${wrong}`);
 });
 
-test('upserts come before removals, and the later of two counts', async () => {
-  const backend = await served(new Names());
-  const sync = new Sync(backend);
-  const upserts = [
-    { id: 1, row: row('old') },
-    { id: 2, row: row('gone') },
-    { id: 1, row: row('new') },
-  ];
-  await sync.send({ table: 5n, version: 1n, view: facts, upserts, removed: [2] });
-  assert.deepEqual(await reasons(backend, named(5n, 1n, [1])), ['new -']);
-  assert.equal(await reasons(backend, named(5n, 1n, [2])), Miss.TABLE_BEHIND);
-});
-
 test('a table ends with its stream, however that ends', async () => {
   const backend = await served(new Names());
   for (const end of ['finish', 'cancel'] as const) {
@@ -199,35 +186,6 @@ test('streams end when the backend shuts down', async () => {
   const closed = failure(sync.closed());
   await backend.listening.stop();
   assert.equal(await closed, 'UNAVAILABLE: this backend is shutting down');
-});
-
-test('while thousands of rows are applied, calls are served and see all of them or none', async () => {
-  const backend = await served(new Names());
-  const sync = new Sync(backend);
-  const labels = Object.fromEntries(
-    Array.from({ length: 20 }, (_, key) => [`label.example.com/${String(key)}`, 'value']),
-  );
-  const upserts = (name: string): object[] =>
-    Array.from({ length: 15_000 }, (_, at) => ({ id: at + 1, row: row(name, labels) }));
-  await sync.send({ table: 5n, version: 1n, view: facts, upserts: upserts('old') });
-  let isApplied = false;
-  const applied = sync.send({ table: 5n, version: 2n, upserts: upserts('new') }).then(() => {
-    isApplied = true;
-  });
-  const seen = new Set<string>();
-  while (!isApplied) {
-    const found = await reasons(backend, named(5n, 1n, [1, 7_500, 15_000]));
-    seen.add(JSON.stringify(found));
-  }
-  await applied;
-  assert.deepEqual(
-    [...seen].filter(
-      (found) => found !== '["old -","old -","old -"]' && found !== '["new -","new -","new -"]',
-    ),
-    [],
-  );
-  assert.ok(seen.has('["old -","old -","old -"]'));
-  assert.deepEqual(await reasons(backend, named(5n, 2n, [15_000])), ['new -']);
 });
 
 test('rows are checked in steps, between which other work is done', async () => {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._api.v1alpha1 import node_pb2, pod_pb2, resources_pb2
+from ._api.v1alpha1 import info_pb2, node_pb2, pod_pb2, resources_pb2
 from ._declaration import Terms
 from ._layout import EVERYTHING_OF_PODS, Access, Places, SentCount
 from .info import View
 from .pod import Pod
-from .reads import NodePart, PodPart
+from .reads import PodPart
 
 MAX_COUNTS = 512
 """The most counts of one attribute that the gateway sends of a node."""
@@ -18,28 +18,6 @@ MAX_VALUE_BYTES = 253
 """The longest value of a count that the gateway sends."""
 MAX_DOMAINS = 4096
 """The most domains that the gateway sends."""
-
-_POD_FIELDS = {
-    PodPart.NAMESPACE: "namespace",
-    PodPart.OWNER: "owner",
-    PodPart.PRIORITY: "priority",
-    PodPart.PRIORITY_CLASS: "priority_class_name",
-    PodPart.REQUESTS: "requests",
-    PodPart.NONZERO_REQUESTS: "nonzero_requests",
-    PodPart.TOLERATIONS: "tolerations",
-    PodPart.NODE_SELECTOR: "node_selector",
-    PodPart.NODE_AFFINITY: "node_affinity",
-    PodPart.VOLUMES: "volumes",
-    PodPart.SCHEDULER_NAME: "scheduler_name",
-}
-
-_NODE_FIELDS = {
-    NodePart.TAINTS: "taints",
-    NodePart.UNSCHEDULABLE: "unschedulable",
-    NodePart.CONDITIONS: "conditions",
-    NodePart.CAPACITY: "capacity",
-    NodePart.ALLOCATABLE: "allocatable",
-}
 
 
 class Running(NamedTuple):
@@ -63,9 +41,9 @@ def sent_pod(pod: pod_pb2.Pod, terms: Terms) -> pod_pb2.Pod:
         return pod
     sent = pod_pb2.Pod()
     sent.CopyFrom(pod)
-    if not _reads(terms.pods, PodPart.IDENTITY):
+    if not terms.pods.parts >> PodPart.IDENTITY & 1:
         sent.ClearField("identity")
-    _narrow(sent.facts, _POD_FIELDS, terms.pods)
+    _narrow(sent.facts, info_pb2.PodPart, terms.pods)
     return sent
 
 
@@ -92,18 +70,15 @@ def sent_row(node: ClusterNode, terms: Terms) -> node_pb2.NodeRow:
         sent.ClearField("facts")
     else:
         sent.facts.SetInParent()
-        _narrow(sent.facts, _NODE_FIELDS, terms.nodes)
+        _narrow(sent.facts, info_pb2.NodePart, terms.nodes)
     return sent
 
 
-def _reads(access: Access, part: PodPart | NodePart) -> bool:
-    return bool(access.parts >> part & 1)
-
-
-def _narrow(facts: Any, fields: Mapping[Any, str], access: Access) -> None:
-    """Leaves what is declared."""
-    for part, field in fields.items():
-        if not _reads(access, part):
+def _narrow(facts: Any, parts: Any, access: Access) -> None:
+    """Leaves what is declared. A part has the name of its field."""
+    for name, number in parts.items():
+        field = name.partition("_PART_")[2].lower()
+        if field in facts.DESCRIPTOR.fields_by_name and not access.parts >> number & 1:
             facts.ClearField(field)
     _split(facts.labels, facts.label_values, facts.absent_labels, access.labels)
     _split(facts.annotations, facts.annotation_values, facts.absent_annotations, access.annotations)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import grpc
 from google.protobuf.message import Message
 from grpc import StatusCode
 
 from . import _answer, _hooks, _introspect
 from ._backend import Backend
 from ._declaration import (
-    API_VERSION,
     HOOK_SERVICE,
     INTROSPECTION_SERVICE,
     MAX_MESSAGE_BYTES,
@@ -22,6 +22,7 @@ from ._declaration import (
 from ._errors import CallError, invalid
 from ._tables import MAX_TABLES, Tables
 from ._telemetry import Tracer
+from ._untyped import ReflectionRequest, ReflectionResponse, add_health
 
 HEALTH_SERVICE = "grpc.health.v1.Health"
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
@@ -68,16 +69,6 @@ MAX_SHOWN = 16
 """The requests for introspection in progress: those of four gateways."""
 
 SHUTTING_DOWN = "this backend is shutting down"
-
-__all__ = [
-    "API_VERSION",
-    "HOOK_SERVICE",
-    "INTROSPECTION_SERVICE",
-    "NODE_TABLE_SERVICE",
-    "POLICY_SERVICE",
-    "Service",
-    "channel_options",
-]
 
 
 def most_connections() -> int:
@@ -126,6 +117,29 @@ def channel_options(*, reuse_port: bool) -> list[tuple[str, int]]:
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ]
+
+
+def add_services(
+    server: Any, health: Any, method: Callable[[str], Any], sync_nodes: Callable[..., Any], reflect: Callable[..., Any]
+) -> None:
+    """Adds the services to a server of either kind: with `method`, the handlers of methods with one answer."""
+    # A unary handler of grpcio receives the message at once, however many others are being received, and never ends a
+    # call without one.
+    unary = grpc.stream_unary_rpc_method_handler
+    stream = grpc.stream_stream_rpc_method_handler
+    # Both versions of reflection have the same messages.
+    info = {"ServerReflectionInfo": stream(reflect, ReflectionRequest.FromString, ReflectionResponse.SerializeToString)}
+    services = {
+        POLICY_SERVICE: {name: unary(method(name)) for name in METHODS},
+        HOOK_SERVICE: {name: unary(method(name)) for name in HOOKS},
+        NODE_TABLE_SERVICE: {"SyncNodes": stream(sync_nodes)},
+        INTROSPECTION_SERVICE: {INTROSPECT: unary(method(INTROSPECT))},
+        REFLECTION_V1: info,
+        REFLECTION_V1ALPHA: info,
+    }
+    add = grpc.method_handlers_generic_handler
+    server.add_generic_rpc_handlers(tuple(add(name, methods) for name, methods in services.items()))
+    add_health(health, server)
 
 
 class Service:

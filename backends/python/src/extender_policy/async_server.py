@@ -16,20 +16,12 @@ from ._errors import CallError
 from ._service import (
     BEGINNING_SECONDS,
     HEALTH_OF,
-    HOOK_SERVICE,
-    HOOKS,
-    INTROSPECT,
-    INTROSPECTION_SERVICE,
     MAX_RECEIVING,
-    METHODS,
-    NODE_TABLE_SERVICE,
-    POLICY_SERVICE,
-    REFLECTION_V1,
-    REFLECTION_V1ALPHA,
     SERVICES,
     SHUTTING_DOWN,
     TURN_SECONDS,
     Service,
+    add_services,
     channel_options,
     late,
     many_tables,
@@ -37,14 +29,7 @@ from ._service import (
 )
 from ._tables import MAX_TABLES, Filling
 from ._telemetry import Tracer
-from ._untyped import (
-    SERVING,
-    AsyncHealthServicer,
-    AsyncReflectionServicer,
-    ReflectionRequest,
-    ReflectionResponse,
-    add_health,
-)
+from ._untyped import SERVING, AsyncHealthServicer, AsyncReflectionServicer
 from .options import Address, Options
 from .policy import Policy
 
@@ -64,7 +49,8 @@ class AsyncServer:
         self._streams = 0
         self._server = grpc.aio.server(options=channel_options(reuse_port=self._options.reuse_port))
         self._health = AsyncHealthServicer()
-        self._add_services()
+        reflect = AsyncReflectionServicer(SERVICES).ServerReflectionInfo
+        add_services(self._server, self._health, self._method, self._sync_nodes, reflect)
         self.address: Address = self._options.bind(self._server, credentials)
         """Where it listens."""
 
@@ -82,32 +68,6 @@ class AsyncServer:
         self._stopping.set()
         await self._server.stop(self._options.drain)
         await asyncio.to_thread(self._service.tracer.end)
-
-    def _add_services(self) -> None:
-        # A unary handler of grpcio never ends a call without a message.
-        unary = grpc.stream_unary_rpc_method_handler
-        methods = {name: unary(self._method(name)) for name in METHODS}
-        hooks = {name: unary(self._method(name)) for name in HOOKS}
-        introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
-        sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
-        add = grpc.method_handlers_generic_handler
-        self._server.add_generic_rpc_handlers(
-            (
-                add(POLICY_SERVICE, methods),
-                add(HOOK_SERVICE, hooks),
-                add(NODE_TABLE_SERVICE, sync),
-                add(INTROSPECTION_SERVICE, introspect),
-            )
-        )
-        add_health(self._health, self._server)
-        # Both versions of reflection have the same messages.
-        reflect = grpc.stream_stream_rpc_method_handler(
-            AsyncReflectionServicer(SERVICES).ServerReflectionInfo,
-            ReflectionRequest.FromString,
-            ReflectionResponse.SerializeToString,
-        )
-        info = {"ServerReflectionInfo": reflect}
-        self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
 
     def _method(self, name: str) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
         service = self._service

@@ -17,25 +17,17 @@ from ._errors import CallError
 from ._receiving import Receiving
 from ._service import (
     HEALTH_OF,
-    HOOK_SERVICE,
-    HOOKS,
-    INTROSPECT,
-    INTROSPECTION_SERVICE,
     MAX_SHOWN,
-    METHODS,
-    NODE_TABLE_SERVICE,
-    POLICY_SERVICE,
-    REFLECTION_V1,
-    REFLECTION_V1ALPHA,
     SERVICES,
     SHUTTING_DOWN,
     Service,
+    add_services,
     channel_options,
     many_tables,
 )
 from ._tables import MAX_TABLES, Filling
 from ._telemetry import Tracer
-from ._untyped import SERVING, HealthServicer, ReflectionRequest, ReflectionResponse, ReflectionServicer, add_health
+from ._untyped import SERVING, HealthServicer, ReflectionServicer
 from .errors import DeclarationError
 from .options import Address, Options
 from .policy import Policy
@@ -70,7 +62,8 @@ class Server:
             options=channel_options(reuse_port=self._options.reuse_port),
         )
         self._health = HealthServicer(experimental_non_blocking=True)
-        self._add_services()
+        reflect = _limited(MAX_REFLECTIONS, ReflectionServicer(SERVICES).ServerReflectionInfo)
+        add_services(self._server, self._health, self._method, self._sync_nodes, reflect)
         self.address: Address = self._options.bind(self._server, credentials)
         """Where it listens."""
 
@@ -93,32 +86,6 @@ class Server:
         self._server.stop(self._options.drain).wait()
         self._receiving.stop()
         self._service.tracer.end()
-
-    def _add_services(self) -> None:
-        # A unary handler of grpcio receives the message at once, however many others are being received.
-        unary = grpc.stream_unary_rpc_method_handler
-        methods = {name: unary(self._method(name)) for name in METHODS}
-        hooks = {name: unary(self._method(name)) for name in HOOKS}
-        introspect = {INTROSPECT: unary(self._method(INTROSPECT))}
-        sync = {"SyncNodes": grpc.stream_stream_rpc_method_handler(self._sync_nodes)}
-        add = grpc.method_handlers_generic_handler
-        self._server.add_generic_rpc_handlers(
-            (
-                add(POLICY_SERVICE, methods),
-                add(HOOK_SERVICE, hooks),
-                add(NODE_TABLE_SERVICE, sync),
-                add(INTROSPECTION_SERVICE, introspect),
-            )
-        )
-        add_health(self._health, self._server)
-        # Both versions of reflection have the same messages.
-        reflect = grpc.stream_stream_rpc_method_handler(
-            _limited(MAX_REFLECTIONS, ReflectionServicer(SERVICES).ServerReflectionInfo),
-            ReflectionRequest.FromString,
-            ReflectionResponse.SerializeToString,
-        )
-        info = {"ServerReflectionInfo": reflect}
-        self._server.add_generic_rpc_handlers((add(REFLECTION_V1, info), add(REFLECTION_V1ALPHA, info)))
 
     def _method(self, name: str) -> Callable[[Iterator[bytes], grpc.ServicerContext], bytes]:
         service = self._service

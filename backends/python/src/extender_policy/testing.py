@@ -19,6 +19,8 @@ import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from google.protobuf.message import Message
+
 from . import _answer, _hooks, _introspect, _sent
 from ._api.v1alpha1 import hooks_pb2, info_pb2, introspection_pb2, node_pb2, pod_pb2, policy_pb2
 from ._backend import Backend, Prepared, WithArgs, backend_of
@@ -51,48 +53,34 @@ class TestNode:
 
     def label(self, key: str, value: str) -> TestNode:
         """With a label."""
-        changed = self._copy()
-        changed._row.facts.labels[key] = value
-        return changed
+        return self._facts(labels={key: value})
 
     def annotation(self, key: str, value: str) -> TestNode:
         """With an annotation. The gateway sends only those that are declared."""
-        changed = self._copy()
-        changed._row.facts.annotations[key] = value
-        return changed
+        return self._facts(annotations={key: value})
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> TestNode:
         """With a taint, whose effect is "NoSchedule", "PreferNoSchedule" or "NoExecute"."""
-        changed = self._copy()
-        changed._row.facts.taints.add(key=key, value=value, effect=effect)
-        return changed
+        return self._facts(taints=[{"key": key, "value": value, "effect": effect}])
 
     def unschedulable(self) -> TestNode:
         """Cordoned."""
-        changed = self._copy()
-        changed._row.facts.unschedulable = True
-        return changed
+        return self._facts(unschedulable=True)
 
     def condition(self, kind: str, status: str) -> TestNode:
         """With the status of a condition: "True", "False" or "Unknown"."""
-        changed = self._copy()
-        changed._row.facts.conditions[kind] = status
-        return changed
+        return self._facts(conditions={kind: status})
 
     def capacity(self, **amounts: Any) -> TestNode:
         """With this status.capacity; the amounts are those of `Resources`."""
-        changed = self._copy()
-        changed._row.facts.capacity.CopyFrom(resources_message(named_amounts("capacity", amounts)))
-        return changed
+        return self._facts(capacity=resources_message(named_amounts("capacity", amounts)))
 
     def allocatable(self, **amounts: Any) -> TestNode:
         """With this status.allocatable; the amounts are those of `Resources`.
 
         Sums of requests contain the extended resources that the node reports.
         """
-        changed = self._copy()
-        changed._row.facts.allocatable.CopyFrom(resources_message(named_amounts("allocatable", amounts)))
-        return changed
+        return self._facts(allocatable=resources_message(named_amounts("allocatable", amounts)))
 
     def usage(self, usage: NodeUsage) -> TestNode:
         """With the requests of the pods on it; without, the usage is unknown."""
@@ -124,10 +112,14 @@ class TestNode:
         changed._running = (*self._running, running)
         return changed
 
+    def _facts(self, **given: Any) -> TestNode:
+        changed = self._copy()
+        _add_facts(changed._row.facts, given)
+        return changed
+
     def _copy(self) -> TestNode:
         changed = copy.copy(self)
-        changed._row = node_pb2.NodeRow()
-        changed._row.CopyFrom(self._row)
+        changed._row = copy.deepcopy(self._row)
         return changed
 
     def _in_cluster(self) -> _sent.ClusterNode:
@@ -152,77 +144,53 @@ class TestPod:
 
     def label(self, key: str, value: str) -> TestPod:
         """With a label."""
-        changed = self._copy()
-        changed._pod.facts.labels[key] = value
-        return changed
+        return self._facts(labels={key: value})
 
     def annotation(self, key: str, value: str) -> TestPod:
         """With an annotation. The gateway sends only those that are declared."""
-        changed = self._copy()
-        changed._pod.facts.annotations[key] = value
-        return changed
+        return self._facts(annotations={key: value})
 
     def toleration(self, toleration: Toleration | None = None, **fields: Any) -> TestPod:
         """With a toleration, or with one of these fields."""
         given = given_toleration("toleration", toleration, fields)
-        changed = self._copy()
-        changed._pod.facts.tolerations.add(**given._asdict())
-        return changed
+        return self._facts(tolerations=[given._asdict()])
 
     def owner(self, uid: str) -> TestPod:
         """With a controller of this UID."""
         owner = pod_pb2.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="owner", uid=uid)
-        changed = self._copy()
-        changed._pod.facts.owner.CopyFrom(owner)
-        return changed
+        return self._facts(owner=owner)
 
     def priority(self, priority: int) -> TestPod:
         """With a priority."""
-        changed = self._copy()
-        changed._pod.facts.priority = priority
-        return changed
+        return self._facts(priority=priority)
 
     def priority_class(self, name: str) -> TestPod:
         """With a priority class of this name."""
-        changed = self._copy()
-        changed._pod.facts.priority_class_name = name
-        return changed
+        return self._facts(priority_class_name=name)
 
     def requests(self, **amounts: Any) -> TestPod:
         """With these requests; the amounts are those of `Resources`."""
-        changed = self._copy()
-        changed._pod.facts.requests.CopyFrom(resources_message(named_amounts("requests", amounts)))
-        return changed
+        return self._facts(requests=resources_message(named_amounts("requests", amounts)))
 
     def nonzero_requests(self, milli_cpu: int, memory: int) -> TestPod:
         """With these requests, with defaults for containers that request nothing."""
-        changed = self._copy()
-        changed._pod.facts.nonzero_requests.CopyFrom(nonzero_message(NonZero(milli_cpu, memory)))
-        return changed
+        return self._facts(nonzero_requests=nonzero_message(NonZero(milli_cpu, memory)))
 
     def node_selector(self, key: str, value: str) -> TestPod:
         """With an entry of spec.nodeSelector."""
-        changed = self._copy()
-        changed._pod.facts.node_selector[key] = value
-        return changed
+        return self._facts(node_selector={key: value})
 
     def node_affinity(self, affinity: NodeAffinity) -> TestPod:
         """With an affinity to nodes."""
-        changed = self._copy()
-        changed._pod.facts.node_affinity.CopyFrom(node_affinity_message(affinity))
-        return changed
+        return self._facts(node_affinity=node_affinity_message(affinity))
 
     def volume(self, name: str, claim: str = "") -> TestPod:
         """With a volume."""
-        changed = self._copy()
-        changed._pod.facts.volumes.add(name=name, claim=claim)
-        return changed
+        return self._facts(volumes=[{"name": name, "claim": claim}])
 
     def scheduler_name(self, name: str) -> TestPod:
         """With this spec.schedulerName."""
-        changed = self._copy()
-        changed._pod.facts.scheduler_name = name
-        return changed
+        return self._facts(scheduler_name=name)
 
     def raw_json(self, json: bytes) -> TestPod:
         """With the object's JSON."""
@@ -236,11 +204,23 @@ class TestPod:
         changed._snapshot = number
         return changed
 
+    def _facts(self, **given: Any) -> TestPod:
+        changed = self._copy()
+        _add_facts(changed._pod.facts, given)
+        return changed
+
     def _copy(self) -> TestPod:
         changed = copy.copy(self)
-        changed._pod = pod_pb2.Pod()
-        changed._pod.CopyFrom(self._pod)
+        changed._pod = copy.deepcopy(self._pod)
         return changed
+
+
+def _add_facts(facts: Message, given: Mapping[str, Any]) -> None:
+    """Adds entries of lists and maps, and replaces all else."""
+    for name, value in given.items():
+        if not isinstance(value, list | dict):
+            facts.ClearField(name)
+    facts.MergeFrom(type(facts)(**given))
 
 
 class TestCandidate:

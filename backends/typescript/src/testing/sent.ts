@@ -1,14 +1,19 @@
 /** What the gateway sends of pods and nodes to a verb, for tests of policies. */
 
 import type { Terms } from '../declaration.js';
-import type { NodeFacts, NodeRow, PodCount, PodCounts } from '../gen/extender/policy/v1alpha1/node.js';
+import {
+  NodeFacts,
+  type NodeRow,
+  type PodCount,
+  type PodCounts,
+} from '../gen/extender/policy/v1alpha1/node.js';
 import type { Pod as PodMessage } from '../gen/extender/policy/v1alpha1/pod.js';
 import { type DomainCount, PodFacts, type TopologyCounts } from '../gen/extender/policy/v1alpha1/pod.js';
 import { Resources } from '../gen/extender/policy/v1alpha1/resources.js';
 import { Pod } from '../pod.js';
 import { Access } from '../reads/access.js';
 import type { Sent } from '../reads/layout.js';
-import { NODE_PARTS, POD_PARTS, type NodePart, type PodPart } from '../reads/parts.js';
+import { NODE_PARTS, POD_PARTS } from '../reads/parts.js';
 import type { Places } from '../reads/places.js';
 import type { Attribute, PodsBy, SentCount, SentTopology } from '../reads/pods.js';
 import { attributeKey } from '../row.js';
@@ -50,7 +55,7 @@ export function sentRow({ row, pods }: ClusterNode, terms: Terms): NodeRow {
   const facts = terms.view === 'name' ? undefined : row.facts;
   return {
     name: terms.rowParts.name ? row.name : '',
-    facts: facts && sentNodeFacts(facts, layout.node),
+    facts: facts && narrowed(facts, NodeFacts.create(), NODE_PARTS, layout.node),
     rawJson: terms.view === 'factsAndRaw' ? row.rawJson : new Uint8Array(),
     usage: terms.wantsUsage ? row.usage : undefined,
     podCounts: layout.node.pods.map((count) => countsOf(count, pods, reported(facts))),
@@ -75,57 +80,36 @@ export function sentVictim(pod: PodMessage, sent: Sent | undefined): PodMessage 
   if (sent === undefined) {
     return pod;
   }
-  const reads = (part: PodPart): boolean => sent.parts.has(POD_PARTS[part]);
   return {
-    identity: reads('identity') ? pod.identity : undefined,
-    facts: pod.facts && sentPodFacts(pod.facts, sent, reads),
+    identity: sent.parts.has(POD_PARTS.identity) ? pod.identity : undefined,
+    facts: pod.facts && narrowed(pod.facts, PodFacts.create(), POD_PARTS, sent),
     rawJson: pod.rawJson,
     topologyCounts: [],
   };
 }
 
-function sentPodFacts(facts: PodFacts, sent: Sent, reads: (part: PodPart) => boolean): PodFacts {
+/**
+ * The declared parts of facts, each of which but one has the name of its field, and of labels and annotations the values
+ * of declared keys, and the entries with declared prefixes.
+ */
+function narrowed<F extends NodeFacts | PodFacts>(
+  facts: F,
+  none: F,
+  parts: Record<string, number>,
+  sent: Sent,
+): F {
+  const kept = Object.entries(parts)
+    .filter(([, number]) => sent.parts.has(number))
+    .map(([part]) => (part === 'priorityClass' ? 'priorityClassName' : part))
+    .filter((field) => field in none)
+    .map((field) => [field, facts[field as keyof F]] as const);
   const labels = split(facts.labels, sent.labels);
   const annotations = split(facts.annotations, sent.annotations);
-  const none = PodFacts.create();
-  const given = <K extends keyof PodFacts>(part: PodPart, field: K): Pick<PodFacts, K> => {
-    const { [field]: value } = reads(part) ? facts : none;
-    return { [field]: value } as Pick<PodFacts, K>;
-  };
   return {
     ...none,
-    ...given('namespace', 'namespace'),
-    ...given('owner', 'owner'),
-    ...given('priority', 'priority'),
-    ...given('priorityClass', 'priorityClassName'),
-    ...given('requests', 'requests'),
-    ...given('nonzeroRequests', 'nonzeroRequests'),
-    ...given('tolerations', 'tolerations'),
-    ...given('nodeSelector', 'nodeSelector'),
-    ...given('nodeAffinity', 'nodeAffinity'),
-    ...given('volumes', 'volumes'),
-    ...given('schedulerName', 'schedulerName'),
+    ...Object.fromEntries(kept),
     labels: labels.entries,
     annotations: annotations.entries,
-    labelValues: labels.values,
-    annotationValues: annotations.values,
-    absentLabels: labels.absent,
-    absentAnnotations: annotations.absent,
-  };
-}
-
-function sentNodeFacts(facts: NodeFacts, sent: Sent): NodeFacts {
-  const reads = (part: NodePart): boolean => sent.parts.has(NODE_PARTS[part]);
-  const labels = split(facts.labels, sent.labels);
-  const annotations = split(facts.annotations, sent.annotations);
-  return {
-    labels: labels.entries,
-    annotations: annotations.entries,
-    taints: reads('taints') ? facts.taints : [],
-    unschedulable: reads('unschedulable') && facts.unschedulable,
-    conditions: reads('conditions') ? facts.conditions : new Map<string, string>(),
-    capacity: reads('capacity') ? facts.capacity : undefined,
-    allocatable: reads('allocatable') ? facts.allocatable : undefined,
     labelValues: labels.values,
     annotationValues: annotations.values,
     absentLabels: labels.absent,

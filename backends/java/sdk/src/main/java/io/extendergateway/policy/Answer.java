@@ -24,6 +24,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
+import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /**
  * From a request to an answer, without sockets: fulfills what the contract requires of a backend,
@@ -47,6 +49,13 @@ final class Answer {
     this.questions = questions;
   }
 
+  /** One answer for each, in their order. */
+  static <T, A> List<A> each(List<T> all, Function<T, A> answer) {
+    List<A> answers = new ArrayList<>(all.size());
+    all.forEach(one -> answers.add(answer.apply(one)));
+    return answers;
+  }
+
   /** The answer to the handshake. */
   GetInfoResponse info(GetInfoRequest request) {
     return backend.policyFor(request.getArgs()).declaration().response;
@@ -54,13 +63,7 @@ final class Answer {
 
   /** Which of the nodes the pod may not run on; with scores if they are wanted and may be given. */
   FilterResponse filter(FilterRequest request, Trace trace) throws Exception {
-    Question question =
-        questions.aboutNodes(
-            Kind.FILTER,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            request.hasNodes() ? request.getNodes() : null,
-            trace);
+    Question question = questions.aboutNodes(Kind.FILTER, request, trace);
     if (question.miss() != null) {
       return FilterResponse.newBuilder().setResult(question.missed(trace)).build();
     }
@@ -85,13 +88,7 @@ final class Answer {
 
   /** How good each of the nodes is. */
   ScoreResponse score(ScoreRequest request, Trace trace) throws Exception {
-    Question question =
-        questions.aboutNodes(
-            Kind.SCORE,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            request.hasNodes() ? request.getNodes() : null,
-            trace);
+    Question question = questions.aboutNodes(Kind.SCORE, request, trace);
     if (question.miss() != null) {
       return ScoreResponse.newBuilder().setResult(question.missed(trace)).build();
     }
@@ -103,13 +100,7 @@ final class Answer {
 
   /** Which pods may be evicted on which of the nodes. */
   PreemptResponse preempt(PreemptRequest request, Trace trace) throws Exception {
-    Question question =
-        questions.aboutNodes(
-            Kind.PREEMPT,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            request.hasNodes() ? request.getNodes() : null,
-            trace);
+    Question question = questions.aboutNodes(Kind.PREEMPT, request, trace);
     if (question.miss() != null) {
       return PreemptResponse.newBuilder().setResult(question.missed(trace)).build();
     }
@@ -220,13 +211,9 @@ final class Answer {
       return kept.build();
     }
     int[] victims = eviction.victims();
-    int[] sorted = victims.clone();
-    Arrays.sort(sorted);
-    boolean wrong = sorted.length == 0 || sorted[0] < 0 || sorted[sorted.length - 1] >= there;
-    for (int at = 1; at < sorted.length; at++) {
-      wrong |= sorted[at] == sorted[at - 1];
-    }
-    if (wrong) {
+    int[] sorted =
+        IntStream.of(victims).filter(at -> at >= 0 && at < there).sorted().distinct().toArray();
+    if (sorted.length == 0 || sorted.length < victims.length) {
       throw CallException.internal(
           "preempt returned victims %s for position %d, which has %d; expected each at most once, at least one"
               + " victim, or Eviction.spare()",

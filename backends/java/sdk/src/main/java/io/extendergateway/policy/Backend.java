@@ -4,8 +4,9 @@ import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.Call;
 import io.grpc.Status;
 import java.util.ArrayList;
-import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
@@ -267,14 +268,10 @@ public abstract class Backend {
 
     private final Function<Args, ? extends Policy> build;
 
-    /**
-     * The most recently used first; guarded by itself. A linear search: there are few, and mostly
-     * one.
-     */
-    private final List<Recent> recent = new ArrayList<>();
+    /** The least recently used first; guarded by itself. */
+    private final Map<ByteString, Recent> recent = new LinkedHashMap<>(16, 0.75f, true);
 
     private static final class Recent {
-      final ByteString args;
       final Prepared prepared;
 
       /**
@@ -283,8 +280,7 @@ public abstract class Backend {
        */
       boolean repeated;
 
-      Recent(ByteString args, Prepared prepared) {
-        this.args = args;
+      Recent(Prepared prepared) {
         this.prepared = prepared;
       }
     }
@@ -306,48 +302,39 @@ public abstract class Backend {
 
     private Prepared find(ByteString args) {
       synchronized (recent) {
-        for (int at = 0; at < recent.size(); at++) {
-          Recent entry = recent.get(at);
-          if (entry.args.equals(args)) {
-            entry.repeated = true;
-            if (at > 0) {
-              recent.add(0, recent.remove(at));
-            }
-            return entry.prepared;
-          }
+        Recent entry = recent.get(args);
+        if (entry == null) {
+          return null;
         }
-        return null;
+        entry.repeated = true;
+        return entry.prepared;
       }
     }
 
     /** The bytes are copied: a slice of the request would keep all of it in memory. */
     private void remember(ByteString args, Prepared prepared) {
-      Recent added = new Recent(ByteString.copyFrom(args.toByteArray()), prepared);
+      ByteString key = ByteString.copyFrom(args.toByteArray());
       synchronized (recent) {
         while (!recent.isEmpty()
             && (recent.size() >= MAX_POLICIES || bytes() + args.size() > MAX_ARGS_BYTES)) {
           evict();
         }
-        recent.add(0, added);
+        recent.put(key, new Recent(prepared));
       }
     }
 
     private void evict() {
-      for (int at = recent.size() - 1; at >= 0; at--) {
-        if (!recent.get(at).repeated) {
-          recent.remove(at);
-          return;
-        }
-      }
-      recent.remove(recent.size() - 1);
+      ByteString oldest = recent.keySet().iterator().next();
+      recent.remove(
+          recent.entrySet().stream()
+              .filter(entry -> !entry.getValue().repeated)
+              .findFirst()
+              .map(Map.Entry::getKey)
+              .orElse(oldest));
     }
 
     private int bytes() {
-      int bytes = 0;
-      for (Iterator<Recent> all = recent.iterator(); all.hasNext(); ) {
-        bytes += all.next().args.size();
-      }
-      return bytes;
+      return recent.keySet().stream().mapToInt(ByteString::size).sum();
     }
   }
 }

@@ -1,6 +1,5 @@
 package io.extendergateway.policy;
 
-import com.google.protobuf.ByteString;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
 import io.extendergateway.policy.v1alpha1.IntrospectionServiceGrpc;
@@ -56,11 +55,8 @@ final class Declaration {
 
   /** What a verb's declaration means for a call. */
   static final class Terms {
+    final Verb verb;
     final View view;
-    final boolean isWholeSet;
-    final boolean hasSideEffects;
-    final boolean isPure;
-    final boolean wantsUsage;
 
     /** {@code null}: everything. */
     final Layout reads;
@@ -78,10 +74,7 @@ final class Declaration {
               && verb.reads != null
               && !verb.reads.readsNodes();
       view = onlyNames ? View.NAME : verb.view;
-      isWholeSet = verb.isWholeSet;
-      hasSideEffects = verb.hasSideEffects;
-      isPure = verb.isPure;
-      wantsUsage = verb.wantsUsage;
+      this.verb = verb;
       reads = verb.reads == null ? null : new Layout(verb.reads, view);
       rowParts = RowParts.of(view, reads == null ? null : reads.rows);
       this.changes = changes;
@@ -108,7 +101,7 @@ final class Declaration {
      * Whether these scores may be given with the verdicts, before the other policies have filtered.
      */
     boolean mayComeWith(Terms filter) {
-      return !isWholeSet && !hasSideEffects && readsId() == filter.readsId();
+      return !verb.isWholeSet && !verb.hasSideEffects && readsId() == filter.readsId();
     }
   }
 
@@ -174,20 +167,9 @@ final class Declaration {
   private void declare(Kind kind, Hook hook) {
     if (hook != null) {
       // Without nodes there is nothing that a table could hold.
-      Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb().view(View.NAME) : hook.verb();
+      Verb verb = kind == Kind.BEFORE_FILTER ? hook.verb.view(View.NAME) : hook.verb;
       terms.put(kind, new Terms(verb, hook.changes));
     }
-  }
-
-  /** The beginning of a text, of at most this many bytes in UTF-8. */
-  private static ByteString beginning(String text, int most) {
-    ByteString bytes = ByteString.copyFromUtf8(text);
-    int end = Math.min(most, bytes.size());
-    // A character is not divided.
-    while (end < bytes.size() && (bytes.byteAt(end) & 0xC0) == 0x80) {
-      end--;
-    }
-    return bytes.substring(0, end);
   }
 
   private GetInfoResponse response(Info info) {
@@ -200,7 +182,7 @@ final class Declaration {
             .setPodRaw(info.wantsRawPod)
             .addAllAnnotationPrefixes(info.annotations)
             .setMaxRequestBytes(PolicyServer.MAX_MESSAGE_BYTES)
-            .setRejectedConfigurationBytes(beginning(info.rejectedConfiguration, 1024));
+            .setRejectedConfiguration(Utf8.cut(info.rejectedConfiguration, 1024));
     // Tables are worth filling only if rows hold more than names.
     boolean wantsFacts = terms.values().stream().anyMatch(verb -> verb.view.hasFacts());
     if (wantsFacts && info.keepsTable) {
@@ -229,10 +211,10 @@ final class Declaration {
     if (kind != Kind.BEFORE_FILTER) {
       verb.setNodeView(terms.view.message);
     }
-    verb.setScope(terms.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
-        .setSideEffects(terms.hasSideEffects)
-        .setPure(terms.isPure)
-        .setUsage(terms.wantsUsage);
+    verb.setScope(terms.verb.isWholeSet ? Scope.SCOPE_WHOLE_SET : Scope.SCOPE_NODE)
+        .setSideEffects(terms.verb.hasSideEffects)
+        .setPure(terms.verb.isPure)
+        .setUsage(terms.verb.wantsUsage);
     terms.changes.forEach(part -> verb.addChanges(part.message));
     if (kind == Kind.SCORE) {
       Scale scale = info.scale;

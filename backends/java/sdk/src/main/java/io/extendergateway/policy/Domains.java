@@ -53,19 +53,10 @@ public final class Domains {
   }
 
   private PodsLike at(String value) {
-    int low = 0;
-    int high = counts.getDomainsCount() - 1;
-    while (low <= high) {
-      int middle = (low + high) >>> 1;
-      DomainCount domain = counts.getDomains(middle);
-      int order = Utf8.compare(domain.getValue(), value);
-      if (order == 0) {
-        return PodsLike.counted(PodCount.inDomain(sent, attribute, domain));
-      } else if (order < 0) {
-        low = middle + 1;
-      } else {
-        high = middle - 1;
-      }
+    DomainCount found =
+        Row.find(counts.getDomainsList(), domain -> Utf8.compare(domain.getValue(), value));
+    if (found != null) {
+      return PodsLike.counted(PodCount.inDomain(sent, attribute, found));
     }
     if (omittedPods() == 0) {
       DomainCount none = DomainCount.getDefaultInstance();

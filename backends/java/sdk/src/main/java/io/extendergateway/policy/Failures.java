@@ -1,12 +1,13 @@
 package io.extendergateway.policy;
 
 import io.grpc.Status;
-import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** Turns what the author's code throws into the status of the call. */
 final class Failures {
@@ -83,7 +84,9 @@ final class Failures {
   private static CallException of(Throwable cause, Function<Throwable, String> unexpected) {
     if (cause instanceof CallException known) {
       if (known.code() == Status.Code.INTERNAL) {
-        logMistake(known);
+        // Its text says where, a trace would not.
+        String text = "a call failed: %s; this is logged once".formatted(known.getMessage());
+        logOnce(known.getMessage(), text, null);
       }
       return known;
     }
@@ -111,32 +114,22 @@ final class Failures {
     return message == null || message.isBlank() ? cause.getClass().getSimpleName() : message;
   }
 
-  /**
-   * What the policy returned is wrong: its text says where, a trace would not. Once for each text.
-   */
-  private static void logMistake(CallException mistake) {
-    if (LOGGED.size() < MAX_PLACES && LOGGED.add(mistake.getMessage())) {
-      LOG.log(
-          System.Logger.Level.ERROR,
-          String.format(
-              Locale.ROOT, "a call failed: %s; this is logged once", mistake.getMessage()));
-    }
-  }
-
   /** The trace, once for each place. */
   private static void log(Throwable cause) {
-    StackTraceElement[] trace = cause.getStackTrace();
-    StringBuilder frames = new StringBuilder(cause.getClass().getName());
-    for (int at = 0; at < trace.length && at < FRAMES; at++) {
-      frames.append(" at ").append(trace[at]);
-    }
-    String place = frames.toString();
-    if (LOGGED.size() < MAX_PLACES && LOGGED.add(place)) {
-      LOG.log(
-          System.Logger.Level.ERROR,
-          String.format(
-              Locale.ROOT, "the policy failed in a call: %s; the trace is logged once", cause),
-          cause);
+    String frames =
+        Stream.of(cause.getStackTrace())
+            .limit(FRAMES)
+            .map(frame -> " at " + frame)
+            .collect(Collectors.joining());
+    logOnce(
+        cause.getClass().getName() + frames,
+        "the policy failed in a call: %s; the trace is logged once".formatted(cause),
+        cause);
+  }
+
+  private static void logOnce(String key, String text, Throwable trace) {
+    if (LOGGED.size() < MAX_PLACES && LOGGED.add(key)) {
+      LOG.log(System.Logger.Level.ERROR, text, trace);
     }
   }
 }

@@ -172,21 +172,9 @@ final class Filling {
           position, entry.getId() == 0 ? "id" : "row");
     }
     Row row = new Row(entry.getRow());
-    String missing = row.lacks(parts);
-    if (missing != null) {
-      throw CallException.invalid(
-          "upserts[%d].row.%s is missing; the table's view has it", position, missing);
-    }
-    int unordered = row.unordered();
-    if (unordered >= 0) {
-      throw CallException.invalid(
-          "upserts[%d].row is not a NodeRow: pod_counts[%d].counts is not in ascending order of namespace and"
-              + " value, each once",
-          position, unordered);
-    }
-    String mismatch = row.mismatch(counts);
-    if (mismatch != null) {
-      throw CallException.invalid("upserts[%d].row.%s", position, mismatch);
+    String wrong = row.wrong(parts, counts, "the table's view has it");
+    if (wrong != null) {
+      throw CallException.invalid("upserts[%d].row%s", position, wrong);
     }
     long bytes = memory(row.message);
     if (!tables.take(bytes)) {

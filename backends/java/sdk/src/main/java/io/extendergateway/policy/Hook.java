@@ -17,29 +17,12 @@ import java.util.Set;
 public final class Hook {
   final Set<ChangedPart> changes;
 
-  /** {@code null}: the default of verbs. */
-  final View view;
+  /** How it is called. */
+  final Verb verb;
 
-  final boolean isWholeSet;
-  final boolean isPure;
-  final boolean wantsUsage;
-
-  /** {@code null}: everything is sent. */
-  final Reads reads;
-
-  private Hook(
-      Set<ChangedPart> changes,
-      View view,
-      boolean isWholeSet,
-      boolean isPure,
-      boolean wantsUsage,
-      Reads reads) {
+  private Hook(Set<ChangedPart> changes, Verb verb) {
     this.changes = changes;
-    this.view = view;
-    this.isWholeSet = isWholeSet;
-    this.isPure = isPure;
-    this.wantsUsage = wantsUsage;
-    this.reads = reads;
+    this.verb = verb;
   }
 
   /**
@@ -52,7 +35,7 @@ public final class Hook {
   public static Hook changing(ChangedPart... parts) {
     Set<ChangedPart> changes = EnumSet.noneOf(ChangedPart.class);
     Collections.addAll(changes, parts);
-    return new Hook(Collections.unmodifiableSet(changes), null, false, false, false, null);
+    return new Hook(Collections.unmodifiableSet(changes), Verb.perNode());
   }
 
   /**
@@ -60,14 +43,14 @@ public final class Hook {
    * nodes.
    */
   public Hook wholeSet() {
-    return new Hook(changes, view, true, isPure, wantsUsage, reads);
+    return new Hook(changes, verb.inWholeSet());
   }
 
   /**
    * What to send about each node. Default: {@link View#FACTS}. Not for {@link Info#beforeFilter}.
    */
   public Hook view(View wanted) {
-    return new Hook(changes, wanted, isWholeSet, isPure, wantsUsage, reads);
+    return new Hook(changes, verb.view(wanted));
   }
 
   /**
@@ -75,14 +58,14 @@ public final class Hook {
    * {@link Verb#pure}. Not for an {@link Info#beforeScore} that changes the pod.
    */
   public Hook pure() {
-    return new Hook(changes, view, isWholeSet, true, wantsUsage, reads);
+    return new Hook(changes, verb.pure());
   }
 
   /**
    * Requests {@link Node#usage} too, as {@link Verb#usage} does. Not for {@link Info#beforeFilter}.
    */
   public Hook usage() {
-    return new Hook(changes, view, isWholeSet, isPure, true, reads);
+    return new Hook(changes, verb.usage());
   }
 
   /**
@@ -92,27 +75,11 @@ public final class Hook {
    * @param declared the declaration; later changes of it have no effect
    */
   public Hook reads(Reads declared) {
-    return new Hook(changes, view, isWholeSet, isPure, wantsUsage, declared.copy());
+    return new Hook(changes, verb.reads(declared));
   }
 
   /** The same without a declaration of what it reads. */
   Hook readingEverything() {
-    Verb everything = verb().readingEverything();
-    return new Hook(changes, view, isWholeSet, isPure, everything.wantsUsage, everything.reads);
-  }
-
-  /** What it has in common with verbs. */
-  Verb verb() {
-    Verb verb = isWholeSet ? Verb.wholeSet() : Verb.perNode();
-    if (view != null) {
-      verb = verb.view(view);
-    }
-    if (isPure) {
-      verb = verb.pure();
-    }
-    if (wantsUsage) {
-      verb = verb.usage();
-    }
-    return reads == null ? verb : verb.reads(reads);
+    return new Hook(changes, verb.readingEverything());
   }
 }

@@ -31,12 +31,7 @@ final class Hooks {
   /** What changes about the pod before it is filtered for. */
   BeforeFilterResponse beforeFilter(BeforeFilterRequest request, Trace trace)
       throws NotReadyException {
-    Question question =
-        questions.aboutPod(
-            Kind.BEFORE_FILTER,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            trace);
+    Question question = questions.aboutPod(Kind.BEFORE_FILTER, request, trace);
     Policy policy = question.policy();
     policy.ready();
     PodChange change = policy.beforeFilter(question.pod());
@@ -51,13 +46,7 @@ final class Hooks {
   /** What changes about nodes before they are filtered. */
   BeforeFilterNodesResponse beforeFilterNodes(BeforeFilterNodesRequest request, Trace trace)
       throws NotReadyException {
-    Question question =
-        questions.aboutNodes(
-            Kind.BEFORE_FILTER_NODES,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            request.hasNodes() ? request.getNodes() : null,
-            trace);
+    Question question = questions.aboutNodes(Kind.BEFORE_FILTER_NODES, request, trace);
     if (question.miss() != null) {
       return BeforeFilterNodesResponse.newBuilder().setResult(question.missed(trace)).build();
     }
@@ -73,13 +62,7 @@ final class Hooks {
   /** What changes about the pod and nodes before they are scored. */
   BeforeScoreResponse beforeScore(BeforeScoreRequest request, Trace trace)
       throws NotReadyException {
-    Question question =
-        questions.aboutNodes(
-            Kind.BEFORE_SCORE,
-            request.hasCall() ? request.getCall() : null,
-            request.hasPod() ? request.getPod() : null,
-            request.hasNodes() ? request.getNodes() : null,
-            trace);
+    Question question = questions.aboutNodes(Kind.BEFORE_SCORE, request, trace);
     if (question.miss() != null) {
       return BeforeScoreResponse.newBuilder().setResult(question.missed(trace)).build();
     }

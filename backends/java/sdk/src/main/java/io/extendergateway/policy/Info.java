@@ -217,16 +217,8 @@ public final class Info {
    * @return the info with the path
    */
   public Info shows(String path, String description, Introspection introspection) {
-    return with(
-        copy ->
-            copy.paths =
-                joined(
-                    paths,
-                    List.of(
-                        new ShownPath(
-                            Objects.requireNonNull(path, "path"),
-                            Objects.requireNonNull(description, "description"),
-                            Objects.requireNonNull(introspection, "introspection")))));
+    ShownPath shown = new ShownPath(path, description, introspection);
+    return with(copy -> copy.paths = joined(paths, List.of(shown)));
   }
 
   private static <T> List<T> joined(List<T> some, List<T> more) {

@@ -2,9 +2,12 @@ package io.extendergateway.policy;
 
 import io.extendergateway.policy.v1alpha1.MapReads;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
@@ -23,11 +26,12 @@ final class Keys {
   }
 
   Key key(Key.Which map, String text) {
+    Objects.requireNonNull(text, "key");
     return keys.computeIfAbsent(text, added -> new Key(map, added, keys.size()));
   }
 
   void prefix(String text) {
-    prefixes.add(text);
+    prefixes.add(Objects.requireNonNull(text, "prefix"));
   }
 
   boolean isEmpty() {
@@ -100,28 +104,16 @@ final class Keys {
     boolean covers(String text) {
       // No prefix begins with another one, so it can only be the last one that is not after the
       // text.
-      int low = 0;
-      int high = prefixes.length;
-      while (low < high) {
-        int middle = (low + high) >>> 1;
-        if (Utf8.compare(prefixes[middle], text) <= 0) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      return low > 0 && text.startsWith(prefixes[low - 1]);
+      int found = Arrays.binarySearch(prefixes, text, Utf8::compare);
+      int last = found < 0 ? -found - 2 : found;
+      return last >= 0 && text.startsWith(prefixes[last]);
     }
 
-    /** {@code null} if nothing is declared. */
-    MapReads message() {
-      if (keys.length == 0 && prefixes.length == 0) {
-        return null;
-      }
-      return MapReads.newBuilder()
-          .addAllKeys(List.of(keys))
-          .addAllPrefixes(List.of(prefixes))
-          .build();
+    /** Nothing if nothing is declared. */
+    Optional<MapReads> message() {
+      MapReads message =
+          MapReads.newBuilder().addAllKeys(List.of(keys)).addAllPrefixes(List.of(prefixes)).build();
+      return Optional.of(message).filter(reads -> keys.length + prefixes.length > 0);
     }
   }
 }

@@ -1,7 +1,6 @@
 package io.extendergateway.policy;
 
 import io.extendergateway.policy.TopologyKey.Topology;
-import io.extendergateway.policy.v1alpha1.MapReads;
 import io.extendergateway.policy.v1alpha1.NodeReads;
 import io.extendergateway.policy.v1alpha1.PodReads;
 import io.extendergateway.policy.v1alpha1.TopologyCountReads;
@@ -103,14 +102,8 @@ final class Layout {
 
   private PodReads podReads() {
     PodReads.Builder message = PodReads.newBuilder().addAllPartsValue(Part.numbers(pod.parts));
-    MapReads labels = pod.labels.message();
-    MapReads annotations = pod.annotations.message();
-    if (labels != null) {
-      message.setLabels(labels);
-    }
-    if (annotations != null) {
-      message.setAnnotations(annotations);
-    }
+    pod.labels.message().ifPresent(message::setLabels);
+    pod.annotations.message().ifPresent(message::setAnnotations);
     for (SentTopology sent : pod.topologies) {
       var by = sent.topology.by().message(sent.requests);
       message.addTopologyCounts(
@@ -125,14 +118,8 @@ final class Layout {
 
   private NodeReads nodeReads() {
     NodeReads.Builder message = NodeReads.newBuilder().addAllPartsValue(Part.numbers(node.parts));
-    MapReads labels = node.labels.message();
-    MapReads annotations = node.annotations.message();
-    if (labels != null) {
-      message.setLabels(labels);
-    }
-    if (annotations != null) {
-      message.setAnnotations(annotations);
-    }
+    node.labels.message().ifPresent(message::setLabels);
+    node.annotations.message().ifPresent(message::setAnnotations);
     for (SentCount sent : node.pods) {
       message.addPodCounts(sent.by.message(sent.requests));
     }

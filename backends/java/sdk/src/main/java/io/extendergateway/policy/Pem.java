@@ -10,6 +10,7 @@ import java.security.Signature;
 import java.security.cert.X509Certificate;
 import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.Base64;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -23,28 +24,10 @@ final class Pem {
       Pattern.compile("-----BEGIN ((?:RSA |EC )?)PRIVATE KEY-----([^-]*)-----END", Pattern.DOTALL);
 
   /** AlgorithmIdentifier of RSA: rsaEncryption, NULL. */
-  private static final byte[] RSA = {
-    0x30,
-    0x0d,
-    0x06,
-    0x09,
-    0x2a,
-    (byte) 0x86,
-    0x48,
-    (byte) 0x86,
-    (byte) 0xf7,
-    0x0d,
-    0x01,
-    0x01,
-    0x01,
-    0x05,
-    0x00
-  };
+  private static final byte[] RSA = HexFormat.of().parseHex("300d06092a864886f70d0101010500");
 
   /** The OID id-ecPublicKey. */
-  private static final byte[] EC = {
-    0x06, 0x07, 0x2a, (byte) 0x86, 0x48, (byte) 0xce, 0x3d, 0x02, 0x01
-  };
+  private static final byte[] EC = HexFormat.of().parseHex("06072a8648ce3d0201");
 
   private static final byte[] VERSION_0 = {0x02, 0x01, 0x00};
 

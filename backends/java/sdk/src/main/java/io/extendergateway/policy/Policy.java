@@ -1,6 +1,5 @@
 package io.extendergateway.policy;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -65,11 +64,7 @@ public interface Policy {
    * @return as many verdicts
    */
   default List<Verdict> filterAll(Pod pod, List<Node> nodes) {
-    List<Verdict> verdicts = new ArrayList<>(nodes.size());
-    for (Node node : nodes) {
-      verdicts.add(filter(pod, node));
-    }
-    return verdicts;
+    return Answer.each(nodes, node -> filter(pod, node));
   }
 
   /**
@@ -79,11 +74,7 @@ public interface Policy {
    * @return as many raw scores
    */
   default int[] scoreAll(Pod pod, List<Node> nodes) {
-    int[] scores = new int[nodes.size()];
-    for (int position = 0; position < scores.length; position++) {
-      scores[position] = score(pod, nodes.get(position));
-    }
-    return scores;
+    return nodes.stream().mapToInt(node -> score(pod, node)).toArray();
   }
 
   /**
@@ -94,11 +85,7 @@ public interface Policy {
    * @return as many answers
    */
   default List<Eviction> preemptAll(Pod pod, List<Candidate> candidates) {
-    List<Eviction> evictions = new ArrayList<>(candidates.size());
-    for (Candidate candidate : candidates) {
-      evictions.add(preempt(pod, candidate));
-    }
-    return evictions;
+    return Answer.each(candidates, candidate -> preempt(pod, candidate));
   }
 
   /**
@@ -165,11 +152,7 @@ public interface Policy {
    * @return as many changes
    */
   default List<NodeChange> beforeFilterNodes(Pod pod, List<Node> nodes) {
-    List<NodeChange> changes = new ArrayList<>(nodes.size());
-    for (Node node : nodes) {
-      changes.add(beforeFilterNode(pod, node));
-    }
-    return changes;
+    return Answer.each(nodes, node -> beforeFilterNode(pod, node));
   }
 
   /**
@@ -201,10 +184,7 @@ public interface Policy {
    * @param nodes the nodes of the call, at least one
    */
   default Changes beforeScore(Pod pod, List<Node> nodes) {
-    List<NodeChange> changes = new ArrayList<>(nodes.size());
-    for (Node node : nodes) {
-      changes.add(beforeScoreNode(pod, node));
-    }
+    List<NodeChange> changes = Answer.each(nodes, node -> beforeScoreNode(pod, node));
     return new Changes(beforeScorePod(pod), changes);
   }
 

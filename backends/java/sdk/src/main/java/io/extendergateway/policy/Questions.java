@@ -1,5 +1,6 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.Message;
 import io.extendergateway.policy.Backend.Prepared;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
@@ -16,6 +17,12 @@ import java.util.Objects;
 
 /** Reads requests and checks what they have in common: the call, the pod and the nodes. */
 final class Questions {
+  /** The numbers of what the requests of all verbs and hooks have in common. */
+  static final int CALL = 1;
+
+  static final int POD = 2;
+  static final int NODES = 3;
+
   private final Backend backend;
   private final Tables tables;
 
@@ -34,19 +41,17 @@ final class Questions {
     }
   }
 
-  /**
-   * A request about nodes; {@code null} is what it lacks. Whether it is valid does not depend on
-   * which tables exist.
-   */
-  Question aboutNodes(
-      Kind verb, Call call, io.extendergateway.policy.v1alpha1.Pod pod, Nodes nodes, Trace trace) {
+  /** A request about nodes. Whether it is valid does not depend on which tables exist. */
+  Question aboutNodes(Kind verb, Message request, Trace trace) {
+    Call call = part(request, CALL, Call.class);
     Prepared prepared = asked(verb, call, trace);
     Terms terms = termsOf(prepared, verb);
+    Nodes nodes = part(request, NODES, Nodes.class);
     if (nodes == null) {
       throw CallException.missing("nodes");
     }
     Held held = held(nodes, terms);
-    Pod viewed = podToPlace(pod, call, terms);
+    Pod viewed = podToPlace(request, call, terms);
     if (held.miss != null) {
       return new Question(prepared, terms, viewed, List.of(), held.miss);
     }
@@ -58,11 +63,18 @@ final class Questions {
     return new Question(prepared, terms, viewed, views, null);
   }
 
-  /** A request about the pod alone; {@code null} is what it lacks. */
-  Question aboutPod(Kind verb, Call call, io.extendergateway.policy.v1alpha1.Pod pod, Trace trace) {
+  /** A request about the pod alone. */
+  Question aboutPod(Kind verb, Message request, Trace trace) {
+    Call call = part(request, CALL, Call.class);
     Prepared prepared = asked(verb, call, trace);
     Terms terms = termsOf(prepared, verb);
-    return new Question(prepared, terms, podToPlace(pod, call, terms), List.of(), null);
+    return new Question(prepared, terms, podToPlace(request, call, terms), List.of(), null);
+  }
+
+  /** A part that all requests have at this number; {@code null} if this one lacks it. */
+  private static <T extends Message> T part(Message request, int number, Class<T> type) {
+    var field = request.getDescriptorForType().findFieldByNumber(number);
+    return request.hasField(field) ? type.cast(request.getField(field)) : null;
   }
 
   /** The policy that is asked, if it serves the verb and the call's purpose. */
@@ -71,12 +83,12 @@ final class Questions {
       throw CallException.missing("call");
     }
     Prepared prepared = policyFor(call, verb, trace);
-    checkPurpose(call, termsOf(prepared, verb).hasSideEffects);
+    checkPurpose(call, termsOf(prepared, verb).verb.hasSideEffects);
     return prepared;
   }
 
-  private static Pod podToPlace(
-      io.extendergateway.policy.v1alpha1.Pod pod, Call call, Terms terms) {
+  private static Pod podToPlace(Message request, Call call, Terms terms) {
+    var pod = part(request, POD, io.extendergateway.policy.v1alpha1.Pod.class);
     if (pod == null) {
       throw CallException.missing("pod");
     }
@@ -184,22 +196,10 @@ final class Questions {
     List<Row> rows = new ArrayList<>(messages.size());
     for (NodeRow message : messages) {
       Row row = new Row(message);
-      String missing = row.lacks(terms.rowParts);
-      if (missing != null) {
-        throw CallException.invalid(
-            "nodes.%s.rows[%d].%s is missing; the node view that this policy declares has it",
-            form, rows.size(), missing);
-      }
-      int unordered = row.unordered();
-      if (unordered >= 0) {
-        throw CallException.invalid(
-            "nodes.%s.rows[%d] is not a NodeRow: pod_counts[%d].counts is not in ascending order of namespace"
-                + " and value, each once",
-            form, rows.size(), unordered);
-      }
-      String mismatch = counts == null ? null : row.mismatch(counts);
-      if (mismatch != null) {
-        throw CallException.invalid("nodes.%s.rows[%d].%s", form, rows.size(), mismatch);
+      String wrong =
+          row.wrong(terms.rowParts, counts, "the node view that this policy declares has it");
+      if (wrong != null) {
+        throw CallException.invalid("nodes.%s.rows[%d]%s", form, rows.size(), wrong);
       }
       rows.add(row);
     }

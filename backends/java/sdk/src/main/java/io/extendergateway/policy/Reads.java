@@ -101,24 +101,23 @@ public final class Reads {
 
   /** A label of nodes. Declared twice, it is the same key. */
   public NodeKey nodeLabel(String key) {
-    return new NodeKey(node.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
+    return new NodeKey(node.labels.key(Key.Which.LABELS, key));
   }
 
   /** The labels of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeLabels(String prefix) {
-    node.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
+    node.labels.prefix(prefix);
     return new NodePrefix(Key.Which.LABELS, prefix);
   }
 
   /** An annotation of nodes. */
   public NodeKey nodeAnnotation(String key) {
-    return new NodeKey(
-        node.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
+    return new NodeKey(node.annotations.key(Key.Which.ANNOTATIONS, key));
   }
 
   /** The annotations of nodes whose key begins with this; "" is all of them. */
   public NodePrefix nodeAnnotations(String prefix) {
-    node.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
+    node.annotations.prefix(prefix);
     return new NodePrefix(Key.Which.ANNOTATIONS, prefix);
   }
 
@@ -130,12 +129,12 @@ public final class Reads {
 
   /** A label of the pod, and of victims. */
   public PodKey podLabel(String key) {
-    return new PodKey(pod.labels.key(Key.Which.LABELS, Objects.requireNonNull(key, "key")));
+    return new PodKey(pod.labels.key(Key.Which.LABELS, key));
   }
 
   /** The labels of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podLabels(String prefix) {
-    pod.labels.prefix(Objects.requireNonNull(prefix, "prefix"));
+    pod.labels.prefix(prefix);
     return new PodPrefix(Key.Which.LABELS, prefix);
   }
 
@@ -144,13 +143,12 @@ public final class Reads {
    * pods of a template share: otherwise no cached answer serves a second pod.
    */
   public PodKey podAnnotation(String key) {
-    return new PodKey(
-        pod.annotations.key(Key.Which.ANNOTATIONS, Objects.requireNonNull(key, "key")));
+    return new PodKey(pod.annotations.key(Key.Which.ANNOTATIONS, key));
   }
 
   /** The annotations of the pod, and of victims, whose key begins with this; "" is all of them. */
   public PodPrefix podAnnotations(String prefix) {
-    pod.annotations.prefix(Objects.requireNonNull(prefix, "prefix"));
+    pod.annotations.prefix(prefix);
     return new PodPrefix(Key.Which.ANNOTATIONS, prefix);
   }
 

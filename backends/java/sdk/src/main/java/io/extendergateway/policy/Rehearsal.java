@@ -1,11 +1,11 @@
 package io.extendergateway.policy;
 
 import com.google.protobuf.ByteString;
+import com.google.protobuf.Message;
 import io.extendergateway.policy.Declaration.Kind;
 import io.extendergateway.policy.Declaration.Terms;
 import io.extendergateway.policy.v1alpha1.BeforeFilterNodesRequest;
 import io.extendergateway.policy.v1alpha1.BeforeFilterRequest;
-import io.extendergateway.policy.v1alpha1.BeforeFilterResponse;
 import io.extendergateway.policy.v1alpha1.BeforeScoreRequest;
 import io.extendergateway.policy.v1alpha1.BeforeScoreResponse;
 import io.extendergateway.policy.v1alpha1.BindRequest;
@@ -109,14 +109,8 @@ public final class Rehearsal {
   public FilterResponse filter(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
-          Optional<Terms> terms = terms(Kind.FILTER);
-          FilterRequest request =
-              FilterRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, nodes))
-                  .setNodes(sent(terms, nodes))
-                  .build();
-          return answer.filter(request, Trace.NONE);
+          var request = asked(Kind.FILTER, FilterRequest.newBuilder(), pod, nodes);
+          return answer.filter(request.build(), Trace.NONE);
         });
   }
 
@@ -128,14 +122,8 @@ public final class Rehearsal {
   public ScoreResponse score(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
-          Optional<Terms> terms = terms(Kind.SCORE);
-          ScoreRequest request =
-              ScoreRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, nodes))
-                  .setNodes(sent(terms, nodes))
-                  .build();
-          return answer.score(request, Trace.NONE);
+          var request = asked(Kind.SCORE, ScoreRequest.newBuilder(), pod, nodes);
+          return answer.score(request.build(), Trace.NONE);
         });
   }
 
@@ -151,11 +139,7 @@ public final class Rehearsal {
     return answered(
         () -> {
           Optional<Terms> terms = terms(Kind.PREEMPT);
-          PreemptRequest.Builder request =
-              PreemptRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, nodes))
-                  .setNodes(sent(terms, nodes));
+          var request = asked(Kind.PREEMPT, PreemptRequest.newBuilder(), pod, nodes);
           candidates.forEach(candidate -> request.addCandidates(sent(terms, candidate)));
           return answer.preempt(request.build(), Trace.NONE);
         });
@@ -185,14 +169,8 @@ public final class Rehearsal {
   public PodChange beforeFilter(io.extendergateway.policy.v1alpha1.Pod pod) {
     return answered(
         () -> {
-          Optional<Terms> terms = terms(Kind.BEFORE_FILTER);
-          BeforeFilterRequest request =
-              BeforeFilterRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, List.of()))
-                  .build();
-          BeforeFilterResponse response = hooks.beforeFilter(request, Trace.NONE);
-          return new PodChange(response.getPod());
+          var request = asked(Kind.BEFORE_FILTER, BeforeFilterRequest.newBuilder(), pod, List.of());
+          return new PodChange(hooks.beforeFilter(request.build(), Trace.NONE).getPod());
         });
   }
 
@@ -205,14 +183,10 @@ public final class Rehearsal {
       io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
-          Optional<Terms> terms = terms(Kind.BEFORE_FILTER_NODES);
-          BeforeFilterNodesRequest request =
-              BeforeFilterNodesRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, nodes))
-                  .setNodes(sent(terms, nodes))
-                  .build();
-          return changes(hooks.beforeFilterNodes(request, Trace.NONE).getNodesList(), nodes.size());
+          var request =
+              asked(Kind.BEFORE_FILTER_NODES, BeforeFilterNodesRequest.newBuilder(), pod, nodes);
+          var response = hooks.beforeFilterNodes(request.build(), Trace.NONE);
+          return changes(response.getNodesList(), nodes.size());
         });
   }
 
@@ -225,14 +199,8 @@ public final class Rehearsal {
   public Changes beforeScore(io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
     return answered(
         () -> {
-          Optional<Terms> terms = terms(Kind.BEFORE_SCORE);
-          BeforeScoreRequest request =
-              BeforeScoreRequest.newBuilder()
-                  .setCall(call(terms))
-                  .setPod(sent(terms, pod, nodes))
-                  .setNodes(sent(terms, nodes))
-                  .build();
-          BeforeScoreResponse response = hooks.beforeScore(request, Trace.NONE);
+          var request = asked(Kind.BEFORE_SCORE, BeforeScoreRequest.newBuilder(), pod, nodes);
+          BeforeScoreResponse response = hooks.beforeScore(request.build(), Trace.NONE);
           return new Changes(
               new PodChange(response.getPod()), changes(response.getNodesList(), nodes.size()));
         });
@@ -258,6 +226,22 @@ public final class Rehearsal {
   /** A verb that is not declared is not answered, whatever it is sent. */
   private Optional<Terms> terms(Kind verb) {
     return Optional.ofNullable(backend.policyFor(ByteString.EMPTY).declaration().terms(verb));
+  }
+
+  /**
+   * A request with what those of all verbs and hooks have in common; one about the pod has no
+   * nodes.
+   */
+  private <B extends Message.Builder> B asked(
+      Kind verb, B request, io.extendergateway.policy.v1alpha1.Pod pod, List<InCluster> nodes) {
+    Optional<Terms> terms = terms(verb);
+    var fields = request.getDescriptorForType();
+    request.setField(fields.findFieldByNumber(Questions.CALL), call(terms));
+    request.setField(fields.findFieldByNumber(Questions.POD), sent(terms, pod, nodes));
+    if (verb != Kind.BEFORE_FILTER) {
+      request.setField(fields.findFieldByNumber(Questions.NODES), sent(terms, nodes));
+    }
+    return request;
   }
 
   private static Call call(Optional<Terms> terms) {

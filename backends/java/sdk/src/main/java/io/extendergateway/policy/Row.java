@@ -5,6 +5,7 @@ import io.extendergateway.policy.v1alpha1.NodeRow;
 import io.extendergateway.policy.v1alpha1.PodCount;
 import io.extendergateway.policy.v1alpha1.PodCounts;
 import java.util.List;
+import java.util.function.ToIntFunction;
 
 /** One row of a request or a table: checked once. A row of a table is shared by all calls. */
 final class Row {
@@ -22,53 +23,56 @@ final class Row {
   }
 
   /**
-   * The field that is missing, of those that a policy must be able to rely on; {@code null} if none
-   * is.
+   * What is wrong, as the end of a sentence that begins with the row; {@code null}: nothing.
+   *
+   * @param parts what a policy must be able to rely on
+   * @param counts how many values are declared; {@code null}: not known
+   * @param promise why a part must be there
    */
-  String lacks(Declaration.RowParts parts) {
-    if (parts.name() && message.getName().isEmpty()) {
-      return "name";
+  String wrong(Declaration.RowParts parts, Layout.Counts counts, String promise) {
+    boolean lacksName = parts.name() && message.getName().isEmpty();
+    if (lacksName || (parts.facts() && !message.hasFacts())) {
+      return ".%s is missing; %s".formatted(lacksName ? "name" : "facts", promise);
     }
-    return parts.facts() && !message.hasFacts() ? "facts" : null;
+    int unordered = unordered();
+    if (unordered >= 0) {
+      return (" is not a NodeRow: pod_counts[%d].counts is not in ascending order of namespace and"
+              + " value, each once")
+          .formatted(unordered);
+    }
+    return counts == null ? null : mismatch(counts);
   }
 
-  /**
-   * What does not match the declaration, as the end of a sentence that begins with the row; {@code
-   * null}: nothing.
-   */
-  String mismatch(Layout.Counts counts) {
-    if (message.hasFacts()) {
-      NodeFacts facts = facts();
-      String mismatch =
-          Values.mismatch(
-              "label", facts.getLabelValuesCount(), facts.getAbsentLabelsList(), counts.labels());
-      if (mismatch == null) {
-        mismatch =
-            Values.mismatch(
-                "annotation",
+  private String mismatch(Layout.Counts counts) {
+    NodeFacts facts = facts();
+    String mismatch =
+        message.hasFacts()
+            ? Values.mismatch(
+                counts,
+                facts.getLabelValuesCount(),
+                facts.getAbsentLabelsList(),
                 facts.getAnnotationValuesCount(),
-                facts.getAbsentAnnotationsList(),
-                counts.annotations());
-      }
-      if (mismatch != null) {
-        return "facts." + mismatch;
-      }
+                facts.getAbsentAnnotationsList())
+            : null;
+    if (mismatch != null) {
+      return ".facts." + mismatch;
     }
     int given = message.getPodCountsCount();
     return given == counts.pods()
         ? null
-        : "pod_counts has %d entries, and %d are declared".formatted(given, counts.pods());
+        : ".pod_counts has %d entries, and %d are declared".formatted(given, counts.pods());
   }
 
   /**
    * The position of a list of counts that is not in the order that a look-up requires; -1 if there
    * is none.
    */
-  int unordered() {
+  private int unordered() {
     for (int position = 0; position < message.getPodCountsCount(); position++) {
       List<PodCount> counts = message.getPodCounts(position).getCountsList();
       for (int at = 1; at < counts.size(); at++) {
-        if (compare(counts.get(at - 1), counts.get(at)) >= 0) {
+        PodCount next = counts.get(at);
+        if (compare(counts.get(at - 1), next.getNamespace(), next.getValue()) >= 0) {
           return position;
         }
       }
@@ -76,29 +80,28 @@ final class Row {
     return -1;
   }
 
-  private static int compare(PodCount left, PodCount right) {
-    int order = Utf8.compare(left.getNamespace(), right.getNamespace());
-    return order != 0 ? order : Utf8.compare(left.getValue(), right.getValue());
+  private static int compare(PodCount count, String namespace, String value) {
+    int order = Utf8.compare(count.getNamespace(), namespace);
+    return order != 0 ? order : Utf8.compare(count.getValue(), value);
   }
 
   /** The count with this attribute; {@code null} if there is none. */
   static PodCount find(PodCounts list, PodsBy.Attribute wanted) {
+    return find(list.getCountsList(), count -> compare(count, wanted.namespace(), wanted.value()));
+  }
+
+  /** The one that is in the order of what is wanted; {@code null} if there is none. */
+  static <T> T find(List<T> ascending, ToIntFunction<T> order) {
     int low = 0;
-    int high = list.getCountsCount() - 1;
+    int high = ascending.size() - 1;
     while (low <= high) {
       int middle = (low + high) >>> 1;
-      PodCount count = list.getCounts(middle);
-      int order = Utf8.compare(count.getNamespace(), wanted.namespace());
-      if (order == 0) {
-        order = Utf8.compare(count.getValue(), wanted.value());
+      int found = order.applyAsInt(ascending.get(middle));
+      if (found == 0) {
+        return ascending.get(middle);
       }
-      if (order == 0) {
-        return count;
-      } else if (order < 0) {
-        low = middle + 1;
-      } else {
-        high = middle - 1;
-      }
+      low = found < 0 ? middle + 1 : low;
+      high = found < 0 ? high : middle - 1;
     }
     return null;
   }

@@ -1,5 +1,11 @@
 package io.extendergateway.policy;
 
+import com.google.protobuf.Descriptors.Descriptor;
+import com.google.protobuf.Descriptors.EnumDescriptor;
+import com.google.protobuf.Descriptors.EnumValueDescriptor;
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.MapEntry;
+import com.google.protobuf.Message;
 import io.extendergateway.policy.Layout.Fields;
 import io.extendergateway.policy.Layout.SentCount;
 import io.extendergateway.policy.Layout.SentTopology;
@@ -11,7 +17,6 @@ import io.extendergateway.policy.v1alpha1.NodeFacts;
 import io.extendergateway.policy.v1alpha1.NodeRow;
 import io.extendergateway.policy.v1alpha1.PodCount;
 import io.extendergateway.policy.v1alpha1.PodCounts;
-import io.extendergateway.policy.v1alpha1.PodFacts;
 import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.TopologyCounts;
 import java.util.ArrayList;
@@ -19,6 +24,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -39,26 +45,44 @@ final class Sent {
 
   private Sent() {}
 
-  /** A map as values of declared keys, and entries with declared prefixes. */
-  private static final class Split {
-    final List<String> values = new ArrayList<>();
-    final List<Integer> absent = new ArrayList<>();
-    final Map<String, String> entries = new TreeMap<>(Utf8::compare);
-
-    Split(Map<String, String> map, Keys.Places places) {
-      for (String key : places.keys) {
-        String value = map.get(key);
-        if (value == null) {
-          absent.add(values.size());
-        }
-        values.add(value == null ? "" : value);
+  /**
+   * Keeps of facts the declared parts, each of which has the name of its field, and of labels and
+   * annotations the values of declared keys, and the entries with declared prefixes.
+   */
+  private static <B extends Message.Builder> B keep(B facts, Fields fields, EnumDescriptor parts) {
+    Descriptor type = facts.getDescriptorForType();
+    for (EnumValueDescriptor part : parts.getValues()) {
+      String name = part.getName().replaceFirst("^[A-Z]+_PART_", "").toLowerCase(Locale.ROOT);
+      FieldDescriptor field = type.findFieldByName(name);
+      if (field != null && (fields.parts & 1 << part.getNumber()) == 0) {
+        facts.clearField(field);
       }
-      map.forEach(
-          (key, value) -> {
-            if (places.covers(key)) {
-              entries.put(key, value);
-            }
-          });
+    }
+    split(facts, "label", fields.labels);
+    split(facts, "annotation", fields.annotations);
+    return facts;
+  }
+
+  private static void split(Message.Builder facts, String map, Keys.Places places) {
+    Descriptor type = facts.getDescriptorForType();
+    FieldDescriptor entries = type.findFieldByName(map + "s");
+    FieldDescriptor values = type.findFieldByName(map + "_values");
+    FieldDescriptor absent = type.findFieldByName("absent_" + map + "s");
+    Map<Object, Object> all = new HashMap<>();
+    List<Object> covered = new ArrayList<>();
+    for (Object sent : (List<?>) facts.getField(entries)) {
+      MapEntry<?, ?> entry = (MapEntry<?, ?>) sent;
+      all.put(entry.getKey(), entry.getValue());
+      if (places.covers((String) entry.getKey())) {
+        covered.add(entry);
+      }
+    }
+    facts.setField(entries, covered);
+    for (int key = 0; key < places.keys.length; key++) {
+      facts.addRepeatedField(values, all.getOrDefault(places.keys[key], ""));
+      if (!all.containsKey(places.keys[key])) {
+        facts.addRepeatedField(absent, key);
+      }
     }
   }
 
@@ -69,44 +93,12 @@ final class Sent {
     if (!fields.has(PodPart.IDENTITY)) {
       sent.clearIdentity();
     }
-    sent.setFacts(facts(fields, pod.getFacts()));
+    EnumDescriptor parts = io.extendergateway.policy.v1alpha1.PodPart.getDescriptor();
+    sent.setFacts(keep(pod.getFacts().toBuilder(), fields, parts));
     for (SentTopology topology : fields.topologies) {
       sent.addTopologyCounts(topology(topology, pod, cluster));
     }
     return sent.build();
-  }
-
-  private static PodFacts facts(Fields fields, PodFacts facts) {
-    Split labels = new Split(facts.getLabelsMap(), fields.labels);
-    Split annotations = new Split(facts.getAnnotationsMap(), fields.annotations);
-    PodFacts.Builder sent = facts.toBuilder();
-    Map<PodPart, Runnable> parts = new HashMap<>();
-    parts.put(PodPart.NAMESPACE, sent::clearNamespace);
-    parts.put(PodPart.OWNER, sent::clearOwner);
-    parts.put(PodPart.PRIORITY, sent::clearPriority);
-    parts.put(PodPart.PRIORITY_CLASS, sent::clearPriorityClassName);
-    parts.put(PodPart.REQUESTS, sent::clearRequests);
-    parts.put(PodPart.NONZERO_REQUESTS, sent::clearNonzeroRequests);
-    parts.put(PodPart.TOLERATIONS, sent::clearTolerations);
-    parts.put(PodPart.NODE_SELECTOR, sent::clearNodeSelector);
-    parts.put(PodPart.NODE_AFFINITY, sent::clearNodeAffinity);
-    parts.put(PodPart.VOLUMES, sent::clearVolumes);
-    parts.put(PodPart.SCHEDULER_NAME, sent::clearSchedulerName);
-    parts.forEach(
-        (part, clear) -> {
-          if (!fields.has(part)) {
-            clear.run();
-          }
-        });
-    return sent.clearLabels()
-        .putAllLabels(labels.entries)
-        .addAllLabelValues(labels.values)
-        .addAllAbsentLabels(labels.absent)
-        .clearAnnotations()
-        .putAllAnnotations(annotations.entries)
-        .addAllAnnotationValues(annotations.values)
-        .addAllAbsentAnnotations(annotations.absent)
-        .build();
   }
 
   /** The node, as this verb gets it. */
@@ -121,7 +113,7 @@ final class Sent {
     if (terms.reads == null) {
       return sent.build();
     }
-    if (!terms.wantsUsage) {
+    if (!terms.verb.wantsUsage) {
       sent.clearUsage();
     }
     if (!terms.rowParts.name()) {
@@ -132,36 +124,10 @@ final class Sent {
       sent.addPodCounts(counts(count, node));
     }
     if (sent.hasFacts()) {
-      sent.setFacts(facts(fields, node.row().getFacts()));
+      EnumDescriptor parts = io.extendergateway.policy.v1alpha1.NodePart.getDescriptor();
+      sent.setFacts(keep(node.row().getFacts().toBuilder(), fields, parts));
     }
     return sent.build();
-  }
-
-  private static NodeFacts facts(Fields fields, NodeFacts facts) {
-    Split labels = new Split(facts.getLabelsMap(), fields.labels);
-    Split annotations = new Split(facts.getAnnotationsMap(), fields.annotations);
-    NodeFacts.Builder sent = facts.toBuilder();
-    Map<NodePart, Runnable> parts = new HashMap<>();
-    parts.put(NodePart.TAINTS, sent::clearTaints);
-    parts.put(NodePart.UNSCHEDULABLE, sent::clearUnschedulable);
-    parts.put(NodePart.CONDITIONS, sent::clearConditions);
-    parts.put(NodePart.CAPACITY, sent::clearCapacity);
-    parts.put(NodePart.ALLOCATABLE, sent::clearAllocatable);
-    parts.forEach(
-        (part, clear) -> {
-          if (!fields.has(part)) {
-            clear.run();
-          }
-        });
-    return sent.clearLabels()
-        .putAllLabels(labels.entries)
-        .addAllLabelValues(labels.values)
-        .addAllAbsentLabels(labels.absent)
-        .clearAnnotations()
-        .putAllAnnotations(annotations.entries)
-        .addAllAnnotationValues(annotations.values)
-        .addAllAbsentAnnotations(annotations.absent)
-        .build();
   }
 
   private static Optional<Attribute> attribute(

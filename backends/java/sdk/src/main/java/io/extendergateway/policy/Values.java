@@ -36,7 +36,7 @@ final class Values {
   private Values() {}
 
   /** What is wrong with the values of "label"s or "annotation"s; {@code null}: nothing. */
-  static String mismatch(String kind, int given, List<Integer> absent, int keys) {
+  private static String mismatch(String kind, int given, List<Integer> absent, int keys) {
     if (given != keys) {
       return "%s_values has %d values, and %d keys are declared".formatted(kind, given, keys);
     }
@@ -60,18 +60,25 @@ final class Values {
       return null;
     }
     PodFacts facts = pod.getFacts();
-    Layout.Counts counts = fields.counts();
-    String mismatch =
-        mismatch(
-            "label", facts.getLabelValuesCount(), facts.getAbsentLabelsList(), counts.labels());
-    if (mismatch != null) {
-      return mismatch;
-    }
     return mismatch(
-        "annotation",
+        fields.counts(),
+        facts.getLabelValuesCount(),
+        facts.getAbsentLabelsList(),
         facts.getAnnotationValuesCount(),
-        facts.getAbsentAnnotationsList(),
-        counts.annotations());
+        facts.getAbsentAnnotationsList());
+  }
+
+  /** The same for an object with these values. */
+  static String mismatch(
+      Layout.Counts counts,
+      int labels,
+      List<Integer> absentLabels,
+      int annotations,
+      List<Integer> absentAnnotations) {
+    String mismatch = mismatch("label", labels, absentLabels, counts.labels());
+    return mismatch != null
+        ? mismatch
+        : mismatch("annotation", annotations, absentAnnotations, counts.annotations());
   }
 
   /** What is wrong with the counts by topology of the pod to be placed; {@code null}: nothing. */

@@ -39,7 +39,11 @@ public final class Verb {
    * after those before it, with the nodes that they left. Costs a separate round for each pod.
    */
   public static Verb wholeSet() {
-    return new Verb(View.FACTS, true, false, false, false, null);
+    return perNode().inWholeSet();
+  }
+
+  Verb inWholeSet() {
+    return new Verb(view, true, hasSideEffects, isPure, wantsUsage, reads);
   }
 
   static Verb bind() {

@@ -10,7 +10,6 @@ import io.grpc.Metadata;
 import io.grpc.ServerCall;
 import io.grpc.ServerStreamTracer;
 import io.grpc.Status;
-import java.net.Socket;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -45,28 +44,6 @@ class ExposureTest {
     List<String> arguments = new ArrayList<>(List.of("--allow-unauthenticated-bind", "other"));
     assertTrue(ServeOptions.take(arguments).allowUnauthenticatedBind);
     assertEquals(List.of("other"), arguments);
-  }
-
-  @Test
-  void compressedMessagesAreRefused() throws Exception {
-    try (Served served = Served.of(FILTERS)) {
-      GetInfoRequest request = GetInfoRequest.newBuilder().setBackend("b".repeat(100)).build();
-      Status status = Served.failure(() -> served.client.withCompression("gzip").getInfo(request));
-      assertEquals(Status.Code.UNIMPLEMENTED, status.getCode());
-      assertEquals("filters", served.client.getInfo(request).getName());
-    }
-  }
-
-  @Test
-  void aSilentConnectionIsClosed() throws Exception {
-    try (Served served = Served.of(FILTERS)) {
-      ServeOptions.HostPort at = ServeOptions.HostPort.parse(served.server.address());
-      try (Socket silent = new Socket(at.host(), at.port())) {
-        silent.setSoTimeout(60_000);
-        silent.getInputStream().readAllBytes();
-      }
-      assertEquals("filters", served.client.getInfo(GetInfoRequest.getDefaultInstance()).getName());
-    }
   }
 
   /** A call, and whether it was given up. */

@@ -15,13 +15,9 @@ import io.extendergateway.policy.v1alpha1.Call;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
 import io.extendergateway.policy.v1alpha1.GetInfoResponse;
 import io.extendergateway.policy.v1alpha1.HookServiceGrpc;
-import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeAffinity;
-import io.extendergateway.policy.v1alpha1.NodeRef;
-import io.extendergateway.policy.v1alpha1.NodeRow;
 import io.extendergateway.policy.v1alpha1.NodeUsage;
 import io.extendergateway.policy.v1alpha1.NodeView;
-import io.extendergateway.policy.v1alpha1.Nodes;
 import io.extendergateway.policy.v1alpha1.NonZero;
 import io.extendergateway.policy.v1alpha1.Resources;
 import io.extendergateway.policy.v1alpha1.Scope;
@@ -345,56 +341,6 @@ class HookTest {
   }
 
   @Test
-  void aHookThatIsNotDeclaredIsUnimplemented() throws ServeException {
-    Policy filters = () -> Info.of("filters", "1").filters(Verb.perNode());
-    Status.Code unimplemented = Status.Code.UNIMPLEMENTED;
-    // Whatever the request has.
-    try (Served only = Served.of(filters)) {
-      var client = client(only);
-      refused(
-          () -> client.beforeFilter(BeforeFilterRequest.getDefaultInstance()),
-          unimplemented,
-          "does not serve BeforeFilter;");
-      refused(
-          () -> client.beforeFilterNodes(BeforeFilterNodesRequest.getDefaultInstance()),
-          unimplemented,
-          "does not serve BeforeFilterNodes;");
-      refused(
-          () -> client.beforeScore(BeforeScoreRequest.getDefaultInstance()),
-          unimplemented,
-          "does not serve BeforeScore;");
-    }
-  }
-
-  @Test
-  void requestsThatAreNotWholeAreRefusedWithTheField() {
-    Status.Code invalid = Status.Code.INVALID_ARGUMENT;
-    Call noPurpose = Served.call().clearPurpose().build();
-    var noFacts = io.extendergateway.policy.v1alpha1.Pod.getDefaultInstance();
-    refused(() -> beforeFilter(aboutPod().clearCall()), invalid, "call is missing");
-    refused(() -> beforeFilter(aboutPod().setCall(noPurpose)), invalid, "call.purpose is missing");
-    refused(() -> beforeFilter(aboutPod().clearPod()), invalid, "pod is missing");
-    refused(() -> beforeFilter(aboutPod().setPod(noFacts)), invalid, "pod.facts is missing");
-    refused(() -> beforeFilterNodes(aboutNodes("a").clearCall()), invalid, "call is missing");
-    refused(
-        () -> beforeFilterNodes(aboutNodes("a").setCall(noPurpose)),
-        invalid,
-        "call.purpose is missing");
-    refused(() -> beforeFilterNodes(aboutNodes("a").clearPod()), invalid, "pod is missing");
-    refused(() -> beforeFilterNodes(aboutNodes("a").clearNodes()), invalid, "nodes is missing");
-    refused(() -> beforeFilterNodes(aboutNodes()), invalid, "nodes.count is 0");
-    refused(
-        () -> beforeFilterNodes(aboutNodes().setNodes(Served.inline(NodeRow.getDefaultInstance()))),
-        invalid,
-        "nodes.rows.rows has an empty entry");
-    refused(() -> beforeScore(aboutScores("a").clearCall()), invalid, "call is missing");
-    refused(
-        () -> beforeScore(aboutScores("a").setCall(noPurpose)), invalid, "call.purpose is missing");
-    refused(() -> beforeScore(aboutScores("a").clearPod()), invalid, "pod is missing");
-    refused(() -> beforeScore(aboutScores("a").clearNodes()), invalid, "nodes is missing");
-  }
-
-  @Test
   void callsThatThePolicyCannotAnswerAreRefused() {
     Call.Builder otherReads = Served.call().setReads(7);
     Status.Code stale = Status.Code.FAILED_PRECONDITION;
@@ -411,33 +357,6 @@ class HookTest {
     refused(() -> beforeFilter(aboutPod()), unavailable, "no data yet");
     refused(() -> beforeFilterNodes(aboutNodes("a")), unavailable, "no data yet");
     refused(() -> beforeScore(aboutScores("a")), unavailable, "no data yet");
-  }
-
-  @Test
-  void everyPurposeIsAnswered() {
-    policy.pod = PodChange.none().setLabel("a", "1");
-    Call.Builder later = Served.call().setPurposeValue(77);
-    assertTrue(beforeFilter(aboutPod().setCall(later)).hasPod());
-    assertTrue(beforeScore(aboutScores("a").setCall(later)).hasPod());
-    assertEquals(1, beforeFilterNodes(aboutNodes("a").setCall(later)).getResult().getEvaluated());
-  }
-
-  @Test
-  void nodesThatCannotBeReadAreAMiss() {
-    Nodes.Builder unknown = Nodes.newBuilder().setCount(3);
-    Nodes.Builder table =
-        Nodes.newBuilder().setCount(1).setTable(NodeRef.newBuilder().setTable(9).addIds(1));
-    // The policy is not asked.
-    policy.pod = PodChange.none().setLabel("a", "1");
-    var response = beforeFilterNodes(aboutNodes().setNodes(unknown));
-    assertEquals(Miss.MISS_FORM_UNKNOWN, response.getResult().getMiss());
-    assertEquals(0, response.getResult().getEvaluated());
-    assertEquals(
-        Miss.MISS_TABLE_UNKNOWN,
-        beforeFilterNodes(aboutNodes().setNodes(table)).getResult().getMiss());
-    BeforeScoreResponse score = beforeScore(aboutScores().setNodes(unknown));
-    assertEquals(Miss.MISS_FORM_UNKNOWN, score.getResult().getMiss());
-    assertFalse(score.hasPod());
   }
 
   @Test

@@ -71,14 +71,8 @@ class ServerTest {
   }
 
   @Test
-  void healthAndReflectionAreServed() throws Exception {
+  void reflectionIsServed() throws Exception {
     try (Served served = Served.of(FILTERS)) {
-      for (String service : List.of("", PolicyServiceGrpc.SERVICE_NAME)) {
-        HealthCheckResponse response =
-            HealthGrpc.newBlockingStub(served.channel)
-                .check(HealthCheckRequest.newBuilder().setService(service).build());
-        assertEquals(ServingStatus.SERVING, response.getStatus());
-      }
       BlockingQueue<ServerReflectionResponse> responses = new LinkedBlockingQueue<>();
       StreamObserver<ServerReflectionRequest> requests =
           ServerReflectionGrpc.newStub(served.channel)

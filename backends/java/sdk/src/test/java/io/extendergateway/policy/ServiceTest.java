@@ -11,9 +11,7 @@ import io.extendergateway.policy.v1alpha1.Candidate;
 import io.extendergateway.policy.v1alpha1.FilterRequest;
 import io.extendergateway.policy.v1alpha1.FilterResponse;
 import io.extendergateway.policy.v1alpha1.GetInfoRequest;
-import io.extendergateway.policy.v1alpha1.Miss;
 import io.extendergateway.policy.v1alpha1.NodeRow;
-import io.extendergateway.policy.v1alpha1.Nodes;
 import io.extendergateway.policy.v1alpha1.PreemptRequest;
 import io.extendergateway.policy.v1alpha1.Purpose;
 import io.extendergateway.policy.v1alpha1.ScoreRequest;
@@ -217,14 +215,6 @@ class ServiceTest {
         Served.about("a").setCall(Served.call().setArgs(ByteString.copyFromUtf8("{\"a\":1}"))),
         invalid,
         "this policy takes no args");
-  }
-
-  @Test
-  void anUnknownFormIsAMiss() {
-    FilterResponse response =
-        served.filter(Served.about().setNodes(Nodes.newBuilder().setCount(3)));
-    assertEquals(Miss.MISS_FORM_UNKNOWN, response.getResult().getMiss());
-    assertEquals(0, response.getResult().getEvaluated());
   }
 
   @Test

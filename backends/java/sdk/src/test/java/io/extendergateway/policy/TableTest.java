@@ -307,30 +307,6 @@ class TableTest {
   }
 
   @Test
-  void aCallSeesAllOfAMessageOrNone() throws Exception {
-    Sync sync = new Sync(served);
-    assertEquals(1L, sync.send(first(1).addUpserts(entry(1, "n1")).addUpserts(entry(2, "n1"))));
-    Thread writer =
-        new Thread(
-            () -> {
-              for (int version = 2; version < 300; version++) {
-                String name = "n" + version;
-                try {
-                  sync.send(next(version).addUpserts(entry(1, name)).addUpserts(entry(2, name)));
-                } catch (InterruptedException stopped) {
-                  return;
-                }
-              }
-            });
-    writer.start();
-    while (writer.isAlive()) {
-      List<String> names = names(named(1, List.of(1, 2)));
-      assertEquals(names.get(0), names.get(1));
-    }
-    writer.join();
-  }
-
-  @Test
   void stoppingEndsTheStreams() throws InterruptedException {
     Sync sync = new Sync(served);
     assertEquals(1L, sync.send(first(1).addUpserts(entry(1, "a"))));

@@ -1,1 +1,0 @@
-"""Generated code. Do not edit: `make generate` writes it."""
