@@ -86,25 +86,6 @@ func TestTheOverviewHasAColumnForEachSituation(t *testing.T) {
 	}
 }
 
-func TestWhatObservingCostsIsComparedWithTheGatewayWithoutIt(t *testing.T) {
-	run := example()
-	s := &run.Situations[1]
-	s.Contenders[2].RatioToUnobserved = new(results.SpreadOf([]float64{0.98, 0.984, 0.99}))
-	var out bytes.Buffer
-	writeTables(&out, run)
-	for _, line := range []string{
-		"| | pods/s | of the echo extender | of the gateway without it |",
-		"| gateway-pure <&> | 190.0 (190.0–190.0) | 0.95 (0.95–0.95) | 0.984 (0.982–0.987) |",
-	} {
-		if !strings.Contains(out.String(), line+"\n") {
-			t.Errorf("no line %q in\n%s", line, out.String())
-		}
-	}
-	if list := groups(run); list[0].Nodes != 100 {
-		t.Errorf("the chart begins with what is too small for it: %+v", list[0])
-	}
-}
-
 func TestTheGatewayAlone(t *testing.T) {
 	var out bytes.Buffer
 	writeAlone(&out, results.Alone{Rounds: 7, Cases: []results.AloneCase{{Case: "filter 420 names", Columns: []results.Column{

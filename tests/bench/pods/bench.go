@@ -23,9 +23,7 @@ type stage struct {
 	pods, warmup  int
 	cluster       *controlplane.Cluster
 	plainExtender string
-	// collector is the path of the OpenTelemetry Collector, if it is needed.
-	collector string
-	policies  []policy
+	policies      []policy
 }
 
 func run(ctx context.Context, s settings) error {
@@ -37,12 +35,8 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "building the control plane (where Kubernetes was never compiled before, this takes minutes)")
-	programs := []string{binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler}
-	if s.needsCollector() {
-		programs = append(programs, binaries.Collector)
-	}
-	built, err := binaries.Build(ctx, programs...)
-	if err := errors.Join(err, sendOften()); err != nil {
+	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "extender-gateway-bench-")
@@ -85,7 +79,7 @@ func (s *settings) measureAll(ctx context.Context, r *results.Run, dir string, b
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			return err
 		}
-		b := &stage{situation: situation, plainExtender: built[binaries.PlainExtender], collector: built[binaries.Collector]}
+		b := &stage{situation: situation, plainExtender: built[binaries.PlainExtender]}
 		b.pods, b.warmup = situation.counts(*s)
 		measured, err := b.run(ctx, folder, number, progress)
 		if err != nil {

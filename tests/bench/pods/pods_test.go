@@ -29,7 +29,7 @@ func TestTheRateLeavesTheWarmUpOut(t *testing.T) {
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--contenders=none,foo"}, {"--rounds=0"}, {"extra"}, {"--preset=slow"}, {"--nodes=0"},
-		{"--preset=quick", "--nodes=100"}, {"--declare=impure"}, {"--observability=some"}, {"--preset=quick", "--observability=off"},
+		{"--preset=quick", "--nodes=100"}, {"--declare=impure"},
 	} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v was accepted", args)
@@ -61,7 +61,7 @@ func TestEachPresetHasWhatRatiosNeed(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for _, s := range situations {
-			if !s.has(echo) || !s.has(gateway) || !s.has(plain) && !s.comparesObservability() {
+			if !s.has(echo) || !s.has(gateway) || !s.has(plain) {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -114,7 +114,7 @@ func TestPoliciesLeaveNodes(t *testing.T) {
 
 func TestTitlesSayHowMany(t *testing.T) {
 	for count, want := range map[int]string{1: "gateway, 1 whole-set policy, table", 3: "gateway, 3 whole-set policies, table"} {
-		if got := (contender{kind: gateway, declared: "set", table: "on", shown: asItComes}).title(count); got != want {
+		if got := (contender{kind: gateway, declared: "set", table: "on"}).title(count); got != want {
 			t.Error(got)
 		}
 	}
