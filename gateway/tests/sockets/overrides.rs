@@ -17,7 +17,7 @@ use crate::support::{
     by_name,
     http::{Answer, Client},
     pass, preempting,
-    program::Program,
+    program::{OWN, Program},
 };
 
 /// Sends a request about overrides.
@@ -290,9 +290,7 @@ async fn a_reload_keeps_an_override() {
     let racks = Scripted::refusing(&["a"], "no", 3).await;
     let configuration = |level: &str| {
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n\
-             admin: {{address: 127.0.0.1:0}}\nnodes: {{source: NamesOnly}}\n\
+            "{OWN}nodes: {{source: NamesOnly}}\n\
              timeouts: {{decision: {level}}}\nbackends:\n{}",
             configured("racks", &racks, "filter: {timeout: 50s}")
         )

@@ -8,7 +8,7 @@ use crate::support::{
     checking, eager,
     function::{Function, about, about_objects, labelled, pure, sibling},
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     relay::{Relay, Revised},
     sdk::{self, Running, Seen},
     steady, until,
@@ -318,8 +318,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
         let only =
             configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 60s}}"));
         format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+            "{OWN}nodes: {{source: Request}}\n\
              timeouts: {{decision: 60s}}\nreasons: {{prefix: {prefix}}}\nbackends:\n{only}"
         )
     };

@@ -6,7 +6,7 @@ use crate::support::{
     backend::{Act, Scripted, configured, filtered, info},
     function::{about, about_objects, sibling},
     http::Client,
-    program::Program,
+    program::{OWN, Program},
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, in_turn, node, raw},
     until,
@@ -151,8 +151,7 @@ async fn a_gateway_that_starts_again_has_another_table_and_leaves_none_behind() 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     let text = format!(
-        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+        "{OWN}nodes: {{source: Request}}\n\
          timeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\n\
          backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n",
         relay.address
