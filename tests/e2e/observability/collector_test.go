@@ -15,6 +15,7 @@ import (
 
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/collector"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/ports"
@@ -66,7 +67,10 @@ func startCollector(ctx context.Context, t *testing.T, program, store string) (g
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Kill()) })
 	// The HTTP port is opened last.
-	must(t, p.Until(ctx, "ready", func(ctx context.Context) error { return collector.Post(ctx, http+"/v1/traces", "{}") }))
+	must(t, p.Until(ctx, "ready", func(ctx context.Context) error {
+		_, err := call.Post(ctx, http+"/v1/traces", "{}")
+		return err
+	}))
 	return grpc, http
 }
 
@@ -80,9 +84,10 @@ func callTracedGateway(ctx context.Context, t *testing.T, otlp product.OTLP) {
 	gateway, err := product.StartGateway(ctx, t.TempDir(), config)
 	must(t, err)
 	t.Cleanup(func() { must(t, gateway.Kill()) })
-	const call = `{"Pod": {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1"}},
+	const filter = `{"Pod": {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1"}},
 		"Nodes": {"items": [{"metadata": {"name": "a"}}]}}`
-	must(t, collector.Post(ctx, "http://"+gateway.Address+"/filter", call))
+	_, err = call.Post(ctx, "http://"+gateway.Address+"/filter", filter)
+	must(t, err)
 }
 
 func hasSpans(spans []collector.Span, names ...string) error {

@@ -5,16 +5,13 @@ package collector
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/call"
 	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
@@ -65,7 +62,10 @@ func (c *Collector) start(ctx context.Context, dir, program string) (err error) 
 		return err
 	}
 	// The HTTP port is opened last.
-	return c.process.Until(ctx, "ready", func(ctx context.Context) error { return Post(ctx, c.Endpoint(HTTP)+"/v1/traces", "{}") })
+	return c.process.Until(ctx, "ready", func(ctx context.Context) error {
+		_, err := call.Post(ctx, c.Endpoint(HTTP)+"/v1/traces", "{}")
+		return err
+	})
 }
 
 type object = map[string]any
@@ -103,22 +103,3 @@ func (c *Collector) Close() (err error) {
 
 // Endpoint is where OTLP is accepted, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
 func (c *Collector) Endpoint(protocol Protocol) string { return c.ports[protocol].URL("http") }
-
-// Post sends JSON and expects success.
-func Post(ctx context.Context, url, body string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, said)
-	}
-	return err
-}
